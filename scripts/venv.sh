@@ -1,0 +1,39 @@
+# Sourced by ./run and ./test: makes $here/.venv and keeps what is installed in it in step with pyproject.toml.
+# shellcheck shell=bash
+
+find_python() {
+  local candidate
+  for candidate in "${FERRULE_PYTHON:-}" python3 python3.13 python3.12 python3.11 python; do
+    [ -n "$candidate" ] || continue
+    if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+      printf '%s\n' "$candidate"
+      return 0
+    fi
+  done
+  echo "Ferrule needs Python 3.11 or newer and found none. Install one, or name it: FERRULE_PYTHON=/path/to/python3 $0" >&2
+  return 1
+}
+
+# ensure_venv EXTRA: installs the project (editable) with EXTRA unless that was done for this pyproject.toml already.
+ensure_venv() {
+  local extra=$1 venv="$here/.venv" stamp wanted python
+  stamp="$venv/.ferrule-$extra"
+  wanted=$(cksum <"$here/pyproject.toml")
+  if [ -x "$venv/bin/ferrule" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
+    return 0
+  fi
+  python=$(find_python) || return 1
+  if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -c '' 2>/dev/null; then
+    echo "Making .venv with $("$python" --version 2>&1) …" >&2
+    "$python" -m venv --clear "$venv" || {
+      echo "Could not make a virtual environment. On Debian or Ubuntu: apt-get install python3-venv" >&2
+      return 1
+    }
+  fi
+  echo "Installing Ferrule ($extra) …" >&2
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e "$here[$extra]" >&2 || {
+    echo "The install failed; the message above says why. Run the same command again once that is mended." >&2
+    return 1
+  }
+  printf '%s\n' "$wanted" >"$stamp"
+}

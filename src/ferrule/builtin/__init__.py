@@ -1,0 +1,1 @@
+"""The tools Ferrule brings, one file each."""

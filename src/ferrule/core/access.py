@@ -1,0 +1,53 @@
+"""What a call touches: the one declaration that permission, scheduling, snapshots and the audit line share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Touch(NamedTuple):
+    """A read or a write of one named resource.
+
+    A resource has a scheme and a name: `path:/home/me/a.txt`, `host:example.org`, `shell:main`. Names of
+    `path` resources nest: touching a folder touches what is in it. `*` is everything there is.
+    """
+
+    resource: str
+    write: bool = False
+
+    def __str__(self) -> str:
+        return f"{'write' if self.write else 'read'} {self.resource}"
+
+
+Touches = tuple[Touch, ...]
+
+NOTHING: Touches = ()
+READS_ANYTHING: Touches = (Touch("*"),)
+WRITES_ANYTHING: Touches = (Touch("*", write=True),)
+
+
+def reads(scheme: str, name: object) -> Touch:
+    """A read of one resource: `reads("path", "/etc/hosts")`."""
+    return Touch(f"{scheme}:{name}")
+
+
+def writes(scheme: str, name: object) -> Touch:
+    """A write of one resource: `writes("path", "/tmp/a")`."""
+    return Touch(f"{scheme}:{name}", write=True)
+
+
+def collide(left: Touches, right: Touches) -> bool:
+    """Whether the order of two calls can matter: one writes what the other touches."""
+    return any((a.write or b.write) and _overlap(a.resource, b.resource) for a in left for b in right)
+
+
+def _overlap(a: str, b: str) -> bool:
+    if a == b or a == "*" or b == "*":
+        return True
+    if not (a.startswith("path:") and b.startswith("path:")):
+        return False
+    return _inside(a, b) or _inside(b, a)
+
+
+def _inside(inner: str, outer: str) -> bool:
+    return inner.startswith(outer if outer.endswith("/") else outer + "/")

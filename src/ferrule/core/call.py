@@ -1,0 +1,85 @@
+"""A call as a model asked for it, and the same call once it is known to be sound."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ferrule.core.access import Touches
+    from ferrule.core.tool import Tool
+
+_numbers = count(1)
+
+
+def new_call_id() -> str:
+    """An id for a call that came without one; unique in this process."""
+    return f"call_{next(_numbers)}"
+
+
+class RawCall:
+    """What came in: a tool's name and arguments nobody has looked at yet.
+
+    `arguments` is JSON text (as OpenAI sends it) or a mapping (as Anthropic, Gemini and MCP do). `version` pins
+    one version of the tool; without it the current one runs.
+    """
+
+    __slots__ = ("arguments", "id", "name", "version")
+
+    def __init__(
+        self,
+        name: str,
+        arguments: str | bytes | Mapping[str, Any] | None = None,
+        *,
+        id: str | None = None,  # noqa: A002 - the providers' word
+        version: str | None = None,
+    ) -> None:
+        self.name = name
+        self.arguments: Any = arguments
+        self.id = id or new_call_id()
+        self.version = version
+
+    def __repr__(self) -> str:
+        return f"RawCall({self.name!r}, {self.arguments!r}, id={self.id!r}, version={self.version!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RawCall) and (self.name, self.arguments, self.id, self.version) == (
+            other.name,
+            other.arguments,
+            other.id,
+            other.version,
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Invocation:
+    """A tool with validated parameters, ready to be authorised and run."""
+
+    __slots__ = ("call_id", "params", "repairs", "tool")
+
+    def __init__(self, tool: Tool[Any], params: Any, call_id: str, repairs: tuple[str, ...] = ()) -> None:
+        self.tool = tool
+        self.params = params
+        self.call_id = call_id
+        self.repairs = repairs
+
+    @property
+    def touches(self) -> Touches:
+        """What running it reads and writes."""
+        return self.tool.touches(self.params)
+
+    @property
+    def signature(self) -> str:
+        """What a permission rule is matched against: the command, the path, …"""
+        return self.tool.signature(self.params)
+
+    @property
+    def abstract_rule(self) -> str:
+        """What «always allow» would remember."""
+        return self.tool.abstract_rule(self.params)
+
+    def __repr__(self) -> str:
+        return f"Invocation({self.tool.name!r}, {self.params!r}, call_id={self.call_id!r})"

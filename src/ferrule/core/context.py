@@ -1,0 +1,192 @@
+"""What a tool may know and use while it runs."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ferrule.core.errors import ErrorKind, ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ferrule.core.call import RawCall
+    from ferrule.core.events import CallEvent
+    from ferrule.core.result import ToolResult
+
+
+@dataclass(slots=True, frozen=True)
+class Caller:
+    """On whose behalf a call runs."""
+
+    tenant: str | None = None
+    user: str | None = None
+    role: str | None = None
+
+
+ANYONE = Caller()
+
+
+class ModelAdapter(Protocol):
+    """The model in use, as a tool may ask it: one prompt, one answer."""
+
+    async def complete(self, prompt: str) -> str: ...
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
+
+
+@dataclass(slots=True)
+class Session:
+    """What the calls of one conversation share. `state` is the tools' own: read it and update it."""
+
+    workspace: Path = field(default_factory=Path.cwd)
+    working_directory: Path | None = None
+    caller: Caller = ANYONE
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    state: dict[str, Any] = field(default_factory=dict[str, Any])
+    model: str | None = None
+    model_adapter: ModelAdapter | None = None
+    id: str = field(default_factory=_new_id)
+
+    @property
+    def directory(self) -> Path:
+        """Where relative paths start: the working directory, or the workspace where none was chosen."""
+        return self.working_directory or self.workspace
+
+
+class Cancellation:
+    """Tells a running tool that nobody waits for it any more. Safe to use from any thread."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    @property
+    def requested(self) -> bool:
+        return self._event.is_set()
+
+    def request(self) -> None:
+        self._event.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep in a sync tool, waking early (and returning True) when the call is cancelled."""
+        return self._event.wait(seconds)
+
+    def raise_if_requested(self) -> None:
+        """Leave a sync tool's loop cleanly once the call is cancelled."""
+        if self._event.is_set():
+            raise ToolError("The call was cancelled.", kind=ErrorKind.CANCELLED)
+
+
+class CallPort(Protocol):
+    """What lets a tool call other tools: the same pipeline that runs the tool itself."""
+
+    async def run(
+        self, call: RawCall, *, session: Session | None = None, parent: str | None = None
+    ) -> ToolResult: ...
+
+    async def batch(
+        self,
+        calls: Sequence[RawCall],
+        *,
+        session: Session | None = None,
+        parent: str | None = None,
+        given: Mapping[str, Any] | None = None,
+    ) -> list[ToolResult]: ...
+
+
+class ToolContext:
+    """Annotate a parameter with this type and Ferrule passes it in; it never shows in the schema."""
+
+    __slots__ = ("_emit", "_port", "call_id", "cancellation", "session", "tool")
+
+    def __init__(
+        self,
+        session: Session,
+        call_id: str,
+        tool: str,
+        emit: Callable[[CallEvent], None] | None = None,
+        port: CallPort | None = None,
+    ) -> None:
+        self.session = session
+        self.call_id = call_id
+        self.tool = tool
+        self.cancellation = Cancellation()
+        self._emit = emit
+        self._port = port
+
+    @property
+    def session_id(self) -> str:
+        return self.session.id
+
+    @property
+    def caller(self) -> Caller:
+        return self.session.caller
+
+    @property
+    def workspace(self) -> Path:
+        return self.session.workspace
+
+    @property
+    def working_directory(self) -> Path:
+        return self.session.directory
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        return self.session.config
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return self.session.state
+
+    @property
+    def model(self) -> str | None:
+        return self.session.model
+
+    @property
+    def model_adapter(self) -> ModelAdapter:
+        """The model in use; a tool that must have one declares `needs=("model",)`."""
+        if self.session.model_adapter is None:
+            raise ToolError("This tool asks a model, and the session has none.")
+        return self.session.model_adapter
+
+    @property
+    def cancelled(self) -> bool:
+        return self.cancellation.requested
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Say how far the call has come. Safe from any thread."""
+        if self._emit is not None:
+            from ferrule.core.events import Progress
+
+            self._emit(Progress(self.call_id, self.tool, done, total, message))
+
+    def partial(self, content: object) -> None:
+        """Show a piece of output before the call is done. Safe from any thread."""
+        if self._emit is not None:
+            from ferrule.core.events import Partial
+
+            self._emit(Partial(self.call_id, self.tool, content))
+
+    async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
+        """Call another tool: looked up, validated, authorised and recorded like any other call."""
+        from ferrule.core.call import RawCall
+
+        return await self._calls().run(
+            RawCall(name, dict(arguments or {})), session=self.session, parent=self.call_id
+        )
+
+    async def batch(self, calls: Sequence[RawCall], *, given: Mapping[str, Any] | None = None) -> list[ToolResult]:
+        """Run many calls; they may refer to each other's results and to the named values in `given`."""
+        return await self._calls().batch(calls, session=self.session, parent=self.call_id, given=given)
+
+    def _calls(self) -> CallPort:
+        if self._port is None:
+            raise ToolError("This context has no runtime, so it cannot call other tools.")
+        return self._port

@@ -1,0 +1,145 @@
+"""Reads a docstring once: the description's layers and what it says of each parameter.
+
+Understands Google sections (`Args:`), NumPy sections (`Parameters` underlined) and Sphinx fields (`:param x:`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from inspect import cleandoc
+
+from ferrule.core.description import Description
+
+_SECTIONS = {
+    "args": "params",
+    "arguments": "params",
+    "parameters": "params",
+    "params": "params",
+    "usage notes": "usage",
+    "usage": "usage",
+    "important": "important",
+    "important notes": "important",
+    "returns": "other",
+    "return": "other",
+    "yields": "other",
+    "raises": "other",
+    "example": "other",
+    "examples": "other",
+    "note": "other",
+    "notes": "other",
+}
+_SPHINX = re.compile(r"^:(?P<field>param|parameter|arg|returns?|rtype|type|raises)\b(?P<rest>[^:]*):\s*(?P<text>.*)$")
+_GOOGLE_PARAM = re.compile(r"^(?P<name>\*{0,2}\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*)$")
+_NUMPY_PARAM = re.compile(r"^(?P<name>\w+)\s*(?::.*)?$")
+_BULLET = re.compile(r"^[-*•]\s+")
+
+
+@dataclass(slots=True, frozen=True)
+class Docstring:
+    """A docstring taken apart."""
+
+    description: Description
+    params: dict[str, str]
+
+
+def parse_docstring(text: str | None) -> Docstring:
+    """Take a docstring apart; what is in no known section belongs to the long description."""
+    lines = cleandoc(text or "").splitlines()
+    prose: list[str] = []
+    sections: dict[str, list[str]] = {"usage": [], "important": []}
+    params: dict[str, str] = {}
+    position = 0
+    while position < len(lines):
+        line = lines[position]
+        section, numpy = _section_at(lines, position)
+        if section is not None:
+            position += 2 if numpy else 1
+            body, position = _take_body(lines, position, numpy=numpy)
+            if section == "params":
+                params.update(_params(body, numpy=numpy))
+            elif section in sections:
+                sections[section] += _bullets(body)
+            continue
+        if found := _SPHINX.match(line.strip()):
+            position += 1
+            more, position = _take_indented(lines, position)
+            if found["field"] in ("param", "parameter", "arg") and found["rest"].split():
+                params[found["rest"].split()[-1]] = _join([found["text"], *more])
+            continue
+        prose.append(line)
+        position += 1
+    short, long = _split_prose(prose)
+    return Docstring(
+        Description(short, long, tuple(sections["usage"]), tuple(sections["important"])),
+        params,
+    )
+
+
+def _section_at(lines: list[str], position: int) -> tuple[str | None, bool]:
+    line = lines[position]
+    if line.startswith((" ", "\t")):
+        return None, False
+    name = line.strip().lower()
+    if name.endswith(":") and name[:-1] in _SECTIONS:
+        return _SECTIONS[name[:-1]], False
+    underlined = position + 1 < len(lines) and re.fullmatch(r"-{3,}", lines[position + 1].strip())
+    if underlined and name in _SECTIONS:
+        return _SECTIONS[name], True
+    return None, False
+
+
+def _take_body(lines: list[str], position: int, *, numpy: bool) -> tuple[list[str], int]:
+    if not numpy:
+        return _take_indented(lines, position)
+    body: list[str] = []
+    while position < len(lines) and _section_at(lines, position)[0] is None:
+        body.append(lines[position])
+        position += 1
+    return body, position
+
+
+def _take_indented(lines: list[str], position: int) -> tuple[list[str], int]:
+    body: list[str] = []
+    while position < len(lines) and (not lines[position].strip() or lines[position].startswith((" ", "\t"))):
+        body.append(lines[position])
+        position += 1
+    return cleandoc("\n".join(["", *body])).splitlines(), position
+
+
+def _params(body: list[str], *, numpy: bool) -> dict[str, str]:
+    pattern = _NUMPY_PARAM if numpy else _GOOGLE_PARAM
+    found: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    for line in body:
+        match = None if line.startswith((" ", "\t")) else pattern.match(line)
+        if match:
+            current = found.setdefault(match["name"].lstrip("*"), [])
+            if not numpy:
+                current.append(match["text"])
+        elif current is not None:
+            current.append(line)
+    return {name: text for name, parts in found.items() if (text := _join(parts))}
+
+
+def _bullets(body: list[str]) -> list[str]:
+    notes: list[list[str]] = []
+    for line in body:
+        if not line.strip():
+            continue
+        if _BULLET.match(line) or not notes:
+            notes.append([_BULLET.sub("", line)])
+        else:
+            notes[-1].append(line)
+    return [_join(note) for note in notes]
+
+
+def _join(parts: list[str]) -> str:
+    return " ".join(stripped for part in parts if (stripped := part.strip()))
+
+
+def _split_prose(lines: list[str]) -> tuple[str, str]:
+    paragraphs = re.split(r"\n\s*\n", "\n".join(lines).strip(), maxsplit=1)
+    short = _join(paragraphs[0].splitlines())
+    long = paragraphs[1].strip() if len(paragraphs) > 1 else ""
+    return short, long

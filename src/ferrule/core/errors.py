@@ -1,0 +1,86 @@
+"""How things go wrong: each failure carries its kind from birth."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class ErrorKind(StrEnum):
+    """What sort of failure a result reports; stable words that programs may match on."""
+
+    VALIDATION = "validation_error"
+    EXECUTION = "execution_error"
+    PERMISSION = "permission_error"
+    TIMEOUT = "timeout_error"
+    NOT_FOUND = "not_found_error"
+    CANCELLED = "cancelled_error"
+    UNKNOWN = "unknown_error"
+
+
+class Stage(StrEnum):
+    """The seven stages of a call, in order."""
+
+    LOOKUP = "lookup"
+    VALIDATE = "validate"
+    AUTHORISE = "authorise"
+    CONFIRM = "confirm"
+    EXECUTE = "execute"
+    FORMAT = "format"
+    RECORD = "record"
+
+
+class Stopped(Exception):  # noqa: N818 - an early exit of a call, not always an error
+    """The one way out of a call before its end; caught in `pipeline/run.py` alone."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        kind: ErrorKind,
+        message: str,
+        suggestion: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.stage = stage
+        self.kind = kind
+        self.message = message
+        self.suggestion = suggestion
+        self.details = details
+
+
+class ToolError(Exception):
+    """Raise this in a tool to fail with words that the model will read.
+
+    Any other exception fails the call too, but its message is cleaned first because
+    nobody wrote it for a model.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: ErrorKind | str = ErrorKind.EXECUTION,
+        suggestion: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.kind = ErrorKind(kind)
+        self.suggestion = suggestion
+        self.details = details
+
+
+class DefinitionError(TypeError):
+    """A tool was declared in a way that cannot work; raised to its author, never to a model."""
+
+
+class MissingExtra(ImportError):  # noqa: N818 - reads as what it says
+    """A part of Ferrule was used whose optional dependency is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional part of Ferrule. Install it: pip install 'ferrule[{extra}]'")
+        self.extra = extra

@@ -1,0 +1,70 @@
+"""What happens while calls run and tools come and go, for anyone who wants to watch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferrule.core.result import ToolResult
+
+
+@dataclass(slots=True, frozen=True)
+class Pending:
+    """A call has been accepted and is about to go through its stages."""
+
+    call_id: str
+    tool: str
+    summary: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class Progress:
+    """How far a running call has come."""
+
+    call_id: str
+    tool: str
+    done: float
+    total: float | None = None
+    message: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class Partial:
+    """A piece of output from a call that is still running; `dropped` pieces before it were not delivered."""
+
+    call_id: str
+    tool: str
+    content: object
+    dropped: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class Done:
+    """The call has its result; always the last event of a call."""
+
+    call_id: str
+    tool: str
+    result: ToolResult
+
+
+CallEvent = Pending | Progress | Partial | Done
+
+
+@dataclass(slots=True, frozen=True)
+class RegistryEvent:
+    """A tool came, went, or was switched.
+
+    `change` is `registered`, `replaced`, `unregistered`, `enabled` or `disabled`; `origin` says who brought the
+    tool: `builtin`, `plugin`, `mcp` or `dynamic`.
+    """
+
+    change: str
+    name: str
+    version: str
+    origin: str
+
+
+CallListener = "Callable[[CallEvent], None]"

@@ -1,0 +1,86 @@
+"""Compiles a function's signature into parameters; done once, when a tool is first shown or called."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from ferrule.core.context import ToolContext
+from ferrule.core.docstring import parse_docstring
+from ferrule.core.errors import DefinitionError
+from ferrule.core.function_tool import hints_of
+from ferrule.core.params import ModelParams
+from ferrule.core.result import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(slots=True)
+class Compiled:
+    """What a signature turned out to be."""
+
+    params: ModelParams
+    context_name: str | None
+
+
+def compile_function(name: str, function: Callable[..., Any]) -> Compiled:
+    """Build the parameter model of a function; descriptions come from `Annotated`, else from the docstring."""
+    from pydantic import ConfigDict, create_model
+    from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+    from pydantic.fields import FieldInfo
+
+    try:
+        hints = hints_of(function)
+    except NameError as error:
+        raise DefinitionError(f"`{name}`: a parameter's type is not known here: {error}.") from error
+    described = parse_docstring(inspect.getdoc(function)).params
+    context_name: str | None = None
+    fields: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        annotation = hints.get(parameter.name, Any)
+        if _is_context(annotation):
+            context_name = parameter.name
+            continue
+        default = ... if parameter.default is parameter.empty else parameter.default
+        info = FieldInfo.from_annotated_attribute(annotation, default)
+        if info.description is None and parameter.name in described:
+            info.description = described[parameter.name]
+        fields[parameter.name] = (annotation, info)
+    config = ConfigDict(
+        extra="forbid", allow_inf_nan=False, protected_namespaces=(), arbitrary_types_allowed=False,
+        validate_by_name=False, validate_by_alias=True,
+    )  # fmt: skip
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*shadows an attribute.*")
+            model = create_model(name, __config__=config, __doc__=None, **fields)
+    except PydanticSchemaGenerationError as error:
+        raise DefinitionError(f"`{name}`: a parameter's type has no JSON form. {_first_line(error)}") from error
+    except (PydanticUserError, NameError, TypeError) as error:
+        raise DefinitionError(f"`{name}`: {_first_line(error)}") from error
+    return Compiled(ModelParams(model), context_name)
+
+
+def output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
+    """The JSON Schema of what a function returns, where its annotation says something useful."""
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+    try:
+        returned = hints_of(function).get("return", Any)
+        if returned in (Any, Output, object, None, type(None)):
+            return None
+        return TypeAdapter(returned).json_schema(mode="serialization")
+    except (NameError, PydanticSchemaGenerationError, PydanticUserError):
+        return None
+
+
+def _is_context(annotation: Any) -> bool:
+    return annotation is ToolContext or ToolContext in get_args(annotation)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0]

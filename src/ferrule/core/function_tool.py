@@ -1,0 +1,162 @@
+"""`@tool`: a typed function is a tool."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Unpack, cast, get_type_hints, overload
+
+from ferrule.core.context import ToolContext
+from ferrule.core.errors import DefinitionError
+from ferrule.core.tool import Style, Tool, ToolOptions, style_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ferrule.core.access import Touches
+    from ferrule.core.description import Description
+    from ferrule.core.params import Params
+    from ferrule.core.problems import Problem
+
+Function = "Callable[..., Any]"
+_FORBIDDEN_CONTAINERS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+
+class FunctionTool(Tool[Any]):
+    """A tool made from a function; it can still be called as one."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        touches: Callable[[Any], Touches | Iterable[Any]] | None = None,
+        signature: Callable[[Any], str] | None = None,
+        abstract_rule: Callable[[Any], str] | None = None,
+        check: Callable[[Any], Iterable[Problem]] | None = None,
+        render: Callable[[Any], str] | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> None:
+        if not callable(function):
+            raise DefinitionError(f"@tool goes on a function, not on {function!r}.")
+        self.function = function
+        self._own_touches = touches
+        self._own_signature = signature
+        self._own_rule = abstract_rule
+        self._own_check = check
+        self._own_render = render
+        self._output_schema: dict[str, Any] | None | bool = False
+        self._context_name: str | None = None
+        chosen = name or getattr(function, "__name__", type(function).__name__)
+        self._settle(chosen, options, style_of(function))
+        code = getattr(function, "__code__", None)
+        if code is not None:
+            _refuse_unnamed(chosen, code, function)
+            # A function without any annotation that could be the context is never handed one.
+            self.wants_context = _may_want_context(function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> FunctionTool:
+        if instance is None:
+            return self
+        raise DefinitionError(
+            f"`{self.name}` is a method; @tool cannot know its object. Write a Tool subclass, or make the tool from "
+            f"the bound method: tool(obj.{self.name})."
+        )
+
+    def _compile(self) -> Params[Any]:
+        from ferrule.core.function_params import compile_function
+
+        compiled = compile_function(self.name, self.function)
+        self._context_name = compiled.context_name
+        self.wants_context = compiled.context_name is not None
+        return compiled.params
+
+    def _describe(self) -> Description:
+        from ferrule.core.docstring import parse_docstring
+
+        return parse_docstring(inspect.getdoc(self.function)).description
+
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        if isinstance(self._output_schema, bool):
+            from ferrule.core.function_params import output_schema
+
+            streams = self.style in (Style.ASYNC_STREAM, Style.SYNC_STREAM)
+            self._output_schema = None if streams else output_schema(self.function)
+        return self._output_schema
+
+    def start(self, params: Any, context: ToolContext | None) -> Any:
+        if self._context_name is None:
+            return self.function(**params.__dict__)
+        return self.function(**params.__dict__, **{self._context_name: context})
+
+    def touches(self, params: Any) -> Touches:
+        return tuple(self._own_touches(params)) if self._own_touches else super().touches(params)
+
+    def signature(self, params: Any) -> str:
+        return self._own_signature(params) if self._own_signature else super().signature(params)
+
+    def abstract_rule(self, params: Any) -> str:
+        return self._own_rule(params) if self._own_rule else super().abstract_rule(params)
+
+    def check(self, params: Any) -> Iterable[Problem]:
+        return self._own_check(params) if self._own_check else ()
+
+    def render(self, value: Any) -> str | None:
+        return self._own_render(value) if self._own_render else None
+
+
+class _ToolKeywords(ToolOptions, total=False):
+    name: str
+    touches: Callable[[Any], Touches | Iterable[Any]]
+    signature: Callable[[Any], str]
+    abstract_rule: Callable[[Any], str]
+    check: Callable[[Any], Iterable[Problem]]
+    render: Callable[[Any], str]
+
+
+@overload
+def tool(function: Callable[..., Any], /, **options: Unpack[_ToolKeywords]) -> FunctionTool: ...
+@overload
+def tool(**options: Unpack[_ToolKeywords]) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+def tool(function: Any = None, /, **options: Any) -> Any:
+    """Make a tool from a typed function: `@tool`, `@tool(kind="readonly")` or `tool(function)`.
+
+    The docstring is the model's description and describes the parameters (or `Annotated[int, Field(description=…)]`
+    does). A sync function runs off the event loop; a generator's pieces are streamed. A parameter annotated with
+    `ToolContext` is filled in by Ferrule. Without a `kind` a tool counts as `execute` and asks before it runs.
+    """
+    if function is None:
+        return lambda wrapped: FunctionTool(cast("Callable[..., Any]", wrapped), **options)  # pyright: ignore[reportUnknownLambdaType]
+    return FunctionTool(function, **options)
+
+
+def _refuse_unnamed(name: str, code: Any, function: Callable[..., Any]) -> None:
+    """A model names its arguments, so a tool's parameters need names and types."""
+    if code.co_flags & _FORBIDDEN_CONTAINERS:
+        raise DefinitionError(
+            f"`{name}` takes *args or **kwargs, which have no names to show a model. Name its parameters, or make "
+            f"the tool from a JSON Schema with raw_tool()."
+        )
+    if code.co_posonlyargcount:
+        raise DefinitionError(f"`{name}` has positional-only parameters; a model passes arguments by name.")
+    annotations = getattr(function, "__annotations__", {})
+    first = 1 if inspect.ismethod(function) else 0
+    names = code.co_varnames[first : code.co_argcount + code.co_kwonlyargcount]
+    if untyped := [one for one in names if one not in annotations]:
+        listed = ", ".join(f"`{one}`" for one in untyped)
+        raise DefinitionError(f"`{name}`: {listed} has no type. Write one, e.g. `{untyped[0]}: str`.")
+
+
+def _may_want_context(function: Callable[..., Any]) -> bool:
+    return any(
+        note is ToolContext or isinstance(note, str) for note in getattr(function, "__annotations__", {}).values()
+    )
+
+
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The function's annotations as types, `Annotated` kept."""
+    target = function if inspect.isroutine(function) else type(function).__call__
+    return get_type_hints(target, include_extras=True)

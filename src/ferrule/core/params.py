@@ -1,0 +1,89 @@
+"""Parameters declared as types: one pydantic model gives the schema, the validation and the typed value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from ferrule.core.problems import InvalidParams
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+P = TypeVar("P")
+
+
+class Params(Protocol[P]):
+    """How a tool's arguments are read. Implementations compile once and are safe to share between threads."""
+
+    @property
+    def schema(self) -> dict[str, Any] | bool:
+        """The JSON Schema of the arguments, defaults included."""
+        ...
+
+    def load(self, text: str | bytes) -> P:
+        """Read and check JSON text; raise `InvalidParams` with every problem."""
+        ...
+
+    def dump(self, params: P) -> bytes:
+        """The same arguments as canonical JSON: equal arguments give equal bytes."""
+        ...
+
+    def flat_size(self, params: P) -> int | None:
+        """How many keys the JSON text must have held, if none of its values can hold keys; else None."""
+        ...
+
+
+class ModelParams:
+    """Parameters held by a pydantic model.
+
+    Validation is strict first: what only fits after conversion (`"5"` for 5) is left to the repair step, which
+    notes what it did.
+    """
+
+    __slots__ = ("_flat", "_schema", "_validate", "model")
+
+    def __init__(self, model: type[BaseModel]) -> None:
+        self.model = model
+        self._validate = model.__pydantic_validator__.validate_json
+        self._schema: dict[str, Any] | None = None
+        self._flat: bool | None = None
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        if self._schema is None:
+            schema = self.model.model_json_schema(by_alias=True)
+            schema.pop("title", None)
+            schema.pop("description", None)
+            for prop in schema.get("properties", {}).values():
+                prop.pop("title", None)
+            schema.setdefault("properties", {})
+            self._schema = schema
+        return self._schema
+
+    def load(self, text: str | bytes) -> Any:
+        from pydantic import ValidationError
+
+        try:
+            return self._validate(text, strict=True)
+        except ValidationError as error:
+            from ferrule.core.pydantic_problems import read_problems
+
+            raise read_problems(error, text, self.schema) from None
+
+    def dump(self, params: Any) -> bytes:
+        return params.__pydantic_serializer__.to_json(params, by_alias=True)
+
+    def flat_size(self, params: Any) -> int | None:
+        if self._flat is None:
+            self._flat = all(_scalar(prop) for prop in self.schema["properties"].values())
+        return len(params.model_fields_set) if self._flat else None
+
+
+def _scalar(prop: dict[str, Any]) -> bool:
+    """Whether no value that fits this property can be an object or hold one."""
+    if "anyOf" in prop:
+        return all(_scalar(option) for option in prop["anyOf"])
+    return prop.get("type") in ("string", "integer", "number", "boolean", "null")
+
+
+__all__ = ["InvalidParams", "ModelParams", "Params"]

@@ -1,0 +1,97 @@
+"""What is wrong with a call's arguments, one problem at a time, whoever found it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PathPart = str | int
+
+
+@dataclass(slots=True)
+class Problem:
+    """One thing wrong at one place.
+
+    `code` is a stable word: `type`, `missing`, `unknown`, `enum`, `range`, `length`, `format`, `union`, `json`,
+    `limit`, `value`. For `type` and `union`, `expected` holds JSON type names (`integer`, `object`, …).
+    """
+
+    path: tuple[PathPart, ...]
+    code: str
+    message: str
+    expected: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """The place in the form a model would write it: `items[2].price`."""
+        return format_path(self.path)
+
+
+class InvalidParams(Exception):  # noqa: N818 - a finding, turned into words by the validate stage
+    """The arguments do not fit. Carries every problem and, when it could be read, the value itself."""
+
+    def __init__(self, problems: Sequence[Problem], value: Any = None) -> None:
+        super().__init__("; ".join(f"{p.where}: {p.message}" for p in problems))
+        self.problems = list(problems)
+        self.value = value
+
+
+def format_path(path: Sequence[PathPart]) -> str:
+    """`("items", 2, "price")` becomes `items[2].price`; the empty path is `arguments`."""
+    if not path:
+        return "arguments"
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif not text:
+            text = part
+        else:
+            text += f".{part}"
+    return text
+
+
+_JSON_TYPES: dict[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    dict: "object",
+    list: "array",
+    type(None): "null",
+}
+
+
+def json_type(value: Any) -> str:
+    """The JSON name of a value's type, as a model knows it."""
+    return _JSON_TYPES.get(type(value), type(value).__name__)
+
+
+def show(value: Any, limit: int = 60) -> str:
+    """A value as short JSON-like text for a message; strings are quoted, long ones cut."""
+    if isinstance(value, str):
+        text = value if len(value) <= limit else value[: limit - 1] + "…"
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        if isinstance(value, int) and abs(value) >= 10**limit:
+            return f"a number of more than {limit} digits"
+        return repr(value)
+    if isinstance(value, dict):
+        return "an object" if value else "an empty object"
+    if isinstance(value, list):
+        return "an array" if value else "an empty array"
+    return json_type(value)
+
+
+def got(value: Any) -> str:
+    """`string "x"`, `integer 5`, `an object`: what was there instead of what was expected."""
+    if value is None or isinstance(value, (dict, list, bool)):
+        return show(value)
+    return f"{json_type(value)} {show(value)}"

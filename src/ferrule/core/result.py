@@ -1,0 +1,87 @@
+"""What a call gives back: words for the model, words for the person, typed data, or an error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ferrule.core.errors import ErrorKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(slots=True)
+class Attachment:
+    """Content that is not text: an image, a sound, a file, or a link to one.
+
+    Either `data` (bytes) or `uri` is set. Providers that cannot carry an attachment get a line of text instead.
+    """
+
+    media_type: str
+    data: bytes | None = None
+    uri: str | None = None
+    name: str | None = None
+
+
+@dataclass(slots=True)
+class ErrorInfo:
+    """Why a call failed, in a form both a program and a model can act on."""
+
+    kind: ErrorKind
+    message: str
+    details: Mapping[str, Any] | None = None
+    suggestion: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "type": self.kind.value,
+            "message": self.message,
+            "details": self.details,
+            "suggestion": self.suggestion,
+        }
+
+
+@dataclass(slots=True)
+class Output:
+    """What a tool returns when a plain value is not enough.
+
+    `data` is the typed value; `llm_content` and `display_content` replace the words that would be made from it.
+    """
+
+    data: Any = None
+    llm_content: str | None = None
+    display_content: str | None = None
+    attachments: list[Attachment] = field(default_factory=list[Attachment])
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(slots=True)
+class ToolResult:
+    """The one answer to one call."""
+
+    call_id: str
+    tool: str
+    success: bool
+    llm_content: str
+    display_content: str
+    data: Any = None
+    error: ErrorInfo | None = None
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    attachments: list[Attachment] = field(default_factory=list[Attachment])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `--json` prints: plain JSON values only."""
+        from pydantic_core import to_jsonable_python
+
+        document: dict[str, Any] = {
+            "success": self.success,
+            "llm_content": self.llm_content,
+            "display_content": self.display_content,
+            "data": self.data,
+            "error": self.error.to_dict() if self.error else None,
+            "metadata": {"call_id": self.call_id, "tool": self.tool, **self.metadata},
+        }
+        if self.attachments:
+            document["attachments"] = self.attachments
+        return to_jsonable_python(document, fallback=str, inf_nan_mode="strings", bytes_mode="base64")

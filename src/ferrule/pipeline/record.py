@@ -1,0 +1,65 @@
+"""The last stage: every call leaves exactly one record, refusals included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+    from contextlib import AbstractContextManager
+
+    from ferrule.core.call import Invocation, RawCall
+    from ferrule.core.context import Caller, Session
+
+
+@dataclass(slots=True)
+class CallRecord:
+    """What happened to one call.
+
+    `arguments` is what came in, untouched; whoever stores or shows it redacts it first. `verdict` is `allow`,
+    `ask` or `deny`, or empty when the call never got that far. `stage` is where the call ended (`record` when it
+    went all the way) and `outcome` is `success` or an error type such as `timeout_error`.
+    """
+
+    call_id: str
+    parent_id: str | None
+    session_id: str
+    caller: Caller
+    tool: str
+    version: str
+    kind: str
+    arguments: Any
+    started: float
+    duration: float = 0.0
+    verdict: str = ""
+    reason: str = ""
+    rule: str | None = None
+    answer: str | None = None
+    stage: str = "record"
+    outcome: str = "success"
+    error: str | None = None
+    result_length: int = 0
+    cached: bool = False
+    abandoned: bool = False
+    repairs: tuple[str, ...] = ()
+
+
+class Recorder(Protocol):
+    """Keeps records. `record` must not block; what it returns, if anything, is awaited before the result is given."""
+
+    def record(self, record: CallRecord) -> Awaitable[None] | None: ...
+
+
+class Watcher(Protocol):
+    """A recorder that also wants to know when a call is looked up and when its tool starts."""
+
+    def looked_up(self, call: RawCall, *, found: bool) -> None: ...
+
+    def started(self, invocation: Invocation, session: Session) -> None: ...
+
+
+class Tracer(Protocol):
+    """Wraps a tool's execution, for spans."""
+
+    def span(self, invocation: Invocation, session: Session) -> AbstractContextManager[Any]: ...

@@ -1,0 +1,1 @@
+"""Tools found without wiring: installed packages and folders of Python files."""

@@ -1,0 +1,1 @@
+"""The record of every call: audit log, statistics, telemetry, logs."""
