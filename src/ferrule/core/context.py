@@ -88,7 +88,7 @@ class CallPort(Protocol):
     """What lets a tool call other tools: the same pipeline that runs the tool itself."""
 
     async def run(
-        self, call: RawCall, *, session: Session | None = None, parent: str | None = None
+        self, call: RawCall, *, session: Session | None = None, parent: ToolContext | None = None
     ) -> ToolResult: ...
 
     async def batch(
@@ -96,7 +96,7 @@ class CallPort(Protocol):
         calls: Sequence[RawCall],
         *,
         session: Session | None = None,
-        parent: str | None = None,
+        parent: ToolContext | None = None,
         given: Mapping[str, Any] | None = None,
     ) -> list[ToolResult]: ...
 
@@ -104,7 +104,7 @@ class CallPort(Protocol):
 class ToolContext:
     """Annotate a parameter with this type and Ferrule passes it in; it never shows in the schema."""
 
-    __slots__ = ("_emit", "_port", "call_id", "cancellation", "session", "tool")
+    __slots__ = ("_emit", "_port", "call_id", "cancellation", "lineage", "session", "tool")
 
     def __init__(
         self,
@@ -113,10 +113,13 @@ class ToolContext:
         tool: str,
         emit: Callable[[CallEvent], None] | None = None,
         port: CallPort | None = None,
+        lineage: tuple[str, ...] = (),
     ) -> None:
         self.session = session
         self.call_id = call_id
         self.tool = tool
+        self.lineage = lineage
+        """The tools that led to this call, outermost first, itself last."""
         self.cancellation = Cancellation()
         self._emit = emit
         self._port = port
@@ -178,13 +181,11 @@ class ToolContext:
         """Call another tool: looked up, validated, authorised and recorded like any other call."""
         from ferrule.core.call import RawCall
 
-        return await self._calls().run(
-            RawCall(name, dict(arguments or {})), session=self.session, parent=self.call_id
-        )
+        return await self._calls().run(RawCall(name, dict(arguments or {})), session=self.session, parent=self)
 
     async def batch(self, calls: Sequence[RawCall], *, given: Mapping[str, Any] | None = None) -> list[ToolResult]:
         """Run many calls; they may refer to each other's results and to the named values in `given`."""
-        return await self._calls().batch(calls, session=self.session, parent=self.call_id, given=given)
+        return await self._calls().batch(calls, session=self.session, parent=self, given=given)
 
     def _calls(self) -> CallPort:
         if self._port is None:

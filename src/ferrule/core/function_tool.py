@@ -44,10 +44,12 @@ class FunctionTool(Tool[Any]):
         self._own_rule = abstract_rule
         self._own_check = check
         self._own_render = render
-        self._output_schema: dict[str, Any] | None | bool = False
+        self._output_schema: dict[str, Any] | bool | None = False
         self._context_name: str | None = None
         chosen = name or getattr(function, "__name__", type(function).__name__)
         self._settle(chosen, options, style_of(function))
+        self.has_check = check is not None
+        self.has_render = render is not None
         code = getattr(function, "__code__", None)
         if code is not None:
             _refuse_unnamed(chosen, code, function)

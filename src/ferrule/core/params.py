@@ -1,10 +1,15 @@
-"""Parameters declared as types: one pydantic model gives the schema, the validation and the typed value."""
+"""Parameters declared as types: one pydantic model gives the schema, the validation and the typed value.
+
+Imports pydantic, so it is itself imported only when a tool is first shown or called.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ferrule.core.problems import InvalidParams
+from pydantic_core import ValidationError
+
+from ferrule.core.pydantic_problems import read_problems
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -40,12 +45,13 @@ class ModelParams:
     notes what it did.
     """
 
-    __slots__ = ("_flat", "_schema", "_validate", "model")
+    __slots__ = ("_flat", "_hints", "_schema", "_validate", "model")
 
     def __init__(self, model: type[BaseModel]) -> None:
         self.model = model
         self._validate = model.__pydantic_validator__.validate_json
         self._schema: dict[str, Any] | None = None
+        self._hints: dict[str, str] = {}
         self._flat: bool | None = None
 
     @property
@@ -61,14 +67,10 @@ class ModelParams:
         return self._schema
 
     def load(self, text: str | bytes) -> Any:
-        from pydantic import ValidationError
-
         try:
             return self._validate(text, strict=True)
         except ValidationError as error:
-            from ferrule.core.pydantic_problems import read_problems
-
-            raise read_problems(error, text, self.schema) from None
+            raise read_problems(error, text, self.schema, self._hints) from None
 
     def dump(self, params: Any) -> bytes:
         return params.__pydantic_serializer__.to_json(params, by_alias=True)
@@ -76,7 +78,7 @@ class ModelParams:
     def flat_size(self, params: Any) -> int | None:
         if self._flat is None:
             self._flat = all(_scalar(prop) for prop in self.schema["properties"].values())
-        return len(params.model_fields_set) if self._flat else None
+        return len(params.__pydantic_fields_set__) if self._flat else None
 
 
 def _scalar(prop: dict[str, Any]) -> bool:
@@ -84,6 +86,3 @@ def _scalar(prop: dict[str, Any]) -> bool:
     if "anyOf" in prop:
         return all(_scalar(option) for option in prop["anyOf"])
     return prop.get("type") in ("string", "integer", "number", "boolean", "null")
-
-
-__all__ = ["InvalidParams", "ModelParams", "Params"]

@@ -34,9 +34,12 @@ class InvalidParams(Exception):  # noqa: N818 - a finding, turned into words by 
     """The arguments do not fit. Carries every problem and, when it could be read, the value itself."""
 
     def __init__(self, problems: Sequence[Problem], value: Any = None) -> None:
-        super().__init__("; ".join(f"{p.where}: {p.message}" for p in problems))
+        super().__init__()
         self.problems = list(problems)
         self.value = value
+
+    def __str__(self) -> str:
+        return "; ".join(f"{problem.where}: {problem.message}" for problem in self.problems)
 
 
 def format_path(path: Sequence[PathPart]) -> str:
@@ -95,3 +98,10 @@ def got(value: Any) -> str:
     if value is None or isinstance(value, (dict, list, bool)):
         return show(value)
     return f"{json_type(value)} {show(value)}"
+
+
+def not_json(why: str) -> Problem:
+    """The text could not be read as JSON at all; `why` is the parser's finding."""
+    if "hex escape" in why or "surrogate" in why:
+        why += " (a \\u escape that is half of a surrogate pair?)"
+    return Problem((), "json", f"they are not valid JSON: {why}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic_core import from_json
 
 from ferrule.core.nearest import nearest
-from ferrule.core.problems import InvalidParams, PathPart, Problem, got, json_type
+from ferrule.core.problems import InvalidParams, PathPart, Problem, got, not_json
+from ferrule.core.schema_walk import schema_at
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -46,31 +49,40 @@ _CODES: dict[str, str] = {
 }
 
 
-def read_problems(error: ValidationError, text: str | bytes, schema: dict[str, Any]) -> InvalidParams:
-    """Every error of one validation, in order, with union branches folded into one problem a place."""
+def read_problems(
+    error: ValidationError, text: str | bytes, schema: dict[str, Any], hints: dict[str, str]
+) -> InvalidParams:
+    """Every error of one validation, in order, with union branches folded into one problem a place.
+
+    `hints` keeps what was said before of each missing field.
+    """
     errors = error.errors(include_url=False)
     if errors[0]["type"] == "json_invalid":
-        return InvalidParams([Problem((), "json", str(errors[0].get("ctx", {}).get("error", "invalid JSON")))])
-    from pydantic_core import from_json
-
+        return InvalidParams([not_json(str(errors[0].get("ctx", {}).get("error", "")))])
     value = from_json(text)
     problems: list[Problem] = []
     for item in errors:
-        path = _true_path(item["loc"], value, item["type"])
-        problems.append(_problem(item, path, value, schema))
-    return InvalidParams(_fold(problems, value), value)
+        kind, loc = item["type"], item["loc"]
+        if len(loc) == 1 and kind == "missing":
+            name = str(loc[0])
+            if (hint := hints.get(name)) is None:
+                hint = hints[name] = _hint(loc, schema)
+            problems.append(Problem(loc, "missing", "required, but missing" + hint))
+        else:
+            problems.append(_problem(item, kind, _true_path(loc, value, kind), value, schema))
+    if len({problem.path for problem in problems}) < len(problems):
+        problems = _fold(problems, value)
+    return InvalidParams(problems, value)
 
 
-def _problem(item: Any, path: tuple[PathPart, ...], value: Any, schema: dict[str, Any]) -> Problem:
-    kind: str = item["type"]
+def _problem(item: Any, kind: str, path: tuple[PathPart, ...], value: Any, schema: dict[str, Any]) -> Problem:
     found: Any = item["input"]
+    if expected := _TYPES.get(kind):
+        return Problem(path, "type", f"expected {expected}, got {got(found)}", (expected,))
     if kind == "missing":
         return Problem(path, "missing", "required, but missing" + _hint(path, schema))
-    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        return _unknown(path, value, schema)
-    if kind in _TYPES:
-        expected = _TYPES[kind]
-        return Problem(path, "type", f"expected {expected}, got {got(found)}", (expected,))
+    if kind == "extra_forbidden" or kind == "unexpected_keyword_argument":
+        return _unknown(path, schema)
     code = _CODES.get(kind, "value")
     if code == "enum":
         return Problem(path, "enum", f"must be {item['ctx']['expected']}; got {got(found)}")
@@ -83,8 +95,8 @@ def _problem(item: Any, path: tuple[PathPart, ...], value: Any, schema: dict[str
     return Problem(path, code, f"{message}; got {got(found)}")
 
 
-def _unknown(path: tuple[PathPart, ...], value: Any, schema: dict[str, Any]) -> Problem:
-    known = _known_fields(path[:-1], schema)
+def _unknown(path: tuple[PathPart, ...], schema: dict[str, Any]) -> Problem:
+    known = list(schema_at(path[:-1], schema).get("properties", ()))
     name = str(path[-1])
     if close := nearest(name, known, most=1):
         return Problem(path, "unknown", f"unknown field. Did you mean `{close[0]}`?")
@@ -94,12 +106,10 @@ def _unknown(path: tuple[PathPart, ...], value: Any, schema: dict[str, Any]) -> 
 
 def _hint(path: tuple[PathPart, ...], schema: dict[str, Any]) -> str:
     """What a missing field should hold, from the schema."""
-    prop = _at(path, schema)
+    prop = schema_at(path, schema)
     if not prop:
         return ""
-    kind = prop.get("type") or " or ".join(
-        str(option["type"]) for option in prop.get("anyOf", []) if "type" in option
-    )
+    kind = prop.get("type") or " or ".join(str(option["type"]) for option in prop.get("anyOf", []) if "type" in option)
     if "enum" in prop:
         kind = "one of " + ", ".join(f'"{choice}"' for choice in prop["enum"][:12])
     about = prop.get("description", "")
@@ -108,48 +118,26 @@ def _hint(path: tuple[PathPart, ...], schema: dict[str, Any]) -> str:
     return f" (expected {kind})" if kind else ""
 
 
-def _known_fields(path: tuple[PathPart, ...], schema: dict[str, Any]) -> list[str]:
-    return list(_at(path, schema).get("properties", {}))
-
-
-def _at(path: tuple[PathPart, ...], schema: dict[str, Any]) -> dict[str, Any]:
-    """The part of the schema that describes this place, or an empty one where that is not clear."""
-    here = schema
-    definitions = schema.get("$defs", {})
-    for part in path:
-        here = _resolve(here, definitions)
-        if isinstance(part, int):
-            here = here.get("items")
-        else:
-            here = here.get("properties", {}).get(part, here.get("additionalProperties"))
-        if not isinstance(here, dict):
-            return {}
-    return _resolve(here, definitions)
-
-
-def _resolve(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    if "$ref" in schema:
-        return definitions.get(str(schema["$ref"]).rpartition("/")[2], {})
-    options = [option for option in schema.get("anyOf", []) if option.get("type") != "null"]
-    if len(options) == 1:
-        return _resolve(options[0], definitions)
-    return schema
-
-
 def _true_path(loc: tuple[PathPart, ...], value: Any, kind: str) -> tuple[PathPart, ...]:
     """Pydantic names union branches and validators in a path; keep only what leads through the value."""
+    if len(loc) == 1 and isinstance(value, dict):  # a field of the arguments themselves, as most are
+        return loc if kind == "missing" or loc[0] in value else ()
     path: list[PathPart] = []
     here = value
     for position, part in enumerate(loc):
         last = position == len(loc) - 1
-        if isinstance(here, dict) and part in here:
-            here = here[part]  # pyright: ignore[reportUnknownVariableType]
-        elif isinstance(here, list) and isinstance(part, int) and part < len(here):  # pyright: ignore[reportUnknownArgumentType]
-            here = here[part]  # pyright: ignore[reportUnknownVariableType]
+        if _leads_on(part, here):
+            here = here[part]
         elif not (last and kind == "missing"):
             continue
         path.append(part)
     return tuple(path)
+
+
+def _leads_on(part: PathPart, here: Any) -> bool:
+    if isinstance(here, dict):
+        return part in here
+    return isinstance(here, list) and isinstance(part, int) and part < len(cast("list[Any]", here))
 
 
 def _fold(problems: list[Problem], value: Any) -> list[Problem]:
@@ -173,6 +161,3 @@ def _value_at(path: tuple[PathPart, ...], value: Any) -> Any:
     for part in path:
         value = value[part]
     return value
-
-
-__all__ = ["json_type", "read_problems"]

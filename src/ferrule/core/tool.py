@@ -99,8 +99,12 @@ class Tool(Generic[P]):
 
     style: Style
     wants_context: bool = True
+    has_check: bool
+    has_render: bool
+    """Whether it has a check or words of its own; what it lacks is not called."""
     _params: Params[P] | None = None
     _description: Description | None = None
+    _expected_form: str | None = None
     _options_from_class: ClassVar[tuple[str, ...]] = tuple(OPTIONS - {"description"})
 
     def __init__(self, **options: Any) -> None:
@@ -119,6 +123,8 @@ class Tool(Generic[P]):
                 raise DefinitionError(f"`{name}`: there is no tool option `{key}`.")
         self.name = name
         self.style = style
+        self.has_check = type(self).check is not Tool.check
+        self.has_render = type(self).render is not Tool.render
         for key in ("display_name", "version", "category", "strict", "concurrency_safe", "enabled", "dangerous",
                     "requires_permission", "idempotent", "timeout", "max_result"):  # fmt: skip
             if key in options:
@@ -172,6 +178,15 @@ class Tool(Generic[P]):
         """The JSON Schema of the typed result, where its type is known."""
         return None
 
+    @property
+    def expected_form(self) -> str:
+        """The arguments it takes, in one line that a model can copy from."""
+        if self._expected_form is None:
+            from ferrule.core.wording import expected_form
+
+            self._expected_form = expected_form(self.input_schema)
+        return self._expected_form
+
     def _compile(self) -> Params[P]:
         from ferrule.core.params import ModelParams
 
@@ -179,7 +194,9 @@ class Tool(Generic[P]):
             model = get_args(base)[0]
             if isinstance(model, type):
                 return cast("Params[P]", ModelParams(cast("Any", model)))
-        raise DefinitionError(f"`{self.name}` does not say its parameters. Write `class {type(self).__name__}(Tool[ItsParams])`.")
+        raise DefinitionError(
+            f"`{self.name}` does not say its parameters. Write `class {type(self).__name__}(Tool[ItsParams])`."
+        )
 
     def _describe(self) -> Description:
         from ferrule.core.docstring import parse_docstring

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -51,6 +51,7 @@ class Recorder(Protocol):
     def record(self, record: CallRecord) -> Awaitable[None] | None: ...
 
 
+@runtime_checkable
 class Watcher(Protocol):
     """A recorder that also wants to know when a call is looked up and when its tool starts."""
 

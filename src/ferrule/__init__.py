@@ -1,0 +1,75 @@
+"""Ferrule: define tools from typed Python, show them to any model, run what it asks for safely and on the record.
+
+Everything here is imported when first used, so that `import ferrule` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ferrule._version import __version__
+
+if TYPE_CHECKING:
+    from ferrule.core.access import NOTHING, Touch, reads, writes
+    from ferrule.core.call import Invocation, RawCall
+    from ferrule.core.context import Caller, Session, ToolContext
+    from ferrule.core.description import Description, Example
+    from ferrule.core.errors import DefinitionError, ErrorKind, Stopped, ToolError
+    from ferrule.core.events import Done, Partial, Pending, Progress, RegistryEvent
+    from ferrule.core.function_tool import FunctionTool, tool
+    from ferrule.core.problems import InvalidParams, Problem
+    from ferrule.core.raw_tool import RawTool, raw_tool
+    from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult
+    from ferrule.core.tool import Kind, Tool
+    from ferrule.pipeline.authorise import Decision, KindPolicy, Mode, Policy, Verdict
+    from ferrule.pipeline.composite import composite
+    from ferrule.pipeline.confirm import Answer, Choice, Question
+    from ferrule.pipeline.limits import Limits
+    from ferrule.pipeline.record import CallRecord, Recorder
+    from ferrule.pipeline.run import Runtime
+    from ferrule.registry.registry import NameTaken, Registry
+
+_HOMES = {
+    "core.access": ("NOTHING", "Touch", "reads", "writes"),
+    "core.call": ("Invocation", "RawCall"),
+    "core.context": ("Caller", "Session", "ToolContext"),
+    "core.description": ("Description", "Example"),
+    "core.errors": ("DefinitionError", "ErrorKind", "Stopped", "ToolError"),
+    "core.events": ("Done", "Partial", "Pending", "Progress", "RegistryEvent"),
+    "core.function_tool": ("FunctionTool", "tool"),
+    "core.problems": ("InvalidParams", "Problem"),
+    "core.raw_tool": ("RawTool", "raw_tool"),
+    "core.result": ("Attachment", "ErrorInfo", "Output", "ToolResult"),
+    "core.tool": ("Kind", "Tool"),
+    "pipeline.authorise": ("Decision", "KindPolicy", "Mode", "Policy", "Verdict"),
+    "pipeline.composite": ("composite",),
+    "pipeline.confirm": ("Answer", "Choice", "Question"),
+    "pipeline.limits": ("Limits",),
+    "pipeline.record": ("CallRecord", "Recorder"),
+    "pipeline.run": ("Runtime",),
+    "registry.registry": ("NameTaken", "Registry"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "NOTHING", "Answer", "Attachment", "CallRecord", "Caller", "Choice", "Decision", "DefinitionError", "Description",
+    "Done", "ErrorInfo", "ErrorKind", "Example", "FunctionTool", "InvalidParams", "Invocation", "Kind", "KindPolicy",
+    "Limits", "Mode", "NameTaken", "Output", "Partial", "Pending", "Policy", "Problem", "Progress", "Question",
+    "RawCall", "RawTool", "Recorder", "Registry", "RegistryEvent", "Runtime", "Session", "Stopped", "Tool",
+    "ToolContext", "ToolError", "ToolResult", "Touch", "Verdict", "__version__", "composite", "raw_tool", "reads",
+    "tool", "writes",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'ferrule' has no attribute {name!r}")
+    value = getattr(import_module(f"ferrule.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,156 @@
+"""Stage three: may this call run? Pure: it decides, and somebody else asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.tool import Kind, Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ferrule.core.call import Invocation
+    from ferrule.core.context import Session
+
+
+class Verdict(StrEnum):
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+@dataclass(slots=True, frozen=True)
+class Decision:
+    """A verdict with its reason, and the rule that gave it if one did."""
+
+    verdict: Verdict
+    reason: str
+    rule: str | None = None
+
+
+class Policy(Protocol):
+    """Decides whether a call may run. Must be quick and have no effects."""
+
+    def decide(self, invocation: Invocation, session: Session) -> Decision: ...
+
+    def remember(self, rule: str) -> None:
+        """Keep an «always allow» for this session."""
+        ...
+
+
+class Mode(StrEnum):
+    """How much runs without asking."""
+
+    DEFAULT = "default"
+    PLAN = "plan"
+    ACCEPT_EDITS = "accept-edits"
+    DONT_ASK = "dont-ask"
+    BYPASS = "bypass"
+
+
+_READ_ONLY = Decision(Verdict.ALLOW, "a read-only tool runs freely")
+_BYPASS = Decision(Verdict.ALLOW, "mode bypass allows everything that is not denied")
+_EDITS = Decision(Verdict.ALLOW, "mode accept-edits lets tools write")
+_PLAN = Decision(Verdict.DENY, "mode plan runs read-only tools alone")
+_ASK_DANGEROUS = Decision(Verdict.ASK, "the tool is marked dangerous")
+_ASK_PERMISSION = Decision(Verdict.ASK, "the tool requires permission")
+_ASK_KIND = {
+    Kind.READONLY: Decision(Verdict.ASK, "the tool is not read-only"),
+    Kind.WRITE: Decision(Verdict.ASK, "a tool that writes asks first"),
+    Kind.EXECUTE: Decision(Verdict.ASK, "a tool that executes something asks first"),
+}
+
+
+class KindPolicy:
+    """The default: read-only tools run, the others ask; names can be allowed or denied, and deny always wins.
+
+    `allow` and `deny` take tool names, also with `*` (`mcp__github__*`).
+    """
+
+    def __init__(self, *, mode: Mode | str = Mode.DEFAULT, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> None:
+        self.mode = Mode(mode)
+        self._allow = _Names(allow)
+        self._deny = _Names(deny)
+        self._remembered: set[str] = set()
+        self._free = self.mode is not Mode.PLAN and not self._allow and not self._deny
+
+    def remember(self, rule: str) -> None:
+        self._remembered.add(rule)
+
+    def decide(self, invocation: Invocation, session: Session) -> Decision:
+        tool = invocation.tool
+        if self._free and tool.read_only and not tool.dangerous and not tool.requires_permission:
+            return _READ_ONLY  # what nearly every call comes to, without going through the rest
+        if self._deny and (rule := self._deny.match(tool.name)):
+            return Decision(Verdict.DENY, f"`{rule}` is denied", rule)
+        mode = self.mode
+        if mode is Mode.PLAN and not tool.read_only:
+            return _PLAN
+        if self._allow and (rule := self._allow.match(tool.name)):
+            return Decision(Verdict.ALLOW, f"`{rule}` is allowed", rule)
+        if mode is Mode.BYPASS:
+            return _BYPASS
+        if self._remembered and (rule := invocation.abstract_rule) in self._remembered:
+            return Decision(Verdict.ALLOW, f"`{rule}` was always allowed in this session", rule)
+        decision = self._by_kind(tool)
+        if mode is Mode.DONT_ASK and decision.verdict is Verdict.ASK:
+            return Decision(Verdict.DENY, f"{decision.reason}, and mode dont-ask never asks")
+        return decision
+
+    def _by_kind(self, tool: Tool[Any]) -> Decision:
+        if tool.dangerous:
+            return _ASK_DANGEROUS
+        if tool.requires_permission:
+            return _ASK_PERMISSION
+        if tool.read_only:
+            return _READ_ONLY
+        if tool.kind is Kind.WRITE and self.mode is Mode.ACCEPT_EDITS:
+            return _EDITS
+        return _ASK_KIND[tool.kind]
+
+
+class _Names:
+    """Exact names in a set, the few with `*` tried one by one."""
+
+    def __init__(self, rules: Iterable[str]) -> None:
+        listed = [rules] if isinstance(rules, str) else list(rules)
+        for rule in listed:
+            if not rule or "(" in rule:
+                raise ValueError(
+                    f"{rule!r} is not a tool name. Allow and deny take names, also with *: `mcp__github__*`."
+                )
+        self._exact = {rule for rule in listed if "*" not in rule}
+        self._patterns = [rule for rule in listed if "*" in rule]
+
+    def __bool__(self) -> bool:
+        return bool(self._exact or self._patterns)
+
+    def match(self, name: str) -> str | None:
+        if name in self._exact:
+            return name
+        return next((pattern for pattern in self._patterns if fnmatchcase(name, pattern)), None)
+
+
+def require_context(tool: Tool[Any], session: Session) -> None:
+    """Stop a call whose tool is not for this caller, or needs to know what the context does not say."""
+    caller = session.caller
+    if tool.roles and caller.role not in tool.roles:
+        who = f"the role `{caller.role}`" if caller.role else "a caller without a role"
+        raise Stopped(
+            Stage.AUTHORISE,
+            ErrorKind.PERMISSION,
+            f"`{tool.name}` is not for {who}.",
+            f"It is for: {', '.join(sorted(tool.roles))}.",
+        )
+    have = {"tenant": caller.tenant, "user": caller.user, "role": caller.role, "model": session.model_adapter}
+    if lacking := sorted(need for need in tool.needs if not have[need]):
+        raise Stopped(
+            Stage.AUTHORISE,
+            ErrorKind.PERMISSION,
+            f"`{tool.name}` needs to know the {' and the '.join(lacking)}, and the session does not say.",
+            "The program that embeds Ferrule must set it on the session; another call will not help.",
+        )

@@ -1,0 +1,60 @@
+"""Results that may be used again (P7): the same tool, version, parameters, caller and place."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ferrule.core.call import Invocation
+    from ferrule.core.context import Session
+    from ferrule.core.result import ToolResult
+
+Key = tuple[Any, ...]
+
+
+class ResultCache:
+    """The newest results of tools that allow it, each for as long as its tool says."""
+
+    def __init__(self, size: int = 1024) -> None:
+        self._size = size
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Key, tuple[float, ToolResult]] = OrderedDict()
+
+    def key(self, invocation: Invocation, session: Session) -> Key:
+        """What makes two calls the same. The tool object is part of it: a replaced tool starts afresh."""
+        tool = invocation.tool
+        params = tool.params.dump(invocation.params)
+        place = (str(session.workspace), str(session.directory))
+        return (tool, tool.version, params, session.caller, place)
+
+    def get(self, key: Key, call_id: str) -> ToolResult | None:
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None:
+                return None
+            until, result = found
+            if time.monotonic() >= until:
+                del self._kept[key]
+                return None
+            self._kept.move_to_end(key)
+        again = copy.copy(result)
+        again.call_id = call_id
+        again.metadata = {**result.metadata, "cached": True}
+        return again
+
+    def put(self, key: Key, result: ToolResult, seconds: float) -> None:
+        if not result.success:
+            return
+        with self._lock:
+            self._kept[key] = (time.monotonic() + seconds, result)
+            self._kept.move_to_end(key)
+            while len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept.clear()

@@ -1,0 +1,92 @@
+"""Stage four: a person sees exactly what will run, and says once, always, or no."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+from ferrule.core.errors import ErrorKind, Stage, Stopped
+
+if TYPE_CHECKING:
+    from ferrule.core.call import Invocation
+    from ferrule.core.context import Session
+    from ferrule.pipeline.authorise import Decision, Policy
+
+
+class Choice(StrEnum):
+    ONCE = "once"
+    ALWAYS = "always"
+    NO = "no"
+
+
+@dataclass(slots=True, frozen=True)
+class Answer:
+    """What the person said; the reason of a «no» goes to the model."""
+
+    choice: Choice
+    reason: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class Question:
+    """What the person is shown. `rule` is what «always» would remember."""
+
+    invocation: Invocation
+    reason: str
+    rule: str
+    warning: str | None = None
+
+    @property
+    def summary(self) -> str:
+        return self.invocation.tool.summarise(self.invocation.params)
+
+
+class Asker(Protocol):
+    """Puts a question to a person."""
+
+    async def __call__(self, question: Question) -> Answer: ...
+
+
+class Confirm:
+    """Asks one question at a time, however many calls run."""
+
+    def __init__(self, asker: Asker | None) -> None:
+        self._asker = asker
+        self._turn: asyncio.Lock | None = None
+
+    async def __call__(self, invocation: Invocation, decision: Decision, policy: Policy, session: Session) -> Answer:
+        tool = invocation.tool
+        if self._asker is None:
+            raise Stopped(
+                Stage.CONFIRM,
+                ErrorKind.PERMISSION,
+                f"`{tool.name}` was not run: {decision.reason}, and there is nobody to ask.",
+                f"The person can allow it: --allow {tool.name} on the command line, or "
+                f"KindPolicy(allow=[{tool.name!r}]) in a program.",
+            )
+        if self._turn is None:
+            self._turn = asyncio.Lock()
+        async with self._turn:
+            # An «always» given while this call waited its turn counts for it too.
+            again = policy.decide(invocation, session)
+            if again.verdict == "allow":
+                return Answer(Choice.ALWAYS)
+            answer = await self._asker(_question(invocation, decision))
+        if answer.choice is Choice.NO:
+            said = f" They said: {answer.reason}" if answer.reason else ""
+            raise Stopped(
+                Stage.CONFIRM,
+                ErrorKind.PERMISSION,
+                f"`{tool.name}` was not run: the person said no.{said}",
+                "Do not try the same call again; go on another way, or ask the person.",
+            )
+        if answer.choice is Choice.ALWAYS:
+            policy.remember(invocation.abstract_rule)
+        return answer
+
+
+def _question(invocation: Invocation, decision: Decision) -> Question:
+    warning = "This tool is marked dangerous." if invocation.tool.dangerous else None
+    return Question(invocation, decision.reason, invocation.abstract_rule, warning)

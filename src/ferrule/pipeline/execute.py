@@ -1,0 +1,256 @@
+"""Stage five, the only one with effects: runs a tool within its time, and never waits for one that will not stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.tool import Style
+from ferrule.pipeline.eager import start_task
+from ferrule.pipeline.streaming import drain, drain_sync
+from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from ferrule.core.call import Invocation
+    from ferrule.core.context import ToolContext
+    from ferrule.core.tool import Tool
+    from ferrule.pipeline.limits import Limits
+
+logger = logging.getLogger("ferrule.calls")
+
+_DONE, _TIME_IS_UP, _CANCELLED = "done", "time is up", "cancelled"
+
+
+class ToolFailed(Exception):  # noqa: N818 - carries what a tool raised to the stage that words it
+    """A tool raised; `cause` is what."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
+class Executor:
+    """Runs tools: async ones in a task, sync ones in a thread, each within a time limit."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._pool = WorkerPool(limits.threads, limits.stuck_threads)
+        self._stubborn: set[asyncio.Task[Any]] = set()
+        self._waiters: dict[str, asyncio.Future[str]] = {}
+
+    @property
+    def abandoned(self) -> int:
+        """How many given-up calls have not ended yet."""
+        return len(self._stubborn) + self._pool.stuck
+
+    def cancel(self, call_id: str) -> bool:
+        """Stop a running call, whose result will say so. False when no such call is running."""
+        waiter = self._waiters.get(call_id)
+        if waiter is None:
+            return False
+        waiter.get_loop().call_soon_threadsafe(_settle, waiter, _CANCELLED)
+        return True
+
+    async def execute(self, invocation: Invocation, context: ToolContext | None, timeout: float) -> Any:
+        """The tool's value. Raises `ToolFailed` with what the tool raised, or `Stopped` when it was cut short."""
+        style = invocation.tool.style
+        loop = asyncio.get_running_loop()
+        if style is Style.SYNC or style is Style.SYNC_STREAM:
+            return await self._in_thread(invocation, context, timeout, loop)
+        body = self._begin(invocation, context)
+        task = start_task(_guard(body), loop)
+        if task.done() and not task.cancelled():  # it never waited, as most do: nothing more to watch over
+            return _value(task.result())
+        return await self._in_task(task, body, invocation, context, timeout, loop)
+
+    async def _in_task(
+        self,
+        task: asyncio.Task[Any],
+        body: Coroutine[Any, Any, Any],
+        invocation: Invocation,
+        context: ToolContext | None,
+        timeout: float,
+        loop: asyncio.AbstractEventLoop,
+    ) -> Any:
+        if not task.done():
+            await self._wait(task, body, invocation, context, timeout, loop)
+        if task.cancelled():
+            raise _cancelled(invocation.tool, "It was cancelled from inside.")
+        return _value(task.result())
+
+    def _begin(self, invocation: Invocation, context: ToolContext | None) -> Coroutine[Any, Any, Any]:
+        """A tool's coroutine; making it may fail already, as when a wrapper refuses its arguments."""
+        try:
+            body = invocation.tool.start(invocation.params, context)
+        except Exception as error:  # noqa: BLE001 - whatever a tool raises is its outcome
+            raise ToolFailed(error) from None
+        if invocation.tool.style is Style.ASYNC_STREAM:
+            return drain(body, _shower(context), self._limits)
+        return body
+
+    async def _wait(
+        self,
+        task: asyncio.Task[Any],
+        body: Coroutine[Any, Any, Any],
+        invocation: Invocation,
+        context: ToolContext | None,
+        timeout: float,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """Wait for a task; on time-out or cancelling, stop it and raise."""
+        waiter: asyncio.Future[str] = loop.create_future()
+        task.add_done_callback(lambda _: _settle(waiter, _DONE))
+
+        async def stop() -> bool:
+            task.cancel()
+            if not await _ends(task, self._limits.grace):
+                self._give_up_on(task, body, invocation)
+                return False
+            return True
+
+        await self._await(waiter, stop, invocation, context, timeout, loop)
+
+    async def _in_thread(
+        self,
+        invocation: Invocation,
+        context: ToolContext | None,
+        timeout: float,
+        loop: asyncio.AbstractEventLoop,
+    ) -> Any:
+        tool, params = invocation.tool, invocation.params
+        waiter: asyncio.Future[str] = loop.create_future()
+        outcomes: list[Outcome] = []
+
+        def work() -> Any:
+            value = tool.start(params, context)
+            return drain_sync(value, _shower(context), self._limits) if tool.style is Style.SYNC_STREAM else value
+
+        def settle(outcome: Outcome) -> None:
+            outcomes.append(outcome)
+            _settle(waiter, _DONE)
+            if ended is not None:
+                _settle(ended, None)
+
+        ended: asyncio.Future[None] | None = None
+        job = Job(work, loop, settle)
+
+        async def stop() -> bool:
+            # The cooperative way first (the context says «cancelled»), then by force.
+            nonlocal ended
+            ended = loop.create_future()
+            if not outcomes and not await _ends(ended, self._limits.grace if context is not None else 0.0):
+                return not self._pool.abandon(job)
+            return True
+
+        try:
+            self._pool.submit(job)
+        except TooManyStuck as error:
+            raise Stopped(
+                Stage.EXECUTE, ErrorKind.EXECUTION, f"`{tool.name}` was not run: {error}.", "Try again later."
+            ) from None
+        await self._await(waiter, stop, invocation, context, timeout, loop)
+        value = _value(outcomes[0])
+        if asyncio.iscoroutine(value):  # a plain function around an async one, as decorators make them
+            return await self._in_task(start_task(_guard(value), loop), value, invocation, context, timeout, loop)
+        return value
+
+    async def _await(
+        self,
+        waiter: asyncio.Future[str],
+        stop: Callable[[], Awaitable[bool]],
+        invocation: Invocation,
+        context: ToolContext | None,
+        timeout: float,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """Return when the work is done; otherwise stop it, and raise what cut it short."""
+        timer = loop.call_later(timeout, _settle, waiter, _TIME_IS_UP)
+        self._waiters[invocation.call_id] = waiter
+        try:
+            reason = await waiter
+            if reason is _DONE:
+                return
+            stopped = await _stopping(context, stop)
+        except asyncio.CancelledError:
+            # The caller was cancelled: the work must not outlive it, and the caller's wish goes on up.
+            await _stopping(context, stop)
+            raise
+        finally:
+            timer.cancel()
+            if self._waiters.get(invocation.call_id) is waiter:
+                del self._waiters[invocation.call_id]
+        ending = "" if stopped else " It did not stop when told to and was abandoned."
+        details = None if stopped else {"abandoned": True}
+        if reason is _CANCELLED:
+            raise _cancelled(invocation.tool, "It was cancelled." + ending, details)
+        raise Stopped(
+            Stage.EXECUTE,
+            ErrorKind.TIMEOUT,
+            f"`{invocation.tool.name}` ran longer than its time limit of {timeout:g} s and was stopped.{ending}",
+            "Ask for less at once, or for a longer time limit.",
+            details,
+        )
+
+    def _give_up_on(self, task: asyncio.Task[Any], body: Coroutine[Any, Any, Any], invocation: Invocation) -> None:
+        """Leave a task that ignores cancelling behind, after one last try to end it from outside."""
+        logger.warning("Tool %s ignored being cancelled (call %s)", invocation.tool.name, invocation.call_id)
+        self._stubborn.add(task)
+        task.add_done_callback(self._forget)
+        try:
+            body.close()  # what swallows CancelledError seldom swallows GeneratorExit
+        except Exception as error:  # noqa: BLE001 - the tool's own, while it was put down
+            logger.warning("Tool %s could not be ended: %s", invocation.tool.name, type(error).__name__)
+        task.cancel()
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._stubborn.discard(task)
+        if not task.cancelled():
+            task.exception()  # seen, so that asyncio does not report it as lost
+
+
+async def _guard(body: Awaitable[Any]) -> Outcome:
+    """Turn whatever a tool raises into an outcome; only cancelling and the person's Ctrl-C go through."""
+    try:
+        return True, await body
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a tool raises is its outcome
+        return False, error
+
+
+async def _stopping(context: ToolContext | None, stop: Callable[[], Awaitable[bool]]) -> bool:
+    if context is not None:
+        context.cancellation.request()
+    return await stop()
+
+
+async def _ends(future: asyncio.Future[Any], seconds: float) -> bool:
+    if seconds > 0 and not future.done():
+        await asyncio.wait({future}, timeout=seconds)
+    return future.done()
+
+
+def _settle(future: asyncio.Future[Any], value: Any) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+def _value(outcome: Outcome) -> Any:
+    succeeded, value = outcome
+    if succeeded:
+        return value
+    raise ToolFailed(value)
+
+
+def _cancelled(tool: Tool[Any], why: str, details: dict[str, Any] | None = None) -> Stopped:
+    return Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, f"`{tool.name}` did not finish. {why}", None, details)
+
+
+def _shower(context: ToolContext | None) -> Callable[[Any], None]:
+    return context.partial if context is not None else _show_nobody
+
+
+def _show_nobody(piece: Any) -> None:
+    """Nobody watches this call."""

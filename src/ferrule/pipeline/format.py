@@ -1,0 +1,164 @@
+"""Stage six: a value becomes words for the model and words for the person, both bounded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
+from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult
+from ferrule.pipeline.cleaning import clean_exception, clean_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ferrule.core.call import Invocation
+    from ferrule.core.tool import Tool
+    from ferrule.pipeline.limits import Limits
+
+_DISPLAY = 200
+_PLAIN = frozenset({str, int, float, bool, dict, list, type(None)})
+
+
+def format_value(invocation: Invocation, value: Any, limits: Limits) -> ToolResult:
+    """The result of a call that ran."""
+    tool = invocation.tool
+    if type(value) in _PLAIN:  # nearly every value: nothing to take apart
+        text = _rendered(tool, value) if tool.has_render else None
+        if text is None:
+            text = value if type(value) is str else _words_for(tool.name, value, [])
+        return _bounded(invocation, text, None, value, {}, [], limits)
+    if isinstance(value, ToolResult):  # a tool that passes on what another tool said
+        return ToolResult(
+            invocation.call_id, tool.name, value.success, value.llm_content, value.display_content, value.data,
+            value.error, dict(value.metadata), value.attachments,
+        )  # fmt: skip
+    text = None
+    display: str | None = None
+    metadata: dict[str, Any] = {}
+    attachments: list[Attachment] = []
+    if isinstance(value, Output):
+        text, display, metadata, attachments = (
+            value.llm_content,
+            value.display_content,
+            dict(value.metadata),
+            value.attachments,
+        )
+        value = value.data if value.data is not None else text
+    elif isinstance(value, Attachment):
+        attachments, value = [value], None
+    elif isinstance(value, (bytes, bytearray)):
+        attachments, value = [Attachment("application/octet-stream", bytes(value))], None
+    if text is None:
+        text = _rendered(tool, value)
+    if text is None:
+        text = _words_for(tool.name, value, attachments)
+    return _bounded(invocation, text, display, value, metadata, attachments, limits)
+
+
+def _bounded(
+    invocation: Invocation,
+    text: str,
+    display: str | None,
+    value: Any,
+    metadata: dict[str, Any],
+    attachments: list[Attachment],
+    limits: Limits,
+) -> ToolResult:
+    """The finished result: text that every encoder takes, no longer than allowed, and what was done on the way."""
+    tool = invocation.tool
+    text = well_formed(text)
+    most = tool.max_result or limits.result_chars
+    if len(text) > most:
+        metadata["characters"] = len(text)
+        text, left_out = head_and_tail(text, most)
+        metadata["characters_left_out"] = left_out
+    if display is None:
+        display = _first_line(text)
+    if invocation.repairs:
+        metadata["repairs"] = list(invocation.repairs)
+    return ToolResult(invocation.call_id, tool.name, True, text, display, value, None, metadata, attachments)
+
+
+def format_stopped(call_id: str, tool: str, stopped: Stopped) -> ToolResult:
+    """The result of a call that ended early."""
+    error = ErrorInfo(stopped.kind, stopped.message, stopped.details, stopped.suggestion)
+    text = f"Error ({stopped.kind}): {stopped.message}"
+    if stopped.suggestion:
+        text += f"\n{stopped.suggestion}"
+    return ToolResult(
+        call_id, tool, False, text, _first_line(stopped.message), None, error, {"stage": str(stopped.stage)}
+    )
+
+
+def stopped_by(tool: str, cause: BaseException, workspace: Path | None) -> Stopped:
+    """What a tool raised, as an early exit: its own words if it meant them for a model, cleaned ones if not."""
+    if isinstance(cause, ToolError):
+        suggestion = clean_text(cause.suggestion) if cause.suggestion else None
+        return Stopped(Stage.EXECUTE, cause.kind, clean_text(cause.message, workspace), suggestion, cause.details)
+    if isinstance(cause, TimeoutError):
+        return Stopped(Stage.EXECUTE, ErrorKind.TIMEOUT, f"`{tool}` failed. {clean_exception(cause, workspace)}")
+    kind = ErrorKind.EXECUTION if isinstance(cause, Exception) else ErrorKind.UNKNOWN
+    return Stopped(Stage.EXECUTE, kind, f"`{tool}` failed. {clean_exception(cause, workspace)}")
+
+
+def _rendered(tool: Tool[Any], value: Any) -> str | None:
+    try:
+        return tool.render(value)
+    except Exception as error:
+        raise Stopped(
+            Stage.FORMAT,
+            ErrorKind.EXECUTION,
+            f"`{tool.name}` ran, but its result could not be put into words. {clean_exception(error)}",
+            "What it did is done; calling it again would do it again.",
+        ) from error
+
+
+def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
+    if type(value) is int:
+        return str(value)
+    if value is None:
+        if not attachments:
+            return "Done. There is no output."
+        return "\n".join(f"[{one.media_type}{f', {len(one.data):,} bytes' if one.data else ''}]" for one in attachments)
+    from ferrule.pipeline.json_form import NO_JSON_FORM, to_words
+
+    try:
+        return to_words(value)
+    except NO_JSON_FORM as error:
+        raise Stopped(
+            Stage.FORMAT,
+            ErrorKind.EXECUTION,
+            f"`{tool}` ran, but gave a {type(value).__name__} that has no JSON form.",
+            "What it did is done; calling it again would do it again.",
+            {"reason": clean_text(str(error))},
+        ) from None
+
+
+def well_formed(text: str) -> str:
+    """Text that every encoder takes: half surrogate pairs become U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def head_and_tail(text: str, most: int) -> tuple[str, int]:
+    """Both ends of a long text with the exact number of characters left out between them."""
+    half = most // 2
+    head, tail = text[:half], text[len(text) - (most - half) :]
+    if (cut := head.rfind("\n")) > half - 200:
+        head = head[: cut + 1]
+    if 0 <= (cut := tail.find("\n")) < 200:
+        tail = tail[cut + 1 :]
+    left_out = len(text) - len(head) - len(tail)
+    return f"{head}\n[… {left_out:,} of {len(text):,} characters left out …]\n{tail}", left_out
+
+
+def _first_line(text: str) -> str:
+    if len(text) <= _DISPLAY and "\n" not in text:
+        return text.strip()
+    line = text[: 4 * _DISPLAY].lstrip().partition("\n")[0].rstrip()
+    return line if len(line) <= _DISPLAY else line[: _DISPLAY - 1] + "…"

@@ -1,0 +1,31 @@
+"""The bounds every call runs within."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, frozen=True)
+class Limits:
+    """Bounds on arguments, time, results and parallel work. A tool's own `timeout` and `max_result` come first."""
+
+    argument_bytes: int = 10_000_000
+    argument_depth: int = 64
+    number_digits: int = 400
+    timeout: float = 120.0
+    """Seconds a call may run."""
+    grace: float = 1.0
+    """Seconds a cancelled tool has to stop before it is abandoned."""
+    result_chars: int = 100_000
+    stream_items: int = 10_000
+    concurrency: int = 200
+    """Calls of one batch that run at once."""
+    threads: int = 64
+    """Sync tools that run at once."""
+    stuck_threads: int = 256
+    """Abandoned sync calls that may still hang before further sync calls are refused."""
+    nesting: int = 16
+    """How deep tools may call tools."""
+
+
+DEFAULT_LIMITS = Limits()

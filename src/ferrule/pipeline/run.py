@@ -1,0 +1,310 @@
+"""The runtime: takes a call through the seven stages, one way, and always gives exactly one result."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from time import perf_counter, time
+from typing import TYPE_CHECKING, Any
+
+from ferrule.core.call import Invocation, RawCall
+from ferrule.core.context import Session, ToolContext
+from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.events import Done, Pending
+from ferrule.pipeline.authorise import KindPolicy, Policy, Verdict, require_context
+from ferrule.pipeline.cache import ResultCache
+from ferrule.pipeline.cleaning import clean_exception
+from ferrule.pipeline.confirm import Asker, Confirm
+from ferrule.pipeline.execute import Executor, ToolFailed
+from ferrule.pipeline.format import format_stopped, format_value, stopped_by
+from ferrule.pipeline.limits import DEFAULT_LIMITS, Limits
+from ferrule.pipeline.listeners import Listeners
+from ferrule.pipeline.lookup import lookup
+from ferrule.pipeline.record import CallRecord, Recorder, Tracer, Watcher
+from ferrule.pipeline.validate import validate
+from ferrule.registry.registry import Registry
+from ferrule.registry.source import ToolSource
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+
+    from ferrule.core.events import CallEvent
+    from ferrule.core.result import ToolResult
+    from ferrule.core.tool import Tool
+
+logger = logging.getLogger("ferrule.calls")
+
+
+class Runtime:
+    """Tools, and everything that stands between a model and running them.
+
+    `tools` is a registry, a view of one, or simply tools. Without a policy, read-only tools run and the others
+    ask; without `ask` there is nobody to ask, and what would ask is refused.
+    """
+
+    def __init__(
+        self,
+        tools: ToolSource | Iterable[Tool[Any]] = (),
+        *,
+        policy: Policy | None = None,
+        ask: Asker | None = None,
+        recorders: Iterable[Recorder] = (),
+        tracer: Tracer | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        session: Session | None = None,
+        cache: ResultCache | None = None,
+    ) -> None:
+        self.tools: ToolSource = tools if isinstance(tools, ToolSource) else Registry(tools)
+        self.policy: Policy = policy if policy is not None else KindPolicy()
+        self.limits = limits
+        self.session = session if session is not None else Session()
+        self.cache = cache if cache is not None else ResultCache()
+        self._recorders = tuple(recorders)
+        self._watchers: tuple[Watcher, ...] = tuple(one for one in self._recorders if isinstance(one, Watcher))
+        self._tracer = tracer
+        self._confirm = Confirm(ask)
+        self._executor = Executor(limits)
+        self._listeners = Listeners()
+        self._alone: dict[str, asyncio.Lock] = {}
+
+    # One call
+
+    def run(
+        self,
+        call: RawCall | str,
+        arguments: str | bytes | Mapping[str, Any] | None = None,
+        *,
+        session: Session | None = None,
+        timeout: float | None = None,
+        parent: ToolContext | None = None,
+    ) -> Coroutine[Any, Any, ToolResult]:
+        """Run one call and give its result; nothing a tool or a model does makes this raise.
+
+        Cancelling the task that awaits it stops the tool, records the call, and raises `CancelledError` as ever.
+        """
+        if not isinstance(call, RawCall):
+            call = RawCall(call, arguments)
+        return self.run_prepared(call, None, session=session, timeout=timeout, parent=parent)
+
+    async def run_prepared(
+        self,
+        call: RawCall,
+        prepared: Invocation | Stopped | None,
+        *,
+        session: Session | None = None,
+        timeout: float | None = None,
+        parent: ToolContext | None = None,
+    ) -> ToolResult:
+        """Run a call whose first stages were gone through already, if `prepared` says how they ended."""
+        session = session or self.session
+        began = perf_counter()
+        record = CallRecord(
+            call.id, parent.call_id if parent is not None else None, session.id, session.caller,
+            call.name, "", "", call.arguments, time(),
+        )  # fmt: skip
+        if self._listeners.all:
+            self._listeners.emit(Pending(call.id, call.name))
+        try:
+            invocation = self._prepare(call, prepared, record)
+            result = await self._carry_out(invocation, session, timeout, parent, record)
+        except Stopped as stopped:
+            result = _stop(call, stopped, record)
+        except asyncio.CancelledError:
+            _note_cancelled(record, perf_counter() - began)
+            self._record(record)
+            raise
+        except Exception as error:
+            logger.exception("Call %s of %s broke the pipeline", call.id, call.name)
+            result = _stop(call, _broken(call, error, session), record)
+        record.duration = perf_counter() - began
+        record.result_length = len(result.llm_content)
+        if waiting := self._record(record):
+            await waiting
+        if self._listeners.all:
+            self._listeners.emit(Done(call.id, call.name, result))
+        return result
+
+    def build(self, call: RawCall) -> Invocation:
+        """Look a call up and validate it without running it; raises `Stopped`."""
+        return validate(lookup(self.tools, call), call, self.limits)
+
+    async def execute(self, invocation: Invocation, *, session: Session | None = None) -> ToolResult:
+        """Authorise, run, format and record what `build` gave."""
+        tool = invocation.tool
+        arguments = tool.params.dump(invocation.params)
+        call = RawCall(tool.name, arguments, id=invocation.call_id, version=tool.version)
+        return await self.run_prepared(call, invocation, session=session)
+
+    def _prepare(self, call: RawCall, prepared: Invocation | Stopped | None, record: CallRecord) -> Invocation:
+        """Stages one and two."""
+        for watcher in self._watchers:
+            watcher.looked_up(call, found=self.tools.entry(call.name, call.version) is not None)
+        if isinstance(prepared, Invocation):
+            tool, invocation = prepared.tool, prepared
+            record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
+        else:
+            tool = lookup(self.tools, call)
+            record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
+            if prepared is not None:
+                raise prepared
+            invocation = validate(tool, call, self.limits)
+        record.repairs = invocation.repairs
+        return invocation
+
+    def _record(self, record: CallRecord) -> Awaitable[Any] | None:
+        """Stage seven. A recorder that fails is reported, and neither the call nor the other recorders suffer."""
+        waiting: Awaitable[Any] | None = None
+        for recorder in self._recorders:
+            try:
+                pending = recorder.record(record)
+            except Exception:
+                logger.exception("Call %s could not be recorded by %s", record.call_id, type(recorder).__name__)
+                continue
+            if pending is not None:
+                waiting = pending if waiting is None else asyncio.gather(waiting, pending)
+        return waiting
+
+    async def _carry_out(
+        self,
+        invocation: Invocation,
+        session: Session,
+        timeout: float | None,
+        parent: ToolContext | None,
+        record: CallRecord,
+    ) -> ToolResult:
+        """Stages three to six."""
+        tool = invocation.tool
+        if tool.roles or tool.needs:
+            require_context(tool, session)
+        decision = self.policy.decide(invocation, session)
+        record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
+        if decision.verdict is not Verdict.ALLOW:
+            if decision.verdict is Verdict.DENY:
+                raise Stopped(
+                    Stage.AUTHORISE,
+                    ErrorKind.PERMISSION,
+                    f"`{tool.name}` was not run: {decision.reason}.",
+                    "Do not try the same call again; go on another way, or ask the person.",
+                )
+            answer = await self._confirm(invocation, decision, self.policy, session)
+            record.answer = answer.choice.value
+        if tool.cache:
+            key = self.cache.key(invocation, session)
+            kept = self.cache.get(key, invocation.call_id)
+            if kept is not None:
+                record.cached = True
+                return kept
+        context = None
+        if parent is not None or tool.wants_context or self._listeners.all:
+            context = self._context_for(tool, invocation.call_id, session, parent)
+        for watcher in self._watchers:
+            watcher.started(invocation, session)
+        seconds = timeout or tool.timeout or self.limits.timeout
+        try:
+            if self._tracer is None and tool.concurrency_safe:
+                value = await self._executor.execute(invocation, context, seconds)
+            else:
+                value = await self._execute_apart(invocation, session, context, seconds, parent)
+        except ToolFailed as failed:
+            logger.info("Tool %s raised (call %s)", tool.name, invocation.call_id, exc_info=failed.cause)
+            raise stopped_by(tool.name, failed.cause, session.workspace) from None
+        result = format_value(invocation, value, self.limits)
+        if tool.cache:
+            self.cache.put(key, result, tool.cache)  # pyright: ignore[reportPossiblyUnboundVariable]
+        return result
+
+    def _context_for(self, tool: Tool[Any], call_id: str, session: Session, parent: ToolContext | None) -> ToolContext:
+        """What the tool will know, and through which it reports."""
+        lineage = parent.lineage if parent is not None else ()
+        if len(lineage) >= self.limits.nesting:
+            raise Stopped(
+                Stage.EXECUTE,
+                ErrorKind.EXECUTION,
+                f"`{tool.name}` was not run: tools called tools {len(lineage)} deep.",
+                "A tool probably calls itself without end.",
+            )
+        emit = self._listeners.emitter() if self._listeners.all else None
+        return ToolContext(session, call_id, tool.name, emit, self, (*lineage, tool.name))
+
+    async def _execute_apart(
+        self,
+        invocation: Invocation,
+        session: Session,
+        context: ToolContext | None,
+        seconds: float,
+        parent: ToolContext | None,
+    ) -> Any:
+        """Run a tool inside a span, and one that is not concurrency-safe with no other call of it."""
+        tool = invocation.tool
+        async with AsyncExitStack() as around:
+            # A tool further up that waits for this very call holds the lock already.
+            if not tool.concurrency_safe and (parent is None or tool.name not in parent.lineage):
+                await around.enter_async_context(self._alone.setdefault(tool.name, asyncio.Lock()))
+            if self._tracer is not None:
+                around.enter_context(self._tracer.span(invocation, session))
+            return await self._executor.execute(invocation, context, seconds)
+
+    # Many calls
+
+    async def batch(
+        self,
+        calls: Sequence[RawCall],
+        *,
+        session: Session | None = None,
+        parent: ToolContext | None = None,
+        given: Mapping[str, Any] | None = None,
+        concurrency: int | None = None,
+    ) -> list[ToolResult]:
+        """Run many calls, together where they are independent; results come in the order asked.
+
+        A call may use an earlier one's data: `{"$ref": "call_1.path"}`. One failure does not stop the others.
+        """
+        from ferrule.pipeline.batch import run_batch
+
+        return await run_batch(self, calls, session or self.session, parent, given or {}, concurrency)
+
+    def stream(self, calls: RawCall | Sequence[RawCall], *, session: Session | None = None) -> AsyncIterator[CallEvent]:
+        """Run calls and give their events as they happen; each call ends with `Done`. Leaving early stops them."""
+        from ferrule.pipeline.listeners import stream
+
+        listed = [calls] if isinstance(calls, RawCall) else list(calls)
+        return stream(self._listeners, {call.id for call in listed}, lambda: self.batch(listed, session=session))
+
+    def subscribe(self, listener: Callable[[CallEvent], None]) -> Callable[[], None]:
+        """Hear of every call's events; returns what ends the subscription."""
+        return self._listeners.subscribe(listener)
+
+    # While they run
+
+    def cancel(self, call_id: str) -> bool:
+        """Stop a running call; whoever waits for it gets a `cancelled_error`. False when no such call runs."""
+        return self._executor.cancel(call_id)
+
+    @property
+    def abandoned(self) -> int:
+        """How many calls were given up on and have not ended yet."""
+        return self._executor.abandoned
+
+
+def _stop(call: RawCall, stopped: Stopped, record: CallRecord) -> ToolResult:
+    """The result of a call that ended early, and what the record says of it."""
+    result = format_stopped(call.id, call.name if isinstance(call.name, str) else str(call.name), stopped)  # pyright: ignore[reportUnnecessaryIsInstance] - models send anything
+    record.stage, record.outcome, record.error = stopped.stage, stopped.kind, stopped.message
+    if stopped.details and stopped.details.get("abandoned"):
+        record.abandoned = True
+    return result
+
+
+def _note_cancelled(record: CallRecord, duration: float) -> None:
+    record.outcome, record.stage, record.error = ErrorKind.CANCELLED.value, Stage.EXECUTE.value, "cancelled"
+    record.duration = duration
+
+
+def _broken(call: RawCall, error: Exception, session: Session) -> Stopped:
+    return Stopped(
+        Stage.AUTHORISE,
+        ErrorKind.UNKNOWN,
+        f"`{call.name}` was stopped: the program around it failed. {clean_exception(error, session.workspace)}",
+        "This is not about the arguments; the same call may work later.",
+    )

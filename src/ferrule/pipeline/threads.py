@@ -1,0 +1,140 @@
+"""Threads for sync tools: quick to hand work to, replaced when a tool hangs, never in the way of exit."""
+
+from __future__ import annotations
+
+import threading
+from contextvars import copy_context
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+_IDLE_SECONDS = 30.0
+
+Outcome = tuple[bool, Any]
+"""`(True, value)` or `(False, exception)`."""
+
+
+class Abandoned(BaseException):
+    """Thrown into a sync tool that went on after its call was over."""
+
+
+class TooManyStuck(RuntimeError):  # noqa: N818
+    """So many abandoned calls still hang that no further thread is given out."""
+
+
+class Job:
+    """One function to run in a thread, for one event loop that waits for its outcome."""
+
+    __slots__ = ("_context", "_loop", "_settle", "abandoned", "finished", "function", "thread")
+
+    def __init__(
+        self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop, settle: Callable[[Outcome], None]
+    ) -> None:
+        self.function = function
+        self.thread: int | None = None
+        self.finished = False
+        self.abandoned = False
+        self._loop = loop
+        self._settle = settle
+        self._context = copy_context()
+
+    def work(self) -> Outcome:
+        try:
+            return True, self._context.run(self.function)
+        except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its outcome
+            return False, error
+
+    def deliver(self, outcome: Outcome) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._settle, outcome)
+        except RuntimeError:
+            return  # the loop is closed: nobody waits any more
+
+
+class WorkerPool:
+    """Daemon threads that take jobs. A job that is abandoned loses its thread, and the pool gets a new one."""
+
+    def __init__(self, size: int, stuck_limit: int) -> None:
+        self._size = size
+        self._stuck_limit = stuck_limit
+        self._jobs: SimpleQueue[Job] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._idle = 0
+        self._threads = 0
+        self.stuck = 0
+
+    def submit(self, job: Job) -> None:
+        """Run a job as soon as a thread is free."""
+        if self.stuck >= self._stuck_limit:
+            raise TooManyStuck(f"{self.stuck} abandoned calls of sync tools still hang")
+        self._jobs.put(job)
+        with self._lock:
+            if self._idle:
+                self._idle -= 1
+                return
+            if self._threads >= self._size:
+                return
+            self._threads += 1
+        threading.Thread(target=self._serve, name="ferrule-tool", daemon=True).start()
+
+    def abandon(self, job: Job) -> bool:
+        """Give up on a job: stop it if Python code can be stopped, and never wait for it. False if it was done."""
+        with self._lock:
+            if job.finished:
+                return False
+            job.abandoned = True
+            if job.thread is None:
+                return True  # never started, and now never will be
+            self._threads -= 1
+            self.stuck += 1
+            _interrupt(job.thread)
+        return True
+
+    def _serve(self) -> None:
+        job: Job | None = None
+        try:
+            while True:
+                job = None
+                job = self._next()
+                if job is None:
+                    return
+                with self._lock:
+                    if job.abandoned:
+                        self._idle += 1
+                        continue
+                    job.thread = threading.get_ident()
+                outcome = job.work()
+                with self._lock:
+                    job.finished = True
+                    if job.abandoned:
+                        return
+                    self._idle += 1
+                job.deliver(outcome)
+                del outcome
+        except Abandoned:
+            return  # arrived after the tool itself was left
+        finally:
+            if job is not None and job.abandoned and job.thread is not None:
+                with self._lock:
+                    self.stuck -= 1
+
+    def _next(self) -> Job | None:
+        while True:
+            try:
+                return self._jobs.get(timeout=_IDLE_SECONDS)
+            except Empty:
+                with self._lock:
+                    if self._jobs.empty() and self._idle:
+                        self._idle -= 1
+                        self._threads -= 1
+                        return None
+
+
+def _interrupt(thread: int) -> None:
+    """Raise `Abandoned` in a thread at its next Python instruction; a blocking system call ends first."""
+    import ctypes
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Abandoned))

@@ -1,0 +1,118 @@
+"""Stage two: the arguments, checked straight from their JSON text. Pure: nothing happens yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ferrule.core.call import Invocation
+from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
+from ferrule.core.problems import InvalidParams, Problem
+from ferrule.pipeline.json_text import check_text, plain_problem
+from ferrule.pipeline.repair import repair
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ferrule.core.call import RawCall
+    from ferrule.core.problems import PathPart
+    from ferrule.core.tool import Tool
+    from ferrule.pipeline.limits import Limits
+
+_SHOWN_PROBLEMS = 20
+
+
+def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
+    """Read the arguments into the tool's parameters, mending harmless mistakes that have one reading only."""
+    arguments = call.arguments
+    kind = type(arguments)
+    is_text = kind is str or kind is bytes
+    text: str | bytes = arguments if is_text else as_json(tool, arguments)
+    if len(text) > limits.argument_bytes:
+        raise _invalid(
+            tool,
+            [
+                Problem(
+                    (),
+                    "limit",
+                    f"{len(text):,} bytes of arguments, where at most {limits.argument_bytes:,} are taken",
+                )
+            ],
+        )
+    repairs: tuple[str, ...] = ()
+    try:
+        try:
+            params = tool.params.load(text)
+        except InvalidParams as invalid:
+            if invalid.problems[0].code == "json":
+                check_text(text, None, limits, duplicates=False)  # a limit says more than the parser's own words
+            mended = repair(tool, text, invalid)
+            if isinstance(mended, list):
+                raise _invalid(tool, mended) from None
+            params, repairs = mended
+        check_text(text, tool.params.flat_size(params), limits, duplicates=is_text)
+        if tool.has_check:
+            _check(tool, params)
+    except InvalidParams as invalid:
+        raise _invalid(tool, invalid.problems) from None
+    except DefinitionError as error:
+        raise Stopped(
+            Stage.VALIDATE,
+            ErrorKind.EXECUTION,
+            f"The tool `{tool.name}` is defined wrongly and cannot be called.",
+            "Use another tool; its author has to mend this one.",
+            {"reason": str(error)},
+        ) from error
+    return Invocation(tool, params, call.id, repairs)
+
+
+def validate_around(tool: Tool[Any], call: RawCall, places: list[tuple[PathPart, ...]], limits: Limits) -> None:
+    """Check everything but the given places, whose values are not known yet; raises `Stopped`."""
+    text = call.arguments if isinstance(call.arguments, (str, bytes)) else as_json(tool, call.arguments)
+    try:
+        check_text(text, None, limits, duplicates=True)
+        tool.params.load(text)
+    except InvalidParams as invalid:
+        rest = [p for p in invalid.problems if not any(p.path[: len(place)] == place for place in places)]
+        if rest:
+            raise _invalid(tool, rest) from None
+
+
+def _check(tool: Tool[Any], params: Any) -> None:
+    """The tool's own validation; a ValueError from it counts as one problem with the whole."""
+    try:
+        problems = list(tool.check(params))
+    except ValueError as error:
+        problems = [Problem((), "value", str(error))]
+    if problems:
+        raise InvalidParams(problems)
+
+
+def as_json(tool: Tool[Any], arguments: Mapping[str, Any] | None) -> bytes:
+    """Arguments that came as Python values, as the JSON text they stand for."""
+    if arguments is None:
+        return b"{}"
+    from ferrule.pipeline.json_form import NO_JSON_FORM, to_text
+
+    try:
+        return to_text(arguments)
+    except NO_JSON_FORM as error:
+        raise _invalid(tool, [plain_problem(arguments, error)]) from None
+
+
+def _invalid(tool: Tool[Any], problems: list[Problem]) -> Stopped:
+    listed = [{"path": p.where, "code": p.code, "message": p.message} for p in problems[:_SHOWN_PROBLEMS]]
+    if len(problems) == 1 and problems[0].code in ("json", "limit"):
+        message = f"The arguments of `{tool.name}` were not accepted: {problems[0].message}."
+    else:
+        noun = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        lines = [f"- `{problem['path']}`: {problem['message']}" for problem in listed]
+        if len(problems) > _SHOWN_PROBLEMS:
+            lines.append(f"- and {len(problems) - _SHOWN_PROBLEMS} more")
+        message = f"The arguments of `{tool.name}` have {noun}:\n" + "\n".join(lines)
+    return Stopped(
+        Stage.VALIDATE,
+        ErrorKind.VALIDATION,
+        message,
+        f"Call `{tool.name}` again with {tool.expected_form}.",
+        {"problems": listed},
+    )
