@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ferrule.core.errors import ErrorKind, ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from ferrule.core.call import RawCall
     from ferrule.core.events import CallEvent
@@ -87,9 +87,9 @@ class Cancellation:
 class CallPort(Protocol):
     """What lets a tool call other tools: the same pipeline that runs the tool itself."""
 
-    async def run(
+    def run(
         self, call: RawCall, *, session: Session | None = None, parent: ToolContext | None = None
-    ) -> ToolResult: ...
+    ) -> Coroutine[Any, Any, ToolResult]: ...
 
     async def batch(
         self,

@@ -63,6 +63,3 @@ class RegistryEvent:
     name: str
     version: str
     origin: str
-
-
-CallListener = "Callable[[CallEvent], None]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Unpack, cast, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Unpack, get_type_hints, overload
 
 from ferrule.core.context import ToolContext
 from ferrule.core.errors import DefinitionError
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ferrule.core.params import Params
     from ferrule.core.problems import Problem
 
-Function = "Callable[..., Any]"
 _FORBIDDEN_CONTAINERS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
@@ -130,9 +129,13 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     does). A sync function runs off the event loop; a generator's pieces are streamed. A parameter annotated with
     `ToolContext` is filled in by Ferrule. Without a `kind` a tool counts as `execute` and asks before it runs.
     """
-    if function is None:
-        return lambda wrapped: FunctionTool(cast("Callable[..., Any]", wrapped), **options)  # pyright: ignore[reportUnknownLambdaType]
-    return FunctionTool(function, **options)
+    if function is not None:
+        return FunctionTool(function, **options)
+
+    def decorate(wrapped: Callable[..., Any]) -> FunctionTool:
+        return FunctionTool(wrapped, **options)
+
+    return decorate
 
 
 def _refuse_unnamed(name: str, code: Any, function: Callable[..., Any]) -> None:

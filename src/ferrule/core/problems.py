@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,8 @@ _JSON_TYPES: dict[type, str] = {
 
 def json_type(value: Any) -> str:
     """The JSON name of a value's type, as a model knows it."""
-    return _JSON_TYPES.get(type(value), type(value).__name__)
+    kind = cast("type[Any]", type(value))
+    return _JSON_TYPES.get(kind, kind.__name__)
 
 
 def show(value: Any, limit: int = 60) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.errors import ErrorKind
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from ferrule.core.errors import ErrorKind
 
 
 @dataclass(slots=True)

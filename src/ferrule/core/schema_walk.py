@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +14,7 @@ def schema_at(path: Sequence[PathPart], schema: Any) -> dict[str, Any]:
     """What the schema says of this place, or an empty schema where that is not clear."""
     if not isinstance(schema, dict):
         return {}
-    root: dict[str, Any] = schema
+    root = cast("dict[str, Any]", schema)
     here: Any = resolve(root, root)
     for part in path:
         if isinstance(part, int):
@@ -23,7 +23,7 @@ def schema_at(path: Sequence[PathPart], schema: Any) -> dict[str, Any]:
             here = here.get("properties", {}).get(part, here.get("additionalProperties"))
         if not isinstance(here, dict):
             return {}
-        here = resolve(here, root)
+        here = resolve(cast("dict[str, Any]", here), root)
     return here
 
 

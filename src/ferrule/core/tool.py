@@ -123,8 +123,9 @@ class Tool(Generic[P]):
                 raise DefinitionError(f"`{name}`: there is no tool option `{key}`.")
         self.name = name
         self.style = style
-        self.has_check = type(self).check is not Tool.check
-        self.has_render = type(self).render is not Tool.render
+        own = {member for owner in type(self).__mro__ if owner is not Tool for member in vars(owner)}
+        self.has_check = "check" in own
+        self.has_render = "render" in own
         for key in ("display_name", "version", "category", "strict", "concurrency_safe", "enabled", "dangerous",
                     "requires_permission", "idempotent", "timeout", "max_result"):  # fmt: skip
             if key in options:

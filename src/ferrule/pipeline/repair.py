@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.problems import InvalidParams, PathPart, Problem, show
 from ferrule.core.schema_walk import schema_at
@@ -137,10 +137,10 @@ def _read_string_as(found: str, kind: str) -> Any:
         return text.lower() == "true"
     if kind in ("object", "array") and text[:1] == ("{" if kind == "object" else "["):
         try:
-            parsed = json.loads(text)
+            parsed: Any = json.loads(text)
         except (ValueError, RecursionError):
             return _NOTHING
-        return parsed if isinstance(parsed, dict if kind == "object" else list) else _NOTHING
+        return cast("Any", parsed) if isinstance(parsed, dict if kind == "object" else list) else _NOTHING
     return _NOTHING
 
 

@@ -24,8 +24,7 @@ _SHOWN_PROBLEMS = 20
 def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
     """Read the arguments into the tool's parameters, mending harmless mistakes that have one reading only."""
     arguments = call.arguments
-    kind = type(arguments)
-    is_text = kind is str or kind is bytes
+    is_text = isinstance(arguments, (str, bytes))
     text: str | bytes = arguments if is_text else as_json(tool, arguments)
     if len(text) > limits.argument_bytes:
         raise _invalid(

@@ -193,7 +193,7 @@ class Registry(ToolSource):
                 tool.description.short,
                 entry.origin,
                 entry.enabled,
-            )  # fmt: skip
+            )
             for name, entry in self.entries()
             for tool in (entry.tool,)
         ]
