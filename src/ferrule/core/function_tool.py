@@ -33,6 +33,7 @@ class FunctionTool(Tool[Any]):
         abstract_rule: Callable[[Any], str] | None = None,
         check: Callable[[Any], Iterable[Problem]] | None = None,
         render: Callable[[Any], str] | None = None,
+        display: Callable[[Any], str] | None = None,
         **options: Unpack[ToolOptions],
     ) -> None:
         if not callable(function):
@@ -43,12 +44,13 @@ class FunctionTool(Tool[Any]):
         self._own_rule = abstract_rule
         self._own_check = check
         self._own_render = render
+        self._own_display = display
         self._output_schema: dict[str, Any] | bool | None = False
         self._context_name: str | None = None
         chosen = name or getattr(function, "__name__", type(function).__name__)
         self._settle(chosen, options, style_of(function))
         self.has_check = check is not None
-        self.has_render = render is not None
+        self.has_words = render is not None or display is not None
         code = getattr(function, "__code__", None)
         if code is not None:
             _refuse_unnamed(chosen, code, function)
@@ -108,6 +110,9 @@ class FunctionTool(Tool[Any]):
     def render(self, value: Any) -> str | None:
         return self._own_render(value) if self._own_render else None
 
+    def display(self, value: Any) -> str | None:
+        return self._own_display(value) if self._own_display else None
+
 
 class _ToolKeywords(ToolOptions, total=False):
     name: str
@@ -116,6 +121,7 @@ class _ToolKeywords(ToolOptions, total=False):
     abstract_rule: Callable[[Any], str]
     check: Callable[[Any], Iterable[Problem]]
     render: Callable[[Any], str]
+    display: Callable[[Any], str]
 
 
 @overload

@@ -120,7 +120,11 @@ class Runtime:
         record.duration = perf_counter() - began
         record.result_length = len(result.llm_content)
         if waiting := self._record(record):
-            await waiting
+            try:
+                await waiting
+            except Exception as error:
+                logger.exception("Call %s could not be recorded", record.call_id)
+                result.metadata["unrecorded"] = clean_exception(error, session.workspace)
         if self._listeners.all:
             self._listeners.emit(Done(call.id, call.name, result))
         return result
