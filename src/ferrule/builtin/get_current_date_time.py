@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from ferrule.core.access import NOTHING
 from ferrule.core.function_tool import tool
@@ -22,10 +22,6 @@ class CurrentDateTime(TypedDict):
     formatted: FormattedDateTime
 
 
-def _no_touches(params: Any) -> tuple[()]:
-    return NOTHING
-
-
 def _show(now: CurrentDateTime) -> str:
     return now["formatted"]["full"]
 
@@ -36,7 +32,7 @@ def _show(now: CurrentDateTime) -> str:
     kind="readonly",
     category="system",
     tags=("assistant", "time"),
-    touches=_no_touches,
+    touches=NOTHING,
     display=_show,
 )
 async def get_current_date_time() -> CurrentDateTime:

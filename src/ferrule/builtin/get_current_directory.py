@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from ferrule.core.access import NOTHING
 from ferrule.core.context import ToolContext  # noqa: TC001 - read at run time, to be filled in
@@ -12,10 +12,6 @@ from ferrule.core.function_tool import tool
 class CurrentDirectory(TypedDict):
     path: str
     basename: str
-
-
-def _no_touches(params: Any) -> tuple[()]:
-    return NOTHING
 
 
 def _show(here: CurrentDirectory) -> str:
@@ -28,7 +24,7 @@ def _show(here: CurrentDirectory) -> str:
     kind="readonly",
     category="files",
     tags=("assistant", "files"),
-    touches=_no_touches,
+    touches=NOTHING,
     display=_show,
 )
 async def get_current_directory(context: ToolContext) -> CurrentDirectory:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Unpack, get_type_hints, overload
 from ferrule.core.context import ToolContext
 from ferrule.core.errors import DefinitionError
 from ferrule.core.tool import Style, Tool, ToolOptions, style_of
+from ferrule.core.typed_dicts import understood
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ferrule.core.access import Touches
+    from ferrule.core.access import Touch, Touches
     from ferrule.core.description import Description
     from ferrule.core.params import Params
     from ferrule.core.problems import Problem
@@ -28,7 +29,7 @@ class FunctionTool(Tool[Any]):
         function: Callable[..., Any],
         *,
         name: str | None = None,
-        touches: Callable[[Any], Touches | Iterable[Any]] | None = None,
+        touches: Callable[[Any], Iterable[Touch]] | Touches | None = None,
         signature: Callable[[Any], str] | None = None,
         abstract_rule: Callable[[Any], str] | None = None,
         check: Callable[[Any], Iterable[Problem]] | None = None,
@@ -96,7 +97,10 @@ class FunctionTool(Tool[Any]):
         return self.function(**params.__dict__, **{self._context_name: context})
 
     def touches(self, params: Any) -> Touches:
-        return tuple(self._own_touches(params)) if self._own_touches else super().touches(params)
+        own = self._own_touches
+        if own is None:
+            return super().touches(params)
+        return tuple(own(params)) if callable(own) else own
 
     def signature(self, params: Any) -> str:
         return self._own_signature(params) if self._own_signature else super().signature(params)
@@ -116,7 +120,7 @@ class FunctionTool(Tool[Any]):
 
 class _ToolKeywords(ToolOptions, total=False):
     name: str
-    touches: Callable[[Any], Touches | Iterable[Any]]
+    touches: Callable[[Any], Iterable[Touch]] | Touches
     signature: Callable[[Any], str]
     abstract_rule: Callable[[Any], str]
     check: Callable[[Any], Iterable[Problem]]
@@ -170,4 +174,5 @@ def _may_want_context(function: Callable[..., Any]) -> bool:
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The function's annotations as types, `Annotated` kept."""
     target = function if inspect.isroutine(function) else type(function).__call__
-    return get_type_hints(target, include_extras=True)
+    hints = get_type_hints(target, include_extras=True)
+    return {name: understood(hint) for name, hint in hints.items()}
