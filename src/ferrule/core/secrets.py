@@ -1,8 +1,8 @@
 """Secrets, found and taken out: by the name they stand under and by the shape they have.
 
-Two functions: `redact_value` for arguments (any JSON-like value), `redact_text` for words (an error, a command, a
-log line). Both only ever replace; they cannot prove that nothing secret is left. Every pattern is linear in the
-length of the text, and is compiled when a text first contains what it looks for.
+Two functions: `redact_value` for arguments (any JSON-like value), `redact_text` for words (an error, a
+command, a log line). Both only ever replace; they cannot prove that nothing secret is left. Every pattern is
+linear in the length of the text, and is compiled when a text first contains what it looks for.
 """
 
 from __future__ import annotations
@@ -16,27 +16,29 @@ if TYPE_CHECKING:
 
 REDACTED = "[redacted]"
 
-# A value that is deeper or larger than this is cut, so that a hostile one cannot exhaust the stack or the memory.
+# A value that is deeper or larger than this is cut, so that a hostile one cannot exhaust the stack or the
+# memory.
 MAX_DEPTH = 64
 MAX_PARTS = 100_000
 TOO_DEEP = "[nested too deep]"
 TOO_LARGE = "[too large]"
 
-# Names. A key is compared as words (`X-Api-Key`, `apiKey` and `API_KEY` are all "api key") and as one flat word.
+# Names. A key is compared as words (`X-Api-Key`, `apiKey` and `API_KEY` are all "api key") and as one flat
+# word.
 
-_SECRET_WORDS = frozenset(
-    "password passwd passphrase passcode pwd secret secrets cookie cookies credential credentials "
-    "authorization authorisation bearer jwt otp pin cvv".split()
-)
+_SECRET_WORDS = frozenset({
+    "password", "passwd", "passphrase", "passcode", "pwd", "secret", "secrets", "cookie", "cookies",
+    "credential", "credentials", "authorization", "authorisation", "bearer", "jwt", "otp", "pin", "cvv",
+})  # fmt: skip
 # Only as the last word: `access_token` is a secret, `token_count` and `tokenizer` are not.
 _SECRET_LAST_WORDS = frozenset({"token", "auth"})
 # Only for what is not a number: `max_tokens: 4096` is no secret, `tokens: ["a1b2"]` may be.
 _SECRET_UNLESS_NUMBER = frozenset({"tokens"})
 _SECRET_ANYWHERE = (
     "password", "passwd", "passphrase", "apikey", "accesskey", "privatekey", "secretkey", "signingkey",
-    "encryptionkey", "accountkey", "sshkey", "accesstoken", "refreshtoken", "authtoken", "bearertoken", "sessiontoken",
-    "idtoken", "clientsecret", "credential", "connectionstring", "proxyauthorization", "setcookie",
-    "密码", "密碼", "口令", "密钥", "密鑰", "令牌",
+    "encryptionkey", "accountkey", "sshkey", "accesstoken", "refreshtoken", "authtoken", "bearertoken",
+    "sessiontoken", "idtoken", "clientsecret", "credential", "connectionstring", "proxyauthorization",
+    "setcookie", "密码", "密碼", "口令", "密钥", "密鑰", "令牌",
 )  # fmt: skip
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
 
@@ -62,28 +64,41 @@ def _secrecy(name: str) -> str:
 
 _Shape = tuple[tuple[str, ...], str, str]
 _SHAPES: tuple[_Shape, ...] = (
-    # A key block that was cut off is still a key: without its end line it goes on to the end of the text.
-    (("-----BEGIN",), r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?!-----END)[\s\S])*+"
-                      r"(?:-----END [A-Z0-9 ]{0,60}-----)?", REDACTED),
-    (("sk-", "sk_", "rk_", "pk-"), r"\b(?:sk|pk)-[A-Za-z0-9_\-]{16,}+|\b[sr]k_(?:live|test)_[A-Za-z0-9]{10,}+",
-     REDACTED),
+    (
+        # A key block that was cut off is still a key: without its end line it goes on to the end of the text.
+        ("-----BEGIN",),
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[^-]{0,9}-{5}(?:(?!-{5}END)[\s\S])*+(?:-{5}END [A-Z ]{0,60}-{5})?",
+        REDACTED,
+    ),
+    (("sk-", "pk-"), r"\b(?:sk|pk)-[A-Za-z0-9_\-]{16,}+", REDACTED),
+    (("sk_", "rk_"), r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{10,}+", REDACTED),
     (("gh",), r"\bgh[pousr]_[A-Za-z0-9]{20,}+|\bgithub_pat_[A-Za-z0-9_]{20,}+", REDACTED),
     (("glpat-",), r"\bglpat-[A-Za-z0-9_\-]{16,}+", REDACTED),
-    # The secret half of an AWS pair has no mark of its own, so it is taken where it follows the id.
-    (("AKIA", "ASIA"), r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b(?:[\s:,;\"']{1,4}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+]))?",
-     REDACTED),
+    (
+        # The secret half of an AWS pair has no mark of its own, so it is taken where it follows the id.
+        ("AKIA", "ASIA"),
+        r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b(?:[\s:,;\"']{1,4}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+]))?",
+        REDACTED,
+    ),
     (("xox", "xapp-"), r"\b(?:xox[abeoprs]|xapp)-[A-Za-z0-9\-]{10,}+", REDACTED),
     (("AIza",), r"\bAIza[A-Za-z0-9_\-]{30,}+", REDACTED),
     (("ya29.",), r"\bya29\.[A-Za-z0-9_\-]{20,}+", REDACTED),
-    (("hf_", "npm_", "pypi-"), r"\b(?:hf_|npm_)[A-Za-z0-9]{30,}+|\bpypi-[A-Za-z0-9_\-]{30,}+", REDACTED),
+    (("hf_", "npm_"), r"\b(?:hf_|npm_)[A-Za-z0-9]{30,}+", REDACTED),
+    (("pypi-",), r"\bpypi-[A-Za-z0-9_\-]{30,}+", REDACTED),
     (("SG.",), r"\bSG\.[A-Za-z0-9_\-]{16,}+\.[A-Za-z0-9_\-]{16,}+", REDACTED),
     (("eyJ",), r"\beyJ[A-Za-z0-9_\-]{6,}+\.[A-Za-z0-9_\-]{4,}+(?:\.[A-Za-z0-9_\-]*+)?", REDACTED),
-    (("earer", "EARER", "asic", "ASIC"), r"(?i)\b(bearer|basic)(\s{1,4})[A-Za-z0-9_\-.~+/]{8,}+=*+",
-     rf"\1\2{REDACTED}"),
+    (
+        ("earer", "EARER", "asic", "ASIC"),
+        r"(?i)\b(bearer|basic)(\s{1,4})[A-Za-z0-9_\-.~+/]{8,}+=*+",
+        rf"\1\2{REDACTED}",
+    ),
     (("://",), r"(://[^\s/:@\"']{0,256}+:)(?!\[redacted\]@)[^\s/\"']{1,512}@", rf"\1{REDACTED}@"),
-    (("-u", "--user"), r"(?<!\S)((?:-u|--user)[ =]{0,3}[\"']?[^\s:\"'\[]{1,128}+:)(?!\[redacted\])[^\s\"']{1,512}+",
-     rf"\1{REDACTED}"),
-)  # fmt: skip
+    (
+        ("-u", "--user"),
+        r"(?<!\S)((?:-u|--user)[ =]{0,3}[\"']?[^\s:\"'\[]{1,128}+:)(?!\[redacted\])[^\s\"']{1,512}+",
+        rf"\1{REDACTED}",
+    ),
+)
 
 
 @lru_cache(maxsize=64)
@@ -102,8 +117,10 @@ def _redact_shapes(text: str) -> str:
 
 # Names in text: `"password": "…"`, `password=…`, `--token …`, `Authorization: …`, also when JSON is broken.
 
-_NAME_HINTS = ("passw", "passphrase", "passcode", "pwd", "secret", "token", "cookie", "credential", "auth", "key",
-               "bearer", "jwt", "otp", "pin", "cvv", "connection", "密", "口令", "令牌")  # fmt: skip
+_NAME_HINTS = (
+    "passw", "passphrase", "passcode", "pwd", "secret", "token", "cookie", "credential", "auth", "key",
+    "bearer", "jwt", "otp", "pin", "cvv", "connection", "密", "口令", "令牌",
+)  # fmt: skip
 _NAMED = (
     r"(?<![\w.\-])"
     r"(?:(?P<flag>--[\w.\-]{1,128}+)\s{1,3}(?=[^\s\-])"
@@ -144,7 +161,7 @@ def _redact_names(text: str) -> str:
 
 
 def _end_of_value(text: str, start: int, *, line: bool) -> int:
-    """Where the value that begins at `start` ends; the end of the text when a broken list or object begins there."""
+    """Where the value that begins at `start` ends; a list or object that is broken goes on to the end."""
     if text.startswith(REDACTED, start):
         return start
     if _compiled(_JSON_INSIDE).match(text, start):
@@ -174,8 +191,8 @@ def _in_place_of(value: str) -> str:
 def redact_value(value: Any) -> Any:
     """A copy made of plain JSON values, without the secrets that can be recognised in it.
 
-    A string that is itself JSON is looked into. What is nested deeper than `MAX_DEPTH` or has more than `MAX_PARTS`
-    parts is cut there, which also ends a value that contains itself.
+    A string that is itself JSON is looked into. What is nested deeper than `MAX_DEPTH` or has more than
+    `MAX_PARTS` parts is cut there, which also ends a value that contains itself.
     """
     left = MAX_PARTS
 

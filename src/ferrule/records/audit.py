@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from ferrule.records.database import AuditError
 from ferrule.records.retention import KEEP_ALL, Retention
-from ferrule.records.writer import Awaited, Marker, Stop, Writer, WriteProblem
+from ferrule.records.writer import Awaited, Marker, Stop, WriteProblem, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -30,14 +30,15 @@ _AT_EXIT_SECONDS = 5.0
 class AuditLog:
     """A recorder that appends every record to a database file. Use it from any thread and any event loop.
 
-    `acknowledge="queued"` hands the record to the writer thread and goes on; a crash of the process can lose the
-    last few hundredths of a second. `acknowledge="committed"` returns an awaitable that completes once the row is
-    safely on disk, so no result is given for a call that is not on record.
+    `acknowledge="queued"` hands the record to the writer thread and goes on; a crash of the process can lose
+    the last few hundredths of a second. `acknowledge="committed"` returns an awaitable that completes once
+    the row is safely on disk, so no result is given for a call that is not on record.
 
-    Nothing is dropped. When `max_queue` records wait for a slow disk, `record` returns an awaitable in either mode,
-    and callers slow down to the speed of the disk. When the disk cannot be written for `patience` seconds, those who
-    wait get an `AuditError`, the problem is logged and listed in `problems`, and the records are kept and tried
-    again; once `max_queue` of them are kept, `record` raises. Where no event loop runs, waiting means blocking.
+    Nothing is dropped. When `max_queue` records wait for a slow disk, `record` returns an awaitable in either
+    mode, and callers slow down to the speed of the disk. When the disk cannot be written for `patience`
+    seconds, those who wait get an `AuditError`, the problem is logged and listed in `problems`, and the
+    records are kept and tried again; once `max_queue` of them are kept, `record` raises. Where no event loop
+    runs, waiting means blocking.
     """
 
     def __init__(
@@ -150,7 +151,7 @@ class AuditLog:
         try:
             self.close(_AT_EXIT_SECONDS)
         except AuditError as problem:
-            _log.error("At exit: %s", problem)  # noqa: TRY400 - the message says it all
+            _log.error("At exit: %s", problem)
 
     def _note_fork(self) -> None:
         if not self._closed:

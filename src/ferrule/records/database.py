@@ -130,7 +130,7 @@ def _check_identity(connection: sqlite3.Connection, path: Path) -> int:
         raise AuditError(f"{path} is the database of another program. Choose another file for the audit log.")
     if version > SCHEMA_VERSION:
         raise AuditError(
-            f"{path} was written by a newer Ferrule (its format is {version}, this one knows {SCHEMA_VERSION}). "
+            f"{path} was written by a newer Ferrule (format {version}; this one knows {SCHEMA_VERSION}). "
             f"Update Ferrule, or choose another file."
         )
     return version
@@ -184,8 +184,8 @@ def _words_for(problem: sqlite3.Error, path: Path) -> str:
     text = str(problem)
     if "not a database" in text or "malformed" in text:
         return (
-            f"{path} is damaged or not an audit log ({text}). It was left as it is: move it away (it may be needed "
-            f"as evidence) and start again, or choose another file."
+            f"{path} is damaged or not an audit log ({text}). It was left as it is: move it away, "
+            f"for it may be evidence, and start again, or choose another file."
         )
     if "locked" in text:
         return f"Another program keeps the audit log {path} locked. Close it, or choose another file."

@@ -68,7 +68,7 @@ class AuditReader:
         return list(self._rows(where, values, f"ORDER BY seq DESC LIMIT {int(limit)}"))
 
     def show(self, which: int | str) -> AuditRow | None:
-        """One row, by its number, or by its call id: then the newest, for ids repeat from one session to the next."""
+        """One row, by its number or its call id; ids are reused, so of several it is the newest."""
         column = "seq" if isinstance(which, int) else "call_id"
         return next(self._rows([f"{column} = ?"], [which], "ORDER BY seq DESC LIMIT 1"), None)
 
@@ -78,11 +78,15 @@ class AuditReader:
         return self._rows(where, [] if since is None else [since], "ORDER BY seq")
 
     def export(
-        self, format: Literal["jsonl", "csv"] = "jsonl", *, since: float | None = None
-    ) -> Iterator[str]:  # noqa: A002
+        self,
+        format: Literal["jsonl", "csv"] = "jsonl",  # noqa: A002 - the word for it
+        *,
+        since: float | None = None,
+    ) -> Iterator[str]:
         """The log as lines of text, for a file or a pipe.
 
-        `jsonl` is exact. `csv` is for spreadsheets: a cell that one would run as a formula gets a `'` in front.
+        `jsonl` is exact. `csv` is for spreadsheets: a cell that one would run as a formula gets a `'` in
+        front.
         """
         if format == "jsonl":
             return (json.dumps(row.to_dict(), ensure_ascii=False) + "\n" for row in self.rows(since=since))

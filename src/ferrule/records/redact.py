@@ -16,8 +16,8 @@ MAX_ARGUMENTS = 16_384
 class KeptArguments(NamedTuple):
     """Redacted JSON text, at most `MAX_ARGUMENTS` characters of it.
 
-    `length` is the length before it was cut. `sha256` is empty unless it was cut; it is taken of the redacted text,
-    because a digest of the original would let anyone test guesses for a short secret.
+    `length` is the length before it was cut. `sha256` is empty unless it was cut; it is taken of the redacted
+    text, because a digest of the original would let anyone test guesses for a short secret.
     """
 
     text: str
@@ -26,7 +26,7 @@ class KeptArguments(NamedTuple):
 
 
 def keep_arguments(arguments: Any) -> KeptArguments:
-    """The arguments as they go into a record, whatever a model sent: a mapping, JSON text, broken JSON, nothing."""
+    """The arguments as they go into a record, whatever was sent: a mapping, JSON text, broken JSON."""
     if arguments is None:
         return KeptArguments("", 0, "")
     redacted = redact_value(arguments)

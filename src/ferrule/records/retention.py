@@ -35,8 +35,8 @@ KEEP_ALL = Retention()
 def remove_old_rows(connection: sqlite3.Connection, retention: Retention) -> int:
     """Remove what retention no longer keeps, oldest first; how many rows went.
 
-    What was removed is written down twice: in the checkpoint, where `verify` starts, and as a row of the chain, so
-    that a checkpoint somebody else moved does not pass for ours.
+    What was removed is written down twice: in the checkpoint, where `verify` starts, and as a row of the
+    chain, so that a checkpoint somebody else moved does not pass for ours.
     """
     if retention == KEEP_ALL:
         return 0

@@ -105,7 +105,7 @@ def content_of(record: CallRecord) -> tuple[Any, ...]:
 
 
 def retention_content(time: float, removed_to: int, hash_before: str, removed: int) -> tuple[Any, ...]:
-    """The row that retention leaves in the chain, so that rows cannot be removed from the start without a trace."""
+    """The row that retention leaves in the chain, so that nothing goes from its start without a trace."""
     said = json.dumps({"removed_to": removed_to, "hash": hash_before, "removed": removed})
     return _own_content(time, RETENTION, said, "success", None)
 
@@ -117,8 +117,8 @@ def unreadable_content(time: float, error: str) -> tuple[Any, ...]:
 
 def _own_content(time: float, kind: str, said: str, outcome: str, error: str | None) -> tuple[Any, ...]:
     return (
-        time, "", "", None, f"({kind or 'unreadable'})", "", kind, None, None, None, said, len(said), "", "", "", None,
-        None, "record", outcome, error, 0.0, 0, 0, 0, "[]",
+        time, "", "", None, f"({kind or 'unreadable'})", "", kind, None, None, None, said, len(said), "",
+        "", "", None, None, "record", outcome, error, 0.0, 0, 0, 0, "[]",
     )  # fmt: skip
 
 
@@ -136,7 +136,7 @@ def hash_of(seq: int, content: Sequence[Any], prev_hash: str) -> str:
 def _arguments(record: CallRecord) -> KeptArguments:
     try:
         return keep_arguments(record.arguments)
-    except Exception as problem:  # noqa: BLE001 - a value of any type, maybe changing under us: the row must be kept
+    except Exception as problem:  # noqa: BLE001 - a value of any type, maybe changing under us: keep the row
         said = without_surrogates(f"[arguments could not be written: {type(problem).__name__}]")
         return KeptArguments(said, len(said), "")
 

@@ -1,7 +1,8 @@
 """Whether an audit log is as it was written.
 
-The chain has no key: it shows every change by someone who does not recompute it. Someone who may write the file and
-knows how can forge a whole new chain; only a head that was noted elsewhere (`Head`, one line of text) shows that.
+The chain has no key: it shows every change by someone who does not recompute it. Someone who may write the
+file and knows how can forge a whole new chain; only a head that was noted elsewhere (`Head`, one line of
+text) shows that.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Head(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """What `verify` found. `rows` is how many were sound; `first_bad_seq` is None when no single row is to blame."""
+    """What `verify` found. `rows` were sound; `first_bad_seq` is None when no single row is to blame."""
 
     ok: bool
     rows: int
@@ -116,8 +117,8 @@ class _Chain:
                 f"Rows up to {start.seq} are gone, and no retention row of the chain says so.", start.seq + 1
             )
         if self.end != head:
-            raise _Broken(f"The log ends at row {self.end.seq}, but its head is row {head.seq}: rows at the end are "
-                          f"gone or were added by hand.", self.end.seq + 1)  # fmt: skip
+            raise _Broken(f"The log ends at row {self.end.seq}, but its head is row {head.seq}: rows at the "
+                          f"end are gone or were added by hand.", self.end.seq + 1)  # fmt: skip
         if noted is not None and not found_noted:
             self._miss(noted, start)
 
@@ -147,7 +148,7 @@ class _Chain:
                       f"{start.seq + 1}), so it proves nothing. Note a newer head.")  # fmt: skip
 
     def _single(self, table: str) -> Head:
-        rows = self.connection.execute(f"SELECT seq, hash FROM {table}").fetchall()  # noqa: S608 - our own names
+        rows = self.connection.execute(f"SELECT seq, hash FROM {table}").fetchall()  # noqa: S608
         if len(rows) != 1:
             raise _Broken(f"The log's {table} was removed.")
         return Head(*rows[0])

@@ -1,4 +1,4 @@
-"""The one thread that writes the audit log: it drains the queue and commits what it found in one transaction."""
+"""The one thread that writes the audit log: it commits whatever the queue holds in one transaction."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LONGEST_PAUSE = 5.0
 
 @dataclass(slots=True, frozen=True)
 class WriteProblem:
-    """A time when the log could not be written for longer than its patience; `waiting` records were held back."""
+    """The log could not be written for longer than its patience; `waiting` records were held back."""
 
     time: float
     message: str
@@ -76,8 +76,8 @@ Item = Any  # CallRecord | Awaited | Marker; spelled out it would be imported on
 class Writer:
     """Owns the connection. Everything here runs in its own thread, but for what `AuditLog` reads.
 
-    A commit that fails is tried again, with growing pauses. After `patience` seconds those who wait are told, the
-    problem is logged and listed, and the records stay here until the disk takes them.
+    A commit that fails is tried again, with growing pauses. After `patience` seconds those who wait are told,
+    the problem is logged and listed, and the records stay here until the disk takes them.
     """
 
     def __init__(
@@ -120,7 +120,8 @@ class Writer:
 
     def _wait_for_work(self) -> None:
         self._held.append(self.queue.get())
-        # While it lingers nobody has to wake it, which keeps `record` cheap; `flush` and `close` cut it short.
+        # While it lingers nobody has to wake it, which keeps `record` cheap; `flush` and `close` cut it
+        # short.
         if self._linger and not isinstance(self._held[0], (Marker, Awaited)):
             self.hurry.wait(self._linger)
         self.hurry.clear()
@@ -170,7 +171,7 @@ class Writer:
         self._since_retention += len(contents)
 
     def _render(self, items: list[Item]) -> list[tuple[Any, ...]]:
-        """Redaction and JSON are done before the database is locked, and once even if the commit is tried again."""
+        """Redaction and JSON come before the database is locked, and once, however often it is tried."""
         done = self._contents
         for number, item in enumerate(items):
             if id(item) not in done and not isinstance(item, Marker):
@@ -210,7 +211,7 @@ class Writer:
         records = [item.record if isinstance(item, Awaited) else item for item in self._held
                    if not isinstance(item, Marker)]  # fmt: skip
         error = AuditError(
-            f"The audit log {self._path} cannot be written ({problem}); {len(records)} records wait in memory. "
+            f"The audit log {self._path} cannot be written ({problem}); {len(records)} records wait. "
             f"Make room or repair it, and they will be written."
         )
         if self.failing is None:
@@ -261,9 +262,7 @@ class Writer:
 def _content(record: CallRecord) -> tuple[Any, ...]:
     try:
         return content_of(record)
-    except (
-        Exception
-    ) as problem:  # a record made by hand, with fields of the wrong type: it still leaves a row
+    except Exception as problem:  # noqa: BLE001 - made by hand, with fields of the wrong type: a row all the same
         _log.exception("A record could not be read; its place in the audit log says so.")
         return unreadable_content(time.time(), f"The record could not be read: {type(problem).__name__}.")
 
