@@ -67,7 +67,7 @@ _SHAPES: tuple[_Shape, ...] = (
     (
         # A key block that was cut off is still a key: without its end line it goes on to the end of the text.
         ("-----BEGIN",),
-        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[^-]{0,9}-{5}(?:(?!-{5}END)[\s\S])*+(?:-{5}END [A-Z ]{0,60}-{5})?",
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[^-]{0,9}-{5}(?:(?!-{5}END)[\s\S])*+(?:-{5}END [A-Z ]*-{5})?",
         REDACTED,
     ),
     (("sk-", "pk-"), r"\b(?:sk|pk)-[A-Za-z0-9_\-]{16,}+", REDACTED),
@@ -101,12 +101,23 @@ _SHAPES: tuple[_Shape, ...] = (
 )
 
 
+_SHORT = 256
+
+
 @lru_cache(maxsize=64)
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
+@lru_cache(maxsize=1)
+def _any_hint() -> re.Pattern[str]:
+    return re.compile("|".join(re.escape(hint) for hints, _, _ in _SHAPES for hint in hints))
+
+
 def _redact_shapes(text: str) -> str:
+    # One pattern with every hint is quickest for the short texts that most are, the loop for long ones.
+    if len(text) < _SHORT and not _any_hint().search(text):
+        return text
     for hints, pattern, replacement in _SHAPES:
         for hint in hints:
             if hint in text:
@@ -144,6 +155,8 @@ def redact_text(text: str) -> str:
 
 
 def _redact_names(text: str) -> str:
+    if not (":" in text or "=" in text or "--" in text):
+        return text
     lowered = text.lower()
     if not any(hint in lowered for hint in _NAME_HINTS):
         return text
@@ -224,7 +237,7 @@ def redact_value(value: Any) -> Any:
             name = key if isinstance(key, str) else str(key)
             number = isinstance(item, (int, float))
             hidden = is_secret_name(name, number=number)
-            out[redact_text(name)] = REDACTED if hidden else plain(item, depth + 1)
+            out[_redact_key(name)] = REDACTED if hidden else plain(item, depth + 1)
         return out
 
     def sequence(value: Sequence[Any], depth: int) -> list[Any]:
@@ -236,6 +249,14 @@ def redact_value(value: Any) -> Any:
         return out
 
     return plain(value, 0)
+
+
+def _redact_key(name: str) -> str:
+    """Keys repeat from call to call, so what was made of a short one is remembered."""
+    return _redact_short_key(name) if len(name) <= 64 else redact_text(name)
+
+
+_redact_short_key = lru_cache(maxsize=2048)(redact_text)
 
 
 def _plain_number(value: float | None) -> float | str | None:

@@ -129,8 +129,10 @@ def seal(seq: int, content: Sequence[Any], prev_hash: str) -> tuple[Any, ...]:
 
 def hash_of(seq: int, content: Sequence[Any], prev_hash: str) -> str:
     # A JSON array cannot be read two ways, and both ends get the very values that SQLite gives back.
-    canonical = json.dumps([seq, *content, prev_hash], separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return hashlib.sha256(_canonical([seq, *content, prev_hash]).encode()).hexdigest()
+
+
+_canonical = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _arguments(record: CallRecord) -> KeptArguments:
