@@ -11,10 +11,8 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -27,6 +25,10 @@ from ferrule.records.reader import AuditReader
 from ferrule.records.redact import MAX_ARGUMENTS
 from ferrule.records.verify import verify
 
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -34,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def another_program_holds(path: Path) -> Iterator[None]:
+def another_program_holds(path: Path) -> Generator[None]:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         yield
@@ -260,7 +262,7 @@ def test_closing_a_log_that_cannot_be_written_raises(path: Path) -> None:
 def test_flush_gives_up_after_its_timeout(path: Path) -> None:
     with AuditLog(path, patience=5) as log, another_program_holds(path):
         log.record(a_record())
-        with pytest.raises(AuditError, match="within 0.05 seconds"):
+        with pytest.raises(AuditError, match=r"within 0\.05 seconds"):
             log.flush(0.05)
 
 
@@ -393,7 +395,7 @@ def test_a_log_of_a_newer_version_is_refused_and_left_alone(path: Path) -> None:
     tamper(path, f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     before = path.read_bytes()
     for opening in (AuditLog, AuditReader, verify):
-        with pytest.raises(AuditError, match="newer Ferrule.*Update Ferrule"):
+        with pytest.raises(AuditError, match=r"newer Ferrule.*Update Ferrule"):
             opening(path)
     assert path.read_bytes() == before
 

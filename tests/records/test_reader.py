@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from record_samples import a_record, a_refusal
@@ -14,6 +14,9 @@ from ferrule.core.context import ANYONE, Caller
 from ferrule.records.audit import AuditError, AuditLog
 from ferrule.records.reader import AuditReader
 from ferrule.records.row import COLUMNS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from inline_snapshot import snapshot
@@ -15,6 +15,9 @@ from ferrule.records.database import open_for_writing
 from ferrule.records.reader import AuditReader
 from ferrule.records.retention import remove_old_rows
 from ferrule.records.verify import read_head, verify
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DAY = 86_400.0
 
@@ -49,7 +52,7 @@ def test_young_rows_stay(path: Path) -> None:
         for age in (40, 35, 31, 29, 45, 1):
             log.record(a_record(age, started=now - age * DAY))
     apply(path, Retention(days=30))
-    # A call that began long ago but ended late is behind younger ones, and the chain can only be cut at its start.
+    # A call that began long ago may end late, behind younger ones; the chain is only ever cut at its start.
     assert calls(path) == ["call_29", "call_45", "call_1"]
     assert verify(path).ok
 
@@ -117,7 +120,7 @@ def test_a_noted_head_that_retention_removed_proves_nothing(path: Path) -> None:
     found = verify(path, expected_head=noted)
     assert not found.ok
     assert found.why == snapshot(
-        "Row 3, which was noted, is older than what retention kept (rows from 12), so it proves nothing. Note a newer head."
+        "Row 3, which was noted, is older than what retention kept (from row 12). Note a newer head."
     )
 
 

@@ -62,34 +62,36 @@ def _secrecy(name: str) -> str:
 
 # Shapes. Each has words that must be there before its pattern is worth trying; most texts stop at that.
 
-_Shape = tuple[tuple[str, ...], str, str]
-_SHAPES: tuple[_Shape, ...] = (
+_TOKENS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("sk-", "pk-"), r"[sp]k-[A-Za-z0-9_\-]{16,}+"),
+    (("sk_", "rk_"), r"[sr]k_(?:live|test)_[A-Za-z0-9]{10,}+"),
+    (("gh",), r"gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_[A-Za-z0-9_]{20,}+"),
+    (("glpat-",), r"glpat-[A-Za-z0-9_\-]{16,}+"),
+    # The secret half of an AWS pair has no mark of its own, so it is taken where it follows the id.
+    (
+        ("AKIA", "ASIA"),
+        r"A[KS]IA[A-Z0-9]{16}(?![A-Z0-9])(?:[\s:,;\"']{1,4}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+]))?",
+    ),
+    (("xox", "xapp-"), r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9\-]{10,}+"),
+    (("AIza",), r"AIza[A-Za-z0-9_\-]{30,}+"),
+    (("ya29.",), r"ya29\.[A-Za-z0-9_\-]{20,}+"),
+    (("hf_", "npm_"), r"(?:hf|npm)_[A-Za-z0-9]{30,}+"),
+    (("pypi-",), r"pypi-[A-Za-z0-9_\-]{30,}+"),
+    (("SG.",), r"SG\.[A-Za-z0-9_\-]{16,}+\.[A-Za-z0-9_\-]{16,}+"),
+    (("eyJ",), r"eyJ[A-Za-z0-9_\-]{6,}+\.[A-Za-z0-9_\-]{4,}+(?:\.[A-Za-z0-9_\-]*+)?"),
+)
+_SHAPES: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    # Not `\b`: in Chinese no space comes before a token, and what comes is a letter to `\b`.
+    *((hints, f"(?<![A-Za-z0-9])(?:{pattern})", REDACTED) for hints, pattern in _TOKENS),
     (
         # A key block that was cut off is still a key: without its end line it goes on to the end of the text.
         ("-----BEGIN",),
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[^-]{0,9}-{5}(?:(?!-{5}END)[\s\S])*+(?:-{5}END [A-Z ]*-{5})?",
         REDACTED,
     ),
-    (("sk-", "pk-"), r"\b(?:sk|pk)-[A-Za-z0-9_\-]{16,}+", REDACTED),
-    (("sk_", "rk_"), r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{10,}+", REDACTED),
-    (("gh",), r"\bgh[pousr]_[A-Za-z0-9]{20,}+|\bgithub_pat_[A-Za-z0-9_]{20,}+", REDACTED),
-    (("glpat-",), r"\bglpat-[A-Za-z0-9_\-]{16,}+", REDACTED),
-    (
-        # The secret half of an AWS pair has no mark of its own, so it is taken where it follows the id.
-        ("AKIA", "ASIA"),
-        r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b(?:[\s:,;\"']{1,4}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+]))?",
-        REDACTED,
-    ),
-    (("xox", "xapp-"), r"\b(?:xox[abeoprs]|xapp)-[A-Za-z0-9\-]{10,}+", REDACTED),
-    (("AIza",), r"\bAIza[A-Za-z0-9_\-]{30,}+", REDACTED),
-    (("ya29.",), r"\bya29\.[A-Za-z0-9_\-]{20,}+", REDACTED),
-    (("hf_", "npm_"), r"\b(?:hf_|npm_)[A-Za-z0-9]{30,}+", REDACTED),
-    (("pypi-",), r"\bpypi-[A-Za-z0-9_\-]{30,}+", REDACTED),
-    (("SG.",), r"\bSG\.[A-Za-z0-9_\-]{16,}+\.[A-Za-z0-9_\-]{16,}+", REDACTED),
-    (("eyJ",), r"\beyJ[A-Za-z0-9_\-]{6,}+\.[A-Za-z0-9_\-]{4,}+(?:\.[A-Za-z0-9_\-]*+)?", REDACTED),
     (
         ("earer", "EARER", "asic", "ASIC"),
-        r"(?i)\b(bearer|basic)(\s{1,4})[A-Za-z0-9_\-.~+/]{8,}+=*+",
+        r"(?i)(?<![a-z0-9])(bearer|basic)(\s{1,4})[a-z0-9_\-.~+/]{8,}+=*+",
         rf"\1\2{REDACTED}",
     ),
     (("://",), r"(://[^\s/:@\"']{0,256}+:)(?!\[redacted\]@)[^\s/\"']{1,512}@", rf"\1{REDACTED}@"),
@@ -99,8 +101,6 @@ _SHAPES: tuple[_Shape, ...] = (
         rf"\1{REDACTED}",
     ),
 )
-
-
 _SHORT = 256
 
 

@@ -152,4 +152,5 @@ def _name_or_none(text: object) -> str | None:
 
 
 def _finite(number: float) -> float:
-    return float(number) if math.isfinite(number) else 0.0
+    # SQLite keeps neither NaN nor the sign of -0.0, and the hash must be of what it gives back.
+    return float(number) + 0.0 if math.isfinite(number) else 0.0

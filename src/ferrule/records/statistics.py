@@ -81,8 +81,8 @@ class Statistics:
     def record(self, record: CallRecord) -> None:
         """Count one record. On the way of every call, so there is no lock: it would cost as much as the rest.
 
-        CPython lets another thread in after a call, never inside `+=` on a number, and none of these has a call
-        between reading and writing. A build without the global lock may miss a count now and then.
+        CPython lets another thread in after a call, never inside `+=` on a number, and none of these has a
+        call between reading and writing. A build without the global lock may miss a count now and then.
         """
         counts = self._tools.get(record.tool if record.version else UNKNOWN) or self._make(record)
         if record.outcome == "success":

@@ -117,8 +117,10 @@ class _Chain:
                 f"Rows up to {start.seq} are gone, and no retention row of the chain says so.", start.seq + 1
             )
         if self.end != head:
-            raise _Broken(f"The log ends at row {self.end.seq}, but its head is row {head.seq}: rows at the "
-                          f"end are gone or were added by hand.", self.end.seq + 1)  # fmt: skip
+            raise _Broken(
+                f"The log ends at row {self.end.seq}, its head at {head.seq}: the end was cut or added to.",
+                self.end.seq + 1,
+            )
         if noted is not None and not found_noted:
             self._miss(noted, start)
 
@@ -142,10 +144,14 @@ class _Chain:
 
     def _miss(self, noted: Head, start: Head) -> None:
         if noted.seq > self.end.seq:
-            raise _Broken(f"The log was cut: row {noted.seq} was noted, and it ends at row {self.end.seq}.",
-                          self.end.seq + 1)  # fmt: skip
-        raise _Broken(f"Row {noted.seq}, which was noted, is older than what retention kept (rows from "
-                      f"{start.seq + 1}), so it proves nothing. Note a newer head.")  # fmt: skip
+            raise _Broken(
+                f"The log was cut: row {noted.seq} was noted, and it ends at row {self.end.seq}.",
+                self.end.seq + 1,
+            )
+        raise _Broken(
+            f"Row {noted.seq}, which was noted, is older than what retention kept (from row "
+            f"{start.seq + 1}). Note a newer head."
+        )
 
     def _single(self, table: str) -> Head:
         rows = self.connection.execute(f"SELECT seq, hash FROM {table}").fetchall()  # noqa: S608
