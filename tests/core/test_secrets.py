@@ -94,6 +94,8 @@ def test_what_becomes_of_texts() -> None:
         "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nafter",
         "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk broken off",
         "-----BEGIN PUBLIC KEY-----\nMIIB\n-----END PUBLIC KEY-----",
+        "PASSWORD=a,b\\$c)d ls; echo (token=abc), {secret: x}",
+        '"{\\"X-Auth-Token\\": \\"abc\\"}',
         "the token is unknown; max_tokens: 5, author: Ann, https://example.org:8080/a@b",
     ]
     assert [redact_text(text) for text in texts] == snapshot(
@@ -125,6 +127,8 @@ after\
 MIIB
 -----END PUBLIC KEY-----\
 """,
+            "PASSWORD=[redacted] ls; echo (token=[redacted]), {secret: [redacted]}",
+            '"{\\"X-Auth-Token\\": \\"[redacted]\\"}',
             "the token is unknown; max_tokens: 5, author: Ann, https://example.org:8080/a@b",
         ]
     )

@@ -218,3 +218,11 @@ def test_any_records_verify_and_any_changed_cell_shows(batch: list[Any], data: s
         seq = data.draw(st.integers(1, len(batch)))
         tamper(path, f"UPDATE calls SET {column} = coalesce({column}, '') || '1' WHERE seq = {seq}")
         assert not verify(path)
+
+
+@pytest.mark.parametrize("number", [-0.0, 5, 1e300, 5e-324, 0.1 + 0.2, float("nan"), float("-inf")])
+def test_numbers_that_sqlite_keeps_in_its_own_way_verify(tmp_path: Path, number: float) -> None:
+    path = tmp_path / "audit.db"
+    with AuditLog(path) as log:
+        log.record(a_record(started=number, duration=number))
+    assert verify(path).ok

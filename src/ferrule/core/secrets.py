@@ -137,14 +137,11 @@ _NAMED = (
     r"(?:(?P<flag>--[\w.\-]{1,128}+)\s{1,3}(?=[^\s\-])"
     r"|(?P<name>[\w.\-]{1,128}+)(?:\\{0,8}[\"'])?\s{0,8}(?:=>|[:=])\s{0,8})"
 )
-_VALUE = (
-    r"\[redacted\]"
-    r"|\"(?:[^\"\\]|\\.)*+\"?"
-    r"|'(?:[^'\\]|\\.)*+'?"
-    r"|\\{1,8}[\"'][^\"']*+[\"']?"
-    r"|[^\s,;&\"'<>)}\]\\]+"
-)
-_LINE_VALUE = r"\[redacted\]|\"(?:[^\"\\]|\\.)*+\"?|'(?:[^'\\]|\\.)*+'?|[^\r\n\"'\\]+"
+# In quotes, in the escaped quotes of JSON inside a string, or as a bare word, which may hold a comma or a
+# bracket but not end in one: `login(token=abc)`.
+_QUOTED = r"\[redacted\]|\"(?:[^\"\\]|\\.)*+\"?|'(?:[^'\\]|\\.)*+'?|\\{1,8}[\"'][^\"']*+[\"']?"
+_VALUE = _QUOTED + r"|(?:[^\s,;&\"'<>)}\]\\]|\\(?![\"'\\])|\\\\|[,)}\]](?=[^\s,;)}\]\"'\\]))++"
+_LINE_VALUE = _QUOTED + r"|(?:[^\r\n\"'\\]|\\(?![\"'\\])|\\\\)++"
 _JSON_INSIDE = r"[\[{]\s{0,64}[\"'{\[\d\\]"
 _HEADER = re.compile(r"(?i)auth|cookie")
 
@@ -190,10 +187,9 @@ def _end_of_value(text: str, start: int, *, line: bool) -> int:
 
 def _in_place_of(value: str) -> str:
     """Keep the quotes, so that what was JSON stays JSON."""
-    if value[0] in "\"'":
-        return f"{value[0]}{REDACTED}{value[0]}"
-    if value[0] == "\\":
-        quote = value[: len(value) - len(value.lstrip("\\")) + 1]
+    bare = value.lstrip("\\")
+    if bare[:1] in ('"', "'"):
+        quote = value[: len(value) - len(bare) + 1]
         return f"{quote}{REDACTED}{quote}"
     return f'"{REDACTED}"' if value[0] in "[{" else REDACTED
 
@@ -267,7 +263,7 @@ def _plain_number(value: float | None) -> float | str | None:
 
 
 def _redact_string(text: str, depth: int, plain: Callable[[Any, int], Any]) -> str:
-    if depth < MAX_DEPTH and text.lstrip()[:1] in ("{", "["):
+    if depth < MAX_DEPTH and text.lstrip()[:1] in ("{", "[", '"'):
         import json
 
         try:
