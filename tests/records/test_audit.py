@@ -255,7 +255,7 @@ def test_closing_a_log_that_cannot_be_written_raises(path: Path) -> None:
     log = AuditLog(path, patience=0.05)
     with another_program_holds(path):
         log.record(a_record())
-        with pytest.raises(AuditError, match="1 records"):
+        with pytest.raises(AuditError, match="1 records are lost"):
             log.close(10)
 
 

@@ -210,9 +210,12 @@ class Writer:
         waiting = [item for item in self._held if isinstance(item, (Awaited, Marker))]
         records = [item.record if isinstance(item, Awaited) else item for item in self._held
                    if not isinstance(item, Marker)]  # fmt: skip
+        if self._is_stopping():
+            fate = "are lost, because the log was closed"
+        else:
+            fate = "wait. Make room or repair it, and they will be written"
         error = AuditError(
-            f"The audit log {self._path} cannot be written ({problem}); {len(records)} records wait. "
-            f"Make room or repair it, and they will be written."
+            f"The audit log {self._path} cannot be written ({problem}); {len(records)} records {fate}."
         )
         if self.failing is None:
             _log.error("%s", error)
