@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 _ENVIRONMENT = "FERRULE_"
 _OTHER_VARIABLES = {"FERRULE_CONFIG", "FERRULE_DATA", "FERRULE_PYTHON", "FERRULE_TEST_JOBS"}
-# A file inside the workspace can be written by whoever wrote the workspace, an agent included. It may make things
-# stricter; what would let more run, or load code, needs the person's word that the folder is trusted.
-_NARROWING_MODES = {"default", "plan", "dont-ask"}
+# From the most that runs without asking to the least.
+_MODES = ("bypass", "accept-edits", "default", "dont-ask", "plan")
 
 
 class SettingsError(ValueError):
@@ -47,7 +46,7 @@ def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Lo
         files.append(project_file)
         _check(project, str(project_file))
         if not _trusted(workspace, merged):
-            project = _narrowed(project, set_aside)
+            project = _narrowed(project, _check(merged, str(user_file)), set_aside)
         merged = _merge(merged, project)
     if not (merged or environment or flags):
         return Loaded(Settings(), files, set_aside)
@@ -105,24 +104,29 @@ def _trusted(workspace: Path, user: Mapping[str, Any]) -> bool:
     return any(here == folder or folder in here.parents for folder in folders)
 
 
-def _narrowed(project: Mapping[str, Any], set_aside: list[str]) -> dict[str, Any]:
-    """What an untrusted workspace may set; the rest is named in `set_aside`."""
-    kept: dict[str, Any] = {}
+def _narrowed(project: Mapping[str, Any], person: Settings, set_aside: list[str]) -> dict[str, Any]:
+    """What an untrusted workspace may set; the rest is named in `set_aside`.
+
+    A file inside the workspace can be written by whoever wrote the workspace, an agent included. It may make things
+    stricter; what would let more run, or load code, needs the person's word that the folder is trusted.
+    """
+    kept: dict[str, Any] = {key: project[key] for key in ("lang",) if key in project}
     permissions = dict(project.get("permissions", {}))
     if permissions.pop("allow", None):
         set_aside.append("permissions.allow")
-    if permissions.get("mode", "default") not in _NARROWING_MODES:
+    mode = permissions.get("mode")
+    if mode and _MODES.index(mode) < max(_MODES.index(person.permissions.mode), _MODES.index("default")):
         set_aside.append(f"permissions.mode = {permissions.pop('mode')!r}")
-    if permissions:
-        kept["permissions"] = permissions
+    kept["permissions"] = permissions
+    limits = dict(project.get("limits", {}))
+    for key in [key for key, value in limits.items() if value > getattr(person.limits, key)]:
+        del limits[key]
+        set_aside.append(f"limits.{key}")
+    kept["limits"] = limits
     tools = dict(project.get("tools", {}))
     set_aside += [f"tools.{key}" for key in ("folders", "plugins") if tools.pop(key, None)]
-    if tools:
-        kept["tools"] = tools
+    kept["tools"] = tools
     set_aside += [key for key in ("audit", "trusted_folders") if key in project]
-    for key in ("limits", "lang"):
-        if key in project:
-            kept[key] = project[key]
     return kept
 
 

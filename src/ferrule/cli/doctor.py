@@ -57,9 +57,10 @@ def _checks(workspace: Path) -> Iterator[Check]:
     yield Check("ferrule", "ok", f"{__version__}, Python {platform.python_version()}, {platform.system()}")
     for extra, (module, what) in _EXTRAS.items():
         if find_spec(module):
-            yield Check(f"extra {extra}", "ok", what)
+            yield Check(f"extra {extra}", "ok", _(what))
         else:
-            yield Check(f"extra {extra}", "note", f"{what}: not installed; pip install 'ferrule[{extra}]'")
+            missing = _("{what}: not installed; pip install 'ferrule[{extra}]'").format(what=_(what), extra=extra)
+            yield Check(f"extra {extra}", "note", missing)
     settings = Settings()
     try:
         loaded = load_settings(workspace)
@@ -73,8 +74,10 @@ def _checks(workspace: Path) -> Iterator[Check]:
         )
         yield Check("settings", "ok", files or none)
         if loaded.set_aside:
-            listed = ", ".join(loaded.set_aside)
-            yield Check("settings", "note", f"{listed}: not applied, this folder is not in your trusted_folders")
+            aside = _("{keys}: not applied, this folder is not in your `trusted_folders`").format(
+                keys=", ".join(loaded.set_aside)
+            )
+            yield Check("settings", "note", aside)
     yield from _tools(settings, workspace)
     yield from _records(settings, workspace)
 
@@ -112,10 +115,10 @@ def _records(settings: Settings, workspace: Path) -> Iterator[Check]:
         return
     yield Check("call", "ok" if done else "fail", "getCurrentDateTime")
     if not settings.audit.enabled:
-        yield Check("audit", "note", "switched off in the settings")
+        yield Check("audit", "note", _("switched off in the settings"))
         return
     found = verify(path)
     if found.ok:
-        yield Check("audit", "ok", f"{path}: {found.rows} records verified")
+        yield Check("audit", "ok", _("{path}: {rows} records verified").format(path=path, rows=found.rows))
     else:
         yield Check("audit", "fail", f"{path}: {found.why}")

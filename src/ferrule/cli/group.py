@@ -54,12 +54,16 @@ def run(summaries: Mapping[str, str]) -> None:
     @click.group(
         cls=LazyGroup,
         summaries=summaries,
+        invoke_without_command=True,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         help=_("Tools for language models: defined once, shown to any model, run safely and on the record."),
     )
     @click.version_option(__version__, "-V", "--version", message="ferrule %(version)s")
     @click.option("--lang", type=click.Choice(LANGUAGES), expose_value=False, help=_("Language of messages."))
-    def ferrule() -> None: ...
+    @click.pass_context
+    def ferrule(context: click.Context) -> None:
+        if context.invoked_subcommand is None:
+            click.echo(context.get_help())
 
     try:
         ferrule(prog_name="ferrule")
