@@ -33,8 +33,8 @@ def test_every_case_of(name: str):
                 fits = True
             except InvalidParams as invalid:
                 fits = False
-                assert invalid.problems, (group["description"], case["description"])
-                assert all(problem.code != "limit" for problem in invalid.problems), invalid
+                if not invalid.problems or any(problem.code == "limit" for problem in invalid.problems):
+                    wrong.append(f"{group['description']}: {case['description']}: {invalid}")
             if fits is not case["valid"]:
                 wrong.append(f"{group['description']}: {case['description']}")
     assert not wrong

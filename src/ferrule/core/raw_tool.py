@@ -53,7 +53,7 @@ class RawTool(Tool[Any]):
         self._schema_params = SchemaParams(name, schema, resources)
 
     def compile(self) -> None:
-        """Compile the schema now; raises `DefinitionError` when it cannot work. Else the first call does it."""
+        """Compile now what the first call would: raises `DefinitionError` when the schema cannot work."""
         self._schema_params.compile()
 
     def _compile(self) -> Params[Any]:
@@ -105,9 +105,9 @@ def raw_tool(
 ) -> RawTool:
     """Make a tool from a JSON Schema (Draft 2020-12 unless its `$schema` says otherwise) and a handler.
 
-    The handler is called with the arguments, and with the context too if it takes a second parameter; it may be
-    sync, async or a generator. Other documents that the schema refers to are handed over in `resources`, by
-    address: nothing is ever fetched.
+    The handler is called with the arguments, and with the context too if it takes a second parameter; it may
+    be sync, async or a generator. Other documents that the schema refers to are handed over in `resources`,
+    by address: nothing is ever fetched. The schema is compiled at the first call, or by `compile`.
     """
     return RawTool(
         name, schema, handler, resources=resources, output_schema=output_schema, touches=touches,
@@ -127,6 +127,6 @@ def _takes_context(name: str, handler: Callable[..., Any]) -> bool:
     open_ended = any(one.kind is one.VAR_POSITIONAL for one in parameters)
     if len(required) > 2 or forced or not (by_position or open_ended):
         raise DefinitionError(
-            f"`{name}`: the handler must take the arguments, and may take the context: handler(arguments, context)."
+            f"`{name}`: its handler must be callable as handler(arguments) or handler(arguments, context)."
         )
     return len(by_position) > 1

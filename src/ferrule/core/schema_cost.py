@@ -1,8 +1,9 @@
 """Bounds the work of one validation before it starts, because nothing can stop it once it runs.
 
-The validator remembers nothing between two visits of the same place, so a few lines of schema can ask for more
-visits than there are atoms. Counting them takes memory, not time: every pair of subschema and value is
-counted once.
+The validator remembers nothing between two visits of the same place, so a few lines of schema can ask for
+more visits than there are atoms. Two bounds answer that. The first is found once for each schema: the most
+that any one place in any value can cost. Where it is small, as it nearly always is, the size of the arguments
+decides. Otherwise the visits are counted for the arguments at hand, every pair of subschema and value once.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ if TYPE_CHECKING:
 
     from ferrule.core.schema_graph import Node
 
-MAX_COST = 10_000_000.0
-"""Evaluations that one validation may need; the validator makes about twenty million a second."""
+MAX_COST = 100_000_000.0
+"""What one validation may cost; a unit is about five nanoseconds."""
 MAX_LEVELS = 1_000
 """Subschemas one within the other while a value is validated; the validator uses the stack for each."""
+MAX_DEPTH = 201
+"""How deep arguments can be nested; the JSON parser stops there."""
 MAX_STEPS = 1_000_000
 """Pairs of subschema and value that are counted before giving up."""
-META_SCHEMA_COST = 400
+META_SCHEMA_COST = 400.0
+_PASSES = 20
 
 _Branch = tuple["Node", float, int]
 
@@ -46,22 +50,31 @@ class Cost:
         for node in reversed(order):
             self._own[id(node)] = self._in_place_total(node)
         self._branches: dict[int, list[_Branch]] = {}
-        self.per_character = self._tree_total(nodes)
+        rates = Rates(nodes, order, self._own)
+        self._rate, self._rate_chars = rates.of(self._root)
+        self._levels = rates.levels(self._root)
 
     def is_tame(self, size: int) -> bool:
-        """Whether no arguments of so many bytes can be costly; most schemas and calls end here."""
-        return self.per_character * size <= MAX_COST
+        """Whether no arguments of so many characters can be costly; most schemas and calls end here."""
+        values = size / 2 + 1
+        if self._levels * min(MAX_DEPTH, values) > MAX_LEVELS:
+            return False
+        return self._rate * values + self._rate_chars * size <= MAX_COST
 
-    def bound(self, value: Any) -> float:
-        """At most so many evaluations are needed for this value; raises `TooCostly`."""
-        return _Count(self).of(self._root, value)[0]
+    def check(self, value: Any) -> None:
+        """Raise `TooCostly` unless this value is validated quickly enough."""
+        _Count(self, with_text=True).of(self._root, value)
+
+    def evaluations(self, value: Any) -> float:
+        """At most so many parts of the schema are applied, and so many errors found; raises `TooCostly`."""
+        return _Count(self, with_text=False).of(self._root, value)[0]
 
     def own(self, node: Node) -> tuple[float, float, int]:
         """Weight, cost per character and levels of a node and all that applies to the same value."""
         return self._own[id(node)]
 
     def branches(self, node: Node) -> list[_Branch]:
-        """The nodes applied to the same value that look inside it: how often each, and how many levels down."""
+        """The nodes applied to the same value that look inside it: how often each, and how deep it lies."""
         found = self._branches.get(id(node))
         if found is None:
             found = self._branches[id(node)] = self._find_branches(node)
@@ -96,30 +109,83 @@ class Cost:
                 counts[id(part)] = (before + count * one.again, max(deepest, level + 1))
         return branches
 
-    def _tree_total(self, nodes: list[Node]) -> float:
-        """What the schema costs with every reference written out; without end if it contains itself."""
-        order = _sorted_by_use(nodes, inner=True)
-        if order is None:
-            return float("inf")
-        totals: dict[int, tuple[float, int]] = {}
-        for node in reversed(order):
-            total, levels = node.weight + node.chars + node.key_chars, 1
-            if node.whole:
-                total += META_SCHEMA_COST
-            for part, count in _uses(node, inner=True):
-                part_total, part_levels = totals[id(part)]
-                total += count * part_total
-                levels = max(levels, part_levels + 1)
-            totals[id(node)] = (total, levels)
-        total, levels = totals[id(self._root)]
-        return total if levels <= MAX_LEVELS else float("inf")
+
+class Rates:
+    """The most that one place in any value can cost under a schema, for itself and for each character."""
+
+    def __init__(
+        self, nodes: list[Node], order: list[Node], own: dict[int, tuple[float, float, int]]
+    ) -> None:
+        self._own = own
+        self._inner: dict[int, tuple[float, float]] = {id(node): (0.0, 0.0) for node in nodes}
+        self._whole_order = _sorted_by_use(nodes, inner=True)
+        self._longest = max(levels for _, _, levels in own.values())
+        self._settled = self._settle(self._whole_order or order)
+
+    def of(self, node: Node) -> tuple[float, float]:
+        """The rate of a node; without end where a recursion doubles it at every level."""
+        if not self._settled:
+            return float("inf"), 0.0
+        weight, chars, _ = self._own[id(node)]
+        inner_weight, inner_chars = self._inner[id(node)]
+        return max(weight, inner_weight), max(chars, inner_chars)
+
+    def levels(self, root: Node) -> float:
+        """How many levels each level of the value may add."""
+        if self._whole_order is None:
+            return self._longest
+        deepest: dict[int, int] = {}
+        for node in reversed(self._whole_order):
+            deepest[id(node)] = 1 + max((deepest[id(part)] for part, _ in _uses(node, inner=True)), default=0)
+        return 0 if deepest[id(root)] <= MAX_LEVELS else self._longest
+
+    def _settle(self, order: list[Node]) -> bool:
+        """Whether the rates stop growing; without recursion one pass finds them."""
+        self._settled = True
+        for _ in range(_PASSES):
+            changed = False
+            for node in reversed(order):
+                rate = self._inner_rate(node)
+                if rate != self._inner[id(node)]:
+                    self._inner[id(node)] = rate
+                    changed = True
+            if not changed or self._whole_order is not None:
+                return True
+        return False
+
+    def _inner_rate(self, node: Node) -> tuple[float, float]:
+        """The rate of the places inside a value, under this node and all that applies to the same value."""
+        fields = [*node.properties.values(), *([node.additional] if node.additional else [])]
+        items = [*node.prefix, *([node.items] if node.items else [])]
+        every_field = [(part, 1) for part in (*node.any_property, *([node.any_key] if node.any_key else []))]
+        weight, chars = 1.0, node.key_chars
+        in_object = self._together(fields, every_field)
+        in_array = self._together(items, node.any_item)
+        weight += max(in_object[0], in_array[0]) + (META_SCHEMA_COST if node.whole else 0)
+        chars += max(in_object[1], in_array[1])
+        for part in node.in_place:
+            part_weight, part_chars = self._inner[id(part)]
+            weight += node.again * part_weight
+            chars += node.again * part_chars
+        return weight, chars
+
+    def _together(self, one_of: list[Node], all_of: list[tuple[Node, int]]) -> tuple[float, float]:
+        rates = [self.of(node) for node in one_of]
+        weight = max((rate for rate, _ in rates), default=0.0)
+        chars = max((rate for _, rate in rates), default=0.0)
+        for node, times in all_of:
+            node_weight, node_chars = self.of(node)
+            weight += times * node_weight
+            chars += times * node_chars
+        return weight, chars
 
 
 class _Count:
     """One value's count, with what was counted already."""
 
-    def __init__(self, cost: Cost) -> None:
+    def __init__(self, cost: Cost, *, with_text: bool) -> None:
         self._cost = cost
+        self._with_text = with_text
         self._known: dict[tuple[int, int], tuple[float, int]] = {}
         self._steps = 0
 
@@ -127,7 +193,7 @@ class _Count:
         """Evaluations and levels for one value under one node."""
         weight, chars, levels = self._cost.own(node)
         if not isinstance(value, (dict, list)):
-            if isinstance(value, str):
+            if isinstance(value, str) and self._with_text:
                 weight += chars * len(value)
             return self._checked(weight, levels)
         key = (id(node), id(cast("object", value)))
@@ -137,9 +203,7 @@ class _Count:
             )
         return self._known[key]
 
-    def _container(
-        self, node: Node, value: dict[str, Any] | list[Any], weight: float, levels: int
-    ) -> tuple[float, int]:
+    def _container(self, node: Node, value: Any, weight: float, levels: int) -> tuple[float, int]:
         for branch, count, level in self._cost.branches(node):
             self._steps += 1 + len(value)
             if self._steps > MAX_STEPS:
@@ -147,13 +211,12 @@ class _Count:
             inner = float(len(value))
             if branch.whole:
                 inner += META_SCHEMA_COST * _size(value)
-            parts = _of_object(branch, value) if isinstance(value, dict) else _of_array(branch, value)
-            for part, item, times in parts:
+            if branch.key_chars and self._with_text and isinstance(value, dict):
+                inner += branch.key_chars * sum(map(len, cast("dict[str, Any]", value)))
+            for part, item, times in _parts(branch, value):
                 part_cost, part_levels = self.of(part, item)
                 inner += times * part_cost
                 levels = max(levels, level + part_levels)
-            if branch.key_chars and isinstance(value, dict):
-                inner += branch.key_chars * sum(map(len, value))
             weight += count * inner
         return self._checked(weight, levels)
 
@@ -162,6 +225,11 @@ class _Count:
         if weight > MAX_COST or levels > MAX_LEVELS:
             raise TooCostly
         return weight, levels
+
+
+def _parts(node: Node, value: Any) -> Iterator[tuple[Node, Any, int]]:
+    """Which nodes are applied to which values inside, and how often."""
+    return _of_object(node, cast("Any", value)) if isinstance(value, dict) else _of_array(node, value)
 
 
 def _of_object(node: Node, value: dict[str, Any]) -> Iterator[tuple[Node, Any, int]]:

@@ -23,9 +23,9 @@ class TooManyDefaults(Exception):  # noqa: N818 - a finding, turned into a probl
 class Defaults:
     """The defaults of one schema.
 
-    Only `properties` (also below `items`, `additionalProperties` and local `$ref`s) are looked at. What stands
-    in `anyOf`, `if` and the like applies only sometimes, so its defaults are left alone; so are two parts that
-    disagree on a field.
+    Only `properties` (also below `items`, `additionalProperties` and local `$ref`s) are looked at. What
+    stands in `anyOf`, `if` and the like applies only sometimes, so its defaults are left alone; so are those
+    of two parts that disagree on a field.
     """
 
     def __init__(self, root: Any) -> None:

@@ -35,8 +35,8 @@ class Node:
     """One subschema. Several references to it lead to the same node."""
 
     __slots__ = (
-        "additional", "again", "any_item", "any_key", "any_property", "chars", "in_place", "items", "key_chars", "prefix",
-        "properties", "weight", "whole",
+        "additional", "again", "any_item", "any_key", "any_property", "chars", "in_place", "items",
+        "key_chars", "prefix", "properties", "weight", "whole",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class _Reader:
         return self._nodes
 
     def _node(self, schema: Any, resolver: Resolver) -> Node:
-        known = self._by_id.get(id(schema)) if isinstance(schema, dict) else None
+        known = self._by_id.get(id(schema))
         if known is not None:
             return known
         node = Node()
@@ -116,8 +116,9 @@ class _Reader:
         if len(self._nodes) > MAX_NODES:
             raise DefinitionError(f"the schema has more than {MAX_NODES} parts.")
         if isinstance(schema, dict):
-            self._by_id[id(cast("object", schema))] = node
-            self._waiting.append((node, cast("Schema", schema), resolver))
+            part = cast("Schema", schema)
+            self._by_id[id(part)] = node
+            self._waiting.append((node, part, resolver))
         return node
 
     def _fill(self, node: Node, schema: Schema, resolver: Resolver) -> None:
@@ -149,9 +150,10 @@ class _Reader:
             node.any_key = self._node(schema["propertyNames"], resolver)
 
     def _fill_array(self, node: Node, schema: Schema, resolver: Resolver) -> None:
-        items = schema.get("items")
-        first: Any = items if isinstance(items, list) else schema.get("prefixItems")
-        rest = schema.get("additionalItems") if isinstance(items, list) else items
+        items: Any = schema.get("items")
+        old_form = isinstance(items, list)
+        first: Any = items if old_form else schema.get("prefixItems")
+        rest = schema.get("additionalItems") if old_form else items
         if isinstance(first, list):
             node.prefix = [self._node(part, resolver) for part in cast("list[Any]", first)]
         if _is_schema(rest):
@@ -255,7 +257,7 @@ def _own_weight(schema: Schema) -> float:
     choices = schema.get("enum")
     if isinstance(choices, list):
         complex_ones = sum(1 for choice in cast("list[Any]", choices) if isinstance(choice, (dict, list)))
-        weight += complex_ones * 4
+        weight += complex_ones * 80
     return weight
 
 

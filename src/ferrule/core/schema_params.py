@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from math import isinf
+from itertools import islice
+from math import inf, isinf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,16 +15,17 @@ if TYPE_CHECKING:
 
     from ferrule.core.schema_compile import CompiledSchema
 
+MAX_PROBLEMS = 20
 MAX_DIGITS = 400
-"""Digits of one whole number; arithmetic on longer ones is slow, and no other part of a call could use them."""
+"""Digits of one whole number; arithmetic on longer ones is slow."""
 EXPLAIN_COST = 50_000.0
 """Evaluations up to which every error is gathered; above it only the first."""
 EXPLAIN_BYTES = 100_000_000.0
 
-_HUGE_NUMBER = re.compile(r"(?<![0-9])[0-9]{200}|[0-9][eE]\+?[0-9]{2}")
-_HUGE_NUMBER_BYTES = re.compile(_HUGE_NUMBER.pattern.encode())
+_HUGE = 10**MAX_DIGITS
 
 TOO_LARGE = "too large or too deeply nested to be checked against this tool's schema. Send less at once"
+TOO_MANY_DEFAULTS = "too many defaults would have to be filled in. Send less at once"
 NO_PLACE = "do not fit this tool's schema, and are too large to say where. Send less at once"
 
 
@@ -105,9 +106,7 @@ class SchemaParams:
                 wrong = [problem.path for problem in problems]
                 leave |= {place for place in places if any(path[: len(place)] == place for path in wrong)}
         except TooManyDefaults:
-            raise InvalidParams(
-                [Problem((), "limit", "too many defaults would have to be filled in. Send less at once")]
-            ) from None
+            raise InvalidParams([Problem((), "limit", TOO_MANY_DEFAULTS)]) from None
         return value
 
 
@@ -121,17 +120,33 @@ def parse(text: str | bytes) -> Any:
         words = str(error)
         code = "limit" if "recursion limit" in words or "out of range" in words else "json"
         raise InvalidParams([Problem((), code, words)]) from None
-    suspicious = _HUGE_NUMBER_BYTES.search(text) if isinstance(text, bytes) else _HUGE_NUMBER.search(text)
-    if suspicious and (problems := list(_huge_numbers(value))):
-        raise InvalidParams(problems[:20], value)
+    if _has_huge_number(value):
+        raise InvalidParams(list(islice(_huge_numbers(value), MAX_PROBLEMS)), value)
     return value
+
+
+def _has_huge_number(value: Any) -> bool:
+    """The quick look at every call; `_huge_numbers` says where."""
+    waiting: list[Any] = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, float):
+            if isinf(item):
+                return True
+        elif isinstance(item, dict):
+            waiting.extend(cast("dict[str, Any]", item).values())
+        elif isinstance(item, list):
+            waiting.extend(cast("list[Any]", item))
+        elif isinstance(item, int) and not -_HUGE < item < _HUGE:
+            return True
+    return False
 
 
 def _huge_numbers(value: Any) -> Iterator[Problem]:
     for path, item in _walk(value):
         if isinstance(item, float) and isinf(item):
             yield Problem(path, "limit", "a number too large for JSON; the largest is about 1.8e308")
-        elif isinstance(item, int) and abs(item) >= 10**MAX_DIGITS:
+        elif isinstance(item, int) and not -_HUGE < item < _HUGE:
             yield Problem(path, "limit", f"a number of more than {MAX_DIGITS} digits")
 
 
@@ -156,23 +171,23 @@ def _validate(compiled: CompiledSchema, value: Any, size: int) -> None:
 
 
 def _problems(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
-    """Every problem; none when the value fits. Cheap checks first: nothing stops the validator once it runs."""
+    """Every problem; none when the value fits. Bounds first: nothing stops the validator once it runs."""
     from ferrule.core.schema_cost import TooCostly
 
     try:
         if not compiled.cost.is_tame(size):
-            compiled.cost.bound(value)
+            compiled.cost.check(value)
         if compiled.backtracking is not None and (hard := list(_too_hard(compiled.backtracking, value))):
             return hard
         if compiled.validator.is_valid(value):
             return []
-        return _explain(compiled, value, size, compiled.cost.bound(value))
     except TooCostly:
         return [Problem((), "limit", TOO_LARGE)]
+    return _explain(compiled, value, size)
 
 
 def _too_hard(patterns: Any, value: Any) -> Iterator[Problem]:
-    """Strings on which a pattern gives up. The validator calls that «no match», which `not` would turn around."""
+    """Strings on which a pattern gives up. The validator calls that «no match», which `not` turns around."""
     from ferrule.core.schema_problems import TOO_HARD
 
     for path, item in _walk(value):
@@ -183,12 +198,17 @@ def _too_hard(patterns: Any, value: Any) -> Iterator[Problem]:
                     yield Problem(path, "limit", TOO_HARD)
 
 
-def _explain(compiled: CompiledSchema, value: Any, size: int, bound: float) -> list[Problem]:
+def _explain(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
     from jsonschema_rs import ValidationError
 
+    from ferrule.core.schema_cost import TooCostly
     from ferrule.core.schema_problems import problems_of
 
-    if bound <= EXPLAIN_COST and bound * size <= EXPLAIN_BYTES:
+    try:
+        evaluations = compiled.cost.evaluations(value)
+    except TooCostly:
+        evaluations = inf
+    if evaluations <= EXPLAIN_COST and evaluations * size <= EXPLAIN_BYTES:
         return problems_of(compiled.validator.iter_errors(value), value, compiled.root)
     if compiled.has_unions:
         return [Problem((), "value", NO_PLACE)]
@@ -198,7 +218,7 @@ def _explain(compiled: CompiledSchema, value: Any, size: int, bound: float) -> l
         first = problems_of([error], value, compiled.root)
         return [
             *first,
-            Problem((), "limit", "and perhaps more; the arguments are too large to find all problems"),
+            Problem((), "limit", "and perhaps more; it would take too long to find every problem"),
         ]
     return []
 

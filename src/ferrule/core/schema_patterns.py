@@ -8,11 +8,13 @@ from typing import Any
 
 BACKTRACKS = 10_000
 """Steps back that a pattern with look-around or back-references may take on one string."""
-COMPILED_BYTES = 1 << 20
+COMPILED_BYTES = 6 << 20
 """How large one compiled pattern may be; counted repeats of repeats are what reaches it."""
 
-LINEAR_COST = 0.2
-BACKTRACKING_COST = BACKTRACKS / 25
+LINEAR_COST = 4.0
+"""For each character and each place in the pattern, in the units of `schema_cost`, a second run included."""
+BACKTRACKING_COST = BACKTRACKS * 1.2
+_CLASS_STATES = 25
 _ATOM = re.compile(
     r"\\[pP]\{[^}]*\}|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?:\?(?:[:=!>]|<[=!]|P?<\w+>))?|\)|\{\d+(?:,\d*)?\}|.",
     re.DOTALL,
@@ -20,7 +22,7 @@ _ATOM = re.compile(
 
 
 def pattern_options() -> Any:
-    """What the validator is told: linear matching where the pattern allows it, bounded backtracking where not."""
+    """For the validator: linear matching where the pattern allows it, bounded backtracking where not."""
     from jsonschema_rs import FancyRegexOptions
 
     return FancyRegexOptions(
@@ -51,17 +53,17 @@ def states(pattern: str) -> int:
     groups = [0]
     last = 0
     for found in _ATOM.finditer(pattern):
-        token = found[0]
-        if token[0] == "{" and len(token) > 1:
-            low, _, high = token[1:-1].partition(",")
+        part = found[0]
+        if part[0] == "{" and len(part) > 1:
+            low, _, high = part[1:-1].partition(",")
             groups[-1] += last * (max(int(high or low) - 1, 0))
             last = 0
-        elif token[0] == "(":
+        elif part[0] == "(":
             groups.append(0)
-        elif token == ")" and len(groups) > 1:
+        elif part == ")" and len(groups) > 1:
             last = groups.pop()
             groups[-1] += last
-        elif token not in "*+?|":
-            last = 1
-            groups[-1] += 1
+        elif part not in "*+?|":
+            last = _CLASS_STATES if part[:2] in ("\\p", "\\P") else 1
+            groups[-1] += last
     return max(1, sum(groups))

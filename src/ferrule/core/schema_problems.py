@@ -1,4 +1,4 @@
-"""Turns a JSON Schema validator's errors into problems a model can act on, in the words used for typed tools."""
+"""Turns a JSON Schema validator's errors into problems a model can act on, worded as for typed tools."""
 
 from __future__ import annotations
 
@@ -72,11 +72,8 @@ def _missing(error: ValidationError, path: Path, schema: Any) -> Problem:
 
 def _hint(prop: dict[str, Any]) -> str:
     """What a missing field should hold."""
-    said = prop.get("type")
-    options: list[Any] = prop.get("anyOf", [])
-    kinds: list[Any] = (
-        said if isinstance(said, list) else [said] if said else [_dict(one).get("type") for one in options]
-    )
+    said: Any = prop.get("type") or [_dict(one).get("type") for one in prop.get("anyOf", [])]
+    kinds = cast("list[Any]", said) if isinstance(said, list) else [said]
     kind = " or ".join(str(one) for one in kinds if one)
     if isinstance(prop.get("enum"), list):
         kind = "one of " + ", ".join(show(choice) for choice in prop["enum"][:_SHOWN])
@@ -126,7 +123,10 @@ def _union(path: Path, branches: list[list[ValidationError]], value: Any, schema
         place = meant[0][0].path
         return [Problem(place, "enum", f"must be {_or(list(choices))}; got {got(_at(place, value))}")]
     closest = min(meant, key=lambda form: (len(form), -max(len(one.path) for one in form)))
-    inner = "; ".join(f"{format_path(one.path)}: {one.message}" for one in closest[:_FORMS_SHOWN])
+    inner = "; ".join(
+        f"{format_path(one.path)}: {one.message.partition('; closest is')[0]}"
+        for one in closest[:_FORMS_SHOWN]
+    )
     number = forms.index(closest) + 1
     return [
         Problem(
@@ -202,6 +202,10 @@ def _bound(words: str) -> tuple[str, Callable[[Any, Any], str]]:
     return "range", lambda kind, value: f"should be {words} {show(kind.limit)}; got {got(value)}"
 
 
+TOO_HARD = "takes too long to match against the schema's pattern. Send a shorter or simpler text"
+_TWO_FIT = "fits more than one of the forms allowed here; exactly one must fit"
+_CONTAINS = "too few or too many of its items are of the kind it must contain"
+
 _SIMPLE: dict[str, tuple[str, Callable[[Any, Any], str]]] = {
     "Enum": ("enum", lambda kind, value: _choices(kind.options, value)),
     "Constant": ("enum", lambda kind, value: f"must be {show(kind.expected_value)}; got {got(value)}"),
@@ -209,7 +213,10 @@ _SIMPLE: dict[str, tuple[str, Callable[[Any, Any], str]]] = {
     "Maximum": _bound("less than or equal to"),
     "ExclusiveMinimum": _bound("greater than"),
     "ExclusiveMaximum": _bound("less than"),
-    "MultipleOf": ("range", lambda kind, value: f"should be a multiple of {show(kind.multiple_of)}; got {got(value)}"),
+    "MultipleOf": (
+        "range",
+        lambda kind, value: f"should be a multiple of {kind.multiple_of}; got {got(value)}",
+    ),
     "MinLength": _size("character", "least"),
     "MaxLength": _size("character", "most"),
     "MinItems": _size("item", "least"),
@@ -217,18 +224,16 @@ _SIMPLE: dict[str, tuple[str, Callable[[Any, Any], str]]] = {
     "AdditionalItems": _size("item", "most"),
     "MinProperties": _size("field", "least"),
     "MaxProperties": _size("field", "most"),
-    "UnevaluatedItems": ("length", lambda kind, value: f"has items that nothing describes: {_places(kind.unexpected)}"),
+    "UnevaluatedItems": ("length", lambda kind, value: f"items too many: {_places(kind.unexpected)}"),
     "UniqueItems": ("value", lambda kind, value: _twins(value)),
-    "Contains": ("value", lambda kind, value: "too few or too many of its items are of the kind it must contain"),
-    "Pattern": ("format", lambda kind, value: f"should match pattern {show(kind.pattern, 200)}; got {got(value)}"),
+    "Contains": ("value", lambda kind, value: _CONTAINS),
+    "Pattern": ("format", lambda kind, value: f"should match {show(kind.pattern, 200)}; got {got(value)}"),
     "Format": ("format", lambda kind, value: f"should be a valid {kind.format}; got {got(value)}"),
     "Not": ("value", _ruled_out),
-    "OneOfMultipleValid": ("union", lambda kind, value: "fits more than one of the forms allowed here; exactly one must fit"),
+    "OneOfMultipleValid": ("union", lambda kind, value: _TWO_FIT),
     "BacktrackLimitExceeded": ("limit", lambda kind, value: TOO_HARD),
     "RegexEngineFailure": ("limit", lambda kind, value: TOO_HARD),
-}  # fmt: skip
-
-TOO_HARD = "takes too long to match against the schema's pattern. Send a shorter or simpler text"
+}
 
 
 def _places(positions: Iterable[Any]) -> str:
