@@ -211,8 +211,8 @@ class _Count:
             inner = float(len(value))
             if branch.whole:
                 inner += META_SCHEMA_COST * _size(value)
-            if branch.key_chars and self._with_text and isinstance(value, dict):
-                inner += branch.key_chars * sum(map(len, cast("dict[str, Any]", value)))
+            if branch.key_chars and self._with_text:
+                inner += branch.key_chars * _key_length(value)
             for part, item, times in _parts(branch, value):
                 part_cost, part_levels = self.of(part, item)
                 inner += times * part_cost
@@ -250,6 +250,10 @@ def _of_array(node: Node, value: list[Any]) -> Iterator[tuple[Node, Any, int]]:
             yield placed, item, 1
         for part, times in node.any_item:
             yield part, item, times
+
+
+def _key_length(value: Any) -> int:
+    return sum(map(len, cast("dict[str, Any]", value))) if isinstance(value, dict) else 0
 
 
 def _size(value: Any) -> int:

@@ -151,9 +151,9 @@ class _Reader:
 
     def _fill_array(self, node: Node, schema: Schema, resolver: Resolver) -> None:
         items: Any = schema.get("items")
-        old_form = isinstance(items, list)
-        first: Any = items if old_form else schema.get("prefixItems")
-        rest = schema.get("additionalItems") if old_form else items
+        first, rest = schema.get("prefixItems"), items
+        if isinstance(items, list):  # as it was before Draft 2020-12
+            first, rest = cast("list[Any]", items), schema.get("additionalItems")
         if isinstance(first, list):
             node.prefix = [self._node(part, resolver) for part in cast("list[Any]", first)]
         if _is_schema(rest):
