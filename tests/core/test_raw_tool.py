@@ -14,7 +14,6 @@ import pytest
 
 from ferrule.core import schema_compile
 from ferrule.core.access import WRITES_ANYTHING, reads
-from ferrule.core.context import ToolContext
 from ferrule.core.errors import DefinitionError, MissingExtra
 from ferrule.core.problems import InvalidParams, Problem
 from ferrule.core.raw_tool import RawTool, raw_tool
@@ -94,10 +93,13 @@ def test_the_context_goes_to_a_handler_that_takes_it():
 
 
 def test_an_async_handler_with_context_runs():
-    async def handler(arguments: Any, context: ToolContext) -> Any:
+    async def handler(arguments: Any, context: Any) -> Any:
         return arguments["city"], context
 
-    assert asyncio.run(raw_tool("greet_city", CITY, handler).start({"city": "Oslo"}, CONTEXT)) == ("Oslo", CONTEXT)
+    assert asyncio.run(raw_tool("greet_city", CITY, handler).start({"city": "Oslo"}, CONTEXT)) == (
+        "Oslo",
+        CONTEXT,
+    )
 
 
 @pytest.mark.parametrize("handler", [lambda: 1, lambda a, b, c: 1, lambda a, *, key: 1, "not a function"])
@@ -115,7 +117,9 @@ def test_a_tool_says_of_its_calls_what_it_is_told_to():
         touches=lambda arguments: [reads("city", arguments["city"])],
         signature=lambda arguments: arguments["city"],
         abstract_rule=lambda arguments: "greet_city:*",
-        check=lambda arguments: [Problem(("city",), "value", "no such city")] if arguments["city"] == "X" else [],
+        check=lambda arguments: (
+            [Problem(("city",), "value", "no such city")] if arguments["city"] == "X" else []
+        ),
         render=lambda value: value.upper(),
         output_schema={"type": "string"},
     )
@@ -177,7 +181,8 @@ def test_the_validator_is_imported_only_when_it_is_needed():
     assert importlib.util.find_spec("jsonschema_rs") is not None
     code = (
         "import sys; from ferrule.core.raw_tool import raw_tool\n"
-        "tool = raw_tool('greet', {'type': 'object'}, lambda a: a); assert 'jsonschema_rs' not in sys.modules\n"
+        "tool = raw_tool('greet', {'type': 'object'}, lambda a: a)\n"
+        "assert 'jsonschema_rs' not in sys.modules\n"
         "tool.compile(); assert 'jsonschema_rs' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

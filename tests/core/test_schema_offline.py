@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import http.server
 import threading
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ferrule.core.errors import DefinitionError
 from ferrule.core.schema_params import SchemaParams
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_a_server_that_would_answer_is_never_asked():

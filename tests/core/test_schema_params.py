@@ -1,4 +1,5 @@
 """Reading arguments by a JSON Schema: parsing, defaults, canonical form, and bad schemas (T3, T4, P2)."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def refusal(schema: Any, text: str | bytes) -> list[tuple[str, str, str]]:
 # Parsing
 
 
-@pytest.mark.parametrize("text", ["", "{", "{'a': 1}", '{"a": NaN}', "[Infinity]", '"\\ud800"', b'"\xff"', "{} {}"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "{'a': 1}", '{"a": NaN}', "[Infinity]", '"\\ud800"', b'"\xff"', "{} {}"]
+)
 def test_what_is_not_json_is_said_to_be_none(text: str | bytes):
     """P2: arguments that are not JSON."""
     assert [code for _, code, _ in refusal(True, text)] == ["json"]
@@ -98,7 +101,9 @@ def test_an_object_that_is_filled_in_gets_its_own_defaults():
 
 def test_a_default_that_the_schema_does_not_accept_is_left_out():
     """T3: `{"type": "string", "default": null}` is common; a handler must not see that null."""
-    schema = {"properties": {"a": {"type": "string", "default": None}, "b": {"type": "integer", "default": 1}}}
+    schema = {
+        "properties": {"a": {"type": "string", "default": None}, "b": {"type": "integer", "default": 1}}
+    }
     assert load(schema, "{}") == {"b": 1}
 
 
@@ -109,7 +114,11 @@ def test_defaults_never_make_good_arguments_bad():
 
 
 def test_a_default_below_a_combinator_is_left_alone():
-    schema = {"anyOf": [{"properties": {"a": {"default": 1}}}], "if": True, "then": {"properties": {"b": {"default": 2}}}}
+    schema = {
+        "anyOf": [{"properties": {"a": {"default": 1}}}],
+        "if": True,
+        "then": {"properties": {"b": {"default": 2}}},
+    }
     assert load(schema, "{}") == {}
 
 
@@ -139,7 +148,11 @@ def test_defaults_cannot_blow_arguments_up():
 # Canonical form
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
@@ -231,10 +244,19 @@ def test_a_document_from_elsewhere_is_used_only_when_handed_over():
 
 
 def test_an_older_draft_is_read_by_its_own_rules():
-    old = {"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer", "minimum": 1, "exclusiveMinimum": True}
+    old = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "type": "integer",
+        "minimum": 1,
+        "exclusiveMinimum": True,
+    }
     assert load(old, "2") == 2
     assert refusal(old, "1")[0][1] == "range"
-    tuples = {"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "string"}], "additionalItems": False}
+    tuples = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "items": [{"type": "string"}],
+        "additionalItems": False,
+    }
     assert refusal(tuples, '["a", 1]') == [("arguments", "length", "should have at most 1 item, not 2")]
 
 

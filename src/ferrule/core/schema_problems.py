@@ -15,15 +15,20 @@ if TYPE_CHECKING:
 MAX_PROBLEMS = 20
 _SHOWN = 12
 _FORMS_SHOWN = 3
+_UNIONS_READ = 8
+"""Unions within unions that are still looked into."""
 
 Path = tuple[PathPart, ...]
 
 
-def problems_of(errors: Iterable[ValidationError], value: Any, schema: Any) -> list[Problem]:
-    """Every problem once, in the order of the schema; after the first twenty only how many more there are."""
+def problems_of(errors: Iterable[ValidationError], value: Any, schema: Any, unions: int = 0) -> list[Problem]:
+    """Every problem once, in the order of the schema; after the first twenty only how many more there are.
+
+    `unions` counts the unions that these errors lie in.
+    """
     found: dict[tuple[Path, str, str], Problem] = {}
     for error in errors:
-        for problem in _read(error, value, schema):
+        for problem in _read(error, value, schema, unions):
             found.setdefault((problem.path, problem.code, problem.message), problem)
     problems = list(found.values())
     if len(problems) > MAX_PROBLEMS:
@@ -34,12 +39,12 @@ def problems_of(errors: Iterable[ValidationError], value: Any, schema: Any) -> l
     return problems
 
 
-def _read(error: ValidationError, value: Any, schema: Any) -> list[Problem]:
+def _read(error: ValidationError, value: Any, schema: Any, unions: int) -> list[Problem]:
     kind: Any = error.kind
     path = tuple(error.instance_path)
     name = type(kind).__name__
     if name in ("AnyOf", "OneOfNotValid"):
-        return _union(path, cast("list[list[ValidationError]]", kind.context), value, schema)
+        return _union(path, cast("list[list[ValidationError]]", kind.context), value, schema, unions)
     if name in ("AdditionalProperties", "UnevaluatedProperties"):
         parent = _beside(error, schema)
         return [_unknown(path, field, parent) for field in kind.unexpected]
@@ -51,7 +56,7 @@ def _read(error: ValidationError, value: Any, schema: Any) -> list[Problem]:
         code, words = _SIMPLE[name]
         return [Problem(path, code, words(kind, _at(path, value)))]
     if name == "PropertyNames":
-        inner = _read(kind.error, kind.error.instance, schema)
+        inner = _read(kind.error, kind.error.instance, schema, unions)
         return [
             Problem(
                 path, "unknown", f"{show(kind.error.instance)} cannot be a field name: {inner[0].message}"
@@ -108,9 +113,14 @@ def _forbidden(error: ValidationError, path: Path, value: Any, schema: Any) -> l
     return [Problem(path, "unknown", "not allowed here" if path else "no arguments are allowed")]
 
 
-def _union(path: Path, branches: list[list[ValidationError]], value: Any, schema: Any) -> list[Problem]:
+def _union(
+    path: Path, branches: list[list[ValidationError]], value: Any, schema: Any, unions: int
+) -> list[Problem]:
     """None of several forms fits: speak of the form that was meant, where that is clear."""
-    forms = [problems_of(errors, value, schema) for errors in branches]
+    none_fits = f"fits none of the {len(branches)} forms allowed here"
+    if unions == _UNIONS_READ:
+        return [Problem(path, "union", none_fits)]
+    forms = [problems_of(errors, value, schema, unions + 1) for errors in branches]
     meant = _of_right_kind(path, forms)
     if not meant:
         return [_merged(path, forms, value)]
@@ -132,7 +142,7 @@ def _union(path: Path, branches: list[list[ValidationError]], value: Any, schema
         Problem(
             path,
             "union",
-            f"fits none of the {len(forms)} forms allowed here; closest is form {number}: {inner}",
+            f"{none_fits}; closest is form {number}: {inner}",
         )
     ]
 
@@ -224,7 +234,7 @@ _SIMPLE: dict[str, tuple[str, Callable[[Any, Any], str]]] = {
     "AdditionalItems": _size("item", "most"),
     "MinProperties": _size("field", "least"),
     "MaxProperties": _size("field", "most"),
-    "UnevaluatedItems": ("length", lambda kind, value: f"items too many: {_places(kind.unexpected)}"),
+    "UnevaluatedItems": ("length", lambda kind, value: f"items not allowed: {_cut(kind.unexpected)}"),
     "UniqueItems": ("value", lambda kind, value: _twins(value)),
     "Contains": ("value", lambda kind, value: _CONTAINS),
     "Pattern": ("format", lambda kind, value: f"should match {show(kind.pattern, 200)}; got {got(value)}"),
@@ -236,8 +246,8 @@ _SIMPLE: dict[str, tuple[str, Callable[[Any, Any], str]]] = {
 }
 
 
-def _places(positions: Iterable[Any]) -> str:
-    return ", ".join(f"[{position}]" for position in list(positions)[:_SHOWN])
+def _cut(texts: Iterable[Any]) -> str:
+    return ", ".join(str(text)[:60] for text in list(texts)[:_SHOWN])
 
 
 def _or(words: Sequence[str]) -> str:
