@@ -107,6 +107,7 @@ def test_the_words_of_each_problem(field: str, value: Any, words: list[str]):
         ({"prefixItems": [{}], "unevaluatedItems": False}, [1, 2], snapshot(["arguments | length | items not allowed: 2"])),
         ({"properties": {"first": {}}, "unevaluatedProperties": False}, {"frist": 1}, snapshot(["frist | unknown | unknown field. Did you mean `first`?"])),
         ({"oneOf": [{"type": "integer"}, {"minimum": 1}]}, 2, snapshot(["arguments | union | fits more than one of the forms allowed here; exactly one must fit"])),
+        ({"properties": {"0": {"type": "string"}}}, {"0": 1}, snapshot(["0 | type | expected string, got integer 1"])),
         (False, 1, snapshot(["arguments | unknown | no arguments are allowed"])),
     ],
 )  # fmt: skip

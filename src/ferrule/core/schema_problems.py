@@ -41,7 +41,7 @@ def problems_of(errors: Iterable[ValidationError], value: Any, schema: Any, unio
 
 def _read(error: ValidationError, value: Any, schema: Any, unions: int) -> list[Problem]:
     kind: Any = error.kind
-    path = tuple(error.instance_path)
+    path = _true_path(error.instance_path, value)
     name = type(kind).__name__
     if name in ("AnyOf", "OneOfNotValid"):
         return _union(path, cast("list[list[ValidationError]]", kind.context), value, schema, unions)
@@ -252,6 +252,19 @@ def _cut(texts: Iterable[Any]) -> str:
 
 def _or(words: Sequence[str]) -> str:
     return " or ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else "something else"
+
+
+def _true_path(parts: Iterable[PathPart], value: Any) -> Path:
+    """The validator gives a field named `0` as a number; keep what leads through the value."""
+    path: list[PathPart] = []
+    for part in parts:
+        step = str(part) if isinstance(value, dict) else part
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            break
+        path.append(step)
+    return tuple(path)
 
 
 def _at(path: Path, value: Any) -> Any:
