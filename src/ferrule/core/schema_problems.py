@@ -257,10 +257,11 @@ def _or(words: Sequence[str]) -> str:
 def _true_path(parts: Iterable[PathPart], value: Any) -> Path:
     """The validator gives a field named `0` as a number; keep what leads through the value."""
     path: list[PathPart] = []
+    here = value
     for part in parts:
-        step = str(part) if isinstance(value, dict) else part
+        step = part if isinstance(here, list) else str(part)
         try:
-            value = value[step]
+            here = cast("Any", here)[step]
         except (KeyError, IndexError, TypeError):
             break
         path.append(step)
