@@ -6,12 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from ferrule.records.reader import AuditReader
-from ferrule.records.verify import verify
 
 from ferrule.app.build import App
 from ferrule.app.settings import AuditSettings, PermissionSettings, Settings, ToolSettings
 from ferrule.core.call import RawCall
+from ferrule.records.reader import AuditReader
+from ferrule.records.verify import verify
 
 PLUGIN = '''
 from ferrule import tool

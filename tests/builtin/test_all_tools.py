@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ferrule.core.lint import lint_tool
-
 import ferrule.builtin
 from ferrule.builtin.all_tools import builtin_tools
+from ferrule.core.lint import lint_tool
 
 
 def test_there_is_one_file_a_tool_and_all_are_listed() -> None:

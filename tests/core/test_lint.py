@@ -84,17 +84,13 @@ def test_there_are_enough_real_names():
     assert len(set(REAL_NAMES)) >= 80
 
 
-@pytest.mark.parametrize(
-    "name", ["weather", "user_data", "file_contents", "calculator", "Weather", "cityInfo", "tree"]
-)
+@pytest.mark.parametrize("name", ["weather", "user_data", "file_contents", "calculator", "Weather", "cityInfo", "tree"])
 def test_a_name_without_a_verb_is_found(name: str):
     """T11: verb-first clear names."""
     assert "F003 name" in rules(name)
 
 
-@pytest.mark.parametrize(
-    "name", ["get weather", "1get", "-get", "get.weather", "获取天气", "get_" + "x" * 61]
-)
+@pytest.mark.parametrize("name", ["get weather", "1get", "-get", "get.weather", "获取天气", "get_" + "x" * 61])
 def test_a_name_some_provider_refuses_is_found(name: str):
     """T10, T11."""
     if " " in name:
@@ -231,9 +227,7 @@ def test_a_finding_reads_well():
 def test_every_rule_is_in_the_reference():
     page = (ROOT / "docs/reference/lint.md").read_text()
     rows = [line for line in page.splitlines() if line.startswith("| F")]
-    assert rows == [
-        f"| {name} | {rule.severity} | {rule.asks} | {rule.advice} |" for name, rule in RULES.items()
-    ]
+    assert rows == [f"| {name} | {rule.severity} | {rule.asks} | {rule.advice} |" for name, rule in RULES.items()]
 
 
 @given(st.text(max_size=40))

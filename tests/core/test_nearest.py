@@ -63,9 +63,7 @@ def test_a_long_list_is_quick():
     assert time.perf_counter() - started < 3
 
 
-NAMES = st.text(
-    st.characters(codec="utf-8", categories=("L", "N"), include_characters="_-"), min_size=1, max_size=12
-)
+NAMES = st.text(st.characters(codec="utf-8", categories=("L", "N"), include_characters="_-"), min_size=1, max_size=12)
 
 
 @given(NAMES, st.lists(NAMES, max_size=8))

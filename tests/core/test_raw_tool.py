@@ -117,9 +117,7 @@ def test_a_tool_says_of_its_calls_what_it_is_told_to():
         touches=lambda arguments: [reads("city", arguments["city"])],
         signature=lambda arguments: arguments["city"],
         abstract_rule=lambda arguments: "greet_city:*",
-        check=lambda arguments: (
-            [Problem(("city",), "value", "no such city")] if arguments["city"] == "X" else []
-        ),
+        check=lambda arguments: [Problem(("city",), "value", "no such city")] if arguments["city"] == "X" else [],
         render=lambda value: value.upper(),
         output_schema={"type": "string"},
     )

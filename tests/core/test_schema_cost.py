@@ -41,10 +41,7 @@ def answer(schema: Any, text: str) -> str:
 
 def bomb(size: int, keyword: str = "allOf") -> dict[str, Any]:
     """Each definition refers twice to the next: 2^size visits for one value."""
-    steps = {
-        f"a{n}": {keyword: [{"$ref": f"#/$defs/a{n + 1}"}, {"$ref": f"#/$defs/a{n + 1}"}]}
-        for n in range(size)
-    }
+    steps = {f"a{n}": {keyword: [{"$ref": f"#/$defs/a{n + 1}"}, {"$ref": f"#/$defs/a{n + 1}"}]} for n in range(size)}
     return {"$ref": "#/$defs/a0", "$defs": {**steps, f"a{size}": {"type": "string"}}}
 
 
@@ -201,9 +198,7 @@ thread = threading.Thread(target=go)
 thread.start()
 thread.join()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
 
 
@@ -211,17 +206,13 @@ thread.join()
 
 KEYS = st.sampled_from(["a", "b", "c"])
 SCHEMAS = st.recursive(
-    st.sampled_from(
-        [{"type": "string"}, {"type": "integer"}, {"minimum": 3}, {"$ref": "#/$defs/d"}, {}, True]
-    ),
+    st.sampled_from([{"type": "string"}, {"type": "integer"}, {"minimum": 3}, {"$ref": "#/$defs/d"}, {}, True]),
     lambda inner: st.one_of(
         st.fixed_dictionaries({"properties": st.dictionaries(KEYS, inner, max_size=3)}),
         st.fixed_dictionaries({"additionalProperties": inner}),
         st.fixed_dictionaries({"items": inner}),
         st.fixed_dictionaries({"allOf": st.lists(inner, min_size=1, max_size=3)}),
-        st.fixed_dictionaries(
-            {"contains": inner, "patternProperties": st.dictionaries(KEYS, inner, max_size=2)}
-        ),
+        st.fixed_dictionaries({"contains": inner, "patternProperties": st.dictionaries(KEYS, inner, max_size=2)}),
     ),
     max_leaves=10,
 )
@@ -247,15 +238,11 @@ def visits(schema: Any, value: Any, root: Any) -> int:
             elif "additionalProperties" in schema:
                 total += visits(schema["additionalProperties"], item, root)
             total += sum(
-                visits(part, item, root)
-                for name, part in schema.get("patternProperties", {}).items()
-                if name in key
+                visits(part, item, root) for name, part in schema.get("patternProperties", {}).items() if name in key
             )
     if isinstance(value, list):
         for item in value:
-            total += sum(
-                visits(schema[keyword], item, root) for keyword in ("items", "contains") if keyword in schema
-            )
+            total += sum(visits(schema[keyword], item, root) for keyword in ("items", "contains") if keyword in schema)
     return total
 
 

@@ -188,9 +188,7 @@ plain = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )
-secret_names = st.sampled_from(
-    ["password", "api_key", "apiKey", "X-Auth-Token", "clientSecret", "Authorization"]
-)
+secret_names = st.sampled_from(["password", "api_key", "apiKey", "X-Auth-Token", "clientSecret", "Authorization"])
 secrets = st.from_regex(r"QQ[a-zA-Z0-9]{10,30}QQ", fullmatch=True)
 
 

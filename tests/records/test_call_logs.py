@@ -44,8 +44,8 @@ def test_a_call_is_followed_from_lookup_to_end(caplog: pytest.LogCaptureFixture)
     session = Session(workspace=Path("/"), caller=Caller("acme", "ann"), id="s1")
     call = RawCall("greet", {"name": "secret words"}, id="c1")
     log_registry(RegistryEvent("registered", "greet", "1.0.0", "plugin"))
-    log.looked_up(call, found=True)
-    log.looked_up(RawCall("gret", id="c2"), found=False)
+    log.looked_up(call, session, found=True)
+    log.looked_up(RawCall("gret", id="c2"), session, found=False)
     log.started(greet.build({"name": "secret words"}, call_id="c1"), session)
     log.record(a_record(1, duration=0.0123, result_length=42, arguments=call.arguments))
     log.record(a_record(2, outcome="timeout_error", stage="execute", error="It took more than 5 s."))
@@ -158,7 +158,7 @@ def test_what_a_model_writes_cannot_forge_lines_or_leak(caplog: pytest.LogCaptur
     caplog.set_level(logging.DEBUG, "ferrule")
     evil = "x\nINFO success rm\x1b[2J\u2028 sk-abcdefghijklmnopqrstuvwx"
     log = LogRecorder()
-    log.looked_up(RawCall(evil, id=evil), found=False)
+    log.looked_up(RawCall(evil, id=evil), Session(), found=False)
     log.record(a_record(tool=evil, call_id=evil, outcome="not_found_error", error=evil))
     for record in caplog.records:
         message = record.getMessage()
@@ -170,7 +170,7 @@ def test_what_a_model_writes_cannot_forge_lines_or_leak(caplog: pytest.LogCaptur
 def test_levels_decide_what_is_written(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "ferrule.calls")
     log = LogRecorder()
-    log.looked_up(RawCall("greet"), found=True)
+    log.looked_up(RawCall("greet"), Session(), found=True)
     log.record(a_record())
     assert lines(caplog) == []
     log.record(a_refusal())

@@ -88,9 +88,7 @@ def test_usage_of_a_time_and_of_a_tenant(tmp_path: Path) -> None:
 def test_names_a_model_invents_take_no_room() -> None:
     statistics = Statistics()
     for number in range(1_000):
-        statistics.record(
-            a_record(tool=f"tool_{number}", version="", outcome="not_found_error", stage="lookup")
-        )
+        statistics.record(a_record(tool=f"tool_{number}", version="", outcome="not_found_error", stage="lookup"))
     assert [(usage.tool, usage.count) for usage in statistics.snapshot()] == [(UNKNOWN, 1_000)]
 
 

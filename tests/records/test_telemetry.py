@@ -78,17 +78,13 @@ def test_a_call_is_a_span_by_the_conventions(spans: InMemorySpanExporter, provid
     )
 
 
-def test_content_is_there_when_asked_for_and_redacted(
-    spans: InMemorySpanExporter, provider: TracerProvider
-) -> None:
+def test_content_is_there_when_asked_for_and_redacted(spans: InMemorySpanExporter, provider: TracerProvider) -> None:
     """P10."""
     with SpanTracer(provider, content=True).span(invocation(), SESSION) as span:
         span.result("the page, with token=abcdef")
     (done,) = spans.get_finished_spans()
     attributes = done.attributes or {}
-    assert attributes["gen_ai.tool.call.arguments"] == snapshot(
-        '{"url": "https://a", "password": "[redacted]"}'
-    )
+    assert attributes["gen_ai.tool.call.arguments"] == snapshot('{"url": "https://a", "password": "[redacted]"}')
     assert attributes["gen_ai.tool.call.result"] == "the page, with token=[redacted]"
 
 

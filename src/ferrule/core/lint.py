@@ -21,9 +21,7 @@ MAX_CHOICES = 100
 
 _SAFE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _FILLERS = ("a", "an", "the", "this", "it", "tool", "function")
-_VAGUE = frozenset(
-    {"arg", "args", "param", "params", "foo", "bar", "tmp", "temp", "var", "val", "stuff", "thing"}
-)
+_VAGUE = frozenset({"arg", "args", "param", "params", "foo", "bar", "tmp", "temp", "var", "val", "stuff", "thing"})
 _WHEN = re.compile(
     r"\b(use[ds]?|useful|when|whenever|if|before|after|instead|prefer|unless|for|to|only|while|until|once|needs?)\b"
     r"|用|当|时",
@@ -38,9 +36,7 @@ Schema = dict[str, Any]
 def lint_tool(tool: Tool[Any], *, ignore: Collection[str] = ()) -> list[Finding]:
     """Everything a reader of this definition would stumble over; rules in `ignore` stay silent."""
     if unknown := set(ignore) - set(RULES):
-        raise ValueError(
-            f"There is no lint rule {sorted(unknown)[0]!r}. Rules are {min(RULES)} to {max(RULES)}."
-        )
+        raise ValueError(f"There is no lint rule {sorted(unknown)[0]!r}. Rules are {min(RULES)} to {max(RULES)}.")
     findings = [*_of_name(tool), *_of_description(tool), *_of_kind(tool), *_of_schema(tool)]
     return [finding for finding in findings if finding.rule not in ignore]
 

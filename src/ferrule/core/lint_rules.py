@@ -38,21 +38,15 @@ RULES: dict[str, Rule] = {
         "Use letters, digits, _ and -, at most 64 of them, and no digit or - first.",
     ),
     "F002": Rule("warning", "The name is more than one letter.", "Write a verb and what it acts on."),
-    "F003": Rule(
-        "warning", "The name begins with a verb.", "Say what it does: `get_weather`, not `weather`."
-    ),
+    "F003": Rule("warning", "The name begins with a verb.", "Say what it does: `get_weather`, not `weather`."),
     "F010": Rule("error", "There is a description.", "Say in a sentence what it does and when to use it."),
-    "F011": Rule(
-        "warning", "The description says more than the name.", "Say what comes back and when to use it."
-    ),
+    "F011": Rule("warning", "The description says more than the name.", "Say what comes back and when to use it."),
     "F012": Rule(
         "warning",
         "The description has at least 20 characters.",
         "Say what it does, with what, and when to use it.",
     ),
-    "F013": Rule(
-        "warning", "The description says when to use the tool.", "Add a sentence such as «Use it when …»."
-    ),
+    "F013": Rule("warning", "The description says when to use the tool.", "Add a sentence such as «Use it when …»."),
     "F020": Rule("error", "The parameters compile.", "Until this is mended, every call fails."),
     "F021": Rule(
         "warning",
@@ -66,9 +60,7 @@ RULES: dict[str, Rule] = {
     ),
     "F023": Rule("warning", "Every parameter is described.", "Say what to put there, with its unit or form."),
     "F024": Rule("warning", "No parameter has a one-letter name.", "Write the word out."),
-    "F025": Rule(
-        "warning", "A parameter's name says what it holds.", "Name what it is: `path`, `query`, `city`."
-    ),
+    "F025": Rule("warning", "A parameter's name says what it holds.", "Name what it is: `path`, `query`, `city`."),
     "F026": Rule(
         "warning",
         "Choices are different, not empty, and at most 100.",

@@ -6,22 +6,21 @@ import inspect
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ferrule.core.errors import DefinitionError
+from ferrule.core.hooks import HookedOptions, HookedTool
 from ferrule.core.schema_params import SchemaParams
-from ferrule.core.tool import Tool, ToolOptions, style_of
+from ferrule.core.tool import style_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
-    from ferrule.core.access import Touches
     from ferrule.core.context import ToolContext
     from ferrule.core.description import Description
     from ferrule.core.params import Params
-    from ferrule.core.problems import Problem
 
 Schema = dict[str, Any] | bool
 
 
-class RawTool(Tool[Any]):
+class RawTool(HookedTool):
     """A tool whose parameters are a JSON Schema; its handler gets the arguments as plain JSON values."""
 
     def __init__(
@@ -32,23 +31,13 @@ class RawTool(Tool[Any]):
         *,
         resources: Mapping[str, Schema] | None = None,
         output_schema: dict[str, Any] | None = None,
-        touches: Callable[[Any], Touches | Iterable[Any]] | None = None,
-        signature: Callable[[Any], str] | None = None,
-        abstract_rule: Callable[[Any], str] | None = None,
-        check: Callable[[Any], Iterable[Problem]] | None = None,
-        render: Callable[[Any], str] | None = None,
-        **options: Unpack[ToolOptions],
+        **options: Unpack[HookedOptions],
     ) -> None:
         if not callable(handler):
             raise DefinitionError(f"`{name}`: the handler must be a function, not {type(handler).__name__}.")
         self.handler = handler
-        self._own_touches = touches
-        self._own_signature = signature
-        self._own_rule = abstract_rule
-        self._own_check = check
-        self._own_render = render
         self._output_schema = output_schema
-        self._settle(name, options, style_of(handler))
+        self._settle_with_hooks(name, options, style_of(handler))
         self.wants_context = _takes_context(name, handler)
         self._schema_params = SchemaParams(name, schema, resources)
 
@@ -62,9 +51,7 @@ class RawTool(Tool[Any]):
     def _describe(self) -> Description:
         from ferrule.core.docstring import parse_docstring
 
-        return parse_docstring(
-            inspect.getdoc(self.handler) if inspect.isroutine(self.handler) else None
-        ).description
+        return parse_docstring(inspect.getdoc(self.handler) if inspect.isroutine(self.handler) else None).description
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
@@ -72,21 +59,6 @@ class RawTool(Tool[Any]):
 
     def start(self, params: Any, context: ToolContext | None) -> Any:
         return self.handler(params, context) if self.wants_context else self.handler(params)
-
-    def touches(self, params: Any) -> Touches:
-        return tuple(self._own_touches(params)) if self._own_touches else super().touches(params)
-
-    def signature(self, params: Any) -> str:
-        return self._own_signature(params) if self._own_signature else super().signature(params)
-
-    def abstract_rule(self, params: Any) -> str:
-        return self._own_rule(params) if self._own_rule else super().abstract_rule(params)
-
-    def check(self, params: Any) -> Iterable[Problem]:
-        return self._own_check(params) if self._own_check else ()
-
-    def render(self, value: Any) -> str | None:
-        return self._own_render(value) if self._own_render else None
 
 
 def raw_tool(
@@ -96,12 +68,7 @@ def raw_tool(
     *,
     resources: Mapping[str, Schema] | None = None,
     output_schema: dict[str, Any] | None = None,
-    touches: Callable[[Any], Touches | Iterable[Any]] | None = None,
-    signature: Callable[[Any], str] | None = None,
-    abstract_rule: Callable[[Any], str] | None = None,
-    check: Callable[[Any], Iterable[Problem]] | None = None,
-    render: Callable[[Any], str] | None = None,
-    **options: Unpack[ToolOptions],
+    **options: Unpack[HookedOptions],
 ) -> RawTool:
     """Make a tool from a JSON Schema (Draft 2020-12 unless its `$schema` says otherwise) and a handler.
 
@@ -109,10 +76,7 @@ def raw_tool(
     be sync, async or a generator. Other documents that the schema refers to are handed over in `resources`,
     by address: nothing is ever fetched. The schema is compiled at the first call, or by `compile`.
     """
-    return RawTool(
-        name, schema, handler, resources=resources, output_schema=output_schema, touches=touches,
-        signature=signature, abstract_rule=abstract_rule, check=check, render=render, **options,
-    )  # fmt: skip
+    return RawTool(name, schema, handler, resources=resources, output_schema=output_schema, **options)
 
 
 def _takes_context(name: str, handler: Callable[..., Any]) -> bool:

@@ -34,9 +34,7 @@ def freeze(name: str, what: str, document: Any) -> bytes:
     from pydantic_core import from_json
 
     if not isinstance(document, (dict, bool)):
-        raise DefinitionError(
-            f"`{name}`: {what} must be an object or a boolean, not {type(document).__name__}."
-        )
+        raise DefinitionError(f"`{name}`: {what} must be an object or a boolean, not {type(document).__name__}.")
     try:
         text = json.dumps(document, allow_nan=False, ensure_ascii=False).encode()
         if len(text) <= MAX_SCHEMA_BYTES:
@@ -148,18 +146,14 @@ def _explain(name: str, error: ValidationError, root: Any) -> NoReturn:
         raise DefinitionError(f"`{name}`: {_reference_words(error.message)}.") from None
     problem = problems_of([error], root, {})[0]
     where = format_path(problem.path) if problem.path else "schema"
-    raise DefinitionError(
-        f"`{name}`: its schema is not a valid JSON Schema. {where}: {problem.message}."
-    ) from None
+    raise DefinitionError(f"`{name}`: its schema is not a valid JSON Schema. {where}: {problem.message}.") from None
 
 
 def _reference_words(message: str) -> str:
     kind, _, rest = message.partition(" '")
     what = rest.partition("'")[0]
     if kind == "Resource":
-        return (
-            f"its schema refers to {what!r}, which is never fetched. Hand that document over in `resources`"
-        )
+        return f"its schema refers to {what!r}, which is never fetched. Hand that document over in `resources`"
     if kind == "Pointer":
         return f"its schema refers to {'#' + what!r}, which is not there"
     if kind == "Unknown meta-schema:":

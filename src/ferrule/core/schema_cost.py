@@ -42,9 +42,7 @@ class Cost:
         self._root = nodes[0]
         order = _sorted_by_use(nodes, inner=False)
         if order is None:
-            raise DefinitionError(
-                "a part of the schema refers to itself without going deeper into the value."
-            )
+            raise DefinitionError("a part of the schema refers to itself without going deeper into the value.")
         self._position = {id(node): position for position, node in enumerate(order)}
         self._own: dict[int, tuple[float, float, int]] = {}
         for node in reversed(order):
@@ -113,9 +111,7 @@ class Cost:
 class Rates:
     """The most that one place in any value can cost under a schema, for itself and for each character."""
 
-    def __init__(
-        self, nodes: list[Node], order: list[Node], own: dict[int, tuple[float, float, int]]
-    ) -> None:
+    def __init__(self, nodes: list[Node], order: list[Node], own: dict[int, tuple[float, float, int]]) -> None:
         self._own = own
         self._inner: dict[int, tuple[float, float]] = {id(node): (0.0, 0.0) for node in nodes}
         self._whole_order = _sorted_by_use(nodes, inner=True)
@@ -198,9 +194,7 @@ class _Count:
             return self._checked(weight, levels)
         key = (id(node), id(cast("object", value)))
         if key not in self._known:
-            self._known[key] = self._container(
-                node, cast("dict[str, Any] | list[Any]", value), weight, levels
-            )
+            self._known[key] = self._container(node, cast("dict[str, Any] | list[Any]", value), weight, levels)
         return self._known[key]
 
     def _container(self, node: Node, value: Any, weight: float, levels: int) -> tuple[float, int]:

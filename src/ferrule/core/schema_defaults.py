@@ -58,11 +58,7 @@ class _Filling:
         for part in parts:
             for name, prop in _mapping(part.get("properties")).items():
                 described.setdefault(name, []).append(prop)
-        extra = [
-            part["additionalProperties"]
-            for part in parts
-            if isinstance(part.get("additionalProperties"), dict)
-        ]
+        extra = [part["additionalProperties"] for part in parts if isinstance(part.get("additionalProperties"), dict)]
         changed: dict[str, Any] = {}
         for name, item in value.items():
             filled = self.value(described.get(name, extra), item, (*path, name))
@@ -91,11 +87,7 @@ class _Filling:
         self._open.remove(marker)
 
     def _array(self, parts: list[Schema], value: list[Any], path: Path) -> list[Any]:
-        items = [
-            part["items"]
-            for part in parts
-            if isinstance(part.get("items"), dict) and "prefixItems" not in part
-        ]
+        items = [part["items"] for part in parts if isinstance(part.get("items"), dict) and "prefixItems" not in part]
         if not items:
             return value
         filled = [self.value(items, item, (*path, position)) for position, item in enumerate(value)]
@@ -108,9 +100,7 @@ class _Filling:
             here = cast("Schema", schema)
             chain.append(here)
             ref = here.get("$ref")
-            schema = (
-                self._pointed(ref) if isinstance(ref, str) and (ref == "#" or ref.startswith("#/")) else None
-            )
+            schema = self._pointed(ref) if isinstance(ref, str) and (ref == "#" or ref.startswith("#/")) else None
         return chain
 
     def _pointed(self, ref: str) -> Any:

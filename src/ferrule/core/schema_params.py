@@ -45,8 +45,7 @@ class SchemaParams:
         self._name = name
         self._text = freeze(name, "its schema", schema)
         self._resources = {
-            uri: freeze(name, f"the resource {uri!r}", document)
-            for uri, document in (resources or {}).items()
+            uri: freeze(name, f"the resource {uri!r}", document) for uri, document in (resources or {}).items()
         }
         self._has_defaults = b'"default"' in self._text
         self._lock = Lock()
@@ -157,9 +156,7 @@ def _walk(value: Any) -> Iterator[tuple[tuple[PathPart, ...], Any]]:
         path, item = waiting.pop()
         yield path, item
         if isinstance(item, dict):
-            waiting += [
-                ((*path, key), inner) for key, inner in reversed(cast("dict[str, Any]", item).items())
-            ]
+            waiting += [((*path, key), inner) for key, inner in reversed(cast("dict[str, Any]", item).items())]
         elif isinstance(item, list):
             inner_items = cast("list[Any]", item)
             waiting += [((*path, at), inner_items[at]) for at in range(len(inner_items) - 1, -1, -1)]

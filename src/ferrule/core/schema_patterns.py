@@ -25,9 +25,7 @@ def pattern_options() -> Any:
     """For the validator: linear matching where the pattern allows it, bounded backtracking where not."""
     from jsonschema_rs import FancyRegexOptions
 
-    return FancyRegexOptions(
-        backtrack_limit=BACKTRACKS, size_limit=COMPILED_BYTES, dfa_size_limit=COMPILED_BYTES
-    )
+    return FancyRegexOptions(backtrack_limit=BACKTRACKS, size_limit=COMPILED_BYTES, dfa_size_limit=COMPILED_BYTES)
 
 
 @lru_cache(maxsize=4096)

@@ -57,11 +57,7 @@ def _read(error: ValidationError, value: Any, schema: Any, unions: int) -> list[
         return [Problem(path, code, words(kind, _at(path, value)))]
     if name == "PropertyNames":
         inner = _read(kind.error, kind.error.instance, schema, unions)
-        return [
-            Problem(
-                path, "unknown", f"{show(kind.error.instance)} cannot be a field name: {inner[0].message}"
-            )
-        ]
+        return [Problem(path, "unknown", f"{show(kind.error.instance)} cannot be a field name: {inner[0].message}")]
     if name == "Type":
         types = tuple(sorted(kind.types))
         return [Problem(path, "type", f"expected {_or(types)}, got {got(_at(path, value))}", types)]
@@ -113,9 +109,7 @@ def _forbidden(error: ValidationError, path: Path, value: Any, schema: Any) -> l
     return [Problem(path, "unknown", "not allowed here" if path else "no arguments are allowed")]
 
 
-def _union(
-    path: Path, branches: list[list[ValidationError]], value: Any, schema: Any, unions: int
-) -> list[Problem]:
+def _union(path: Path, branches: list[list[ValidationError]], value: Any, schema: Any, unions: int) -> list[Problem]:
     """None of several forms fits: speak of the form that was meant, where that is clear."""
     none_fits = f"fits none of the {len(branches)} forms allowed here"
     if unions == _UNIONS_READ:
@@ -127,15 +121,12 @@ def _union(
     if len(meant) == 1:
         return meant[0]
     if all(len(form) == 1 and form[0].code == "enum" and form[0].path == meant[0][0].path for form in meant):
-        choices = dict.fromkeys(
-            form[0].message.removeprefix("must be ").partition("; got ")[0] for form in meant
-        )
+        choices = dict.fromkeys(form[0].message.removeprefix("must be ").partition("; got ")[0] for form in meant)
         place = meant[0][0].path
         return [Problem(place, "enum", f"must be {_or(list(choices))}; got {got(_at(place, value))}")]
     closest = min(meant, key=lambda form: (len(form), -max(len(one.path) for one in form)))
     inner = "; ".join(
-        f"{format_path(one.path)}: {one.message.partition('; closest is')[0]}"
-        for one in closest[:_FORMS_SHOWN]
+        f"{format_path(one.path)}: {one.message.partition('; closest is')[0]}" for one in closest[:_FORMS_SHOWN]
     )
     number = forms.index(closest) + 1
     return [
@@ -150,19 +141,13 @@ def _union(
 def _of_right_kind(path: Path, forms: list[list[Problem]]) -> list[list[Problem]]:
     """The forms whose type and whose tag (a field with one allowed value) agree with the value."""
     right = [form for form in forms if not any(one.code == "type" and one.path == path for one in form)]
-    tagged = [
-        form
-        for form in right
-        if not any(one.code == "enum" and len(one.path) == len(path) + 1 for one in form)
-    ]
+    tagged = [form for form in right if not any(one.code == "enum" and len(one.path) == len(path) + 1 for one in form)]
     return tagged or right
 
 
 def _merged(path: Path, forms: list[list[Problem]], value: Any) -> Problem:
     """No form is even of the value's type: name every type that would do."""
-    types = tuple(
-        dict.fromkeys(kind for form in forms for one in form if one.path == path for kind in one.expected)
-    )
+    types = tuple(dict.fromkeys(kind for form in forms for one in form if one.path == path for kind in one.expected))
     return Problem(path, "type", f"expected {_or(types)}, got {got(_at(path, value))}", types)
 
 
@@ -170,11 +155,7 @@ def _choices(options: Sequence[Any], value: Any) -> str:
     shown = [show(option) for option in options[:_SHOWN]]
     if len(options) <= _SHOWN:
         return f"must be {_or(shown)}; got {got(value)}"
-    close = (
-        nearest(value, [one for one in options if isinstance(one, str)], most=3)
-        if isinstance(value, str)
-        else []
-    )
+    close = nearest(value, [one for one in options if isinstance(one, str)], most=3) if isinstance(value, str) else []
     hint = f". Did you mean {_or([show(one) for one in close])}?" if close else ""
     return f"must be one of {', '.join(shown)} and {len(options) - _SHOWN} more; got {got(value)}{hint}"
 

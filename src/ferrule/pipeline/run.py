@@ -106,7 +106,7 @@ class Runtime:
         if self._listeners.all:
             self._listeners.emit(Pending(call.id, call.name))
         try:
-            invocation = self._prepare(call, prepared, record)
+            invocation = self._prepare(call, prepared, session, record)
             result = await self._carry_out(invocation, session, timeout, parent, record)
         except Stopped as stopped:
             result = _stop(call, stopped, record)
@@ -140,10 +140,12 @@ class Runtime:
         call = RawCall(tool.name, arguments, id=invocation.call_id, version=tool.version)
         return await self.run_prepared(call, invocation, session=session)
 
-    def _prepare(self, call: RawCall, prepared: Invocation | Stopped | None, record: CallRecord) -> Invocation:
+    def _prepare(
+        self, call: RawCall, prepared: Invocation | Stopped | None, session: Session, record: CallRecord
+    ) -> Invocation:
         """Stages one and two."""
         for watcher in self._watchers:
-            watcher.looked_up(call, found=self.tools.entry(call.name, call.version) is not None)
+            watcher.looked_up(call, session, found=self.tools.entry(call.name, call.version) is not None)
         if isinstance(prepared, Invocation):
             tool, invocation = prepared.tool, prepared
             record.tool, record.version, record.kind = tool.name, tool.version, tool.kind

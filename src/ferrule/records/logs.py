@@ -32,12 +32,12 @@ class LogRecorder:
     and refusal `WARNING`.
     """
 
-    def looked_up(self, call: RawCall, *, found: bool) -> None:
+    def looked_up(self, call: RawCall, session: Session, *, found: bool) -> None:
         level = logging.DEBUG if found else logging.WARNING
         if _calls.isEnabledFor(level):
-            tool, call_id = _word(call.name), _word(call.id)
+            fields = _fields(call.name, call.id, session.id, session.caller)
             words = "lookup %s %s" if found else "lookup %s %s: no such tool"
-            _calls.log(level, words, tool, call_id, extra={"tool": tool, "call_id": call_id, "found": found})
+            _calls.log(level, words, fields["tool"], fields["call_id"], extra={**fields, "found": found})
 
     def started(self, invocation: Invocation, session: Session) -> None:
         if _calls.isEnabledFor(logging.DEBUG):

@@ -72,9 +72,7 @@ def _remove(connection: sqlite3.Connection, retention: Retention) -> int:
         last = max(last, head_seq - retention.rows)
     if retention.days is not None:
         # Calls overlap, so times are not quite in order; the first row young enough to stay ends the removal.
-        (kept,) = _one(
-            connection, "SELECT min(seq) FROM calls WHERE time >= ?", now - retention.days * 86_400
-        )
+        (kept,) = _one(connection, "SELECT min(seq) FROM calls WHERE time >= ?", now - retention.days * 86_400)
         last = max(last, head_seq if kept is None else kept - 1)
     last = min(last, before + _ROWS_A_PASS)
     (rows,) = _one(connection, "SELECT count(*) FROM calls WHERE seq <= ?", last)

@@ -98,9 +98,7 @@ def content_of(record: CallRecord) -> tuple[Any, ...]:
         min(int(record.result_length), _MAX_INTEGER),
         int(record.cached),
         int(record.abandoned),
-        json.dumps([keep_text(repair) for repair in record.repairs], ensure_ascii=False)
-        if record.repairs
-        else "[]",
+        json.dumps([keep_text(repair) for repair in record.repairs], ensure_ascii=False) if record.repairs else "[]",
     )
 
 

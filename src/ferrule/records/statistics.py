@@ -111,9 +111,7 @@ class Statistics:
 
     def durations(self) -> dict[str, Durations]:
         """The histogram of each tool."""
-        return {
-            tool: Durations(tuple(counts.buckets), counts.sum) for tool, counts in sorted(self._tools.items())
-        }
+        return {tool: Durations(tuple(counts.buckets), counts.sum) for tool, counts in sorted(self._tools.items())}
 
 
 def _usage(tool: str, counts: _Counts) -> ToolUsage:

@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ErrorKind, MissingExtra, Stopped, ToolError
+from ferrule.pipeline.execute import ToolFailed
 from ferrule.records.redact import keep_arguments, keep_text
 from ferrule.records.statistics import UNKNOWN, was_refused, was_run
 
@@ -123,9 +124,7 @@ class MetricsRecorder:
         def counter(name: str, words: str) -> Any:
             return meter.create_counter(name, unit="{call}", description=words)
 
-        self._gen_ai_duration = histogram(
-            "gen_ai.execute_tool.duration", "The duration of a single tool execution."
-        )
+        self._gen_ai_duration = histogram("gen_ai.execute_tool.duration", "The duration of a single tool execution.")
         self._duration = histogram("tool.execution.duration", "How long calls took that reached their tool.")
         self._count = counter("tool.execution.count", "Calls, however they ended.")
         self._success = counter("tool.execution.success", "Calls that succeeded.")
@@ -158,6 +157,8 @@ class MetricsRecorder:
 
 
 def _error_type(error: BaseException) -> str:
+    if isinstance(error, ToolFailed):
+        error = error.cause
     if isinstance(error, (ToolError, Stopped)):
         return error.kind.value
     if isinstance(error, TimeoutError):

@@ -113,9 +113,7 @@ class _Chain:
                     raise _Broken("The log was rewritten: this row is not the one whose hash was noted.", seq)
                 found_noted = True
         if start != retained:
-            raise _Broken(
-                f"Rows up to {start.seq} are gone, and no retention row of the chain says so.", start.seq + 1
-            )
+            raise _Broken(f"Rows up to {start.seq} are gone, and no retention row of the chain says so.", start.seq + 1)
         if self.end != head:
             raise _Broken(
                 f"The log ends at row {self.end.seq}, its head at {head.seq}: the end was cut or added to.",
@@ -132,9 +130,7 @@ class _Chain:
             gone = f"row {expected} is" if last == expected else f"rows {expected} to {last} are"
             raise _Broken(f"{gone.capitalize()} missing.", expected)
         if row[-2] != self.end.hash:
-            raise _Broken(
-                "This row does not follow the one before it: one of them was replaced or moved.", seq
-            )
+            raise _Broken("This row does not follow the one before it: one of them was replaced or moved.", seq)
         try:
             digest = hash_of(seq, row[1:-2], row[-2])
         except (TypeError, ValueError):

@@ -80,9 +80,7 @@ class Writer:
     the problem is logged and listed, and the records stay here until the disk takes them.
     """
 
-    def __init__(
-        self, path: Path, *, retention: Retention, patience: float, linger: float, room: int
-    ) -> None:
+    def __init__(self, path: Path, *, retention: Retention, patience: float, linger: float, room: int) -> None:
         self.queue: SimpleQueue[Item] = SimpleQueue()
         self.hurry = threading.Event()
         self.problems: deque[WriteProblem] = deque(maxlen=100)
@@ -214,9 +212,7 @@ class Writer:
             fate = "are lost, because the log was closed"
         else:
             fate = "wait. Make room or repair it, and they will be written"
-        error = AuditError(
-            f"The audit log {self._path} cannot be written ({problem}); {len(records)} records {fate}."
-        )
+        error = AuditError(f"The audit log {self._path} cannot be written ({problem}); {len(records)} records {fate}.")
         if self.failing is None:
             _log.error("%s", error)
             self.problems.append(WriteProblem(time.time(), str(problem), len(records)))
