@@ -48,6 +48,7 @@ class _Reduction:
         self.ledger = ledger
 
     def node(self, node: Schema, path: str) -> Schema:
+        before = len(self.ledger.losses)
         if self.able.keywords is not None:
             node = self._without_combinators(node, path)
             node = self._enum(self._array(node, path), path)
@@ -62,8 +63,15 @@ class _Reduction:
             self._lose(out, path, keyword, value)
         self._inside(out, path)
         self._object(out, path, opened="patternProperties" in dict(lost))
+        if len(self.ledger.losses) > before:
+            # What counts as unevaluated depends on all the rest; once that is wider, this refuses too much.
+            for keyword in ("unevaluatedProperties", "unevaluatedItems"):
+                if keyword in out:
+                    self._lose(out, path, keyword, out.pop(keyword))
         if self.able.array_needs_items and _allows(out, "array") and "type" in out and "items" not in out:
             out["items"] = {}
+            if "unevaluatedItems" in out:
+                self._lose(out, path, "unevaluatedItems", out.pop("unevaluatedItems"))
         return out
 
     def _takes(self, keyword: str, value: Any) -> bool:
@@ -156,12 +164,12 @@ class _Reduction:
     def _nullable_enum(self, out: Schema, values: list[Any]) -> Schema:
         del out["enum"]
         types = out.pop("type")
-        named = [one for one in values if one is not None]
-        if not named:
-            return {**out, "type": "null"}
         left = [
             one for one in (cast("list[str]", types) if isinstance(types, list) else [types]) if one != "null"
         ]
+        named = [one for one in values if one is not None]
+        if not named or not left:
+            return {**out, "type": "null"}
         return {
             **out,
             "anyOf": [{"type": left[0] if len(left) == 1 else left, "enum": named}, {"type": "null"}],
