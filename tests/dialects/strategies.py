@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import Attachment, ErrorInfo, ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 KEYS = ["a", "b", "kind", "näme", "with space", "x" * 70, "-A"]
 DEFS = ["Node", "Leaf"]
@@ -24,7 +26,7 @@ SCALARS: list[Any] = [None, True, False, -1, 0, 1, 2, "", "a", "bb", "2024-01-01
 
 
 class Maker:
-    """Makes schemas, and values that mostly fit them, from one random source; far quicker than drawing each choice."""
+    """Makes schemas, and values that mostly fit them, from one seed; far quicker than drawing each choice."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -236,7 +238,7 @@ names = st.one_of(
 texts = st.text(max_size=30)
 arguments = st.dictionaries(st.text(max_size=5), json_values, max_size=3)
 calls = st.builds(
-    lambda name, args, id: RawCall(name, args, id=id),  # noqa: A002
+    lambda name, args, id: RawCall(name, args, id=id),
     st.text(min_size=1, max_size=20),
     arguments,
     st.from_regex(r"\A[a-z]{4}_[A-Za-z0-9]{1,20}\Z"),

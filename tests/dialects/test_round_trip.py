@@ -7,17 +7,16 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+
 from dialects.raw import RawTool, parameters
 from dialects.strategies import calls, names, results, schema_and_values, schemas
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
-
 from ferrule.core.call import RawCall
 from ferrule.core.result import Attachment, ToolResult
 from ferrule.dialects import KNOWN, Exporter, Loss, dialect
 
 every_dialect = pytest.mark.parametrize("name", KNOWN)
-quick = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
 
 
 def valid(schema: Any, value: Any) -> bool:
@@ -25,7 +24,7 @@ def valid(schema: Any, value: Any) -> bool:
 
 
 def as_strict(value: Any, schema: Any) -> Any:
-    """The value as a model held to a strict schema would write it: nulls for what is left out, nothing unlisted."""
+    """The value as a model held to a strict schema writes it: null for what is left out, nothing unlisted."""
     for form in schema.get("anyOf", []):
         adapted = as_strict(value, form)
         if valid(form, adapted):
@@ -85,21 +84,21 @@ def _kept(value: Any, said: Any) -> bool:
 
 @every_dialect
 @quick
-@given(data=schema_and_values, extra=st.data())
+@given(data=schema_and_values)
 def test_a_definition_without_losses_accepts_nothing_more(
-    name: str, data: tuple[dict[str, Any], list[Any]], extra: st.DataObject
+    name: str, data: tuple[dict[str, Any], list[Any]]
 ) -> None:
     schema, values = data
     exported = dialect(name).export(RawTool(schema))
     if not exported.losses:
         shown = parameters(exported.definition)
         for value in values:
-            assert valid(shown, value) == valid({"allOf": [schema], "$defs": schema["$defs"]}, value)
+            assert valid(shown, value) == valid(schema, value)
 
 
 @every_dialect
 @quick
-@given(schema=schemas, tool_name=names)
+@given(schema=schemas, tool_name=names.filter(lambda name: not any(one.isspace() for one in name)))
 def test_a_definition_is_read_as_it_was_written(name: str, schema: dict[str, Any], tool_name: str) -> None:
     exporter = Exporter(name)
     tool = RawTool(schema, tool_name)
@@ -153,4 +152,5 @@ def test_a_result_comes_back_as_far_as_the_dialect_carries_it(name: str, result:
     for at, was, now in zip(positions, expected, read.attachments, strict=True):
         assert (now.data, now.uri) == (was.data, was.uri)
         assert now.media_type == was.media_type or f"attachments[{at}].media_type" in lost
-        assert now.name == was.name or f"attachments[{at}].name" in lost
+        # Where a form demands a name, one is made up; none is lost.
+        assert was.name is None or now.name == was.name or f"attachments[{at}].name" in lost

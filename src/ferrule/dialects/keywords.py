@@ -71,7 +71,10 @@ def words(keyword: str, value: Any) -> str:
         return _SENTENCES[keyword].format(
             _cut(", ".join(brief(one) for one in cast("list[Any]", value)[:100]))
         )
-    return _SENTENCES.get(keyword, f"{keyword}: {{}}.").format(brief(value))
+    sentence = _SENTENCES.get(keyword, f"{keyword}: {{}}.")
+    if value == 1 and sentence.endswith("s."):
+        sentence = sentence.removesuffix("s.") + "."
+    return sentence.format(brief(value))
 
 
 def brief(value: Any) -> str:

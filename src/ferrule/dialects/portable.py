@@ -106,9 +106,7 @@ class _Reduction:
                 self._lose(node, path, "oneOf", alternatives)
             else:
                 node["anyOf"] = alternatives
-                self.ledger.lose(
-                    path, "oneOf", "became an anyOf, which also accepts a value that fits several"
-                )
+                self.ledger.lose(path, "oneOf", "became an anyOf; a value may now fit several")
         return node
 
     def _array(self, node: Schema, path: str) -> Schema:

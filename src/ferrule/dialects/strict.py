@@ -99,7 +99,7 @@ class _Strict:
             raise NotStrict(path, f"there are more than {self.rules.max_optional} optional fields")
         if not self.rules.optional_is_nullable:
             return field
-        self.ledger.lose(path, "required", "optional: made nullable, and null means left out")
+        self.ledger.lose(path, "required", "optional; null means left out")
         return _nullable(field)
 
 
