@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.dialects.keywords import brief, words
@@ -64,12 +65,10 @@ def _either(alternatives: list[Schema], keyword: str, path: str, ledger: Ledger)
     if len(forms) == 1:
         return forms[0]
     either: Schema = {}
-    names = dict.fromkeys(name for form in forms for name in _properties(form))
-    if names:
-        either["properties"] = {name: _any_of_property(name, forms, path, ledger) for name in names}
-    either["required"] = [
-        name for name in _required(forms[0]) if all(name in _required(form) for form in forms[1:])
-    ]
+    if fields := _any_of_properties(forms, path, ledger):
+        either["properties"] = fields
+    shared = set(_required(forms[0])).intersection(*(_required(form) for form in forms[1:]))
+    either["required"] = [name for name in _required(forms[0]) if name in shared]
     if all(_closed(form) for form in forms):
         either["additionalProperties"] = False
     left_out = sorted({key for form in forms for key in form if key not in _OF_OBJECTS})
@@ -79,25 +78,38 @@ def _either(alternatives: list[Schema], keyword: str, path: str, ledger: Ledger)
     return either
 
 
-def _any_of_property(name: str, forms: list[Schema], path: str, ledger: Ledger) -> Schema:
-    known: list[Schema] = []
-    for form in forms:
-        one = _properties(form).get(name)
-        if one is not None and one not in known:
-            known.append(one)
-    # A form that does not know the property and is open accepts anything under its name.
-    if any(name not in _properties(form) and not _closed(form) for form in forms):
-        loose: Schema = {}
-        here = step(path, "properties", name)
-        for one in known:
-            if isinstance(said := one.get("description"), str):
-                ledger.say(here, loose, said)
-            rest = {key: value for key, value in one.items() if key != "description"}
-            if rest:
-                ledger.say(here, loose, f"Usually {brief(rest)}.")
-                ledger.lose(here, "type", "another form accepts anything here; moved into the description")
-        return loose
-    return known[0] if len(known) == 1 else {"anyOf": known}
+def _any_of_properties(forms: list[Schema], path: str, ledger: Ledger) -> Schema:
+    found: dict[str, list[Schema]] = {}
+    known_to_open: Counter[str] = Counter()
+    is_open = [not _closed(form) for form in forms]
+    for form, opened in zip(forms, is_open, strict=True):
+        for name, one in _properties(form).items():
+            known = found.setdefault(name, [])
+            if len(known) <= _MOST_FORMS and one not in known:
+                known.append(one)
+            known_to_open[name] += opened
+    open_forms = sum(is_open)
+    merged: Schema = {}
+    for name, known in found.items():
+        # A form that does not know the property and is open accepts anything under its name.
+        if known_to_open[name] < open_forms or len(known) > _MOST_FORMS:
+            merged[name] = _loose(known, step(path, "properties", name), ledger)
+        else:
+            merged[name] = known[0] if len(known) == 1 else {"anyOf": known}
+    return merged
+
+
+def _loose(known: list[Schema], here: str, ledger: Ledger) -> Schema:
+    """Anything at all, with what is usual said in words."""
+    loose: Schema = {}
+    for one in known:
+        if isinstance(said := one.get("description"), str):
+            ledger.say(here, loose, said)
+        rest = {key: value for key, value in one.items() if key != "description"}
+        if rest:
+            ledger.say(here, loose, f"Usually {brief(rest)}.")
+            ledger.lose(here, "type", "another form accepts anything here; moved into the description")
+    return loose
 
 
 def _can_be_object(form: Schema) -> bool:

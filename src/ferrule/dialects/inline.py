@@ -146,6 +146,8 @@ class _Inliner:
                     self.ledger.lose(path, keyword, "malformed; left out")
                     continue
                 out[keyword] = held
+            elif _malformed(keyword, value):
+                self.ledger.lose(path, keyword, "malformed; left out")
             else:
                 out[keyword] = value
             if len(self.ledger.losses) > known:
@@ -186,6 +188,19 @@ class _Inliner:
         if said := words(keyword, node[keyword]):
             self.ledger.say(path, out, said)
         self.ledger.lose(path, keyword, "rests on something that was cut; moved into the description")
+
+
+def _malformed(keyword: str, value: Any) -> bool:
+    """Whether a keyword that the later steps look into holds something else than it must."""
+    if keyword == "enum":
+        return not isinstance(value, list)
+    if keyword == "type" and isinstance(value, str):
+        return False
+    if keyword in ("required", "type"):
+        return not isinstance(value, list) or not all(
+            isinstance(one, str) for one in cast("list[Any]", value)
+        )
+    return False
 
 
 def _resolve(ref: Any, resource: Any) -> tuple[Any, Any]:

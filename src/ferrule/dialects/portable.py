@@ -79,7 +79,7 @@ class _Reduction:
         if able.keywords is not None and keyword not in able.keywords:
             return False
         if keyword == "format" and able.formats is not None:
-            return value in able.formats
+            return isinstance(value, str) and value in able.formats
         if keyword == "pattern" and able.simple_patterns:
             return isinstance(value, str) and _HARD_PATTERN.search(value) is None
         if keyword == "minItems" and able.max_min_items is not None:
