@@ -12,7 +12,58 @@ import ferrule
 
 
 def test_the_public_names_are_these() -> None:
-    assert sorted(ferrule.__all__) == snapshot()
+    assert sorted(ferrule.__all__) == snapshot(
+        [
+            "Answer",
+            "Attachment",
+            "CallRecord",
+            "Caller",
+            "Choice",
+            "Decision",
+            "DefinitionError",
+            "Description",
+            "Done",
+            "ErrorInfo",
+            "ErrorKind",
+            "Example",
+            "FunctionTool",
+            "InvalidParams",
+            "Invocation",
+            "Kind",
+            "KindPolicy",
+            "Limits",
+            "Mode",
+            "NOTHING",
+            "NameTaken",
+            "Output",
+            "Partial",
+            "Pending",
+            "Policy",
+            "Problem",
+            "Progress",
+            "Question",
+            "RawCall",
+            "RawTool",
+            "Recorder",
+            "Registry",
+            "RegistryEvent",
+            "Runtime",
+            "Session",
+            "Stopped",
+            "Tool",
+            "ToolContext",
+            "ToolError",
+            "ToolResult",
+            "Touch",
+            "Verdict",
+            "__version__",
+            "composite",
+            "raw_tool",
+            "reads",
+            "tool",
+            "writes",
+        ]
+    )
 
 
 def test_every_public_name_is_there_and_listed() -> None:

@@ -23,8 +23,8 @@ def test_flag_beats_environment_beats_project_beats_person(
     person, project = files
     workspace = project.parent
     assert load_settings(workspace).settings.limits.timeout == 120.0
-    person.write_text("[limits]\ntimeout = 1\nconcurrency = 7\n")
-    assert load_settings(workspace).settings.limits.timeout == 1
+    person.write_text("[limits]\ntimeout = 9\nconcurrency = 7\n")
+    assert load_settings(workspace).settings.limits.timeout == 9
     project.write_text("[limits]\ntimeout = 2\n")
     assert load_settings(workspace).settings.limits.timeout == 2
     monkeypatch.setenv("FERRULE_LIMITS_TIMEOUT", "3")

@@ -27,5 +27,12 @@ def test_its_forms_agree_with_each_other_and_the_clock() -> None:
 
 def test_what_a_model_reads_of_it() -> None:
     tool = get_current_date_time
-    assert tool.description.text == snapshot()
-    assert tool.input_schema == snapshot()
+    assert tool.description.text == snapshot("""\
+Get the current date and time of this machine.
+
+Use this whenever the answer depends on today's date or the time of day, instead of guessing.
+
+Usage notes:
+- `datetime` is ISO 8601 with the offset from UTC; `timestamp` is in seconds since 1970-01-01 UTC.\
+""")
+    assert tool.input_schema == snapshot({"additionalProperties": False, "properties": {}, "type": "object"})

@@ -51,7 +51,7 @@ def test_each_failure_has_its_exit_code_and_one_document(
 def test_without_json_an_error_goes_to_stderr_in_words(ferrule: Command) -> None:
     done = ferrule("call", "fail_politely")
     assert done.out == ""
-    assert done.err == "Error (execution_error): It is broken.\nBring a spare one.\n"
+    assert done.err == "Error (execution_error): It is broken.\n\nSuggestion: Bring a spare one.\n"
 
 
 @pytest.mark.parametrize(

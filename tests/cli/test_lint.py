@@ -17,11 +17,6 @@ def x(q: str) -> str:
 '''
 
 
-def test_good_tools_pass(ferrule: Command) -> None:
-    done = ferrule("lint")
-    assert done.code == 0, done.out
-
-
 def test_a_bad_definition_is_told_where_and_why(ferrule: Command) -> None:
     bad = ferrule.folder / "bad.py"
     bad.write_text(BAD)
@@ -43,4 +38,4 @@ def test_a_file_that_does_not_load_fails(ferrule: Command) -> None:
 
 def test_the_built_ins_have_no_findings_at_all(ferrule: Command) -> None:
     ferrule.settings.write_text("[tools]\nplugins = false\n")
-    assert ferrule("lint", "--strict", "--json").json == []
+    assert ferrule("lint", "--json").json == []

@@ -181,9 +181,7 @@ class Maker:
             prefix, rest = schema.get("prefixItems", []), schema.get("items", True)
             least = schema.get("minItems", 0)
             length = self.random.randint(least, max(schema.get("maxItems", 3), least))
-            return [
-                self.value(prefix[at] if at < len(prefix) else rest, root, levels - 1) for at in range(length)
-            ]
+            return [self.value(prefix[at] if at < len(prefix) else rest, root, levels - 1) for at in range(length)]
         if kind == "string":
             return pick(["a", "ab", "b", "aab", "", "2024-01-01"])
         if kind in ("integer", "number"):

@@ -40,9 +40,7 @@ def test_a_definition() -> None:
 
 
 def test_a_strict_definition_keeps_optional_fields_optional() -> None:
-    fields = objects(
-        city={"type": "string", "minLength": 2}, days={"type": "integer", "minimum": 1, "default": 3}
-    )
+    fields = objects(city={"type": "string", "minLength": 2}, days={"type": "integer", "minimum": 1, "default": 3})
     schema = {**fields, "required": ["city"], "additionalProperties": False}
     assert anthropic.definition(RawTool(schema, strict=True)) == snapshot(
         {
@@ -75,9 +73,7 @@ def test_a_field_name_it_refuses_is_said_in_words() -> None:
 
 
 def test_definitions_are_read_and_its_own_tools_are_not() -> None:
-    assert anthropic.read_definition({"name": "a", "input_schema": {"type": "object"}}).schema == {
-        "type": "object"
-    }
+    assert anthropic.read_definition({"name": "a", "input_schema": {"type": "object"}}).schema == {"type": "object"}
     with pytest.raises(DialectError, match="one of Anthropic's own tools"):
         anthropic.read_definition({"type": "bash_20250124", "name": "bash"})
 
@@ -113,9 +109,7 @@ def test_results_go_into_one_user_message() -> None:
     image = success(
         "See:", attachments=[Attachment("image/png", b"123"), Attachment("application/pdf", b"1", name="a")]
     )
-    failed = ToolResult(
-        "call_b", "probe", False, "Too slow.", "", error=ErrorInfo(ErrorKind.TIMEOUT, "Too slow.")
-    )
+    failed = ToolResult("call_b", "probe", False, "Too slow.", "", error=ErrorInfo(ErrorKind.TIMEOUT, "Too slow."))
     assert anthropic.results([image, failed]) == snapshot(
         [
             {

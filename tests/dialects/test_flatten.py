@@ -32,12 +32,7 @@ def test_closed_alternatives_share_their_properties_and_require_what_all_do() ->
                 "required": ["kind"],
                 "additionalProperties": False,
             },
-            [
-                (
-                    "The fields must fit exactly one of these forms: "
-                    '`kind` = "id" and `id`; `kind` = "name" and `name`.'
-                )
-            ],
+            [('The fields must fit exactly one of these forms: `kind` = "id" and `id`; `kind` = "name" and `name`.')],
             ["probe: oneOf at #: made one object with the properties of all alternatives"],
         )
     )

@@ -119,9 +119,7 @@ def test_results_go_into_one_turn() -> None:
         "See:",
         attachments=[Attachment("image/png", b"123", name="a.png"), Attachment("text/html", uri="file:///x")],
     )
-    failed = ToolResult(
-        "fc-2", "probe", False, "Too slow.", "", error=ErrorInfo(ErrorKind.TIMEOUT, "Too slow.")
-    )
+    failed = ToolResult("fc-2", "probe", False, "Too slow.", "", error=ErrorInfo(ErrorKind.TIMEOUT, "Too slow."))
     assert gemini.results([image, failed]) == snapshot(
         [
             {

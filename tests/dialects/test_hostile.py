@@ -28,9 +28,7 @@ HOSTILE: dict[str, Any] = {
     "deep anyOf": _deep(2000, "anyOf"),
     "deep allOf": _deep(2000, "allOf"),
     "wide": objects(**{f"p{i}": {"type": "string", "minLength": 1} for i in range(5000)}),
-    "many forms": {
-        "anyOf": [objects(**{f"p{i}_{j}": {"type": "string"} for j in range(50)}) for i in range(200)]
-    },
+    "many forms": {"anyOf": [objects(**{f"p{i}_{j}": {"type": "string"} for j in range(50)}) for i in range(200)]},
     "one field, many forms": {"oneOf": [{**objects(kind={"const": i}), **_CLOSED} for i in range(3000)]},
     "a bomb": {
         "$ref": "#/$defs/L0",

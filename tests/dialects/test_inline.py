@@ -118,13 +118,8 @@ def test_anchors_and_embedded_resources_are_followed() -> None:
 
 
 def test_hostile_schemas_are_quick_and_small() -> None:
-    bomb = {
-        f"L{i}": {"type": "array", "prefixItems": [{"$ref": f"#/$defs/L{i + 1}"}] * 10} for i in range(30)
-    }
-    crowd = {
-        name: {"properties": {other: {"$ref": f"#/$defs/{other}"} for other in "abcdefgh"}}
-        for name in "abcdefgh"
-    }
+    bomb = {f"L{i}": {"type": "array", "prefixItems": [{"$ref": f"#/$defs/L{i + 1}"}] * 10} for i in range(30)}
+    crowd = {name: {"properties": {other: {"$ref": f"#/$defs/{other}"} for other in "abcdefgh"}} for name in "abcdefgh"}
     deep: Any = {"type": "string"}
     for _ in range(5_000):
         deep = {"type": "object", "properties": {"a": deep}}

@@ -20,9 +20,7 @@ def test_every_known_dialect_is_there(name: str) -> None:
 def test_an_unknown_one_lists_the_known() -> None:
     with pytest.raises(DialectError) as raised:
         dialect("cohere")
-    expected = (
-        "There is no dialect 'cohere'. Known dialects: openai, openai-responses, anthropic, gemini, mcp."
-    )
+    expected = "There is no dialect 'cohere'. Known dialects: openai, openai-responses, anthropic, gemini, mcp."
     assert str(raised.value) == expected
 
 

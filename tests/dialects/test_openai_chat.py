@@ -144,10 +144,7 @@ Suggestion: Did you mean Oslo?\
 def test_an_image_becomes_a_line_of_text_and_a_loss() -> None:
     losses: list[Loss] = []
     result = success("See:", attachments=[Attachment("image/png", b"123", name="plot.png")])
-    assert (
-        chat.results([result], losses)[0]["content"]
-        == "See:\n[attachment plot.png (image/png), 3 bytes, not shown]"
-    )
+    assert chat.results([result], losses)[0]["content"] == "See:\n[attachment plot.png (image/png), 3 bytes, not shown]"
     assert [loss.path for loss in losses] == ["attachments[0]"]
 
 

@@ -13,9 +13,7 @@ from ferrule.dialects.losses import ROOT, Ledger
 from ferrule.dialects.portable import Abilities, reduce
 
 PLAIN = Abilities(
-    keywords=frozenset(
-        {"additionalProperties", "anyOf", "description", "items", "properties", "required", "type"}
-    )
+    keywords=frozenset({"additionalProperties", "anyOf", "description", "items", "properties", "required", "type"})
 )
 
 

@@ -42,9 +42,7 @@ def as_strict(value: Any, schema: Any) -> Any:
 @every_dialect
 @quick
 @given(data=schema_and_values)
-def test_whatever_fits_the_tool_fits_its_definition(
-    name: str, data: tuple[dict[str, Any], list[Any]]
-) -> None:
+def test_whatever_fits_the_tool_fits_its_definition(name: str, data: tuple[dict[str, Any], list[Any]]) -> None:
     schema, values = data
     exported = dialect(name).export(RawTool(schema))
     shown = parameters(exported.definition)
@@ -57,9 +55,7 @@ def test_whatever_fits_the_tool_fits_its_definition(
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
 @quick
 @given(data=schema_and_values)
-def test_whatever_fits_the_tool_can_be_said_strictly(
-    name: str, data: tuple[dict[str, Any], list[Any]]
-) -> None:
+def test_whatever_fits_the_tool_can_be_said_strictly(name: str, data: tuple[dict[str, Any], list[Any]]) -> None:
     schema, values = data
     exported = dialect(name).export(RawTool(schema, strict=True))
     shown = parameters(exported.definition)
@@ -85,9 +81,7 @@ def _kept(value: Any, said: Any) -> bool:
 @every_dialect
 @quick
 @given(data=schema_and_values)
-def test_a_definition_without_losses_accepts_nothing_more(
-    name: str, data: tuple[dict[str, Any], list[Any]]
-) -> None:
+def test_a_definition_without_losses_accepts_nothing_more(name: str, data: tuple[dict[str, Any], list[Any]]) -> None:
     schema, values = data
     exported = dialect(name).export(RawTool(schema))
     if not exported.losses:
@@ -119,9 +113,7 @@ def test_a_call_comes_back_as_it_was(name: str, call: RawCall) -> None:
     for payload in (item, [item]):
         (read,) = spoken.calls(payload)
         assert read.name == call.name
-        assert (
-            json.loads(read.arguments) if isinstance(read.arguments, str) else read.arguments
-        ) == call.arguments
+        assert (json.loads(read.arguments) if isinstance(read.arguments, str) else read.arguments) == call.arguments
         assert read.id == call.id or name == "mcp"
 
 

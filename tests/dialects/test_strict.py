@@ -95,9 +95,7 @@ def _nested(depth: int) -> dict[str, Any]:
 def test_what_cannot_be_strict_is_not_and_says_why(schema: dict[str, Any], why: str) -> None:
     exported = openai.export(RawTool(schema, strict=True))
     assert exported.definition["function"]["strict"] is False
-    assert [loss.what for loss in exported.losses if loss.keyword == "strict"] == [
-        f"strict mode is off: {why}"
-    ]
+    assert [loss.what for loss in exported.losses if loss.keyword == "strict"] == [f"strict mode is off: {why}"]
 
 
 def test_anthropic_counts_optional_fields() -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from inline_snapshot import snapshot
-from record_samples import a_log, a_record, a_refusal, tamper
+from tests.records.record_samples import a_log, a_record, a_refusal, tamper
 
 from ferrule.core.context import ANYONE, Caller
 from ferrule.records.audit import AuditError, AuditLog

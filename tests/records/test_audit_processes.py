@@ -16,7 +16,7 @@ from ferrule.records.verify import verify
 PREAMBLE = """
 import asyncio, sys
 sys.path.insert(0, {tests!r})
-from record_samples import a_record
+from tests.records.record_samples import a_record
 from ferrule.records.audit import AuditError, AuditLog
 path = sys.argv[1]
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from inline_snapshot import snapshot
-from record_samples import a_record, a_refusal
+from tests.records.record_samples import a_record, a_refusal
 
 from ferrule.records.prometheus import prometheus_text
 from ferrule.records.statistics import Statistics

@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from record_samples import a_record, a_refusal
+from tests.records.record_samples import a_record, a_refusal
 
 from ferrule.core.context import ANYONE, Caller
 from ferrule.records.audit import AuditError, AuditLog

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from inline_snapshot import snapshot
-from record_samples import a_log, a_record, tamper
+from tests.records.record_samples import a_log, a_record, tamper
 
 from ferrule.records import retention as retention_module
 from ferrule.records.audit import AuditLog, Retention

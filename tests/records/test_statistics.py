@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from record_samples import a_record, a_refusal
+from tests.records.record_samples import a_record, a_refusal
 
 from ferrule.core.context import Caller
 from ferrule.records import statistics as statistics_module

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
-from record_samples import a_record, a_refusal
+from tests.records.record_samples import a_record, a_refusal
 
 from ferrule.core.context import Caller, Session
 from ferrule.core.errors import ErrorKind, MissingExtra, ToolError

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
-from record_samples import a_log, a_record, tamper
+from tests.records.record_samples import a_log, a_record, tamper
 
 from ferrule.records.audit import AuditError, AuditLog
 from ferrule.records.row import COLUMNS, seal

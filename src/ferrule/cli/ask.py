@@ -27,14 +27,14 @@ class TerminalAsker:
     """Shows exactly what will run and takes yes or no; Ctrl-C and end of input mean no."""
 
     async def __call__(self, question: Question) -> Answer:
-        click.echo(f"{_(question.reason)}:", err=True)
-        click.echo(f"  {visible(question.summary)}", err=True)
-        if question.warning:
-            click.echo(click.style(f"  {_('Warning')}: {_(question.warning)}", bold=True), err=True)
-        click.echo(_("Run it? [y/N] "), nl=False, err=True)
         # asyncio keeps the first Ctrl-C for itself; at a prompt it must end the prompt.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
+            click.echo(f"{_(question.reason)}:", err=True)
+            click.echo(f"  {visible(question.summary)}", err=True)
+            if question.warning:
+                click.echo(click.style(f"  {_('Warning')}: {_(question.warning)}", bold=True), err=True)
+            click.echo(_("Run it? [y/N] "), nl=False, err=True)
             said = input()  # noqa: ASYNC250 - nothing else should go on while the person thinks
         except EOFError:
             said = ""

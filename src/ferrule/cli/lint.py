@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 @click.command("lint", help=_("Check the tools in PATH, a Python file or a folder of them; without it, all tools."))
 @click.argument("path", required=False, type=click.Path(exists=True, path_type=__import__("pathlib").Path))
 @click.option("--ignore", multiple=True, metavar="RULE", help=_("Leave out this rule; may be given again."))
-@click.option("--strict", is_flag=True, help=_("Warnings fail too."))
 @json_option
 @workspace_option
-def command(path: Path | None, ignore: tuple[str, ...], strict: bool, as_json: bool, workspace: Path) -> None:
+def command(path: Path | None, ignore: tuple[str, ...], as_json: bool, workspace: Path) -> None:
     from ferrule.core.lint import lint_tool
 
     tools, broken = _tools(path, workspace)
@@ -55,8 +54,7 @@ def command(path: Path | None, ignore: tuple[str, ...], strict: bool, as_json: b
         click.echo(
             _("{tools} tools checked, {findings} findings.").format(tools=len(tools), findings=len(findings)), err=True
         )
-    failed = broken or any(strict or finding.severity == "error" for _name, finding in findings)
-    sys.exit(1 if failed else 0)
+    sys.exit(1 if broken or findings else 0)
 
 
 def _tools(path: Path | None, workspace: Path) -> tuple[list[Tool[Any]], list[Broken]]:

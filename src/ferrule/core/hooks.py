@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.tool import Style, Tool, ToolOptions
 
@@ -34,13 +34,14 @@ class HookedTool(Tool[Any]):
         self._hooks: dict[str, Any] = {key: options[key] for key in _HOOKS if options.get(key) is not None}
         self._settle(name, {key: value for key, value in options.items() if key not in _HOOKS}, style)
         self.has_check = "check" in self._hooks
+        self.has_touches = "touches" in self._hooks
         self.has_words = "render" in self._hooks or "display" in self._hooks
 
     def touches(self, params: Any) -> Touches:
         hook = self._hooks.get("touches")
         if hook is None:
             return super().touches(params)
-        return tuple(hook(params)) if callable(hook) else hook
+        return tuple(cast("Iterable[Touch]", hook(params))) if callable(hook) else cast("Touches", hook)
 
     def signature(self, params: Any) -> str:
         hook = self._hooks.get("signature")

@@ -10,10 +10,11 @@ from ferrule.core.lint_rules import RULES, Finding
 from ferrule.core.lint_words import begins_with_verb, changing_verb, words_of
 from ferrule.core.problems import InvalidParams
 from ferrule.core.raw_tool import RawTool
-from ferrule.core.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
+    from ferrule.core.tool import Tool
 
 MAX_PARAMETERS = 15
 MIN_DESCRIPTION = 20
@@ -69,7 +70,7 @@ def _of_kind(tool: Tool[Any]) -> Iterator[Finding]:
     verb = changing_verb(words_of(tool.name))
     if tool.read_only and verb:
         yield _found("F030", "kind", f"a tool that is said to {verb} something claims to be read-only")
-    if not tool.read_only and not _says_what_it_touches(tool):
+    if not tool.read_only and not tool.has_touches:
         yield _found("F031", "touches", "it does not say what a call touches")
 
 
@@ -134,12 +135,6 @@ def _followed(prop: Schema, root: Schema) -> Schema:
     for part in ref.split("/")[1:]:
         here = _dict(here).get(part)
     return {**_dict(here), **prop}
-
-
-def _says_what_it_touches(tool: Tool[Any]) -> bool:
-    if hasattr(tool, "_own_touches"):
-        return getattr(tool, "_own_touches", None) is not None
-    return any("touches" in vars(owner) for owner in type(tool).__mro__ if owner is not Tool)
 
 
 def _found(rule: str, where: str, message: str) -> Finding:

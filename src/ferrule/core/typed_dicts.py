@@ -26,9 +26,7 @@ def understood(annotation: Any, seen: dict[Any, Any] | None = None) -> Any:
         return annotation
     if origin is UnionType:
         return Union[changed]  # noqa: UP007 - built from values
-    return (
-        cast("Any", annotation).copy_with(changed) if hasattr(annotation, "copy_with") else cast("Any", origin)[changed]
-    )
+    return annotation.copy_with(changed) if hasattr(annotation, "copy_with") else origin[changed]
 
 
 def _rebuilt(annotation: Any, seen: dict[Any, Any]) -> Any:

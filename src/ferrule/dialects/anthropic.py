@@ -77,9 +77,7 @@ class Anthropic(Dialect):
     def read_definition(self, payload: Any) -> ForeignDefinition:
         item = an_object(payload, "definition")
         if item.get("type") not in (None, "custom"):
-            raise DialectError(
-                f"definition: {item['type']!r} is one of Anthropic's own tools, which has no schema."
-            )
+            raise DialectError(f"definition: {item['type']!r} is one of Anthropic's own tools, which has no schema.")
         strict = item.get("strict")
         return ForeignDefinition(
             name=a_name(item, "definition"),
@@ -98,9 +96,7 @@ class Anthropic(Dialect):
         arguments = arguments_as_object(call.arguments, call.name)
         return {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
 
-    def results(
-        self, results: Iterable[ToolResult], losses: list[Loss] | None = None
-    ) -> list[dict[str, Any]]:
+    def results(self, results: Iterable[ToolResult], losses: list[Loss] | None = None) -> list[dict[str, Any]]:
         """One user message with every result: Anthropic wants them all in the turn after the calls."""
         blocks = super().results(results, losses)
         return [{"role": "user", "content": blocks}] if blocks else []

@@ -104,9 +104,7 @@ class Dialect(ABC):
 
     # Results
 
-    def results(
-        self, results: Iterable[ToolResult], losses: list[Loss] | None = None
-    ) -> list[dict[str, Any]]:
+    def results(self, results: Iterable[ToolResult], losses: list[Loss] | None = None) -> list[dict[str, Any]]:
         """What to append to the conversation. Give a list as `losses` to learn what could not be carried."""
         kept: list[Loss] = [] if losses is None else losses
         return [self.write_result(result, kept) for result in results]

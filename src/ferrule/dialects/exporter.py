@@ -26,9 +26,7 @@ class Exporter:
     replaced. The definitions are shared between calls: do not change them.
     """
 
-    def __init__(
-        self, dialect: Dialect | str, *, strict: bool | None = None, names: NameMap | None = None
-    ) -> None:
+    def __init__(self, dialect: Dialect | str, *, strict: bool | None = None, names: NameMap | None = None) -> None:
         self.dialect = find_dialect(dialect) if isinstance(dialect, str) else dialect
         self.strict = strict
         self.names = names or NameMap()
@@ -70,9 +68,7 @@ class Exporter:
             for call in self.dialect.calls(payload)
         ]
 
-    def results(
-        self, results: Iterable[ToolResult], losses: list[Loss] | None = None
-    ) -> list[dict[str, Any]]:
+    def results(self, results: Iterable[ToolResult], losses: list[Loss] | None = None) -> list[dict[str, Any]]:
         """What to append to the conversation, under the names the provider knows."""
         shown = [replace(result, tool=self.names.external(result.tool)) for result in results]
         return self.dialect.results(shown, losses)

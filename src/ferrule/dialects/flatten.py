@@ -41,9 +41,7 @@ def flatten_object(schema: Schema, path: str, ledger: Ledger) -> Schema:
     for at, part in enumerate(_schemas(schema, "allOf")):
         parts.append(flatten_object(part, step(path, "allOf", at), ledger))
     parts += [
-        _either(_schemas(schema, keyword), keyword, path, ledger)
-        for keyword in ("anyOf", "oneOf")
-        if keyword in schema
+        _either(_schemas(schema, keyword), keyword, path, ledger) for keyword in ("anyOf", "oneOf") if keyword in schema
     ]
     return merge(parts, path, ledger)
 
@@ -150,6 +148,4 @@ def _fixed(schema: Schema) -> str:
     if "const" in schema:
         return f" = {brief(schema['const'])}"
     values = schema.get("enum")
-    return (
-        f" = {brief(values[0])}" if isinstance(values, list) and len(cast("list[Any]", values)) == 1 else ""
-    )
+    return f" = {brief(values[0])}" if isinstance(values, list) and len(cast("list[Any]", values)) == 1 else ""

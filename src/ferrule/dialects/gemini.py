@@ -88,9 +88,7 @@ class Gemini(Dialect):
         arguments = arguments_as_object(call.arguments, call.name)
         return {"functionCall": {**_id(call.id), "name": call.name, "args": arguments}}
 
-    def results(
-        self, results: Iterable[ToolResult], losses: list[Loss] | None = None
-    ) -> list[dict[str, Any]]:
+    def results(self, results: Iterable[ToolResult], losses: list[Loss] | None = None) -> list[dict[str, Any]]:
         """One user turn with every result."""
         parts = super().results(results, losses)
         return [{"role": "user", "parts": parts}] if parts else []
@@ -200,9 +198,7 @@ def _from_openapi(schema: dict[str, Any]) -> dict[str, Any]:
         elif key == "anyOf" and isinstance(value, list):
             out[key] = [_from_openapi(one) for one in cast("list[dict[str, Any]]", value)]
         elif key == "properties" and isinstance(value, dict):
-            out[key] = {
-                name: _from_openapi(one) for name, one in cast("dict[str, dict[str, Any]]", value).items()
-            }
+            out[key] = {name: _from_openapi(one) for name, one in cast("dict[str, dict[str, Any]]", value).items()}
         elif key in ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"):
             # 64-bit numbers travel as text in Google's JSON.
             out[key] = int(value) if isinstance(value, str) and value.isdecimal() else value

@@ -75,11 +75,7 @@ class _Inliner:
         node = cast("dict[str, Any]", schema)
         if place.depth > MAX_DEPTH:
             return self._cut(path, "schema", f"nested more than {MAX_DEPTH} deep; cut", "")
-        if (
-            node is not place.resource
-            and isinstance(node.get("$id"), str)
-            and not node["$id"].startswith("#")
-        ):
+        if node is not place.resource and isinstance(node.get("$id"), str) and not node["$id"].startswith("#"):
             place = _Place(node, place.inside, place.depth)
         for dynamic in ("$dynamicRef", "$recursiveRef"):
             if dynamic in node:
@@ -112,9 +108,7 @@ class _Inliner:
         name = str(ref).rsplit("/", 1)[-1].lstrip("#") or "the whole"
         known = cast("dict[str, Any]", target).get("type") if isinstance(target, dict) else None
         if place.inside.count(identity) >= MAX_UNROLL:
-            return self._cut(
-                path, "$ref", f"`{name}` contains itself; cut here", f"Again: `{name}`.", known
-            ), True
+            return self._cut(path, "$ref", f"`{name}` contains itself; cut here", f"Again: `{name}`.", known), True
         if self.nodes > MAX_NODES:
             what = f"the schema is too large to write `{name}` out again; cut here"
             return self._cut(path, "$ref", what, f"As `{name}`.", known), True
@@ -197,9 +191,7 @@ def _malformed(keyword: str, value: Any) -> bool:
     if keyword == "type" and isinstance(value, str):
         return False
     if keyword in ("required", "type"):
-        return not isinstance(value, list) or not all(
-            isinstance(one, str) for one in cast("list[Any]", value)
-        )
+        return not isinstance(value, list) or not all(isinstance(one, str) for one in cast("list[Any]", value))
     return False
 
 

@@ -68,9 +68,7 @@ def words(keyword: str, value: Any) -> str:
     if keyword in ("format", "pattern") and isinstance(value, str):
         return _SENTENCES[keyword].format(f"`{_cut(value)}`")
     if keyword in ("enum", "examples") and isinstance(value, list):
-        return _SENTENCES[keyword].format(
-            _cut(", ".join(brief(one) for one in cast("list[Any]", value)[:100]))
-        )
+        return _SENTENCES[keyword].format(_cut(", ".join(brief(one) for one in cast("list[Any]", value)[:100])))
     sentence = _SENTENCES.get(keyword, f"{keyword}: {{}}.")
     if value == 1 and sentence.endswith("s."):
         sentence = sentence.removesuffix("s.") + "."

@@ -120,9 +120,7 @@ class MCP(Dialect):
                 return answer
             if data != result.data:
                 losses.append(
-                    Loss(
-                        result.tool, "data", "structuredContent", "not plain JSON; written as it best can be"
-                    )
+                    Loss(result.tool, "data", "structuredContent", "not plain JSON; written as it best can be")
                 )
             if isinstance(data, dict):
                 answer["structuredContent"] = data
@@ -164,9 +162,7 @@ def _read_call(payload: Any, where: str) -> RawCall:
         call_id = str(item["id"]) if isinstance(item.get("id"), (int, str)) else None
         where += ".params"
         item = an_object(item.get("params"), where)
-    return RawCall(
-        a_name(item, where), some_arguments(item.get("arguments"), f"{where}.arguments"), id=call_id
-    )
+    return RawCall(a_name(item, where), some_arguments(item.get("arguments"), f"{where}.arguments"), id=call_id)
 
 
 def _write_attachment(attachment: Attachment) -> dict[str, Any]:
@@ -185,9 +181,7 @@ def _write_attachment(attachment: Attachment) -> dict[str, Any]:
 
 def _read_attachment(block: dict[str, Any], where: str) -> Attachment:
     kind = block.get("type")
-    media = (
-        some_text(field(block, "mimeType", "mime_type"), f"{where}.mimeType") or "application/octet-stream"
-    )
+    media = some_text(field(block, "mimeType", "mime_type"), f"{where}.mimeType") or "application/octet-stream"
     if kind in ("image", "audio"):
         return Attachment(media, from_base64(block.get("data"), f"{where}.data"))
     if kind == "resource_link":

@@ -33,10 +33,7 @@ def merge_all_of(node: Schema, path: str, ledger: Ledger) -> Schema:
     if not isinstance(parts, list):
         return node
     own = {key: value for key, value in node.items() if key != "allOf"}
-    inner = [
-        merge_all_of(part, step(path, "allOf", at), ledger)
-        for at, part in enumerate(cast("list[Schema]", parts))
-    ]
+    inner = [merge_all_of(part, step(path, "allOf", at), ledger) for at, part in enumerate(cast("list[Schema]", parts))]
     return merge([own, *inner], path, ledger)
 
 

@@ -93,9 +93,7 @@ class OpenAIChat(Dialect):
         content = item.get("content")
         if isinstance(content, list):
             parts = [an_object(part, f"content[{at}]") for at, part in enumerate(a_list(content, "content"))]
-            text = "\n".join(
-                some_text(part.get("text"), f"content[{at}].text") or "" for at, part in enumerate(parts)
-            )
+            text = "\n".join(some_text(part.get("text"), f"content[{at}].text") or "" for at, part in enumerate(parts))
         else:
             text = some_text(content, "content") or ""
         call_id = a_name(item, "result", "tool_call_id")
@@ -110,9 +108,7 @@ def read_function(item: dict[str, Any], where: str) -> ForeignDefinition:
     return ForeignDefinition(
         name=a_name(item, where),
         description=some_text(item.get("description"), f"{where}.description") or "",
-        schema=an_object(
-            item.get("parameters") or {"type": "object", "properties": {}}, f"{where}.parameters"
-        ),
+        schema=an_object(item.get("parameters") or {"type": "object", "properties": {}}, f"{where}.parameters"),
         strict=strict,
     )
 
@@ -120,9 +116,7 @@ def read_function(item: dict[str, Any], where: str) -> ForeignDefinition:
 def report_ambiguous(result: ToolResult, text: str, losses: list[Loss]) -> None:
     """OpenAI has no field for failure, so a success whose text begins like one cannot be told apart."""
     if result.success and reads_as_error(text):
-        losses.append(
-            Loss(result.tool, "success", "success", "the text reads like an error, and nothing else tells")
-        )
+        losses.append(Loss(result.tool, "success", "success", "the text reads like an error, and nothing else tells"))
 
 
 def _call_items(message: dict[str, Any]) -> list[Any]:

@@ -157,6 +157,4 @@ def _read_attachment(part: dict[str, Any], where: str) -> Attachment:
             return Attachment(_PDF, uri=a_name(part, where, "file_url"), name=name)
         media, data = from_data_url(a_name(part, where, "file_data"), f"{where}.file_data")
         return Attachment(media, data, name=name)
-    raise DialectError(
-        f"{where}: a part of the type {kind!r}; expected input_text, input_image or input_file."
-    )
+    raise DialectError(f"{where}: a part of the type {kind!r}; expected input_text, input_image or input_file.")

@@ -37,9 +37,7 @@ def _kinds(schema: Any, root: Schema, levels: int) -> set[str]:
         return set(cast("list[str]", said))
     ref = node.get("$ref")
     if isinstance(ref, str) and ref.startswith("#/$defs/"):
-        return _kinds(
-            cast("Schema", root.get("$defs", {})).get(ref.removeprefix("#/$defs/")), root, levels - 1
-        )
+        return _kinds(cast("Schema", root.get("$defs", {})).get(ref.removeprefix("#/$defs/")), root, levels - 1)
     for keyword in ("anyOf", "oneOf"):
         parts = [_kinds(one, root, levels - 1) for one in cast("list[Any]", node.get(keyword, []))]
         if parts and all(parts):

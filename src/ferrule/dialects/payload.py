@@ -91,7 +91,5 @@ def arguments_as_object(arguments: Any, name: str) -> Item:
             what = f"The arguments of `{name}` are not JSON, and this dialect has no place for text."
             raise DialectError(what) from None
         if not isinstance(arguments, dict):
-            raise DialectError(
-                f"The arguments of `{name}` are {got(arguments)}; this dialect takes an object."
-            )
+            raise DialectError(f"The arguments of `{name}` are {got(arguments)}; this dialect takes an object.")
     return dict(cast("Mapping[str, Any]", arguments or {}))

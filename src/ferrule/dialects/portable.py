@@ -162,9 +162,7 @@ class _Reduction:
     def _nullable_enum(self, out: Schema, values: list[Any]) -> Schema:
         del out["enum"]
         types = out.pop("type")
-        left = [
-            one for one in (cast("list[str]", types) if isinstance(types, list) else [types]) if one != "null"
-        ]
+        left = [one for one in (cast("list[str]", types) if isinstance(types, list) else [types]) if one != "null"]
         named = [one for one in values if one is not None]
         if not named or not left:
             return {**out, "type": "null"}
@@ -203,9 +201,7 @@ class _Reduction:
             out["properties"] = kept
         if opened and out.get("additionalProperties", True) not in (True, {}):
             del out["additionalProperties"]
-            self.ledger.lose(
-                path, "additionalProperties", "left out, for there are fields that cannot be listed"
-            )
+            self.ledger.lose(path, "additionalProperties", "left out, for there are fields that cannot be listed")
         unlisted = [name for name in named if name not in kept]
         if unlisted and (self.able.keywords is not None or any(name in fields for name in unlisted)):
             out["required"] = [name for name in named if name in kept]

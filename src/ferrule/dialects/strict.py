@@ -73,9 +73,7 @@ class _Strict:
         if not isinstance(out.get("properties"), dict) or out.get("additionalProperties", False) is not False:
             raise NotStrict(path, "this object may have fields that are not listed")
         if "additionalProperties" not in out:
-            self.ledger.lose(
-                path, "additionalProperties", "only the listed fields can be sent in strict mode"
-            )
+            self.ledger.lose(path, "additionalProperties", "only the listed fields can be sent in strict mode")
         out["additionalProperties"] = False
         fields = cast("Schema", out["properties"])
         self.properties += len(fields)

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind
-from ferrule.core.result import ErrorInfo, ToolResult
+from ferrule.core.result import SUGGESTION, ErrorInfo, ToolResult
 from ferrule.dialects.losses import Loss
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ferrule.core.result import Attachment
 
 _ERROR = re.compile(rf"\AError \(({'|'.join(kind.value for kind in ErrorKind)})\): ")
-_SUGGESTION = "\n\nSuggestion: "
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -22,16 +21,14 @@ def text_of(result: ToolResult, losses: list[Loss]) -> str:
     """What the model reads: its content, and for a failure always the kind and the suggestion too."""
     text = clean(result.llm_content)
     if text != result.llm_content:
-        losses.append(
-            Loss(result.tool, "llm_content", "text", "characters that are not Unicode text were replaced")
-        )
+        losses.append(Loss(result.tool, "llm_content", "text", "characters that are not Unicode text were replaced"))
     if result.success:
         return text
     error = result.error or ErrorInfo(ErrorKind.UNKNOWN, text or "The call failed.")
     text = text or clean(error.message)
     suggestion = clean(error.suggestion or "")
     if suggestion and suggestion not in text:
-        text += _SUGGESTION + suggestion
+        text += SUGGESTION + suggestion
     found = _ERROR.match(text)
     return text if found and found[1] == error.kind.value else f"Error ({error.kind.value}): {text}"
 
@@ -67,7 +64,7 @@ def _error_from(text: str) -> ErrorInfo:
     kind, rest = ErrorKind.UNKNOWN, text
     if found := _ERROR.match(text):
         kind, rest = ErrorKind(found[1]), text[found.end() :]
-    message, _, suggestion = rest.partition(_SUGGESTION)
+    message, _, suggestion = rest.partition(SUGGESTION)
     return ErrorInfo(kind, message, suggestion=suggestion or None)
 
 
@@ -82,9 +79,7 @@ def attachment_line(attachment: Attachment) -> str:
 def attachment_lost(result: ToolResult, at: int, losses: list[Loss]) -> str:
     """Report an attachment as lost; gives the line to show instead."""
     losses.append(
-        Loss(
-            result.tool, f"attachments[{at}]", "attachment", "cannot be carried; a line of text stands for it"
-        )
+        Loss(result.tool, f"attachments[{at}]", "attachment", "cannot be carried; a line of text stands for it")
     )
     return attachment_line(result.attachments[at])
 
@@ -95,9 +90,7 @@ def details_lost(result: ToolResult, at: int, losses: list[Loss], *, name: bool 
     if name and one.name:
         losses.append(Loss(result.tool, f"attachments[{at}].name", "name", "cannot be carried; left out"))
     if one.data is None:
-        losses.append(
-            Loss(result.tool, f"attachments[{at}].media_type", "media_type", "a link does not say it")
-        )
+        losses.append(Loss(result.tool, f"attachments[{at}].media_type", "media_type", "a link does not say it"))
 
 
 def clean(text: str) -> str:

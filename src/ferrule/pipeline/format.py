@@ -83,12 +83,8 @@ def _bounded(
 def format_stopped(call_id: str, tool: str, stopped: Stopped) -> ToolResult:
     """The result of a call that ended early."""
     error = ErrorInfo(stopped.kind, stopped.message, stopped.details, stopped.suggestion)
-    text = f"Error ({stopped.kind}): {stopped.message}"
-    if stopped.suggestion:
-        text += f"\n{stopped.suggestion}"
-    return ToolResult(
-        call_id, tool, False, text, _first_line(stopped.message), None, error, {"stage": str(stopped.stage)}
-    )
+    display = _first_line(stopped.message)
+    return ToolResult(call_id, tool, False, error.words, display, None, error, {"stage": str(stopped.stage)})
 
 
 def stopped_by(tool: str, cause: BaseException, workspace: Path | None) -> Stopped:

@@ -90,8 +90,8 @@ def as_plugin(loaded: Any, name: str, version: str, source: str) -> Plugin:
         loaded.source = source
         return loaded
     if isinstance(loaded, type) and issubclass(loaded, Tool):
-        loaded = loaded()
-    elif callable(loaded) and not isinstance(loaded, Tool):
+        loaded = cast("Any", loaded)()
+    elif not isinstance(loaded, Tool) and callable(loaded):
         return as_plugin(loaded(), name, version, source)
     tools = list(_tools_in(loaded))
     if not tools:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inline_snapshot import snapshot
-from record_samples import a_record, a_refusal
+from tests.records.record_samples import a_record, a_refusal
 
 from ferrule.core.call import RawCall
 from ferrule.core.context import Caller, Session
@@ -86,6 +86,9 @@ def test_a_call_is_followed_from_lookup_to_end(caplog: pytest.LogCaptureFixture)
                 "message": "lookup greet c1",
                 "tool": "greet",
                 "call_id": "c1",
+                "session": "s1",
+                "tenant": "acme",
+                "user": "ann",
                 "found": True,
             },
             {
@@ -94,6 +97,9 @@ def test_a_call_is_followed_from_lookup_to_end(caplog: pytest.LogCaptureFixture)
                 "message": "lookup gret c2: no such tool",
                 "tool": "gret",
                 "call_id": "c2",
+                "session": "s1",
+                "tenant": "acme",
+                "user": "ann",
                 "found": False,
             },
             {
