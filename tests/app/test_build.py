@@ -129,3 +129,25 @@ def test_without_an_audit_log_no_file_is_made(tmp_path: Path) -> None:
 
     asyncio.run(go())
     assert not (tmp_path / "audit.db").exists()
+
+
+def test_records_older_than_the_settings_keep_are_removed(tmp_path: Path) -> None:
+    """O3: retention."""
+    import time
+
+    from ferrule.core.context import Caller
+    from ferrule.pipeline.record import CallRecord
+    from ferrule.records.audit import AuditLog
+
+    with AuditLog(tmp_path / "audit.db") as log:
+        log.record(CallRecord("old", None, "s", Caller(), "x", "1", "readonly", "{}", time.time() - 3 * 86_400))
+
+    async def go() -> None:
+        chosen = settings(tmp_path)
+        chosen.audit.keep_days = 2
+        async with App(chosen, tmp_path) as app:
+            await app.runtime.run("getCurrentDateTime")
+
+    asyncio.run(go())
+    assert "old" not in [row.call_id for row in AuditReader(tmp_path / "audit.db").list()]
+    assert verify(tmp_path / "audit.db").ok

@@ -37,9 +37,13 @@ class App:
         self.audit: AuditLog | None = None
         recorders: list[Any] = []
         if settings.audit.enabled:
-            from ferrule.records.audit import AuditLog
+            from ferrule.records.audit import AuditLog, Retention
 
-            self.audit = AuditLog(audit_path(settings), acknowledge=settings.audit.acknowledge)
+            self.audit = AuditLog(
+                audit_path(settings),
+                acknowledge=settings.audit.acknowledge,
+                retention=Retention(days=settings.audit.keep_days or None),
+            )
             recorders.append(self.audit)
         limits, permissions = settings.limits, settings.permissions
         self.runtime: Runtime = Runtime(

@@ -84,15 +84,15 @@ def discover_file(file: Path, found: Discovered | None = None) -> Discovered:
     return found
 
 
-def as_plugin(loaded: Any, name: str, version: str, source: str) -> Plugin:
+def as_plugin(loaded: object, name: str, version: str, source: str) -> Plugin:
     """Whatever an entry point or a file holds, as a plugin: a Plugin, a tool, tools, a module, or what makes them."""
     if isinstance(loaded, Plugin):
         loaded.source = source
         return loaded
     if isinstance(loaded, type) and issubclass(loaded, Tool):
         loaded = cast("Any", loaded)()
-    elif not isinstance(loaded, Tool) and callable(loaded):
-        return as_plugin(loaded(), name, version, source)
+    elif callable(loaded) and not isinstance(loaded, Tool):
+        return as_plugin(cast("Any", loaded)(), name, version, source)
     tools = list(_tools_in(loaded))
     if not tools:
         raise LookupError("it holds no tools")
