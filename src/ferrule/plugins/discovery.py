@@ -84,15 +84,15 @@ def discover_file(file: Path, found: Discovered | None = None) -> Discovered:
     return found
 
 
-def as_plugin(loaded: object, name: str, version: str, source: str) -> Plugin:
+def as_plugin(loaded: Any, name: str, version: str, source: str) -> Plugin:
     """Whatever an entry point or a file holds, as a plugin: a Plugin, a tool, tools, a module, or what makes them."""
     if isinstance(loaded, Plugin):
         loaded.source = source
         return loaded
-    if isinstance(loaded, type) and issubclass(loaded, Tool):
-        loaded = cast("Any", loaded)()
+    if _is_tool_class(loaded):
+        loaded = loaded()
     elif callable(loaded) and not isinstance(loaded, Tool):
-        return as_plugin(cast("Any", loaded)(), name, version, source)
+        return as_plugin(loaded(), name, version, source)
     tools = list(_tools_in(loaded))
     if not tools:
         raise LookupError("it holds no tools")
@@ -109,13 +109,17 @@ def _tools_in(loaded: Any) -> Iterable[Tool[Any]]:
             if isinstance(value, Tool) and id(cast("Any", value)) not in seen:
                 seen.add(id(cast("Any", value)))
                 yield cast("Tool[Any]", value)
-            elif isinstance(value, type) and issubclass(value, Tool) and value.__module__ == loaded.__name__:
-                yield cast("Any", value)()
+            elif _is_tool_class(value) and value.__module__ == loaded.__name__:
+                yield value()
         return
     for item in loaded:
         if not isinstance(item, Tool):
             raise TypeError(f"it holds {item!r}, which is not a tool")
         yield item
+
+
+def _is_tool_class(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, Tool)
 
 
 def _import_file(file: Path) -> ModuleType:
