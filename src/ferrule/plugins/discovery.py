@@ -110,7 +110,7 @@ def _tools_in(loaded: Any) -> Iterable[Tool[Any]]:
                 seen.add(id(cast("Any", value)))
                 yield cast("Tool[Any]", value)
             elif _is_tool_class(value) and value.__module__ == loaded.__name__:
-                yield value()
+                yield cast("Any", value)()
         return
     for item in loaded:
         if not isinstance(item, Tool):
