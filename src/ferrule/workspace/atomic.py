@@ -1,0 +1,184 @@
+"""Whole or not at all: a kill at any moment leaves the old file or the new one, never a mixture."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ferrule.core.errors import ErrorKind
+from ferrule.workspace.confined import LeadsOut, open_beneath
+from ferrule.workspace.problems import PathProblem
+
+if TYPE_CHECKING:
+    from ferrule.workspace.paths import Paths, Place
+
+_PREFIX = ".ferrule-"
+
+
+@dataclass(slots=True, frozen=True)
+class Attributes:
+    """What a file is besides its content; carried over when the content changes."""
+
+    mode: int
+    owner: int
+    group: int
+    extended: tuple[tuple[str, bytes], ...] = ()
+
+
+def write_whole(
+    paths: Paths, place: Place, data: bytes, *, mode: int | None = None, through_hard_links: bool = False
+) -> bool:
+    """Put `data` at a place; True when the file is new. Folders on the way are made.
+
+    The mode, owner and extended attributes of an existing file stay, unless `mode` says otherwise.
+    """
+    folder = _open_folder(paths, place)
+    try:
+        before = _attributes(place, folder, through_hard_links=through_hard_links)
+        temporary = f"{_PREFIX}{secrets.token_hex(8)}"
+        # A new file gets its mode from the person's umask, which only the kernel knows for sure.
+        private = 0o666 if before is None and mode is None else 0o600
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        opened = os.open(temporary, flags, private, dir_fd=folder)
+        try:
+            _fill(opened, data)
+            _apply(opened, before, mode)
+            os.fsync(opened)
+        except BaseException:
+            os.close(opened)
+            _unlink(temporary, folder)
+            raise
+        os.close(opened)
+        try:
+            os.rename(temporary, place.path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            _unlink(temporary, folder)
+            raise
+        os.fsync(folder)
+    except OSError as error:
+        raise _failed(place, error) from None
+    finally:
+        os.close(folder)
+    return before is None
+
+
+def remove_file(paths: Paths, place: Place) -> None:
+    """Delete a file, inside its root and nowhere else."""
+    folder = _open_folder(paths, place, make=False)
+    try:
+        os.unlink(place.path.name, dir_fd=folder)
+        os.fsync(folder)
+    except OSError as error:
+        raise _failed(place, error) from None
+    finally:
+        os.close(folder)
+
+
+def _open_folder(paths: Paths, place: Place, *, make: bool = True) -> int:
+    """The folder a file lies in, open and confined; made part by part where it is missing."""
+    here = os.dup(place.root.descriptor)
+    try:
+        for part in Path(place.inner).parts[:-1]:
+            try:
+                inner = open_beneath(here, part, os.O_RDONLY | os.O_DIRECTORY)
+            except FileNotFoundError:
+                if not make:
+                    raise
+                # Someone else may be quicker, or a link to nowhere stand there: opening it tells.
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=here)
+                inner = open_beneath(here, part, os.O_RDONLY | os.O_DIRECTORY)
+            os.close(here)
+            here = inner
+    except LeadsOut:
+        os.close(here)
+        raise paths.outside(place.name) from None
+    except NotADirectoryError:
+        os.close(here)
+        raise PathProblem("folder", f"`{place}` cannot be written: a file stands where a folder is needed.") from None
+    except OSError as error:
+        os.close(here)
+        raise _failed(place, error) from None
+    return here
+
+
+def _attributes(place: Place, folder: int, *, through_hard_links: bool) -> Attributes | None:
+    try:
+        found = os.stat(place.path.name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(found.st_mode):
+        raise PathProblem("changed", f"`{place}` became a link meanwhile, and was not written.")
+    if not stat.S_ISREG(found.st_mode):
+        raise PathProblem("special", f"`{place}` is not a regular file, and was not written.")
+    if found.st_nlink > 1 and not through_hard_links:
+        raise PathProblem(
+            "hard_link",
+            f"`{place}` has {found.st_nlink} names (hard links), and the others may lie outside the workspace.",
+            kind=ErrorKind.PERMISSION,
+            suggestion="Copy it to a new file and change that, or ask the person to allow it.",
+        )
+    return Attributes(stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, _extended(place.path.name, folder))
+
+
+def _extended(name: str, folder: int) -> tuple[tuple[str, bytes], ...]:
+    if not hasattr(os, "listxattr"):
+        return ()
+    try:
+        opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return ()
+    try:
+        return tuple((key, os.getxattr(opened, key)) for key in os.listxattr(opened))
+    except OSError as error:
+        if error.errno in (errno.ENOTSUP, errno.ENODATA):
+            return ()
+        raise
+    finally:
+        os.close(opened)
+
+
+def _apply(opened: int, before: Attributes | None, mode: int | None) -> None:
+    if before is None:
+        if mode is not None:
+            os.fchmod(opened, mode)
+        return
+    if (before.owner, before.group) != (os.geteuid(), os.getegid()):
+        try:
+            os.fchown(opened, before.owner, before.group)
+        except PermissionError:
+            raise PathProblem(
+                "owner", "The file belongs to someone else, and would change hands.", kind=ErrorKind.PERMISSION
+            ) from None
+    os.fchmod(opened, mode if mode is not None else before.mode)
+    for key, value in before.extended:
+        try:
+            os.setxattr(opened, key, value)
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EACCES):
+                raise
+
+
+def _fill(opened: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(opened, view) :]
+
+
+def _unlink(name: str, folder: int) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return
+
+
+def _failed(place: Place, error: OSError) -> PathProblem:
+    why = (error.strerror or type(error).__name__).lower()
+    kind = ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.EXECUTION
+    return PathProblem("failed", f"`{place}` could not be written: {why}. It is as it was before.", kind=kind)
