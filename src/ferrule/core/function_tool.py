@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, get_type_hints, overload
 
 from ferrule.core.context import ToolContext
@@ -45,10 +46,13 @@ class FunctionTool(Tool[Any]):
         self._own_render = render
         self._output_schema: dict[str, Any] | bool | None = False
         self._context_name: str | None = None
-        chosen = name or getattr(function, "__name__", type(function).__name__)
+        inner = function.func if isinstance(function, partial) else function  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        chosen = name or getattr(inner, "__name__", type(inner).__name__)  # pyright: ignore[reportUnknownArgumentType]
         self._settle(chosen, options, style_of(function))
         self.has_check = check is not None
         self.has_render = render is not None
+        if isinstance(function, partial) or hasattr(function, "__wrapped__"):
+            function = written(function)
         code = getattr(function, "__code__", None)
         if code is not None:
             _refuse_unnamed(chosen, code, function)
@@ -77,7 +81,7 @@ class FunctionTool(Tool[Any]):
     def _describe(self) -> Description:
         from ferrule.core.docstring import parse_docstring
 
-        return parse_docstring(inspect.getdoc(self.function)).description
+        return parse_docstring(doc_of(self.function)).description
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
@@ -161,7 +165,29 @@ def _may_want_context(function: Callable[..., Any]) -> bool:
     )
 
 
-def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The function's annotations as types, `Annotated` kept."""
-    target = function if inspect.isroutine(function) else type(function).__call__
-    return get_type_hints(target, include_extras=True)
+def doc_of(function: Callable[..., Any]) -> str | None:
+    """The docstring of the function, or of the class of a callable object."""
+    while isinstance(function, partial):
+        function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return inspect.getdoc(function)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def written(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function somebody wrote, inside partials, decorators that say what they wrap, and callable objects."""
+    while isinstance(function, partial) or hasattr(function, "__wrapped__"):
+        function = function.func if isinstance(function, partial) else function.__wrapped__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportFunctionMemberAccess]
+    return function if inspect.isroutine(function) else type(function).__call__  # pyright: ignore[reportUnknownArgumentType]
+
+
+def hints_of(function: Callable[..., Any], *, returned: bool) -> dict[str, Any]:
+    """The annotations as types, `Annotated` kept: of the parameters, or of what is returned.
+
+    Apart, because a return type is often imported for type checkers alone, and parameters can do without it.
+    """
+    target = written(function)
+    notes = {name: note for name, note in target.__annotations__.items() if (name == "return") is returned}
+
+    def bearer() -> None: ...
+
+    bearer.__annotations__ = notes
+    return get_type_hints(bearer, globalns=getattr(target, "__globals__", {}), include_extras=True)

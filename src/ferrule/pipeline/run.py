@@ -15,13 +15,14 @@ from ferrule.core.events import Done, Pending
 from ferrule.pipeline.authorise import KindPolicy, Policy, Verdict, require_context
 from ferrule.pipeline.cache import ResultCache
 from ferrule.pipeline.cleaning import clean_exception
-from ferrule.pipeline.confirm import Asker, Confirm
+from ferrule.pipeline.confirm import Asker, Choice, Confirm, refused
 from ferrule.pipeline.execute import Executor, ToolFailed
-from ferrule.pipeline.format import format_stopped, format_value, stopped_by
+from ferrule.pipeline.format import format_stopped, format_value, stopped_by, unformattable
 from ferrule.pipeline.limits import DEFAULT_LIMITS, Limits
 from ferrule.pipeline.listeners import Listeners
 from ferrule.pipeline.lookup import lookup
 from ferrule.pipeline.record import CallRecord, Recorder, Tracer, Watcher
+from ferrule.pipeline.turns import Turns
 from ferrule.pipeline.validate import validate
 from ferrule.registry.registry import Registry
 from ferrule.registry.source import ToolSource
@@ -66,7 +67,8 @@ class Runtime:
         self._confirm = Confirm(ask)
         self._executor = Executor(limits)
         self._listeners = Listeners()
-        self._alone: dict[str, asyncio.Lock] = {}
+        self._alone = Turns()
+        self._recording: set[asyncio.Future[Any]] = set()
 
     # One call
 
@@ -111,8 +113,7 @@ class Runtime:
         except Stopped as stopped:
             result = _stop(call, stopped, record)
         except asyncio.CancelledError:
-            _note_cancelled(record, perf_counter() - began)
-            self._record(record)
+            await self._end_cancelled(call, record, perf_counter() - began)
             raise
         except Exception as error:
             logger.exception("Call %s of %s broke the pipeline", call.id, call.name)
@@ -120,7 +121,7 @@ class Runtime:
         record.duration = perf_counter() - began
         record.result_length = len(result.llm_content)
         if waiting := self._record(record):
-            await waiting
+            await self._recorded(waiting, None)
         if self._listeners.all:
             self._listeners.emit(Done(call.id, call.name, result))
         return result
@@ -138,13 +139,19 @@ class Runtime:
 
     def _prepare(self, call: RawCall, prepared: Invocation | Stopped | None, record: CallRecord) -> Invocation:
         """Stages one and two."""
-        for watcher in self._watchers:
-            watcher.looked_up(call, found=self.tools.entry(call.name, call.version) is not None)
         if isinstance(prepared, Invocation):
             tool, invocation = prepared.tool, prepared
+            if self._watchers:
+                self._tell("looked_up", call, found=True)
             record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
         else:
-            tool = lookup(self.tools, call)
+            try:
+                tool = lookup(self.tools, call)
+            except Stopped:
+                self._tell("looked_up", call, found=False)
+                raise
+            if self._watchers:
+                self._tell("looked_up", call, found=True)
             record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
             if prepared is not None:
                 raise prepared
@@ -152,9 +159,17 @@ class Runtime:
         record.repairs = invocation.repairs
         return invocation
 
-    def _record(self, record: CallRecord) -> Awaitable[Any] | None:
+    def _tell(self, what: str, *about: Any, **more: Any) -> None:
+        """Tell the watchers; one that fails is reported, and the call does not suffer."""
+        for watcher in self._watchers:
+            try:
+                getattr(watcher, what)(*about, **more)
+            except Exception:
+                logger.exception("%s failed on %s", type(watcher).__name__, what)
+
+    def _record(self, record: CallRecord) -> list[Awaitable[Any]]:
         """Stage seven. A recorder that fails is reported, and neither the call nor the other recorders suffer."""
-        waiting: Awaitable[Any] | None = None
+        waiting: list[Awaitable[Any]] = []
         for recorder in self._recorders:
             try:
                 pending = recorder.record(record)
@@ -162,8 +177,33 @@ class Runtime:
                 logger.exception("Call %s could not be recorded by %s", record.call_id, type(recorder).__name__)
                 continue
             if pending is not None:
-                waiting = pending if waiting is None else asyncio.gather(waiting, pending)
+                waiting.append(pending)
         return waiting
+
+    async def _recorded(self, waiting: list[Awaitable[Any]], timeout: float | None) -> None:
+        """Wait for recorders that take time; cancelling the wait does not cancel them."""
+        futures = [asyncio.ensure_future(one) for one in waiting]
+        for future in futures:
+            self._recording.add(future)
+            future.add_done_callback(self._note_recorded)
+        await asyncio.wait(futures, timeout=timeout)
+
+    def _note_recorded(self, future: asyncio.Future[Any]) -> None:
+        self._recording.discard(future)
+        if not future.cancelled() and (error := future.exception()) is not None:
+            logger.error("A call could not be recorded", exc_info=error)
+
+    async def _end_cancelled(self, call: RawCall, record: CallRecord, duration: float) -> None:
+        """Record and announce a call whose caller was cancelled; a slow recorder gets a short while."""
+        stopped = Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, f"`{call.name}` did not finish. It was cancelled.")
+        result = _stop(call, stopped, record)
+        record.duration = duration
+        try:
+            if waiting := self._record(record):
+                await self._recorded(waiting, self.limits.grace)
+        finally:
+            if self._listeners.all:
+                self._listeners.emit(Done(call.id, call.name, result))
 
     async def _carry_out(
         self,
@@ -179,8 +219,8 @@ class Runtime:
             require_context(tool, session)
         decision = self.policy.decide(invocation, session)
         record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
-        if decision.verdict is not Verdict.ALLOW:
-            if decision.verdict is Verdict.DENY:
+        if decision.verdict is not Verdict.ALLOW and (verdict := Verdict(decision.verdict)) is not Verdict.ALLOW:
+            if verdict is Verdict.DENY:
                 raise Stopped(
                     Stage.AUTHORISE,
                     ErrorKind.PERMISSION,
@@ -189,6 +229,8 @@ class Runtime:
                 )
             answer = await self._confirm(invocation, decision, self.policy, session)
             record.answer = answer.choice.value
+            if answer.choice is Choice.NO:
+                raise refused(invocation, answer)
         if tool.cache:
             key = self.cache.key(invocation, session)
             kept = self.cache.get(key, invocation.call_id)
@@ -198,8 +240,8 @@ class Runtime:
         context = None
         if parent is not None or tool.wants_context or self._listeners.all:
             context = self._context_for(tool, invocation.call_id, session, parent)
-        for watcher in self._watchers:
-            watcher.started(invocation, session)
+        if self._watchers:
+            self._tell("started", invocation, session)
         seconds = timeout or tool.timeout or self.limits.timeout
         try:
             if self._tracer is None and tool.concurrency_safe:
@@ -209,7 +251,14 @@ class Runtime:
         except ToolFailed as failed:
             logger.info("Tool %s raised (call %s)", tool.name, invocation.call_id, exc_info=failed.cause)
             raise stopped_by(tool.name, failed.cause, session.workspace) from None
-        result = format_value(invocation, value, self.limits)
+        try:
+            result = format_value(invocation, value, self.limits)
+        except Exception as error:
+            if isinstance(error, Stopped):
+                raise
+            raise unformattable(tool.name, error) from error
+        if result.error is not None:
+            record.outcome, record.stage, record.error = result.error.kind, Stage.EXECUTE, result.error.message
         if tool.cache:
             self.cache.put(key, result, tool.cache)  # pyright: ignore[reportPossiblyUnboundVariable]
         return result
@@ -240,7 +289,7 @@ class Runtime:
         async with AsyncExitStack() as around:
             # A tool further up that waits for this very call holds the lock already.
             if not tool.concurrency_safe and (parent is None or tool.name not in parent.lineage):
-                await around.enter_async_context(self._alone.setdefault(tool.name, asyncio.Lock()))
+                await around.enter_async_context(self._alone.of(tool.name))
             if self._tracer is not None:
                 around.enter_context(self._tracer.span(invocation, session))
             return await self._executor.execute(invocation, context, seconds)
@@ -294,11 +343,6 @@ def _stop(call: RawCall, stopped: Stopped, record: CallRecord) -> ToolResult:
     if stopped.details and stopped.details.get("abandoned"):
         record.abandoned = True
     return result
-
-
-def _note_cancelled(record: CallRecord, duration: float) -> None:
-    record.outcome, record.stage, record.error = ErrorKind.CANCELLED.value, Stage.EXECUTE.value, "cancelled"
-    record.duration = duration
 
 
 def _broken(call: RawCall, error: Exception, session: Session) -> Stopped:
