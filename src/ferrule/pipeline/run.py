@@ -338,7 +338,9 @@ class Runtime:
 
 def _stop(call: RawCall, stopped: Stopped, record: CallRecord) -> ToolResult:
     """The result of a call that ended early, and what the record says of it."""
-    result = format_stopped(call.id, call.name if isinstance(call.name, str) else str(call.name), stopped)  # pyright: ignore[reportUnnecessaryIsInstance] - models send anything
+    if not isinstance(record.tool, str):  # pyright: ignore[reportUnnecessaryIsInstance] - models send anything
+        record.tool = str(record.tool)
+    result = format_stopped(call.id, call.name if isinstance(call.name, str) else record.tool, stopped)  # pyright: ignore[reportUnnecessaryIsInstance]
     record.stage, record.outcome, record.error = stopped.stage, stopped.kind, stopped.message
     if stopped.details and stopped.details.get("abandoned"):
         record.abandoned = True
