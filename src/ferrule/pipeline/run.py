@@ -19,7 +19,7 @@ from ferrule.pipeline.confirm import Asker, Choice, Confirm, refused
 from ferrule.pipeline.execute import Executor, ToolFailed
 from ferrule.pipeline.format import format_stopped, format_value, stopped_by, unformattable
 from ferrule.pipeline.limits import DEFAULT_LIMITS, Limits
-from ferrule.pipeline.listeners import Listeners
+from ferrule.pipeline.listeners import Emitter, Listeners
 from ferrule.pipeline.lookup import lookup
 from ferrule.pipeline.record import CallRecord, Recorder, Tracer, Watcher
 from ferrule.pipeline.turns import Turns
@@ -233,13 +233,14 @@ class Runtime:
                 raise refused(invocation, answer)
         if tool.cache:
             key = self.cache.key(invocation, session)
-            kept = self.cache.get(key, invocation.call_id)
+            kept = self.cache.get(key, invocation)
             if kept is not None:
                 record.cached = True
                 return kept
         context = None
-        if parent is not None or tool.wants_context or self._listeners.all:
-            context = self._context_for(tool, invocation.call_id, session, parent)
+        emitter = self._listeners.emitter() if self._listeners.all else None
+        if parent is not None or tool.wants_context or emitter is not None:
+            context = self._context_for(tool, invocation.call_id, session, parent, emitter)
         if self._watchers:
             self._tell("started", invocation, session)
         seconds = timeout or tool.timeout or self.limits.timeout
@@ -251,6 +252,9 @@ class Runtime:
         except ToolFailed as failed:
             logger.info("Tool %s raised (call %s)", tool.name, invocation.call_id, exc_info=failed.cause)
             raise stopped_by(tool.name, failed.cause, session.workspace) from None
+        finally:
+            if emitter is not None:
+                emitter.close()
         try:
             result = format_value(invocation, value, self.limits)
         except Exception as error:
@@ -263,7 +267,9 @@ class Runtime:
             self.cache.put(key, result, tool.cache)  # pyright: ignore[reportPossiblyUnboundVariable]
         return result
 
-    def _context_for(self, tool: Tool[Any], call_id: str, session: Session, parent: ToolContext | None) -> ToolContext:
+    def _context_for(
+        self, tool: Tool[Any], call_id: str, session: Session, parent: ToolContext | None, emitter: Emitter | None
+    ) -> ToolContext:
         """What the tool will know, and through which it reports."""
         lineage = parent.lineage if parent is not None else ()
         if len(lineage) >= self.limits.nesting:
@@ -273,8 +279,7 @@ class Runtime:
                 f"`{tool.name}` was not run: tools called tools {len(lineage)} deep.",
                 "A tool probably calls itself without end.",
             )
-        emit = self._listeners.emitter() if self._listeners.all else None
-        return ToolContext(session, call_id, tool.name, emit, self, (*lineage, tool.name))
+        return ToolContext(session, call_id, tool.name, emitter, self, (*lineage, tool.name))
 
     async def _execute_apart(
         self,
