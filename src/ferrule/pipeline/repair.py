@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ferrule.core.tool import Tool
     from ferrule.pipeline.limits import Limits
 
-_ROUNDS = 4
+_ROUNDS = 6  # every text repair once, then the values, then the values inside mended ones
 _NOTHING = object()
 _STRING_OR_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+")|,(\s*[}\]])', re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
