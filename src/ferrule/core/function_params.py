@@ -44,6 +44,8 @@ def compile_function(name: str, function: Callable[..., Any]) -> Compiled:
         if _is_context(annotation):
             context_name = parameter.name
             continue
+        if parameter.name == "model_config":
+            raise DefinitionError(f"`{name}`: no parameter can be called `model_config`; pydantic keeps that name.")
         default = ... if parameter.default is parameter.empty else parameter.default
         info = FieldInfo.from_annotated_attribute(annotation, default)
         if info.description is None and parameter.name in described:
