@@ -177,7 +177,9 @@ def test_callers_that_leave_early_leave_a_record_and_nothing_else() -> None:
         rng = random.Random(3)
         tasks: list[asyncio.Task[ToolResult]] = []
         for number in range(400):
-            name = rng.choice(["slow", "slow", "hanging", "threaded_hanging"] if number % 20 == 0 else ["slow", "hanging"])
+            name = rng.choice(
+                ["slow", "slow", "hanging", "threaded_hanging"] if number % 20 == 0 else ["slow", "hanging"]
+            )
             tasks.append(asyncio.create_task(runtime.run(RawCall(name, {"n": number}, id=f"left_{number}"))))
         for task in tasks:
             if rng.random() < 0.5:

@@ -98,7 +98,7 @@ Do not try the same call again; go on another way, or ask the person.\
         """\
 Error (permission_error): `execute` was not run: a tool that executes something asks first, and mode dont-ask never asks.
 Do not try the same call again; go on another way, or ask the person.\
-"""
+"""  # noqa: E501
     )
 
 

@@ -12,7 +12,20 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from pydantic import BaseModel
 
-from ferrule import CallRecord, RawCall, Runtime, Session, ToolContext, ToolError, ToolResult, Touch, reads, tool, writes
+from ferrule import (
+    CallRecord,
+    KindPolicy,
+    RawCall,
+    Runtime,
+    Session,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    Touch,
+    reads,
+    tool,
+    writes,
+)
 from ferrule.core.access import collide
 
 if TYPE_CHECKING:
@@ -37,7 +50,6 @@ class World:
         return sorted(key for key in self.state if key == name or key.startswith(name + "/"))
 
     def runtime(self) -> Runtime:
-        @tool(kind="readonly", touches=lambda params: touches_of(params.touched))
         async def step(number: int, touched: list[list[Any]], turns: int, fail: bool, extra: int = 0) -> int:
             touches = touches_of(touched)
             self.overlapped += [(touches, other) for other in self.running.values()]
@@ -58,7 +70,11 @@ class World:
                 raise ToolError(f"call {number} failed after seeing {seen}")
             return seen + extra
 
-        return Runtime([step])
+        both = [
+            tool(step, name=name, kind=kind, touches=lambda params: touches_of(params.touched))
+            for name, kind in (("look", "readonly"), ("change", "write"))
+        ]
+        return Runtime(both, policy=KindPolicy(mode="bypass"))
 
 
 def touches_of(touched: list[list[Any]]) -> tuple[Touch, ...]:
@@ -81,6 +97,10 @@ def arguments(number: int, step: dict[str, Any], extra: Any) -> dict[str, Any]:
     return {"number": number, **given, **({} if extra is None else {"extra": extra})}
 
 
+def name_of(step: dict[str, Any]) -> str:
+    return "change" if any(write for _, write in step["touched"]) else "look"
+
+
 async def one_by_one(plan: list[dict[str, Any]]) -> tuple[dict[str, int], list[tuple[bool, Any]]]:
     world = World()
     runtime = world.runtime()
@@ -92,7 +112,7 @@ async def one_by_one(plan: list[dict[str, Any]]) -> tuple[dict[str, int], list[t
             if not succeeded:
                 results.append((False, "used a failed result"))
                 continue
-        result = await runtime.run("step", arguments(number, step, extra))
+        result = await runtime.run(name_of(step), arguments(number, step, extra))
         results.append((result.success, result.data if result.success else result.llm_content))
     return world.state, results
 
@@ -103,7 +123,7 @@ async def all_together(
     world = World()
     calls = [
         RawCall(
-            "step",
+            name_of(step),
             arguments(
                 number, step, {"$ref": f"c{step['ref']}"} if step["ref"] is not None and step["ref"] < number else None
             ),
@@ -153,8 +173,6 @@ def test_independent_calls_really_run_at_the_same_time() -> None:
     async def main(paths: Sequence[str], **options: Any) -> int:
         nonlocal most
         most = 0
-        from ferrule import KindPolicy
-
         runtime = Runtime([save], policy=KindPolicy(mode="bypass"))
         await runtime.batch([RawCall("save", {"path": path}) for path in paths], **options)
         return most
@@ -266,16 +284,12 @@ def test_other_mistakes_of_a_chained_call_are_found_before_it_waits() -> None:
 
 
 def test_a_result_of_the_wrong_type_is_a_validation_error() -> None:
-    results = chain(
-        RawCall("find", {"name": "x"}, id="f"), RawCall("show", {"path": "p", "times": {"$ref": "f.path"}})
-    )
+    results = chain(RawCall("find", {"name": "x"}, id="f"), RawCall("show", {"path": "p", "times": {"$ref": "f.path"}}))
     assert "`times`: expected integer" in results[1].llm_content
 
 
 def test_a_result_that_cannot_be_an_argument_harms_only_the_call_that_uses_it() -> None:
-    results = chain(
-        RawCall("blob", id="b"), RawCall("show", {"path": {"$ref": "b.x"}}), RawCall("find", {"name": "x"})
-    )
+    results = chain(RawCall("blob", id="b"), RawCall("show", {"path": {"$ref": "b.x"}}), RawCall("find", {"name": "x"}))
     assert [result.success for result in results][1:] == [False, True]
 
 
@@ -372,7 +386,11 @@ def test_a_batch_inside_a_tool_knows_its_parent() -> None:
         return keeper
 
     records = asyncio.run(main()).records
-    assert [(record.tool, record.parent_id) for record in records] == [("find", "top"), ("find", "top"), ("outer", None)]
+    assert [(record.tool, record.parent_id) for record in records] == [
+        ("find", "top"),
+        ("find", "top"),
+        ("outer", None),
+    ]
 
 
 def test_a_batch_runs_in_the_session_it_was_given() -> None:

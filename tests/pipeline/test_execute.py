@@ -72,7 +72,7 @@ def test_a_sync_tool_that_hangs_is_abandoned_and_says_so() -> None:
     assert result.error is not None
     assert result.error.details == {"abandoned": True}
     assert result.error.message == snapshot(
-        "`sleeps_in_c` ran longer than its time limit of 0.03 s and was stopped. It did not stop when told to and was abandoned."
+        "`sleeps_in_c` ran longer than its time limit of 0.03 s and was stopped. It did not stop when told to and was abandoned."  # noqa: E501
     )
 
 

@@ -24,7 +24,9 @@ def problem(text: str | bytes, *, duplicates: bool = True, flat_size: int | None
     return None
 
 
-@pytest.mark.parametrize("text", ['{"a": 1, "b": {"a": 2}}', '{"a": "x: y: {[{["}', "[[[]]]", '{"a": 1234567890}', "{}"])
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "b": {"a": 2}}', '{"a": "x: y: {[{["}', "[[[]]]", '{"a": 1234567890}', "{}"]
+)
 def test_sound_text_passes(text: str) -> None:
     assert problem(text) is None
     assert problem(text.encode()) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule import CallRecord, Caller
+from ferrule import Caller, CallRecord
 from ferrule.pipeline.record import Watcher
 
 

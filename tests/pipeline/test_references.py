@@ -63,13 +63,13 @@ def test_a_schemas_own_refs_are_left_alone(value: Any) -> None:
 
 def test_an_unknown_id_is_answered_with_the_nearest() -> None:
     assert broken({"x": {"$ref": "cal_1.name"}}, VALUES) == snapshot(
-        'The reference {"$ref": "cal_1.name"} cannot be used: no earlier call has the id `cal_1`. Did you mean `call_1`?'
+        'The reference {"$ref": "cal_1.name"} cannot be used: no earlier call has the id `cal_1`. Did you mean `call_1`?'  # noqa: E501
     )
 
 
 def test_an_id_that_is_nobodys_is_answered_with_the_rule() -> None:
     assert broken({"x": {"$ref": "zzzzzz"}}, {"call_1": 1}) == snapshot(
-        'The reference {"$ref": "zzzzzz"} cannot be used: no earlier call has the id `zzzzzz`. A call can use only the results of calls before it.'
+        'The reference {"$ref": "zzzzzz"} cannot be used: no earlier call has the id `zzzzzz`. A call can use only the results of calls before it.'  # noqa: E501
     )
 
 
@@ -106,7 +106,7 @@ def test_a_field_that_the_typed_result_does_not_have_is_known_before_anything_ru
         'The reference {"$ref": "find.pth"} cannot be used: the result of `find` has no `pth`. Did you mean `path`?'
     )
     assert check("find.zzzzz") == snapshot(
-        'The reference {"$ref": "find.zzzzz"} cannot be used: the result of `find` has no `zzzzz`. It has: `path`, `lines`.'
+        'The reference {"$ref": "find.zzzzz"} cannot be used: the result of `find` has no `zzzzz`. It has: `path`, `lines`.'  # noqa: E501
     )
     assert check("find.path.name") == snapshot(
         'The reference {"$ref": "find.path.name"} cannot be used: the result of `find` is a plain string there.'

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,8 +15,8 @@ from inline_snapshot import snapshot
 from pydantic import BaseModel
 
 from ferrule import (
-    CallRecord,
     Caller,
+    CallRecord,
     InvalidParams,
     KindPolicy,
     Limits,
@@ -34,7 +33,8 @@ from ferrule import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
+    from pathlib import Path
 
 
 class Keeper:
@@ -201,7 +201,9 @@ def test_a_recorder_that_hangs_does_not_keep_a_cancelled_caller_for_long() -> No
             await asyncio.sleep(60)
 
     async def main(after: float) -> None:
-        task = asyncio.create_task(Runtime([add], recorders=[Hanging()], limits=Limits(grace=0.05)).run("add", {"a": 1}))
+        task = asyncio.create_task(
+            Runtime([add], recorders=[Hanging()], limits=Limits(grace=0.05)).run("add", {"a": 1})
+        )
         await asyncio.sleep(after)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -240,7 +242,7 @@ def test_a_span_is_around_the_tools_run() -> None:
 
     class Tracer:
         @contextmanager
-        def span(self, invocation: Any, session: Any) -> Iterator[None]:
+        def span(self, invocation: Any, session: Any) -> Generator[None]:
             seen.append("in")
             try:
                 yield
@@ -286,7 +288,7 @@ def test_refusals_are_recorded_with_the_stage_they_ended_in() -> None:
     async def fails() -> None:
         raise ToolError("no")
 
-    @tool(kind="readonly", render=lambda value: 1 // 0)
+    @tool(kind="readonly", render=lambda value: str(1 // 0))
     async def mute() -> str:
         return "x"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Unpack, cast, get_type_hints, overload
 
 from ferrule.core.context import ToolContext
 from ferrule.core.errors import DefinitionError
@@ -46,12 +46,12 @@ class FunctionTool(Tool[Any]):
         self._own_render = render
         self._output_schema: dict[str, Any] | bool | None = False
         self._context_name: str | None = None
-        inner = function.func if isinstance(function, partial) else function  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        chosen = name or getattr(inner, "__name__", type(inner).__name__)  # pyright: ignore[reportUnknownArgumentType]
+        inner = _without_partials(function)
+        chosen = name or getattr(inner, "__name__", type(inner).__name__)
         self._settle(chosen, options, style_of(function))
         self.has_check = check is not None
         self.has_render = render is not None
-        if isinstance(function, partial) or hasattr(function, "__wrapped__"):
+        if inner is not function or hasattr(function, "__wrapped__"):
             function = written(function)
         code = getattr(function, "__code__", None)
         if code is not None:
@@ -165,18 +165,23 @@ def _may_want_context(function: Callable[..., Any]) -> bool:
     )
 
 
+def _without_partials(function: Callable[..., Any]) -> Callable[..., Any]:
+    while isinstance(function, partial):
+        function = cast("partial[Any]", function).func
+    return function
+
+
 def doc_of(function: Callable[..., Any]) -> str | None:
     """The docstring of the function, or of the class of a callable object."""
-    while isinstance(function, partial):
-        function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return inspect.getdoc(function)  # pyright: ignore[reportUnknownArgumentType]
+    return inspect.getdoc(_without_partials(function))
 
 
 def written(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function somebody wrote, inside partials, decorators that say what they wrap, and callable objects."""
-    while isinstance(function, partial) or hasattr(function, "__wrapped__"):
-        function = function.func if isinstance(function, partial) else function.__wrapped__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportFunctionMemberAccess]
-    return function if inspect.isroutine(function) else type(function).__call__  # pyright: ignore[reportUnknownArgumentType]
+    function = _without_partials(function)
+    while hasattr(function, "__wrapped__"):
+        function = _without_partials(cast("Any", function).__wrapped__)
+    return function if inspect.isroutine(function) else type(function).__call__
 
 
 def hints_of(function: Callable[..., Any], *, returned: bool) -> dict[str, Any]:

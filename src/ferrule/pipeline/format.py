@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
 from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult
 from ferrule.pipeline.cleaning import clean_exception, clean_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from ferrule.core.call import Invocation
@@ -96,8 +97,7 @@ def format_stopped(call_id: str, tool: str, stopped: Stopped) -> ToolResult:
 
 def stopped_by(tool: str, cause: BaseException, workspace: Path | None) -> Stopped:
     """What a tool raised, as an early exit: its own words if it meant them for a model, cleaned ones if not."""
-    while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        cause = cause.exceptions[0]  # as a task group wraps what one of its tasks raised
+    cause = _unwrapped(cause)
     if isinstance(cause, ToolError):
         suggestion = clean_text(str(cause.suggestion), workspace) if cause.suggestion else None
         return Stopped(Stage.EXECUTE, cause.kind, clean_text(str(cause.message), workspace), suggestion, cause.details)
@@ -107,6 +107,16 @@ def stopped_by(tool: str, cause: BaseException, workspace: Path | None) -> Stopp
         return Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, f"`{tool}` did not finish. It was cancelled from inside.")
     kind = ErrorKind.EXECUTION if isinstance(cause, Exception) else ErrorKind.UNKNOWN
     return Stopped(Stage.EXECUTE, kind, f"`{tool}` failed. {clean_exception(cause, workspace)}")
+
+
+def _unwrapped(cause: BaseException) -> BaseException:
+    """What a task group wrapped, where one of its tasks alone raised."""
+    while isinstance(cause, BaseExceptionGroup):
+        inner: Sequence[BaseException] = cast("Any", cause).exceptions
+        if len(inner) != 1:
+            return cast("BaseException", cause)
+        cause = inner[0]
+    return cause
 
 
 def _rendered(tool: Tool[Any], value: Any) -> str | None:

@@ -103,5 +103,7 @@ def _check_keys(text: str | bytes) -> None:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise InvalidParams([Problem((), "json", f"the key `{key[:200]}` stands twice in one object; give it once")])
+                raise InvalidParams(
+                    [Problem((), "json", f"the key `{key[:200]}` stands twice in one object; give it once")]
+                )
             seen.add(key)

@@ -104,9 +104,7 @@ def _cut(text: str) -> str:
 
 
 def _invalid(tool: Tool[Any], problems: list[Problem]) -> Stopped:
-    listed = [
-        {"path": _cut(p.where), "code": p.code, "message": _cut(p.message)} for p in problems[:_SHOWN_PROBLEMS]
-    ]
+    listed = [{"path": _cut(p.where), "code": p.code, "message": _cut(p.message)} for p in problems[:_SHOWN_PROBLEMS]]
     if len(problems) == 1 and problems[0].code in ("json", "limit"):
         message = f"The arguments of `{tool.name}` were not accepted: {listed[0]['message']}."
     else:
