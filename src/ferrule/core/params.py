@@ -58,6 +58,9 @@ class ModelParams:
     def schema(self) -> dict[str, Any]:
         if self._schema is None:
             schema = self.model.model_json_schema(by_alias=True)
+            if "$ref" in schema:  # a model that holds itself stands among its own definitions
+                schema = {**schema["$defs"][schema["$ref"].rpartition("/")[2]], "$defs": schema["$defs"]}
+                schema["properties"] = {name: dict(prop) for name, prop in schema["properties"].items()}
             schema.pop("title", None)
             schema.pop("description", None)
             for prop in schema.get("properties", {}).values():

@@ -31,7 +31,7 @@ class ResultCache:
         place = (str(session.workspace), str(session.directory))
         return (tool, tool.version, params, session.caller, place)
 
-    def get(self, key: Key, call_id: str) -> ToolResult | None:
+    def get(self, key: Key, invocation: Invocation) -> ToolResult | None:
         with self._lock:
             found = self._kept.get(key)
             if found is None:
@@ -42,8 +42,11 @@ class ResultCache:
                 return None
             self._kept.move_to_end(key)
         again = copy.copy(result)
-        again.call_id = call_id
+        again.call_id = invocation.call_id
         again.metadata = {**result.metadata, "cached": True}
+        again.metadata.pop("repairs", None)  # what was mended then says nothing of this call
+        if invocation.repairs:
+            again.metadata["repairs"] = list(invocation.repairs)
         return again
 
     def put(self, key: Key, result: ToolResult, seconds: float) -> None:

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.problems import InvalidParams, Problem, json_type
+from ferrule.core.problems import HALF_PAIR, InvalidParams, Problem, json_type
 
 if TYPE_CHECKING:
     from ferrule.pipeline.limits import Limits
@@ -35,6 +35,8 @@ def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, dupl
         )
     if len(text) > limits.number_digits:
         _check_numbers(text, limits.number_digits)
+    if ("NaN" in text or "Infinity" in text) if is_text else (b"NaN" in text or b"Infinity" in text):
+        _check_constants(text)
     if duplicates and colons > 1 and colons != flat_size:
         _check_keys(text)
 
@@ -44,7 +46,7 @@ def plain_problem(arguments: Any, error: Exception) -> Problem:
     if isinstance(error, RecursionError) or "ircular" in str(error):
         return Problem((), "limit", "they are nested too deep or refer to themselves")
     if "surrogate" in str(error):
-        return Problem((), "json", "a string holds half of a surrogate pair, which is not text")
+        return Problem((), "json", HALF_PAIR)
     return Problem((), "json", f"they are {json_type(arguments)} values that have no JSON form")
 
 
@@ -79,6 +81,16 @@ def _check_numbers(text: str | bytes, digits: int) -> None:
         return  # not JSON: the parser that reads it for real says so
 
 
+def _check_constants(text: str | bytes) -> None:
+    def refuse(name: str) -> None:
+        raise InvalidParams([Problem((), "json", f"`{name}` is not JSON; numbers must be finite")])
+
+    try:
+        json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        return
+
+
 def _check_keys(text: str | bytes) -> None:
     objects: list[list[tuple[str, Any]]] = []
     try:
@@ -91,5 +103,7 @@ def _check_keys(text: str | bytes) -> None:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise InvalidParams([Problem((), "json", f"the key `{key}` stands twice in one object; give it once")])
+                raise InvalidParams(
+                    [Problem((), "json", f"the key `{key[:200]}` stands twice in one object; give it once")]
+                )
             seen.add(key)

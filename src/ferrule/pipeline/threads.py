@@ -62,7 +62,8 @@ class WorkerPool:
         self._stuck_limit = stuck_limit
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._lock = threading.Lock()
-        self._idle = 0
+        self._waiting = 0  # jobs that no thread has taken yet
+        self._idle = 0  # threads that wait for a job, or are about to
         self._threads = 0
         self.stuck = 0
 
@@ -70,15 +71,12 @@ class WorkerPool:
         """Run a job as soon as a thread is free."""
         if self.stuck >= self._stuck_limit:
             raise TooManyStuck(f"{self.stuck} abandoned calls of sync tools still hang")
-        self._jobs.put(job)
         with self._lock:
-            if self._idle:
-                self._idle -= 1
+            self._waiting += 1
+            self._jobs.put(job)
+            if self._idle >= self._waiting:
                 return
-            if self._threads >= self._size:
-                return
-            self._threads += 1
-        threading.Thread(target=self._serve, name="ferrule-tool", daemon=True).start()
+            self._hire()
 
     def abandon(self, job: Job) -> bool:
         """Give up on a job: stop it if Python code can be stopped, and never wait for it. False if it was done."""
@@ -91,7 +89,15 @@ class WorkerPool:
             self._threads -= 1
             self.stuck += 1
             _interrupt(job.thread)
+            self._hire()
         return True
+
+    def _hire(self) -> None:
+        """One more thread, where a job waits for one and there is room; the lock is held."""
+        if self._waiting > self._idle and self._threads < self._size:
+            threading.Thread(target=self._serve, name="ferrule-tool", daemon=True).start()
+            self._threads += 1
+            self._idle += 1
 
     def _serve(self) -> None:
         job: Job | None = None
@@ -102,9 +108,10 @@ class WorkerPool:
                 if job is None:
                     return
                 with self._lock:
+                    self._waiting -= 1
                     if job.abandoned:
-                        self._idle += 1
                         continue
+                    self._idle -= 1
                     job.thread = threading.get_ident()
                 outcome = job.work()
                 with self._lock:
@@ -127,7 +134,7 @@ class WorkerPool:
                 return self._jobs.get(timeout=_IDLE_SECONDS)
             except Empty:
                 with self._lock:
-                    if self._jobs.empty() and self._idle:
+                    if not self._waiting:
                         self._idle -= 1
                         self._threads -= 1
                         return None
