@@ -7,48 +7,32 @@ from typing import TYPE_CHECKING, Any, Unpack, get_type_hints, overload
 
 from ferrule.core.context import ToolContext
 from ferrule.core.errors import DefinitionError
-from ferrule.core.tool import Style, Tool, ToolOptions, style_of
+from ferrule.core.hooks import HookedOptions, HookedTool
+from ferrule.core.tool import Style, style_of
+from ferrule.core.typed_dicts import understood
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from ferrule.core.access import Touches
     from ferrule.core.description import Description
     from ferrule.core.params import Params
-    from ferrule.core.problems import Problem
 
 _FORBIDDEN_CONTAINERS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
-class FunctionTool(Tool[Any]):
+class FunctionTool(HookedTool):
     """A tool made from a function; it can still be called as one."""
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        touches: Callable[[Any], Touches | Iterable[Any]] | None = None,
-        signature: Callable[[Any], str] | None = None,
-        abstract_rule: Callable[[Any], str] | None = None,
-        check: Callable[[Any], Iterable[Problem]] | None = None,
-        render: Callable[[Any], str] | None = None,
-        **options: Unpack[ToolOptions],
+        self, function: Callable[..., Any], *, name: str | None = None, **options: Unpack[HookedOptions]
     ) -> None:
         if not callable(function):
             raise DefinitionError(f"@tool goes on a function, not on {function!r}.")
         self.function = function
-        self._own_touches = touches
-        self._own_signature = signature
-        self._own_rule = abstract_rule
-        self._own_check = check
-        self._own_render = render
         self._output_schema: dict[str, Any] | bool | None = False
         self._context_name: str | None = None
         chosen = name or getattr(function, "__name__", type(function).__name__)
-        self._settle(chosen, options, style_of(function))
-        self.has_check = check is not None
-        self.has_render = render is not None
+        self._settle_with_hooks(chosen, options, style_of(function))
         code = getattr(function, "__code__", None)
         if code is not None:
             _refuse_unnamed(chosen, code, function)
@@ -93,29 +77,9 @@ class FunctionTool(Tool[Any]):
             return self.function(**params.__dict__)
         return self.function(**params.__dict__, **{self._context_name: context})
 
-    def touches(self, params: Any) -> Touches:
-        return tuple(self._own_touches(params)) if self._own_touches else super().touches(params)
 
-    def signature(self, params: Any) -> str:
-        return self._own_signature(params) if self._own_signature else super().signature(params)
-
-    def abstract_rule(self, params: Any) -> str:
-        return self._own_rule(params) if self._own_rule else super().abstract_rule(params)
-
-    def check(self, params: Any) -> Iterable[Problem]:
-        return self._own_check(params) if self._own_check else ()
-
-    def render(self, value: Any) -> str | None:
-        return self._own_render(value) if self._own_render else None
-
-
-class _ToolKeywords(ToolOptions, total=False):
+class _ToolKeywords(HookedOptions, total=False):
     name: str
-    touches: Callable[[Any], Touches | Iterable[Any]]
-    signature: Callable[[Any], str]
-    abstract_rule: Callable[[Any], str]
-    check: Callable[[Any], Iterable[Problem]]
-    render: Callable[[Any], str]
 
 
 @overload
@@ -164,4 +128,5 @@ def _may_want_context(function: Callable[..., Any]) -> bool:
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The function's annotations as types, `Annotated` kept."""
     target = function if inspect.isroutine(function) else type(function).__call__
-    return get_type_hints(target, include_extras=True)
+    hints = get_type_hints(target, include_extras=True)
+    return {name: understood(hint) for name, hint in hints.items()}

@@ -24,6 +24,10 @@ class Attachment:
     name: str | None = None
 
 
+SUGGESTION = "\n\nSuggestion: "
+"""What stands between an error's message and its suggestion, so that the two can be told apart again."""
+
+
 @dataclass(slots=True)
 class ErrorInfo:
     """Why a call failed, in a form both a program and a model can act on."""
@@ -32,6 +36,12 @@ class ErrorInfo:
     message: str
     details: Mapping[str, Any] | None = None
     suggestion: str | None = None
+
+    @property
+    def words(self) -> str:
+        """The error as a model reads it."""
+        text = f"Error ({self.kind}): {self.message}"
+        return f"{text}{SUGGESTION}{self.suggestion}" if self.suggestion else text
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -100,8 +100,9 @@ class Tool(Generic[P]):
     style: Style
     wants_context: bool = True
     has_check: bool
-    has_render: bool
-    """Whether it has a check or words of its own; what it lacks is not called."""
+    has_words: bool
+    has_touches: bool
+    """Whether it has a check, words for its results, and touches of its own; what it lacks is not called."""
     _params: Params[P] | None = None
     _description: Description | None = None
     _expected_form: str | None = None
@@ -125,7 +126,8 @@ class Tool(Generic[P]):
         self.style = style
         own = {member for owner in type(self).__mro__ if owner is not Tool for member in vars(owner)}
         self.has_check = "check" in own
-        self.has_render = "render" in own
+        self.has_touches = "touches" in own
+        self.has_words = "render" in own or "display" in own
         for key in ("display_name", "version", "category", "strict", "concurrency_safe", "enabled", "dangerous",
                     "requires_permission", "idempotent", "timeout", "max_result"):  # fmt: skip
             if key in options:
@@ -229,6 +231,10 @@ class Tool(Generic[P]):
 
     def render(self, value: Any) -> str | None:
         """The model's words for a result; None leaves it to Ferrule."""
+        return None
+
+    def display(self, value: Any) -> str | None:
+        """The person's short words for a result; None leaves it to Ferrule."""
         return None
 
     # Running

@@ -1,1 +1,20 @@
 """Each provider's form of definitions, calls and results, without any provider's SDK."""
+
+from ferrule.dialects.dialect import Dialect, ForeignDefinition
+from ferrule.dialects.exporter import Exporter
+from ferrule.dialects.known import KNOWN, dialect
+from ferrule.dialects.losses import Exported, Loss
+from ferrule.dialects.names import NameMap
+from ferrule.dialects.payload import DialectError
+
+__all__ = [
+    "KNOWN",
+    "Dialect",
+    "DialectError",
+    "Exported",
+    "Exporter",
+    "ForeignDefinition",
+    "Loss",
+    "NameMap",
+    "dialect",
+]

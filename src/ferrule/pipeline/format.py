@@ -23,10 +23,10 @@ def format_value(invocation: Invocation, value: Any, limits: Limits) -> ToolResu
     """The result of a call that ran."""
     tool = invocation.tool
     if type(value) in _PLAIN:  # nearly every value: nothing to take apart
-        text = _rendered(tool, value) if tool.has_render else None
+        text, display = _own_words(tool, value) if tool.has_words else (None, None)
         if text is None:
-            text = value if type(value) is str else _words_for(tool.name, value, [])
-        return _bounded(invocation, text, None, value, {}, [], limits)
+            text = _words_for(tool.name, value, [])
+        return _bounded(invocation, text, display, value, {}, [], limits)
     if isinstance(value, ToolResult):  # a tool that passes on what another tool said
         return ToolResult(
             invocation.call_id, tool.name, value.success, value.llm_content, value.display_content, value.data,
@@ -48,8 +48,9 @@ def format_value(invocation: Invocation, value: Any, limits: Limits) -> ToolResu
         attachments, value = [value], None
     elif isinstance(value, (bytes, bytearray)):
         attachments, value = [Attachment("application/octet-stream", bytes(value))], None
-    if text is None:
-        text = _rendered(tool, value)
+    if tool.has_words and (text is None or display is None):
+        own_text, own_display = _own_words(tool, value)
+        text, display = text if text is not None else own_text, display if display is not None else own_display
     if text is None:
         text = _words_for(tool.name, value, attachments)
     return _bounded(invocation, text, display, value, metadata, attachments, limits)
@@ -82,12 +83,8 @@ def _bounded(
 def format_stopped(call_id: str, tool: str, stopped: Stopped) -> ToolResult:
     """The result of a call that ended early."""
     error = ErrorInfo(stopped.kind, stopped.message, stopped.details, stopped.suggestion)
-    text = f"Error ({stopped.kind}): {stopped.message}"
-    if stopped.suggestion:
-        text += f"\n{stopped.suggestion}"
-    return ToolResult(
-        call_id, tool, False, text, _first_line(stopped.message), None, error, {"stage": str(stopped.stage)}
-    )
+    display = _first_line(stopped.message)
+    return ToolResult(call_id, tool, False, error.words, display, None, error, {"stage": str(stopped.stage)})
 
 
 def stopped_by(tool: str, cause: BaseException, workspace: Path | None) -> Stopped:
@@ -101,9 +98,9 @@ def stopped_by(tool: str, cause: BaseException, workspace: Path | None) -> Stopp
     return Stopped(Stage.EXECUTE, kind, f"`{tool}` failed. {clean_exception(cause, workspace)}")
 
 
-def _rendered(tool: Tool[Any], value: Any) -> str | None:
+def _own_words(tool: Tool[Any], value: Any) -> tuple[str | None, str | None]:
     try:
-        return tool.render(value)
+        return tool.render(value), tool.display(value)
     except Exception as error:
         raise Stopped(
             Stage.FORMAT,
@@ -114,6 +111,8 @@ def _rendered(tool: Tool[Any], value: Any) -> str | None:
 
 
 def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
+    if isinstance(value, str):
+        return value
     if type(value) is int:
         return str(value)
     if value is None:

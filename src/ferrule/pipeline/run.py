@@ -106,7 +106,7 @@ class Runtime:
         if self._listeners.all:
             self._listeners.emit(Pending(call.id, call.name))
         try:
-            invocation = self._prepare(call, prepared, record)
+            invocation = self._prepare(call, prepared, session, record)
             result = await self._carry_out(invocation, session, timeout, parent, record)
         except Stopped as stopped:
             result = _stop(call, stopped, record)
@@ -120,7 +120,11 @@ class Runtime:
         record.duration = perf_counter() - began
         record.result_length = len(result.llm_content)
         if waiting := self._record(record):
-            await waiting
+            try:
+                await waiting
+            except Exception as error:
+                logger.exception("Call %s could not be recorded", record.call_id)
+                result.metadata["unrecorded"] = clean_exception(error, session.workspace)
         if self._listeners.all:
             self._listeners.emit(Done(call.id, call.name, result))
         return result
@@ -136,10 +140,12 @@ class Runtime:
         call = RawCall(tool.name, arguments, id=invocation.call_id, version=tool.version)
         return await self.run_prepared(call, invocation, session=session)
 
-    def _prepare(self, call: RawCall, prepared: Invocation | Stopped | None, record: CallRecord) -> Invocation:
+    def _prepare(
+        self, call: RawCall, prepared: Invocation | Stopped | None, session: Session, record: CallRecord
+    ) -> Invocation:
         """Stages one and two."""
         for watcher in self._watchers:
-            watcher.looked_up(call, found=self.tools.entry(call.name, call.version) is not None)
+            watcher.looked_up(call, session, found=self.tools.entry(call.name, call.version) is not None)
         if isinstance(prepared, Invocation):
             tool, invocation = prepared.tool, prepared
             record.tool, record.version, record.kind = tool.name, tool.version, tool.kind

@@ -1,0 +1,85 @@
+"""Puts the parts together: settings in, a runtime with its tools, policy and records out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from ferrule.app.find_tools import build_tools
+from ferrule.app.locations import audit_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from ferrule.app.settings import Settings
+    from ferrule.pipeline.confirm import Asker
+    from ferrule.pipeline.run import Runtime
+    from ferrule.records.audit import AuditLog
+
+logger = logging.getLogger("ferrule.app")
+
+_CLEAN_UP_SECONDS = 5.0
+
+
+class App:
+    """A runtime with all that belongs to it; `async with` starts the plugins and closes the records."""
+
+    def __init__(self, settings: Settings, workspace: Path, *, ask: Asker | None = None) -> None:
+        from ferrule.core.context import Session
+        from ferrule.pipeline.authorise import KindPolicy
+        from ferrule.pipeline.limits import Limits
+        from ferrule.pipeline.run import Runtime
+
+        self.settings = settings
+        self.tools = build_tools(settings, workspace)
+        self.audit: AuditLog | None = None
+        recorders: list[Any] = []
+        if settings.audit.enabled:
+            from ferrule.records.audit import AuditLog
+
+            self.audit = AuditLog(audit_path(settings), acknowledge=settings.audit.acknowledge)
+            recorders.append(self.audit)
+        limits, permissions = settings.limits, settings.permissions
+        self.runtime: Runtime = Runtime(
+            self.tools.registry,
+            policy=KindPolicy(mode=permissions.mode, allow=permissions.allow, deny=permissions.deny),
+            ask=ask,
+            recorders=recorders,
+            limits=Limits(
+                timeout=limits.timeout,
+                result_chars=limits.result_chars,
+                argument_bytes=limits.argument_bytes,
+                concurrency=limits.concurrency,
+            ),
+            session=Session(workspace=workspace),
+        )
+
+    async def __aenter__(self) -> App:
+        from ferrule.plugins.discovery import Broken
+
+        for plugin in list(self.tools.plugins):
+            if plugin.initialise is None:
+                continue
+            try:
+                await plugin.initialise()
+            except Exception as error:  # noqa: BLE001 - one plugin's fault must not take the others along
+                self.tools.plugins.remove(plugin)
+                self.tools.broken.append(Broken(plugin.source, f"it could not start: {type(error).__name__}: {error}"))
+                for tool in plugin.tools:
+                    self.tools.registry.unregister(tool.name, tool.version)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for plugin in self.tools.plugins:
+            if plugin.clean_up is None:
+                continue
+            try:
+                await asyncio.wait_for(plugin.clean_up(), _CLEAN_UP_SECONDS)
+            except Exception:
+                logger.exception("Plugin %s could not clean up", plugin.name)
+        if self.audit is not None:
+            self.audit.close()

@@ -1,0 +1,47 @@
+"""Every tool the settings name, in one registry. Apart from the rest, so that listing tools starts no runtime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ferrule.registry.registry import Registry
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ferrule.app.settings import Settings
+    from ferrule.plugins.discovery import Broken
+    from ferrule.plugins.plugin import Plugin
+
+
+@dataclass(slots=True)
+class Tools:
+    """The registry with everything that was found, and what was not."""
+
+    registry: Registry
+    plugins: list[Plugin] = field(default_factory=list[Any])
+    broken: list[Broken] = field(default_factory=list[Any])
+
+
+def build_tools(settings: Settings, workspace: Path) -> Tools:
+    """Built-ins, installed plugins and the settings' folders, in one registry."""
+    from ferrule.builtin.all_tools import builtin_tools
+
+    registry = Registry()
+    registry.register_many(builtin_tools(), origin="builtin")
+    tools = Tools(registry)
+    if settings.tools.plugins or settings.tools.folders:
+        from ferrule.plugins.discovery import Discovered, discover_folder, discover_installed
+
+        found = Discovered()
+        if settings.tools.plugins:
+            discover_installed(found)
+        for folder in settings.tools.folders:
+            discover_folder((workspace / folder.expanduser()), found)
+        found.register(registry)
+        tools.plugins, tools.broken = found.plugins, found.broken
+    for name in settings.tools.disabled:
+        if name in registry:
+            registry.disable(name)
+    return tools

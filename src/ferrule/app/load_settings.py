@@ -1,0 +1,163 @@
+"""Reads settings from their sources, in order, and refuses what a workspace may not decide for the person."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.app.locations import PROJECT_FILE, user_settings_file
+from ferrule.app.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_ENVIRONMENT = "FERRULE_"
+_OTHER_VARIABLES = {"FERRULE_CONFIG", "FERRULE_DATA", "FERRULE_PYTHON", "FERRULE_TEST_JOBS"}
+# From the most that runs without asking to the least.
+_MODES = ("bypass", "accept-edits", "default", "dont-ask", "plan")
+
+
+class SettingsError(ValueError):
+    """A setting is wrong; says which file or variable, which key, and what it takes."""
+
+
+@dataclass(slots=True)
+class Loaded:
+    """The settings in force, the files they came from, and what was set aside."""
+
+    settings: Settings
+    files: list[Path]
+    set_aside: list[str]
+
+
+def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
+    """Settings for a workspace. `flags` is a nested mapping in the files' own form."""
+    user_file, project_file = user_settings_file(), workspace / PROJECT_FILE
+    environment = _from_environment()
+    merged: dict[str, Any] = {}
+    files: list[Path] = []
+    set_aside: list[str] = []
+    if user := _read(user_file):
+        merged = _merge(merged, user)
+        files.append(user_file)
+    if project := _read(project_file):
+        files.append(project_file)
+        _check(project, str(project_file))
+        if not _trusted(workspace, merged):
+            project = _narrowed(project, _check(merged, str(user_file)), set_aside)
+        merged = _merge(merged, project)
+    if not (merged or environment or flags):
+        return Loaded(Settings(), files, set_aside)
+    _check(merged, str(user_file))
+    merged = _merge(merged, environment)
+    _check(merged, "the environment")
+    merged = _merge(merged, flags or {})
+    return Loaded(_check(merged, "the command line"), files, set_aside)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        with file.open("rb") as opened:
+            return tomllib.load(opened)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise SettingsError(f"{file} could not be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file} is not valid TOML: {error}.") from None
+
+
+def _from_environment() -> dict[str, Any]:
+    """`FERRULE_LIMITS_TIMEOUT=30` is `timeout = 30` under `[limits]`; lists are separated by commas."""
+    given: dict[str, Any] = {}
+    for variable, text in os.environ.items():
+        if not variable.startswith(_ENVIRONMENT) or variable in _OTHER_VARIABLES or not text:
+            continue
+        path = variable.removeprefix(_ENVIRONMENT).lower()
+        here: Any = given
+        shape: Any = Settings()
+        section, _, key = path.partition("_")
+        if is_dataclass(getattr(shape, section, None)) and key:
+            shape, here, path = getattr(shape, section), given.setdefault(section, {}), key
+        names = [one.name for one in fields(shape)]
+        if path not in names:
+            raise SettingsError(f"{variable} sets nothing. There is {_names_under(shape)}.")
+        current = getattr(shape, path)
+        here[path] = [part.strip() for part in text.split(",") if part.strip()] if isinstance(current, list) else text
+    return given
+
+
+def _names_under(shape: Any) -> str:
+    return ", ".join(f"{one.name}" for one in fields(shape))
+
+
+def _trusted(workspace: Path, user: Mapping[str, Any]) -> bool:
+    from pathlib import Path
+
+    listed = user.get("trusted_folders", [])
+    here = workspace.resolve()
+    folders = [Path(str(one)).expanduser().resolve() for one in cast("list[Any]", listed)] if listed else []
+    return any(here == folder or folder in here.parents for folder in folders)
+
+
+def _narrowed(project: Mapping[str, Any], person: Settings, set_aside: list[str]) -> dict[str, Any]:
+    """What an untrusted workspace may set; the rest is named in `set_aside`.
+
+    A file inside the workspace can be written by whoever wrote the workspace, an agent included. It may make things
+    stricter; what would let more run, or load code, needs the person's word that the folder is trusted.
+    """
+    kept: dict[str, Any] = {key: project[key] for key in ("lang",) if key in project}
+    permissions = dict(project.get("permissions", {}))
+    if permissions.pop("allow", None):
+        set_aside.append("permissions.allow")
+    mode = permissions.get("mode")
+    if mode and _MODES.index(mode) < max(_MODES.index(person.permissions.mode), _MODES.index("default")):
+        set_aside.append(f"permissions.mode = {permissions.pop('mode')!r}")
+    kept["permissions"] = permissions
+    limits = dict(project.get("limits", {}))
+    for key in [key for key, value in limits.items() if value > getattr(person.limits, key)]:
+        del limits[key]
+        set_aside.append(f"limits.{key}")
+    kept["limits"] = limits
+    tools = dict(project.get("tools", {}))
+    set_aside += [f"tools.{key}" for key in ("folders", "plugins") if tools.pop(key, None)]
+    kept["tools"] = tools
+    set_aside += [key for key in ("audit", "trusted_folders") if key in project]
+    return kept
+
+
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """The upper source wins, key by key; deny lists add up, because no source may lift another's refusal."""
+    merged = dict(below)
+    for key, value in above.items():
+        if isinstance(value, dict) and isinstance(merged.get(key), dict):
+            merged[key] = _merge(merged[key], cast("dict[str, Any]", value))
+        elif key == "deny" and isinstance(value, list) and isinstance(merged.get(key), list):
+            merged[key] = [*merged[key], *cast("list[Any]", value)]
+        else:
+            merged[key] = value
+    return merged
+
+
+def _check(given: Mapping[str, Any], source: str) -> Settings:
+    from pydantic import TypeAdapter, ValidationError
+
+    from ferrule.core.nearest import nearest
+
+    try:
+        return TypeAdapter(Settings).validate_python(dict(given))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+            shape: Any = Settings()
+            for part in first["loc"][:-1]:
+                shape = getattr(shape, str(part))
+            close = nearest(str(first["loc"][-1]), [one.name for one in fields(shape)], most=1)
+            hint = f"Did you mean `{close[0]}`?" if close else f"There is {_names_under(shape)}."
+            raise SettingsError(f"{source}: there is no setting `{place}`. {hint}") from None
+        raise SettingsError(f"{source}: `{place}`: {first['msg']}; got {first['input']!r}.") from None

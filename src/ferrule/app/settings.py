@@ -1,0 +1,74 @@
+"""Settings, declared once: files, environment and flags are read against these types.
+
+Plain dataclasses, so that a start without any settings imports no validator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+_STRICT_KEYS = {"extra": "forbid"}
+
+
+@dataclass(slots=True)
+class PermissionSettings:
+    """What may run. `allow` and `deny` take tool names, also with `*`; deny wins."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    mode: Literal["default", "plan", "accept-edits", "dont-ask", "bypass"] = "default"
+    allow: list[str] = field(default_factory=list[str])
+    deny: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
+class LimitSettings:
+    """Bounds on every call."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    timeout: float = 120.0
+    result_chars: int = 100_000
+    argument_bytes: int = 10_000_000
+    concurrency: int = 200
+
+
+@dataclass(slots=True)
+class ToolSettings:
+    """Which tools there are besides the built-ins, and which are switched off."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    plugins: bool = True
+    folders: list[Path] = field(default_factory=list[Path])
+    disabled: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
+class AuditSettings:
+    """The audit log: where, how long, and whether a result waits until its record is on disk."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    enabled: bool = True
+    path: Path | None = None
+    keep_days: int = 90
+    acknowledge: Literal["queued", "committed"] = "queued"
+
+
+@dataclass(slots=True)
+class Settings:
+    """Everything that can be set. A flag comes before the environment, that before the project's file, that before
+    the person's file, and that before the default.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    lang: Literal["", "en", "zh"] = ""
+    trusted_folders: list[Path] = field(default_factory=list[Path])
+    permissions: PermissionSettings = field(default_factory=PermissionSettings)
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    tools: ToolSettings = field(default_factory=ToolSettings)
+    audit: AuditSettings = field(default_factory=AuditSettings)

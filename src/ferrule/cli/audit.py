@@ -1,0 +1,150 @@
+"""`ferrule audit`: see, check and take out the record of every call."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ferrule.app.locations import audit_path
+from ferrule.cli.options import json_option, settings_for
+from ferrule.cli.since import SINCE
+from ferrule.cli.table import print_table
+from ferrule.cli.words import _
+
+if TYPE_CHECKING:
+    from ferrule.records.reader import AuditReader
+    from ferrule.records.row import AuditRow
+
+
+@click.group(
+    "audit",
+    invoke_without_command=True,
+    help=_("See, check and export the record of every call. Without a command: list the newest."),
+)
+@click.option("--file", type=click.Path(path_type=Path), help=_("Another audit log than the one in the settings."))
+@click.pass_context
+def command(context: click.Context, file: Path | None) -> None:
+    context.obj = file or audit_path(settings_for(Path()).settings)
+    if context.invoked_subcommand is None:
+        context.invoke(list_rows)
+
+
+@command.command("list", help=_("The newest calls, newest first."))
+@click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help=_("How many."))
+@click.option("--tool", help=_("Only calls of this tool."))
+@click.option("--outcome", help=_("Only this outcome: success, failure, or an error type."))
+@click.option("--session", help=_("Only calls of this session."))
+@click.option("--since", type=SINCE, help=_("Only calls since then: 2h, 3d, or 2026-01-31."))
+@json_option
+@click.pass_obj
+def list_rows(
+    path: Path,
+    limit: int = 20,
+    tool: str | None = None,
+    outcome: str | None = None,
+    session: str | None = None,
+    since: float | None = None,
+    as_json: bool = False,
+) -> None:
+    rows = _reader(path).list(limit=limit, tool=tool, outcome=outcome, session=session, since=since)
+    if as_json:
+        click.echo(json.dumps([row.to_dict() for row in rows], ensure_ascii=False, indent=2))
+        return
+    if not rows:
+        click.echo(_("No calls are on record."), err=True)
+        return
+    print_table(
+        ["SEQ", _("TIME"), _("TOOL"), _("OUTCOME"), _("DECISION"), _("DURATION"), _("ARGUMENTS")],
+        [_line(row) for row in rows],
+    )
+
+
+@command.command("show", help=_("One call in full, by its number or its call id."))
+@click.argument("which")
+@json_option
+@click.pass_obj
+def show(path: Path, which: str, as_json: bool) -> None:
+    row = _reader(path).show(int(which) if which.isdigit() else which)
+    if row is None:
+        raise click.UsageError(_("No call {which} is on record.").format(which=which))
+    if as_json:
+        click.echo(json.dumps(row.to_dict(), ensure_ascii=False, indent=2))
+        return
+    for key, value in row.to_dict().items():
+        if value not in (None, "", False):
+            shown = _clock(value) if key == "time" else value
+            click.echo(f"{key:18}{shown}")
+
+
+@command.command("verify", help=_("Check that no record was changed, removed or put in another order."))
+@click.option("--head", help=_("A head noted earlier (`SEQ:HASH`); shows that nothing since was cut off."))
+@json_option
+@click.pass_obj
+def verify_log(path: Path, head: str | None, as_json: bool) -> None:
+    from ferrule.records.database import AuditError
+    from ferrule.records.verify import verify
+
+    try:
+        found = verify(path, expected_head=head)
+    except (AuditError, ValueError) as error:
+        raise click.UsageError(str(error)) from None
+    if as_json:
+        document: dict[str, Any] = {
+            **found._asdict(),
+            "head": str(found.head) if found.head else None,
+        }
+        click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+    elif found.ok:
+        click.echo(_("{rows} records verified. Head: {head}").format(rows=found.rows, head=found.head))
+    else:
+        click.echo(_("The log does not hold: {why}").format(why=found.why), err=True)
+    sys.exit(0 if found.ok else 1)
+
+
+@command.command("export", help=_("Every record, oldest first, as JSON lines or CSV."))
+@click.option("--format", "form", type=click.Choice(("jsonl", "csv")), default="jsonl", show_default=True)
+@click.option("--since", type=SINCE, help=_("Only calls since then: 2h, 3d, or 2026-01-31."))
+@click.option(
+    "--output", type=click.File("w", encoding="utf-8", atomic=True), default="-", help=_("A file; stdout by default.")
+)
+@click.pass_obj
+def export(path: Path, form: Any, since: float | None, output: Any) -> None:
+    for line in _reader(path).export(form, since=since):
+        output.write(line)
+
+
+def _reader(path: Path) -> AuditReader:
+    from ferrule.records.database import AuditError
+    from ferrule.records.reader import AuditReader
+
+    if not path.exists():
+        raise click.UsageError(_("There is no audit log at {path} yet; the first call makes it.").format(path=path))
+    try:
+        return AuditReader(path)
+    except AuditError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _line(row: AuditRow) -> list[str]:
+    decision = f"{row.verdict} ({row.answer})" if row.answer else row.verdict
+    return [
+        str(row.seq),
+        _clock(row.time),
+        row.tool,
+        row.outcome,
+        decision,
+        f"{row.duration * 1000:.1f} ms",
+        " ".join(row.arguments.split()),
+    ]
+
+
+def _clock(seconds: float) -> str:
+    moment = datetime.fromtimestamp(seconds).astimezone()
+    today = time.strftime("%Y-%m-%d") == moment.strftime("%Y-%m-%d")
+    return moment.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")

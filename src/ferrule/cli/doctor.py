@@ -1,0 +1,124 @@
+"""`ferrule doctor`: what works here, proven by trying, and what to do about what does not."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import click
+
+from ferrule._version import __version__
+from ferrule.app.build import App
+from ferrule.app.find_tools import build_tools
+from ferrule.app.load_settings import SettingsError, load_settings
+from ferrule.app.locations import PROJECT_FILE, audit_path, user_settings_file
+from ferrule.app.settings import Settings
+from ferrule.cli.options import json_option, workspace_option
+from ferrule.cli.words import _
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_EXTRAS = {
+    "schema": ("jsonschema_rs", "tools made from a raw JSON Schema"),
+    "telemetry": ("opentelemetry", "OpenTelemetry spans and metrics"),
+}
+
+
+@dataclass(slots=True, frozen=True)
+class Check:
+    """One thing that was looked at: `ok`, `note` (works, but you may want more) or `fail`."""
+
+    name: str
+    state: str
+    message: str
+
+
+@click.command("doctor", help=_("Check this installation: settings, tools, records; say what to mend."))
+@json_option
+@workspace_option
+def command(as_json: bool, workspace: Path) -> None:
+    checks = list(_checks(workspace.resolve()))
+    if as_json:
+        click.echo(json.dumps([asdict(check) for check in checks], ensure_ascii=False, indent=2))
+    else:
+        colours = {"ok": "green", "note": "yellow", "fail": "red"}
+        for check in checks:
+            click.echo(f"{click.style(f'{check.state:5}', fg=colours[check.state])} {check.name}: {check.message}")
+    sys.exit(1 if any(check.state == "fail" for check in checks) else 0)
+
+
+def _checks(workspace: Path) -> Iterator[Check]:
+    yield Check("ferrule", "ok", f"{__version__}, Python {platform.python_version()}, {platform.system()}")
+    for extra, (module, what) in _EXTRAS.items():
+        if find_spec(module):
+            yield Check(f"extra {extra}", "ok", _(what))
+        else:
+            missing = _("{what}: not installed; pip install 'ferrule[{extra}]'").format(what=_(what), extra=extra)
+            yield Check(f"extra {extra}", "note", missing)
+    settings = Settings()
+    try:
+        loaded = load_settings(workspace)
+    except SettingsError as error:
+        yield Check("settings", "fail", str(error))
+    else:
+        settings = loaded.settings
+        files = ", ".join(str(file) for file in loaded.files)
+        none = _("none; would be read from {user} and {project}").format(
+            user=user_settings_file(), project=workspace / PROJECT_FILE
+        )
+        yield Check("settings", "ok", files or none)
+        if loaded.set_aside:
+            aside = _("{keys}: not applied, this folder is not in your `trusted_folders`").format(
+                keys=", ".join(loaded.set_aside)
+            )
+            yield Check("settings", "note", aside)
+    yield from _tools(settings, workspace)
+    yield from _records(settings, workspace)
+
+
+def _tools(settings: Settings, workspace: Path) -> Iterator[Check]:
+    tools = build_tools(settings, workspace)
+    for broken in tools.broken:
+        yield Check("tools", "fail", f"{broken.source}: {broken.reason}")
+    for tool in tools.registry:
+        try:
+            _schema = tool.input_schema
+        except TypeError as error:
+            yield Check("tools", "fail", f"{tool.name}: {error}")
+    yield Check("tools", "ok", ", ".join(tools.registry.names()))
+
+
+def _records(settings: Settings, workspace: Path) -> Iterator[Check]:
+    """A real call, recorded, and the chain of records verified."""
+    import asyncio
+
+    from ferrule.core.call import RawCall
+    from ferrule.records.database import AuditError
+    from ferrule.records.verify import verify
+
+    async def call() -> bool:
+        async with App(settings, workspace) as app:
+            result = await app.runtime.run(RawCall("getCurrentDateTime"))
+            return result.success and "unrecorded" not in result.metadata
+
+    path = audit_path(settings)
+    try:
+        done = asyncio.run(call())
+    except (AuditError, OSError, ValueError) as error:
+        yield Check("call", "fail", str(error))
+        return
+    yield Check("call", "ok" if done else "fail", "getCurrentDateTime")
+    if not settings.audit.enabled:
+        yield Check("audit", "note", _("switched off in the settings"))
+        return
+    found = verify(path)
+    if found.ok:
+        yield Check("audit", "ok", _("{path}: {rows} records verified").format(path=path, rows=found.rows))
+    else:
+        yield Check("audit", "fail", f"{path}: {found.why}")

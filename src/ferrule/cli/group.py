@@ -1,0 +1,72 @@
+"""The top of the command line: global options, and subcommands that are imported when named."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ferrule._version import __version__
+from ferrule.app.load_settings import SettingsError
+from ferrule.cli.words import LANGUAGES, _
+from ferrule.core.errors import MissingExtra
+from ferrule.core.nearest import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name and one line; a command's module is imported when that command runs."""
+
+    def __init__(self, summaries: Mapping[str, str], **options: Any) -> None:
+        super().__init__(**options)
+        self._summaries = summaries
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self._summaries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._summaries:
+            return None
+        return import_module(f"ferrule.cli.{cmd_name}").command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self._summaries and not args[0].startswith("-"):
+            close = nearest(args[0], self._summaries, most=1)
+            hint = _("Did you mean `{name}`?").format(name=close[0]) if close else _("See `ferrule --help`.")
+            ctx.fail(_("There is no command `{name}`. {hint}").format(name=args[0], hint=hint))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, _(summary)) for name, summary in sorted(self._summaries.items())]
+        with formatter.section(_("Commands")):
+            formatter.write_dl(rows)
+
+
+def run(summaries: Mapping[str, str]) -> None:
+    """Run the command line; settings that are wrong end it with one clear line."""
+
+    @click.group(
+        cls=LazyGroup,
+        summaries=summaries,
+        invoke_without_command=True,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        help=_("Tools for language models: defined once, shown to any model, run safely and on the record."),
+    )
+    @click.version_option(__version__, "-V", "--version", message="ferrule %(version)s")
+    @click.option("--lang", type=click.Choice(LANGUAGES), expose_value=False, help=_("Language of messages."))
+    @click.pass_context
+    def ferrule(context: click.Context) -> None:
+        if context.invoked_subcommand is None:
+            click.echo(context.get_help())
+
+    try:
+        ferrule(prog_name="ferrule")
+    except (SettingsError, MissingExtra) as error:
+        click.echo(f"{_('Error')}: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,81 @@
+"""Options that several commands share, and the settings they add up to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ferrule.app.load_settings import Loaded, load_settings
+from ferrule.cli.words import _
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferrule.app.find_tools import Tools
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_MODES = ("default", "plan", "accept-edits", "dont-ask", "bypass")
+
+
+def workspace_option(command: F) -> F:
+    return click.option(
+        "--workspace",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        default=".",
+        help=_("The folder to work in; the current one by default."),
+    )(command)
+
+
+def permission_options(command: F) -> F:
+    """--mode, --allow and --deny."""
+    for option in (
+        click.option("--deny", multiple=True, metavar="RULE", help=_("Never run this tool; may be given again.")),
+        click.option(
+            "--allow", multiple=True, metavar="RULE", help=_("Run this tool without asking; may be given again.")
+        ),
+        click.option("--mode", type=click.Choice(_MODES), help=_("How much runs without asking.")),
+    ):
+        command = option(command)
+    return command
+
+
+def json_option(command: F) -> F:
+    return click.option("--json", "as_json", is_flag=True, help=_("Print one JSON document."))(command)
+
+
+def permission_flags(mode: str | None, allow: tuple[str, ...], deny: tuple[str, ...]) -> dict[str, Any]:
+    """The flags in the settings' own form."""
+    flags: dict[str, Any] = {}
+    if mode:
+        flags["mode"] = mode
+    if allow:
+        flags["allow"] = list(allow)
+    if deny:
+        flags["deny"] = list(deny)
+    return {"permissions": flags} if flags else {}
+
+
+def settings_for(workspace: Path, flags: dict[str, Any] | None = None) -> Loaded:
+    """The settings in force; what an untrusted workspace asked for and did not get is said once."""
+    loaded = load_settings(workspace.resolve(), flags)
+    if loaded.set_aside:
+        listed = ", ".join(loaded.set_aside)
+        warn(
+            _("{file} asks for {keys}; not applied, because this folder is not in your `trusted_folders`.").format(
+                file=workspace / "ferrule.toml", keys=listed
+            )
+        )
+    return loaded
+
+
+def report_broken(tools: Tools) -> None:
+    """Say what could not be loaded; the rest works."""
+    for broken in tools.broken:
+        warn(_("{source} was skipped: {reason}").format(source=broken.source, reason=broken.reason))
+
+
+def warn(message: str) -> None:
+    click.echo(f"{_('Warning')}: {message}", err=True)

@@ -1,0 +1,86 @@
+"""`ferrule tools`: which tools there are, for a person or in a provider's form."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ferrule.app.find_tools import build_tools
+from ferrule.cli.options import json_option, report_broken, settings_for, warn, workspace_option
+from ferrule.cli.table import print_table
+from ferrule.cli.words import _
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ferrule.core.tool import Tool
+    from ferrule.registry.source import ToolSource
+
+_DIALECTS = ("openai", "openai-responses", "anthropic", "gemini", "mcp")
+
+
+@click.command("tools", help=_("List the tools, or those that hold every word of QUERY."))
+@click.argument("query", nargs=-1)
+@json_option
+@click.option("--dialect", type=click.Choice(_DIALECTS), help=_("Print definitions in a provider's form, as JSON."))
+@click.option(
+    "--mode", type=click.Choice(("default", "plan")), help=_("Show what a mode shows; plan: read-only tools.")
+)
+@click.option("--role", help=_("Show only what this role may use."))
+@workspace_option
+def command(
+    query: tuple[str, ...], as_json: bool, dialect: str | None, mode: str | None, role: str | None, workspace: Path
+) -> None:
+    loaded = settings_for(workspace)
+    tools = build_tools(loaded.settings, workspace.resolve())
+    report_broken(tools)
+    source: ToolSource = tools.registry
+    if mode:
+        source = source.for_mode(mode)
+    if role:
+        source = source.for_role(role)
+    shown = source.search(" ".join(query), most=1000) if query else source.tools()
+    if dialect:
+        _print_definitions(shown, dialect)
+    elif as_json:
+        origins = {name: entry.origin for name, entry in source.entries()}
+        click.echo(json.dumps([_document(tool, origins[tool.name]) for tool in shown], ensure_ascii=False, indent=2))
+    elif not shown:
+        click.echo(_("No tool matches."), err=True)
+    else:
+        rows = [[tool.name, tool.kind.value, tool.description.short] for tool in shown]
+        print_table([_("NAME"), _("KIND"), _("DESCRIPTION")], rows)
+
+
+def _print_definitions(tools: list[Tool[Any]], name: str) -> None:
+    from ferrule.dialects.exporter import Exporter
+
+    exporter = Exporter(name)
+    click.echo(json.dumps(exporter.definitions(tools), ensure_ascii=False, indent=2))
+    for loss in exporter.losses:
+        warn(str(loss))
+
+
+def _document(tool: Tool[Any], origin: str) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "display_name": tool.display_name,
+        "kind": tool.kind.value,
+        "version": tool.version,
+        "category": tool.category,
+        "tags": sorted(tool.tags),
+        "description": tool.description.text,
+        "input_schema": tool.input_schema,
+        "output_schema": tool.output_schema,
+        "read_only": tool.read_only,
+        "concurrency_safe": tool.concurrency_safe,
+        "strict": tool.strict,
+        "dangerous": tool.dangerous,
+        "requires_permission": tool.requires_permission,
+        "roles": sorted(tool.roles),
+        "idempotent": tool.idempotent,
+        "timeout": tool.timeout,
+        "origin": origin,
+    }

@@ -1,0 +1,59 @@
+"""Words for people, in their language. Tool names, schemas, error types and JSON keys are never translated."""
+
+from __future__ import annotations
+
+import gettext
+import os
+from pathlib import Path
+
+LANGUAGES = ("en", "zh")
+_FOLDER = Path(__file__).parent / "locale"
+
+_translations: gettext.NullTranslations = gettext.NullTranslations()
+
+
+def _(message: str) -> str:
+    """The message in the language that was chosen."""
+    return _translations.gettext(message)
+
+
+def choose_language(arguments: list[str]) -> str:
+    """Pick the language before anything speaks: flag, environment, the person's settings, then the locale."""
+    global _translations
+    language = _from_flag(arguments) or os.environ.get("FERRULE_LANG") or _from_settings() or _from_locale()
+    language = language if language in LANGUAGES else "en"
+    _translations = gettext.translation("ferrule", _FOLDER, [language], fallback=True)
+    return language
+
+
+def _from_flag(arguments: list[str]) -> str | None:
+    for position, argument in enumerate(arguments):
+        if argument == "--":
+            return None
+        if argument == "--lang" and position + 1 < len(arguments):
+            return arguments[position + 1]
+        if argument.startswith("--lang="):
+            return argument.removeprefix("--lang=")
+    return None
+
+
+def _from_settings() -> str | None:
+    """Only the one key: settings that are wrong elsewhere are reported when they are used."""
+    from ferrule.app.locations import user_settings_file
+
+    file = user_settings_file()
+    if not file.is_file():
+        return None
+    import tomllib
+
+    try:
+        return str(tomllib.loads(file.read_text()).get("lang") or "") or None
+    except (OSError, ValueError):
+        return None
+
+
+def _from_locale() -> str | None:
+    for variable in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        if value := os.environ.get(variable):
+            return "zh" if value.lower().startswith("zh") else "en"
+    return None

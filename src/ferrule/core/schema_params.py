@@ -1,0 +1,229 @@
+"""Parameters described by a JSON Schema from elsewhere: arguments stay plain JSON values."""
+
+from __future__ import annotations
+
+from itertools import islice
+from math import inf, isinf
+from threading import Lock
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.core.problems import InvalidParams, PathPart, Problem
+from ferrule.core.schema_compile import freeze, require_validator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ferrule.core.schema_compile import CompiledSchema
+
+MAX_PROBLEMS = 20
+MAX_DIGITS = 400
+"""Digits of one whole number; arithmetic on longer ones is slow."""
+EXPLAIN_COST = 50_000.0
+"""Evaluations up to which every error is gathered; above it only the first."""
+EXPLAIN_BYTES = 100_000_000.0
+
+_HUGE = 10**MAX_DIGITS
+
+TOO_LARGE = "too large or too deeply nested to be checked against this tool's schema. Send less at once"
+TOO_MANY_DEFAULTS = "too many defaults would have to be filled in. Send less at once"
+NO_PLACE = "do not fit this tool's schema, and are too large to say where. Send less at once"
+
+
+class SchemaParams:
+    """Reads arguments by a JSON Schema; compiled at first use, once."""
+
+    __slots__ = ("_compiled", "_has_defaults", "_lock", "_name", "_resources", "_text", "schema")
+
+    def __init__(
+        self,
+        name: str,
+        schema: dict[str, Any] | bool,
+        resources: Mapping[str, dict[str, Any] | bool] | None = None,
+    ) -> None:
+        require_validator()
+        self.schema = schema
+        self._name = name
+        self._text = freeze(name, "its schema", schema)
+        self._resources = {
+            uri: freeze(name, f"the resource {uri!r}", document) for uri, document in (resources or {}).items()
+        }
+        self._has_defaults = b'"default"' in self._text
+        self._lock = Lock()
+        self._compiled: CompiledSchema | None = None
+
+    def compile(self) -> CompiledSchema:
+        """The compiled schema; raises `DefinitionError` when it cannot work."""
+        if self._compiled is None:
+            with self._lock:
+                if self._compiled is None:
+                    self._compiled = self._compile()
+        return self._compiled
+
+    def _compile(self) -> CompiledSchema:
+        from pydantic_core import from_json
+
+        from ferrule.core.schema_compile import CompiledSchema
+
+        resources = {uri: from_json(text) for uri, text in self._resources.items()}
+        return CompiledSchema(self._name, from_json(self._text), resources)
+
+    def load(self, text: str | bytes) -> Any:
+        """Read and check JSON text, and fill in defaults; raise `InvalidParams` with every problem."""
+        value = parse(text)
+        compiled = self.compile()
+        _validate(compiled, value, len(text))
+        return self._filled(compiled, value, len(text)) if self._has_defaults else value
+
+    def dump(self, params: Any) -> bytes:
+        """Canonical JSON: keys sorted, no white space."""
+        from pydantic_core import to_json
+
+        return to_json(_sorted(params))
+
+    def flat_size(self, params: Any) -> int | None:
+        """The number of keys, where no value can hold more and no default was added."""
+        if self._has_defaults or not isinstance(params, dict):
+            return None
+        fields = cast("dict[str, Any]", params)
+        return None if any(isinstance(item, (dict, list)) for item in fields.values()) else len(fields)
+
+    def _filled(self, compiled: CompiledSchema, value: Any, size: int) -> Any:
+        """The value with its defaults; without those that the schema itself does not accept."""
+        from ferrule.core.schema_defaults import Defaults, TooManyDefaults
+
+        defaults = Defaults(compiled.root)
+        leave: frozenset[tuple[PathPart, ...]] = frozenset()
+        try:
+            for _ in range(2):
+                filled, places = defaults.fill(value, leave)
+                if filled is value:
+                    return value
+                added = size + len(self._text) * len(places)
+                problems = _problems(compiled, filled, added)
+                if not problems:
+                    return filled
+                wrong = [problem.path for problem in problems]
+                leave |= {place for place in places if any(path[: len(place)] == place for path in wrong)}
+        except TooManyDefaults:
+            raise InvalidParams([Problem((), "limit", TOO_MANY_DEFAULTS)]) from None
+        return value
+
+
+def parse(text: str | bytes) -> Any:
+    """JSON text as Python values; what JSON cannot say, or no call can use, is a problem."""
+    from pydantic_core import from_json
+
+    try:
+        value = from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        words = str(error)
+        code = "limit" if "recursion limit" in words or "out of range" in words else "json"
+        raise InvalidParams([Problem((), code, words)]) from None
+    if _has_huge_number(value):
+        raise InvalidParams(list(islice(_huge_numbers(value), MAX_PROBLEMS)), value)
+    return value
+
+
+def _has_huge_number(value: Any) -> bool:
+    """The quick look at every call; `_huge_numbers` says where."""
+    waiting: list[Any] = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, float):
+            if isinf(item):
+                return True
+        elif isinstance(item, dict):
+            waiting.extend(cast("dict[str, Any]", item).values())
+        elif isinstance(item, list):
+            waiting.extend(cast("list[Any]", item))
+        elif isinstance(item, int) and not -_HUGE < item < _HUGE:
+            return True
+    return False
+
+
+def _huge_numbers(value: Any) -> Iterator[Problem]:
+    for path, item in _walk(value):
+        if isinstance(item, float) and isinf(item):
+            yield Problem(path, "limit", "a number too large for JSON; the largest is about 1.8e308")
+        elif isinstance(item, int) and not -_HUGE < item < _HUGE:
+            yield Problem(path, "limit", f"a number of more than {MAX_DIGITS} digits")
+
+
+def _walk(value: Any) -> Iterator[tuple[tuple[PathPart, ...], Any]]:
+    """Every value with its place."""
+    waiting: list[tuple[tuple[PathPart, ...], Any]] = [((), value)]
+    while waiting:
+        path, item = waiting.pop()
+        yield path, item
+        if isinstance(item, dict):
+            waiting += [((*path, key), inner) for key, inner in reversed(cast("dict[str, Any]", item).items())]
+        elif isinstance(item, list):
+            inner_items = cast("list[Any]", item)
+            waiting += [((*path, at), inner_items[at]) for at in range(len(inner_items) - 1, -1, -1)]
+
+
+def _validate(compiled: CompiledSchema, value: Any, size: int) -> None:
+    if problems := _problems(compiled, value, size):
+        raise InvalidParams(problems, value)
+
+
+def _problems(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
+    """Every problem; none when the value fits. Bounds first: nothing stops the validator once it runs."""
+    from ferrule.core.schema_cost import TooCostly
+
+    try:
+        if not compiled.cost.is_tame(size):
+            compiled.cost.check(value)
+        if compiled.backtracking is not None and (hard := list(_too_hard(compiled.backtracking, value))):
+            return hard
+        if compiled.validator.is_valid(value):
+            return []
+    except TooCostly:
+        return [Problem((), "limit", TOO_LARGE)]
+    return _explain(compiled, value, size)
+
+
+def _too_hard(patterns: Any, value: Any) -> Iterator[Problem]:
+    """Strings on which a pattern gives up. The validator calls that «no match», which `not` turns around."""
+    from ferrule.core.schema_problems import TOO_HARD
+
+    for path, item in _walk(value):
+        for text in cast("list[Any]", [item, *item] if isinstance(item, dict) else [item]):
+            if isinstance(text, str) and not patterns.is_valid(text):
+                kinds = {type(error.kind).__name__ for error in patterns.iter_errors(text)}
+                if kinds & {"BacktrackLimitExceeded", "RegexEngineFailure"}:
+                    yield Problem(path, "limit", TOO_HARD)
+
+
+def _explain(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
+    from jsonschema_rs import ValidationError
+
+    from ferrule.core.schema_cost import TooCostly
+    from ferrule.core.schema_problems import problems_of
+
+    try:
+        evaluations = compiled.cost.evaluations(value)
+    except TooCostly:
+        evaluations = inf
+    if evaluations <= EXPLAIN_COST and evaluations * size <= EXPLAIN_BYTES:
+        return problems_of(compiled.validator.iter_errors(value), value, compiled.root)
+    if compiled.has_unions:
+        return [Problem((), "value", NO_PLACE)]
+    try:
+        compiled.validator.validate(value)
+    except ValidationError as error:
+        first = problems_of([error], value, compiled.root)
+        return [
+            *first,
+            Problem((), "limit", "and perhaps more; it would take too long to find every problem"),
+        ]
+    return []
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return {key: _sorted(fields[key]) for key in sorted(fields)}
+    if isinstance(value, list):
+        return [_sorted(item) for item in cast("list[Any]", value)]
+    return value

@@ -1,0 +1,74 @@
+"""Shows many tools to one provider, again and again, and brings names there and back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from ferrule.core.call import RawCall
+from ferrule.dialects.known import dialect as find_dialect
+from ferrule.dialects.names import NameMap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ferrule.core.result import ToolResult
+    from ferrule.core.tool import Tool
+    from ferrule.dialects.dialect import Dialect
+    from ferrule.dialects.losses import Exported, Loss
+
+
+class Exporter:
+    """Definitions of many tools in one dialect; only tools that changed are written again.
+
+    A tool counts as changed when it is another object or when something that its definition is made of was
+    replaced. The definitions are shared between calls: do not change them.
+    """
+
+    def __init__(self, dialect: Dialect | str, *, strict: bool | None = None, names: NameMap | None = None) -> None:
+        self.dialect = find_dialect(dialect) if isinstance(dialect, str) else dialect
+        self.strict = strict
+        self.names = names or NameMap()
+        self._kept: WeakKeyDictionary[Tool[Any], tuple[tuple[Any, ...], Exported]] = WeakKeyDictionary()
+        self._shown: list[Exported] = []
+
+    def definitions(self, tools: Iterable[Tool[Any]]) -> list[dict[str, Any]]:
+        """The definitions, in the order given."""
+        shown = [self.export(tool) for tool in tools]
+        self._shown = shown
+        return [exported.definition for exported in shown]
+
+    def export(self, tool: Tool[Any]) -> Exported:
+        """One tool's definition and losses."""
+        mark = (
+            tool.name, tool.strict, tool.description, tool.input_schema, tool.display_name, tool.read_only,
+            tool.idempotent,
+        )  # fmt: skip
+        kept = self._kept.get(tool)
+        if kept is not None and kept[0] == mark:
+            return kept[1]
+        exported = self.dialect.export(tool, self.names.external(tool.name), strict=self.strict)
+        self._kept[tool] = (mark, exported)
+        return exported
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What the definitions shown last could not say."""
+        return tuple(loss for exported in self._shown for loss in exported.losses)
+
+    def resolve(self, external_name: str) -> str:
+        """The tool's own name; a name that was never shown comes back as it is, to be reported as unknown."""
+        return self.names.internal(external_name)
+
+    def calls(self, payload: Any) -> list[RawCall]:
+        """The calls in a payload, under the tools' own names."""
+        return [
+            RawCall(self.resolve(call.name), call.arguments, id=call.id, version=call.version)
+            for call in self.dialect.calls(payload)
+        ]
+
+    def results(self, results: Iterable[ToolResult], losses: list[Loss] | None = None) -> list[dict[str, Any]]:
+        """What to append to the conversation, under the names the provider knows."""
+        shown = [replace(result, tool=self.names.external(result.tool)) for result in results]
+        return self.dialect.results(shown, losses)

@@ -1,0 +1,206 @@
+"""The Model Context Protocol, whose definitions hold any JSON Schema."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+from urllib.parse import quote, unquote
+
+from ferrule.core.call import RawCall
+from ferrule.core.result import Attachment
+from ferrule.dialects.attachments import from_base64, to_base64
+from ferrule.dialects.dialect import Dialect, ForeignDefinition
+from ferrule.dialects.losses import ROOT, Loss
+from ferrule.dialects.output_schema import output_object
+from ferrule.dialects.payload import (
+    DialectError,
+    a_list,
+    a_name,
+    an_object,
+    arguments_as_object,
+    field,
+    plain,
+    some_arguments,
+    some_text,
+)
+from ferrule.dialects.wording import details_lost, jsonable, result_from, text_of
+
+if TYPE_CHECKING:
+    from ferrule.core.result import ToolResult
+    from ferrule.core.tool import Tool
+    from ferrule.dialects.losses import Ledger
+
+_WRAPPED = "ferrule/wrapped"
+_OWN_URI = "attachment:"
+
+
+class MCP(Dialect):
+    """`Tool`, the params of `tools/call`, and `CallToolResult`."""
+
+    name = "mcp"
+    carries: ClassVar = frozenset({"attachments", "data", "error", "llm_content", "success"})
+
+    def _schema(self, schema: Any, wanted: bool, ledger: Ledger) -> tuple[dict[str, Any], bool, Ledger]:
+        if wanted:
+            ledger.lose(ROOT, "strict", "this provider has no strict mode")
+        if not isinstance(schema, dict):
+            return {"type": "object"} if schema is True else {"type": "object", "not": {}}, False, ledger
+        whole = cast("dict[str, Any]", schema)
+        # The protocol asks for this one word; arguments are an object anyway.
+        return whole if whole.get("type") == "object" else {**whole, "type": "object"}, False, ledger
+
+    def _write_definition(
+        self,
+        tool: Tool[Any],
+        name: str,
+        description: str,
+        schema: dict[str, Any],
+        strict: bool,
+        ledger: Ledger,
+    ) -> dict[str, Any]:
+        definition: dict[str, Any] = {
+            "name": name,
+            "title": tool.display_name,
+            "description": description,
+            "inputSchema": schema,
+        }
+        if tool.output_schema is not None:
+            output = output_object(tool.output_schema)
+            if output is None:
+                ledger.lose(ROOT, "outputSchema", "a result may be an object or something else; left out")
+            else:
+                definition["outputSchema"] = output
+        definition["annotations"] = {
+            "readOnlyHint": tool.read_only,
+            # Whether a write only adds, or a tool stays on this machine, is not known here; these are the
+            # protocol's own cautious defaults.
+            "destructiveHint": not tool.read_only,
+            "idempotentHint": tool.idempotent or tool.read_only,
+            "openWorldHint": True,
+        }
+        return definition
+
+    def read_definition(self, payload: Any) -> ForeignDefinition:
+        item = an_object(payload, "tool")
+        output = field(item, "outputSchema", "output_schema")
+        annotations = item.get("annotations")
+        hints = an_object(annotations, "tool.annotations") if annotations is not None else None
+        title = some_text(item.get("title"), "tool.title") or (hints or {}).get("title")
+        return ForeignDefinition(
+            name=a_name(item, "tool"),
+            description=some_text(item.get("description"), "tool.description") or "",
+            schema=an_object(field(item, "inputSchema", "input_schema"), "tool.inputSchema"),
+            title=some_text(title, "tool.annotations.title"),
+            output_schema=an_object(output, "tool.outputSchema") if output is not None else None,
+            annotations=hints,
+        )
+
+    def calls(self, payload: Any) -> list[RawCall]:
+        found = plain(payload, "payload")
+        items = a_list(found, "payload") if isinstance(found, list) else [found]
+        return [_read_call(one, f"calls[{at}]") for at, one in enumerate(items)]
+
+    def write_call(self, call: RawCall) -> dict[str, Any]:
+        return {"name": call.name, "arguments": arguments_as_object(call.arguments, call.name)}
+
+    def write_result(self, result: ToolResult, losses: list[Loss] | None = None) -> dict[str, Any]:
+        losses = [] if losses is None else losses
+        text = text_of(result, losses)
+        content: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
+        for at, attachment in enumerate(result.attachments):
+            block = _write_attachment(attachment)
+            if block["type"] in ("image", "audio"):
+                details_lost(result, at, losses)
+            content.append(block)
+        answer: dict[str, Any] = {"content": content, "isError": not result.success}
+        if result.data is not None:
+            try:
+                data = jsonable(result.data)
+            except ValueError:
+                losses.append(Loss(result.tool, "data", "structuredContent", "has no JSON form; left out"))
+                return answer
+            if data != result.data:
+                losses.append(
+                    Loss(result.tool, "data", "structuredContent", "not plain JSON; written as it best can be")
+                )
+            if isinstance(data, dict):
+                answer["structuredContent"] = data
+            else:
+                answer["structuredContent"] = {"result": data}
+                answer["_meta"] = {_WRAPPED: True}
+        return answer
+
+    def read_result(self, payload: Any, call: RawCall | None = None) -> ToolResult:
+        item = an_object(payload, "result")
+        texts: list[str] = []
+        attachments: list[Attachment] = []
+        for at, one in enumerate(a_list(item.get("content") or [], "content")):
+            block = an_object(one, f"content[{at}]")
+            if block.get("type") == "text":
+                texts.append(some_text(block.get("text"), f"content[{at}].text") or "")
+            else:
+                attachments.append(_read_attachment(block, f"content[{at}]"))
+        data = field(item, "structuredContent", "structured_content")
+        meta = field(item, "_meta", "meta")
+        if isinstance(meta, dict) and _WRAPPED in meta and isinstance(data, dict):
+            data = cast("dict[str, Any]", data).get("result")
+        return result_from(
+            "\n".join(texts),
+            failed=field(item, "isError", "is_error") is True,
+            call=call,
+            data=data,
+            attachments=attachments,
+        )
+
+
+def _read_call(payload: Any, where: str) -> RawCall:
+    """A whole JSON-RPC request, whose id is the call's, or its params alone."""
+    item = an_object(payload, where)
+    call_id: str | None = None
+    if "method" in item:
+        if item["method"] != "tools/call":
+            raise DialectError(f"{where}.method: expected tools/call, got {item['method']!r}.")
+        call_id = str(item["id"]) if isinstance(item.get("id"), (int, str)) else None
+        where += ".params"
+        item = an_object(item.get("params"), where)
+    return RawCall(a_name(item, where), some_arguments(item.get("arguments"), f"{where}.arguments"), id=call_id)
+
+
+def _write_attachment(attachment: Attachment) -> dict[str, Any]:
+    media, data = attachment.media_type, attachment.data
+    if data is None:
+        name = attachment.name or (attachment.uri or "").rsplit("/", 1)[-1] or "attachment"
+        return {"type": "resource_link", "uri": attachment.uri or "", "name": name, "mimeType": media}
+    if media.startswith(("image/", "audio/")):
+        return {"type": media.split("/", 1)[0], "data": to_base64(data), "mimeType": media}
+    own = _OWN_URI + quote(attachment.name or "", safe="", errors="replace")
+    return {
+        "type": "resource",
+        "resource": {"uri": attachment.uri or own, "mimeType": media, "blob": to_base64(data)},
+    }
+
+
+def _read_attachment(block: dict[str, Any], where: str) -> Attachment:
+    kind = block.get("type")
+    media = some_text(field(block, "mimeType", "mime_type"), f"{where}.mimeType") or "application/octet-stream"
+    if kind in ("image", "audio"):
+        return Attachment(media, from_base64(block.get("data"), f"{where}.data"))
+    if kind == "resource_link":
+        name = some_text(block.get("name"), f"{where}.name")
+        return Attachment(media, uri=a_name({"uri": str(block.get("uri") or "")}, where, "uri"), name=name)
+    if kind == "resource":
+        return _read_resource(an_object(block.get("resource"), f"{where}.resource"), f"{where}.resource")
+    raise DialectError(
+        f"{where}: a block of the type {kind!r}; expected text, image, audio, resource or resource_link."
+    )
+
+
+def _read_resource(item: dict[str, Any], where: str) -> Attachment:
+    uri = str(item.get("uri") or "")
+    own = uri.startswith(_OWN_URI)
+    name = unquote(uri.removeprefix(_OWN_URI)) or None if own else None
+    text = some_text(item.get("text"), f"{where}.text")
+    media = some_text(field(item, "mimeType", "mime_type"), f"{where}.mimeType")
+    if text is not None:
+        return Attachment(media or "text/plain", text.encode("utf-8", "replace"), uri=uri or None, name=name)
+    data = from_base64(item.get("blob"), f"{where}.blob")
+    return Attachment(media or "application/octet-stream", data, uri=None if own else uri or None, name=name)

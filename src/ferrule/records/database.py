@@ -1,0 +1,192 @@
+"""The audit database file: opening it, making it, and refusing what is not one."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+APPLICATION_ID = 0x46455252  # "FERR": tells our file from another program's SQLite database
+SCHEMA_VERSION = 1
+
+_FIRST_SCHEMA = """
+CREATE TABLE calls (
+    seq INTEGER PRIMARY KEY,
+    time REAL NOT NULL,
+    session TEXT NOT NULL,
+    call_id TEXT NOT NULL,
+    parent TEXT,
+    tool TEXT NOT NULL,
+    version TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    tenant TEXT,
+    user TEXT,
+    role TEXT,
+    arguments TEXT NOT NULL,
+    arguments_length INTEGER NOT NULL,
+    arguments_sha256 TEXT NOT NULL,
+    verdict TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    rule TEXT,
+    answer TEXT,
+    stage TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    error TEXT,
+    duration REAL NOT NULL,
+    result_length INTEGER NOT NULL,
+    cached INTEGER NOT NULL,
+    abandoned INTEGER NOT NULL,
+    repairs TEXT NOT NULL,
+    prev_hash TEXT NOT NULL,
+    hash TEXT NOT NULL
+);
+CREATE INDEX calls_time ON calls (time);
+CREATE INDEX calls_call_id ON calls (call_id);
+CREATE TABLE head (id INTEGER PRIMARY KEY CHECK (id = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL);
+INSERT INTO head VALUES (1, 0, '');
+CREATE TABLE checkpoint (id INTEGER PRIMARY KEY CHECK (id = 1), seq INTEGER NOT NULL, hash TEXT NOT NULL);
+INSERT INTO checkpoint VALUES (1, 0, '');
+CREATE TRIGGER calls_are_never_changed BEFORE UPDATE ON calls
+BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+CREATE TRIGGER calls_leave_by_retention_alone BEFORE DELETE ON calls
+WHEN OLD.seq > (SELECT seq FROM checkpoint)
+BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END
+"""
+# One entry for each version of the schema; entry N takes a file from version N to N + 1.
+_MIGRATIONS = (_FIRST_SCHEMA,)
+
+
+class AuditError(Exception):
+    """The audit log cannot be written or read; the message says what to do about it."""
+
+
+def open_for_writing(path: Path, *, patience: float) -> sqlite3.Connection:
+    """A connection that may append; makes the file, or brings an older one up to date."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Arguments are private: only the owner may read the file, whatever the umask is.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        return _while_locked(lambda: _prepare(path, patience), patience)
+    except OSError as problem:
+        raise AuditError(
+            f"Cannot open the audit log {path}: {problem.strerror}. Choose another place for it."
+        ) from problem
+    except sqlite3.Error as problem:
+        raise AuditError(_words_for(problem, path)) from problem
+
+
+def open_for_reading(path: str | Path) -> sqlite3.Connection:
+    """A connection that cannot change anything."""
+    path = Path(path)
+    if not path.is_file():
+        raise AuditError(f"There is no audit log at {path}.")
+    try:
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+        try:
+            connection.execute("PRAGMA busy_timeout = 5000")
+            if _check_identity(connection, path) != SCHEMA_VERSION:
+                raise AuditError(f"{path} is not an audit log yet: nothing was recorded in it.")
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.Error as problem:
+        raise AuditError(_words_for(problem, path)) from problem
+    # Bytes that are not text must show up as a changed row, not as a crash of whoever looks for it.
+    connection.text_factory = _text
+    return connection
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _prepare(path: Path, patience: float) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=patience)
+    try:
+        version = _check_identity(connection, path)
+        if version == 0:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute("PRAGMA journal_mode = WAL")
+        # An acknowledged row must survive a power cut; group commit makes that affordable.
+        connection.execute("PRAGMA synchronous = FULL")
+        if version < SCHEMA_VERSION:
+            _migrate(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check_identity(connection: sqlite3.Connection, path: Path) -> int:
+    """The schema version of the file: 0 for a new, empty one."""
+    version = _number(connection, "PRAGMA user_version")
+    identity = _number(connection, "PRAGMA application_id")
+    if identity != APPLICATION_ID and _number(connection, "SELECT count(*) FROM sqlite_master"):
+        raise AuditError(f"{path} is the database of another program. Choose another file for the audit log.")
+    if version > SCHEMA_VERSION:
+        raise AuditError(
+            f"{path} was written by a newer Ferrule (format {version}; this one knows {SCHEMA_VERSION}). "
+            f"Update Ferrule, or choose another file."
+        )
+    return version
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have been quicker, so the version is read again under the lock.
+        for migration in _MIGRATIONS[_check_identity(connection, path) :]:
+            for statement in _statements(migration):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _statements(script: str) -> list[str]:
+    """One statement at a time: `executescript` would commit our transaction first."""
+    statements: list[str] = []
+    pending = ""
+    for line in script.splitlines():
+        pending += line + "\n"
+        if sqlite3.complete_statement(pending):
+            statements.append(pending)
+            pending = ""
+    return [*statements, pending] if pending.strip() else statements
+
+
+def _while_locked(attempt: Callable[[], sqlite3.Connection], patience: float) -> sqlite3.Connection:
+    """Switching a new file to WAL does not wait for other processes, so the waiting is done here."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return attempt()
+        except sqlite3.OperationalError as problem:
+            if "locked" not in str(problem) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _number(connection: sqlite3.Connection, query: str) -> int:
+    row: tuple[Any, ...] = connection.execute(query).fetchone()
+    return int(row[0])
+
+
+def _words_for(problem: sqlite3.Error, path: Path) -> str:
+    text = str(problem)
+    if "not a database" in text or "malformed" in text:
+        return (
+            f"{path} is damaged or not an audit log ({text}). It was left as it is: move it away, "
+            f"for it may be evidence, and start again, or choose another file."
+        )
+    if "locked" in text:
+        return f"Another program keeps the audit log {path} locked. Close it, or choose another file."
+    return f"Cannot open the audit log {path}: {text}."

@@ -1,0 +1,154 @@
+"""One row of the audit log, and the hash that ties it to the row before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ferrule.records.redact import KeptArguments, keep_arguments, keep_text, without_surrogates
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ferrule.pipeline.record import CallRecord
+
+RETENTION = "retention"
+"""The `kind` of the row that says which rows retention removed."""
+
+_MAX_NAME = 256
+_MAX_INTEGER = 2**63 - 1
+
+
+class AuditRow(NamedTuple):
+    """A row as it is stored, in the order of the table's columns."""
+
+    seq: int
+    time: float
+    session: str
+    call_id: str
+    parent: str | None
+    tool: str
+    version: str
+    kind: str
+    tenant: str | None
+    user: str | None
+    role: str | None
+    arguments: str
+    arguments_length: int
+    arguments_sha256: str
+    verdict: str
+    reason: str
+    rule: str | None
+    answer: str | None
+    stage: str
+    outcome: str
+    error: str | None
+    duration: float
+    result_length: int
+    cached: int
+    abandoned: int
+    repairs: str
+    prev_hash: str
+    hash: str
+
+    @property
+    def cut(self) -> bool:
+        """Whether `arguments` is only the beginning of what was sent."""
+        return self.arguments_length > len(self.arguments)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self._asdict(), "cached": bool(self.cached), "abandoned": bool(self.abandoned)}
+
+
+COLUMNS = AuditRow._fields
+CONTENT = COLUMNS[1:-2]
+"""The columns that say what happened; `seq` and the hashes are added inside the transaction."""
+
+INSERT = f"INSERT INTO calls VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - our own constants
+SELECT = f"SELECT {', '.join(COLUMNS)} FROM calls"  # noqa: S608 - our own constants
+
+
+def content_of(record: CallRecord) -> tuple[Any, ...]:
+    """What a record says, redacted and bounded, in the order of `CONTENT`."""
+    caller = record.caller
+    arguments = _arguments(record)
+    return (
+        _finite(record.started),
+        _name(record.session_id),
+        _name(record.call_id),
+        _name_or_none(record.parent_id),
+        # The name of a tool that does not exist is whatever a model made up.
+        _name(record.tool) if record.version else keep_text(record.tool, _MAX_NAME),
+        _name(record.version),
+        _name(record.kind),
+        _name_or_none(caller.tenant),
+        _name_or_none(caller.user),
+        _name_or_none(caller.role),
+        *arguments,
+        _name(record.verdict),
+        keep_text(record.reason) if record.reason else "",
+        None if record.rule is None else keep_text(record.rule),
+        None if record.answer is None else keep_text(record.answer),
+        _name(record.stage),
+        _name(record.outcome),
+        None if record.error is None else keep_text(record.error),
+        _finite(record.duration),
+        min(int(record.result_length), _MAX_INTEGER),
+        int(record.cached),
+        int(record.abandoned),
+        json.dumps([keep_text(repair) for repair in record.repairs], ensure_ascii=False) if record.repairs else "[]",
+    )
+
+
+def retention_content(time: float, removed_to: int, hash_before: str, removed: int) -> tuple[Any, ...]:
+    """The row that retention leaves in the chain, so that nothing goes from its start without a trace."""
+    said = json.dumps({"removed_to": removed_to, "hash": hash_before, "removed": removed})
+    return _own_content(time, RETENTION, said, "success", None)
+
+
+def unreadable_content(time: float, error: str) -> tuple[Any, ...]:
+    """The row in place of a record that made no sense."""
+    return _own_content(time, "", "", "unknown_error", error)
+
+
+def _own_content(time: float, kind: str, said: str, outcome: str, error: str | None) -> tuple[Any, ...]:
+    return (
+        time, "", "", None, f"({kind or 'unreadable'})", "", kind, None, None, None, said, len(said), "",
+        "", "", None, None, "record", outcome, error, 0.0, 0, 0, 0, "[]",
+    )  # fmt: skip
+
+
+def seal(seq: int, content: Sequence[Any], prev_hash: str) -> tuple[Any, ...]:
+    """The complete row: SHA-256 over the sequence number, the content and the hash before."""
+    return (seq, *content, prev_hash, hash_of(seq, content, prev_hash))
+
+
+def hash_of(seq: int, content: Sequence[Any], prev_hash: str) -> str:
+    # A JSON array cannot be read two ways, and both ends get the very values that SQLite gives back.
+    return hashlib.sha256(_canonical([seq, *content, prev_hash]).encode()).hexdigest()
+
+
+_canonical = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def _arguments(record: CallRecord) -> KeptArguments:
+    try:
+        return keep_arguments(record.arguments)
+    except Exception as problem:  # noqa: BLE001 - a value of any type, maybe changing under us: keep the row
+        said = without_surrogates(f"[arguments could not be written: {type(problem).__name__}]")
+        return KeptArguments(said, len(said), "")
+
+
+def _name(text: object) -> str:
+    return without_surrogates(str(text))[:_MAX_NAME] if text else ""
+
+
+def _name_or_none(text: object) -> str | None:
+    return None if text is None else _name(text)
+
+
+def _finite(number: float) -> float:
+    # SQLite keeps neither NaN nor the sign of -0.0, and the hash must be of what it gives back.
+    return float(number) + 0.0 if math.isfinite(number) else 0.0

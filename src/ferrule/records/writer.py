@@ -1,0 +1,276 @@
+"""The one thread that writes the audit log: it commits whatever the queue holds in one transaction."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from ferrule.records.database import AuditError, open_for_writing
+from ferrule.records.retention import KEEP_ALL, Retention, remove_old_rows
+from ferrule.records.row import INSERT, content_of, seal, unreadable_content
+
+if TYPE_CHECKING:
+    import asyncio
+    from pathlib import Path
+
+    from ferrule.pipeline.record import CallRecord
+
+_log = logging.getLogger("ferrule.audit")
+
+_ROWS_A_COMMIT = 1_000
+_ROWS_A_SLICE = 16
+_RETENTION_SECONDS = 3_600.0
+_RETENTION_ROWS = 10_000
+_FIRST_PAUSE = 0.02
+_LONGEST_PAUSE = 5.0
+
+
+@dataclass(slots=True, frozen=True)
+class WriteProblem:
+    """The log could not be written for longer than its patience; `waiting` records were held back."""
+
+    time: float
+    message: str
+    waiting: int
+
+
+class Awaited:
+    """A record whose caller waits on an event loop until it is committed."""
+
+    __slots__ = ("future", "record")
+
+    def __init__(self, record: CallRecord, future: asyncio.Future[None]) -> None:
+        self.record = record
+        self.future = future
+
+
+class Marker:
+    """A place in the queue: reached once everything before it is committed."""
+
+    __slots__ = ("error", "reached")
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.error: AuditError | None = None
+
+    def pass_on(self, error: AuditError | None) -> None:
+        self.error = error
+        self.reached.set()
+
+
+class Stop(Marker):
+    """The last thing in the queue."""
+
+    __slots__ = ()
+
+
+Item = Any  # CallRecord | Awaited | Marker; spelled out it would be imported on the hot path
+
+
+class Writer:
+    """Owns the connection. Everything here runs in its own thread, but for what `AuditLog` reads.
+
+    A commit that fails is tried again, with growing pauses. After `patience` seconds those who wait are told,
+    the problem is logged and listed, and the records stay here until the disk takes them.
+    """
+
+    def __init__(self, path: Path, *, retention: Retention, patience: float, linger: float, room: int) -> None:
+        self.queue: SimpleQueue[Item] = SimpleQueue()
+        self.hurry = threading.Event()
+        self.problems: deque[WriteProblem] = deque(maxlen=100)
+        self.failing: AuditError | None = None
+        self.room = room
+        """How many more records the queue may hold: its bound less what this thread holds back."""
+        self._bound = room
+        self._path = path
+        self._retention = retention
+        self._patience = patience
+        self._linger = linger
+        self._held: deque[Item] = deque()
+        self._contents: dict[int, tuple[Any, ...]] = {}
+        self._stopping = False
+        # A bound of few rows is held more closely than one of many.
+        self._retention_rows = min(_RETENTION_ROWS, max(100, (retention.rows or _RETENTION_ROWS) // 10))
+        self._since_retention = self._retention_rows
+        self._retention_due = 0.0
+        # Opened by whoever makes the log, so that a bad file is their error and not a line in a log.
+        self._connection: sqlite3.Connection | None = open_for_writing(path, patience=patience)
+        self.thread = threading.Thread(target=self._run, name="ferrule-audit", daemon=True)
+
+    def refuse(self) -> None:
+        """Take no more records: the log is being closed."""
+        self._bound = self.room = 0
+
+    def _run(self) -> None:
+        while not self._stopping or not self.queue.empty():
+            self._wait_for_work()
+            self._drain()
+            self._write_held()
+            self._apply_retention()
+        if self._connection is not None:
+            self._connection.close()
+
+    def _wait_for_work(self) -> None:
+        self._held.append(self.queue.get())
+        # While it lingers nobody has to wake it, which keeps `record` cheap; `flush` and `close` cut it
+        # short.
+        if self._linger and not isinstance(self._held[0], (Marker, Awaited)):
+            self.hurry.wait(self._linger)
+        self.hurry.clear()
+
+    def _drain(self) -> None:
+        take, held = self.queue.get_nowait, self._held
+        try:
+            while True:
+                held.append(take())
+        except Empty:
+            self.room = self._bound - len(held)
+
+    def _write_held(self) -> None:
+        since, pause = time.monotonic(), _FIRST_PAUSE
+        while self._held:
+            try:
+                self._commit_some()
+            except Exception as problem:  # noqa: BLE001 - whatever it is, it is told and this thread lives on
+                self._drop_connection()
+                if self.failing or time.monotonic() - since >= self._patience or self._is_stopping():
+                    self._report(problem)
+                    if self._stopping:
+                        return
+                self.hurry.wait(pause)
+                self.hurry.clear()
+                pause = min(pause * 2, _LONGEST_PAUSE)
+                self._drain()
+            else:
+                if self.failing:
+                    _log.warning("The audit log %s can be written again.", self._path)
+                self.failing, since, pause = None, time.monotonic(), _FIRST_PAUSE
+                self.room = self._bound - len(self._held)
+
+    def _is_stopping(self) -> bool:
+        return any(isinstance(item, Stop) for item in self._held)
+
+    def _commit_some(self) -> None:
+        """Commit the oldest held records in one transaction, then tell those who wait for them."""
+        items = [self._held[index] for index in range(min(len(self._held), _ROWS_A_COMMIT))]
+        contents = self._render(items)
+        if contents:
+            self._append(contents)
+        for item in items:
+            self._held.popleft()
+            self._contents.pop(id(item), None)
+        self._tell(items, None)
+        self._since_retention += len(contents)
+
+    def _render(self, items: list[Item]) -> list[tuple[Any, ...]]:
+        """Redaction and JSON come before the database is locked, and once, however often it is tried."""
+        done = self._contents
+        for number, item in enumerate(items):
+            if id(item) not in done and not isinstance(item, Marker):
+                done[id(item)] = _content(item.record if isinstance(item, Awaited) else item)
+                if number % _ROWS_A_SLICE == 0:
+                    time.sleep(0)  # let an event loop have its turn between slices
+        return [done[id(item)] for item in items if not isinstance(item, Marker)]
+
+    def _append(self, contents: list[tuple[Any, ...]]) -> None:
+        if self._connection is None:
+            self._connection = open_for_writing(self._path, patience=min(self._patience, _LONGEST_PAUSE))
+        connection = self._connection
+        # IMMEDIATE: other processes write this file too, so the head is read under the lock that writes it.
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            head: tuple[int, str] | None = connection.execute("SELECT seq, hash FROM head").fetchone()
+            if head is None:
+                raise AuditError(f"The head of the audit log {self._path} was removed. Move the file away.")
+            seq, last_hash = head
+            rows: list[tuple[Any, ...]] = []
+            for content in contents:
+                seq += 1
+                row = seal(seq, content, last_hash)
+                last_hash = row[-1]
+                rows.append(row)
+            connection.executemany(INSERT, rows)
+            connection.execute("UPDATE head SET seq = ?, hash = ?", (seq, last_hash))
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _report(self, problem: Exception) -> None:
+        """Tell everyone who waits; keep the records themselves."""
+        waiting = [item for item in self._held if isinstance(item, (Awaited, Marker))]
+        records = [item.record if isinstance(item, Awaited) else item for item in self._held
+                   if not isinstance(item, Marker)]  # fmt: skip
+        if self._is_stopping():
+            fate = "are lost, because the log was closed"
+        else:
+            fate = "wait. Make room or repair it, and they will be written"
+        error = AuditError(f"The audit log {self._path} cannot be written ({problem}); {len(records)} records {fate}.")
+        if self.failing is None:
+            _log.error("%s", error)
+            self.problems.append(WriteProblem(time.time(), str(problem), len(records)))
+        self.failing = error
+        self._held = deque(records)
+        self._contents.clear()
+        self._tell(waiting, error)
+
+    def _tell(self, items: list[Item], error: AuditError | None) -> None:
+        loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        for item in items:
+            if isinstance(item, Awaited):
+                loops.setdefault(item.future.get_loop(), []).append(item.future)
+            elif isinstance(item, Marker):
+                if isinstance(item, Stop):
+                    self._stopping = True
+                item.pass_on(error)
+        for loop, futures in loops.items():
+            try:
+                loop.call_soon_threadsafe(_settle, futures, error)
+            except RuntimeError:
+                # The loop is closed, so nobody waits there any more; the rows themselves are safe either way.
+                _log.debug("A loop was closed before %d records were acknowledged.", len(futures))
+
+    def _drop_connection(self) -> None:
+        """A connection that failed may be stuck; the next attempt opens the file anew."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _apply_retention(self) -> None:
+        if self._retention == KEEP_ALL or self._connection is None:
+            return
+        if self._since_retention < self._retention_rows and time.monotonic() < self._retention_due:
+            return
+        try:
+            remove_old_rows(self._connection, self._retention)
+        except (sqlite3.Error, AuditError) as problem:
+            # Keeping rows too long harms nobody today; it is said, and tried again at the next turn.
+            _log.warning("Old rows of the audit log %s could not be removed: %s", self._path, problem)
+            self.problems.append(WriteProblem(time.time(), f"retention: {problem}", 0))
+        self._since_retention = 0
+        self._retention_due = time.monotonic() + _RETENTION_SECONDS
+
+
+def _content(record: CallRecord) -> tuple[Any, ...]:
+    try:
+        return content_of(record)
+    except Exception as problem:  # noqa: BLE001 - made by hand, with fields of the wrong type: a row all the same
+        _log.exception("A record could not be read; its place in the audit log says so.")
+        return unreadable_content(time.time(), f"The record could not be read: {type(problem).__name__}.")
+
+
+def _settle(futures: list[asyncio.Future[None]], error: AuditError | None) -> None:
+    """Runs on the loop of those who wait; one call for the whole batch."""
+    for future in futures:
+        if not future.done():
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)

@@ -1,0 +1,131 @@
+"""The whole, wired together: plugins start and stop, records are closed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ferrule.app.build import App
+from ferrule.app.settings import AuditSettings, PermissionSettings, Settings, ToolSettings
+from ferrule.core.call import RawCall
+from ferrule.records.reader import AuditReader
+from ferrule.records.verify import verify
+
+PLUGIN = '''
+from ferrule import tool
+from ferrule.plugins.plugin import Plugin
+
+events = []
+
+@tool(kind="write")
+def write_events() -> list[str]:
+    """Write down the events. Use this to test."""
+    return list(events)
+
+async def start():
+    events.append("started")
+    {start}
+
+async def stop():
+    import pathlib
+    pathlib.Path({marker!r}).write_text("stopped")
+    {stop}
+
+def make():
+    return Plugin("mine", "1.2", [write_events], initialise=start, clean_up=stop)
+'''
+
+
+def settings(tmp_path: Path) -> Settings:
+    return Settings(
+        audit=AuditSettings(path=tmp_path / "audit.db"),
+        tools=ToolSettings(plugins=False),
+        permissions=PermissionSettings(allow=["write_*"]),
+    )
+
+
+def with_plugin(tmp_path: Path, app: App, start: str = "pass", stop: str = "pass") -> Path:
+    from ferrule.plugins.discovery import Discovered, as_plugin, discover_file
+
+    marker = tmp_path / "marker"
+    source = PLUGIN.format(start=start, stop=stop, marker=str(marker))
+    file = tmp_path / "plugin_source.py"
+    file.write_text(source)
+    module: dict[str, object] = {}
+    exec(compile(source, str(file), "exec"), module)
+    plugin = as_plugin(module["make"], "mine", "", str(file))
+    found = Discovered([plugin])
+    found.register(app.tools.registry)
+    app.tools.plugins.extend(found.plugins)
+    assert discover_file  # the file itself would bring the tool without its plugin
+    return marker
+
+
+def test_calls_run_and_are_on_record(tmp_path: Path) -> None:
+    """O3."""
+
+    async def go() -> None:
+        async with App(settings(tmp_path), tmp_path) as app:
+            assert (await app.runtime.run("getCurrentDirectory")).data["path"] == str(tmp_path)
+            assert not (await app.runtime.run("no_such")).success
+
+    asyncio.run(go())
+    assert [row.tool for row in AuditReader(tmp_path / "audit.db").list()] == ["no_such", "getCurrentDirectory"]
+    assert verify(tmp_path / "audit.db").ok
+
+
+def test_a_plugin_is_started_before_and_cleaned_up_after(tmp_path: Path) -> None:
+    """R7."""
+
+    async def go() -> Path:
+        app = App(settings(tmp_path), tmp_path)
+        marker = with_plugin(tmp_path, app)
+        async with app:
+            assert (await app.runtime.run(RawCall("write_events"))).data == ["started"]
+            assert not marker.exists()
+        return marker
+
+    assert asyncio.run(go()).read_text() == "stopped"
+
+
+def test_a_plugin_that_cannot_start_is_reported_and_its_tools_are_gone(tmp_path: Path) -> None:
+    """R6, R7."""
+
+    async def go() -> None:
+        app = App(settings(tmp_path), tmp_path)
+        with_plugin(tmp_path, app, start="raise OSError('no network')")
+        async with app:
+            assert "write_events" not in app.tools.registry
+            assert app.tools.broken[0].reason == "it could not start: OSError: no network"
+            assert (await app.runtime.run("getCurrentDateTime")).success
+
+    asyncio.run(go())
+
+
+def test_a_plugin_that_cannot_clean_up_does_not_keep_the_records_open(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def go() -> App:
+        app = App(settings(tmp_path), tmp_path)
+        with_plugin(tmp_path, app, stop="raise OSError('gone')")
+        async with app:
+            await app.runtime.run("getCurrentDateTime")
+        return app
+
+    asyncio.run(go())
+    assert "Plugin mine could not clean up" in caplog.text
+    assert verify(tmp_path / "audit.db").rows == 1
+
+
+def test_without_an_audit_log_no_file_is_made(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    chosen.audit.enabled = False
+
+    async def go() -> None:
+        async with App(chosen, tmp_path) as app:
+            assert (await app.runtime.run("getCurrentDateTime")).success
+
+    asyncio.run(go())
+    assert not (tmp_path / "audit.db").exists()

@@ -1,0 +1,141 @@
+"""Where settings come from, which wins, and what a workspace may not decide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ferrule.app.load_settings import SettingsError, load_settings
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """The person's file and the project's file, neither written yet."""
+    monkeypatch.setenv("FERRULE_CONFIG", str(tmp_path / "person.toml"))
+    (tmp_path / "project").mkdir()
+    return tmp_path / "person.toml", tmp_path / "project" / "ferrule.toml"
+
+
+def test_flag_beats_environment_beats_project_beats_person(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person, project = files
+    workspace = project.parent
+    assert load_settings(workspace).settings.limits.timeout == 120.0
+    person.write_text("[limits]\ntimeout = 9\nconcurrency = 7\n")
+    assert load_settings(workspace).settings.limits.timeout == 9
+    project.write_text("[limits]\ntimeout = 2\n")
+    assert load_settings(workspace).settings.limits.timeout == 2
+    monkeypatch.setenv("FERRULE_LIMITS_TIMEOUT", "3")
+    assert load_settings(workspace).settings.limits.timeout == 3
+    loaded = load_settings(workspace, {"limits": {"timeout": 4.0}})
+    assert (loaded.settings.limits.timeout, loaded.settings.limits.concurrency) == (4, 7)
+    assert loaded.files == [person, project]
+
+
+def test_deny_lists_add_up(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    person, project = files
+    person.write_text('[permissions]\ndeny = ["a"]\n')
+    project.write_text('[permissions]\ndeny = ["b"]\n')
+    monkeypatch.setenv("FERRULE_PERMISSIONS_DENY", "c, d")
+    loaded = load_settings(project.parent, {"permissions": {"deny": ["e"]}})
+    assert loaded.settings.permissions.deny == ["a", "b", "c", "d", "e"]
+
+
+@pytest.mark.parametrize(
+    ("written", "aside"),
+    [
+        ('[permissions]\nallow = ["x"]', "permissions.allow"),
+        ('[permissions]\nmode = "bypass"', "permissions.mode = 'bypass'"),
+        ('[permissions]\nmode = "accept-edits"', "permissions.mode = 'accept-edits'"),
+        ('[tools]\nfolders = ["evil"]', "tools.folders"),
+        ("[audit]\nenabled = false", "audit"),
+        ('trusted_folders = ["/"]', "trusted_folders"),
+    ],
+)
+def test_a_workspace_cannot_widen_what_the_person_set(files: tuple[Path, Path], written: str, aside: str) -> None:
+    files[1].write_text(written)
+    loaded = load_settings(files[1].parent)
+    assert loaded.set_aside == [aside]
+    settings = loaded.settings
+    assert (settings.permissions.allow, settings.permissions.mode, settings.tools.folders) == ([], "default", [])
+    assert settings.audit.enabled
+
+
+def test_a_workspace_may_be_stricter(files: tuple[Path, Path]) -> None:
+    files[1].write_text('[permissions]\nmode = "plan"\ndeny = ["x"]\n[tools]\ndisabled = ["y"]\n')
+    loaded = load_settings(files[1].parent)
+    assert (loaded.settings.permissions.mode, loaded.settings.tools.disabled) == ("plan", ["y"])
+    assert loaded.set_aside == []
+
+
+@pytest.mark.parametrize("mode", ["plan", "dont-ask"])
+def test_a_workspace_cannot_loosen_the_persons_mode(files: tuple[Path, Path], mode: str) -> None:
+    files[0].write_text(f'[permissions]\nmode = "{mode}"\n')
+    files[1].write_text('[permissions]\nmode = "default"\n')
+    assert load_settings(files[1].parent).settings.permissions.mode == mode
+
+
+def test_a_workspace_cannot_raise_limits(files: tuple[Path, Path]) -> None:
+    files[0].write_text("[limits]\ntimeout = 10\n")
+    files[1].write_text("[limits]\ntimeout = 100000\nconcurrency = 3\n")
+    loaded = load_settings(files[1].parent)
+    assert (loaded.settings.limits.timeout, loaded.settings.limits.concurrency) == (10, 3)
+    assert loaded.set_aside == ["limits.timeout"]
+
+
+@pytest.mark.parametrize("trusted", ["{workspace}", "{parent}"])
+def test_a_trusted_folder_and_what_lies_in_it_may(files: tuple[Path, Path], trusted: str) -> None:
+    person, project = files
+    folder = trusted.format(workspace=project.parent, parent=project.parent.parent)
+    person.write_text(f'trusted_folders = ["{folder}"]\n')
+    project.write_text('[permissions]\nallow = ["x"]\n')
+    assert load_settings(project.parent).settings.permissions.allow == ["x"]
+
+
+def test_a_twin_of_a_trusted_folder_is_not_trusted(files: tuple[Path, Path]) -> None:
+    person, project = files
+    twin = project.parent.with_name("project-evil")
+    twin.mkdir()
+    (twin / "ferrule.toml").write_text('[permissions]\nallow = ["x"]\n')
+    person.write_text(f'trusted_folders = ["{project.parent}"]\n')
+    assert load_settings(twin).settings.permissions.allow == []
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("limits = 5", "`limits`"),
+        ("[limits]\ntimeout = 'soon'", "`limits.timeout`"),
+        ("[limits]\ntimout = 5", "Did you mean `timeout`?"),
+        ("[permisions]", "Did you mean `permissions`?"),
+        ("[permissions]\nmode = 'yolo'", "`permissions.mode`"),
+        ("not toml", "is not valid TOML"),
+    ],
+)
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_wrong_setting_is_named_with_its_file(files: tuple[Path, Path], which: int, written: str, said: str) -> None:
+    files[which].write_text(written)
+    with pytest.raises(SettingsError) as raised:
+        load_settings(files[1].parent)
+    assert str(files[which]) in str(raised.value)
+    assert said in str(raised.value)
+
+
+def test_a_variable_that_sets_nothing_is_an_error(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FERRULE_LIMITS_TIMOUT", "5")
+    with pytest.raises(SettingsError, match="FERRULE_LIMITS_TIMOUT sets nothing"):
+        load_settings(files[1].parent)
+
+
+def test_without_any_settings_no_validator_is_imported(files: tuple[Path, Path]) -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from pathlib import Path; from ferrule.app.load_settings import load_settings\n"
+        "load_settings(Path('.')); print('pydantic' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=files[1].parent, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,20 @@
+"""The built-ins as a set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ferrule.builtin
+from ferrule.builtin.all_tools import builtin_tools
+from ferrule.core.lint import lint_tool
+
+
+def test_there_is_one_file_a_tool_and_all_are_listed() -> None:
+    folder = Path(ferrule.builtin.__file__).parent
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__", "all_tools"}
+    assert len(builtin_tools()) == len(files)
+
+
+def test_our_own_linter_finds_nothing() -> None:
+    """T11."""
+    assert [finding for tool in builtin_tools() for finding in lint_tool(tool)] == []

@@ -1,0 +1,38 @@
+"""getCurrentDateTime, through the real pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import datetime
+
+from inline_snapshot import snapshot
+
+from ferrule import Runtime
+from ferrule.builtin.get_current_date_time import get_current_date_time
+
+
+def test_its_forms_agree_with_each_other_and_the_clock() -> None:
+    result = asyncio.run(Runtime([get_current_date_time]).run("getCurrentDateTime", "{}"))
+    data = result.data
+    moment = datetime.fromisoformat(data["datetime"])
+    assert moment.tzinfo is not None
+    assert data["timestamp"] == int(moment.timestamp())
+    assert abs(data["timestamp"] - time.time()) < 5
+    assert data["timezone"] == moment.astimezone().tzname()
+    assert data["formatted"]["date"] == moment.strftime("%Y-%m-%d")
+    assert data["formatted"]["time"] == moment.strftime("%H:%M:%S")
+    assert result.display_content == data["formatted"]["full"]
+
+
+def test_what_a_model_reads_of_it() -> None:
+    tool = get_current_date_time
+    assert tool.description.text == snapshot("""\
+Get the current date and time of this machine.
+
+Use this whenever the answer depends on today's date or the time of day, instead of guessing.
+
+Usage notes:
+- `datetime` is ISO 8601 with the offset from UTC; `timestamp` is in seconds since 1970-01-01 UTC.\
+""")
+    assert tool.input_schema == snapshot({"additionalProperties": False, "properties": {}, "type": "object"})

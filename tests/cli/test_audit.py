@@ -1,0 +1,61 @@
+"""`ferrule audit` (O3)."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .conftest import Command
+
+
+def test_before_the_first_call_it_says_so(ferrule: Command) -> None:
+    done = ferrule("audit")
+    assert done.code == 2
+    assert "There is no audit log at" in done.err
+
+
+def test_secrets_in_arguments_are_not_kept(ferrule: Command) -> None:
+    ferrule("call", "echo_text", '{"text": "hi", "api_key": "sk-abcdefghijklmnopqrstuvwxyz123456"}')
+    assert "sk-abcdef" not in ferrule("audit", "export").out
+    assert b"sk-abcdef" not in (ferrule.folder / "data" / "audit.db").read_bytes()
+
+
+def test_list_show_verify_and_export_agree(ferrule: Command) -> None:
+    ferrule("call", "echo_text", '{"text": "one"}')
+    ferrule("call", "no_such_tool")
+    assert [row["seq"] for row in ferrule("audit", "list", "--json").json] == [2, 1]
+    assert "echo_text" in ferrule("audit").out
+    assert ferrule("audit", "list", "--outcome", "failure", "--json").json[0]["tool"] == "no_such_tool"
+    assert ferrule("audit", "show", "1", "--json").json["tool"] == "echo_text"
+    assert "no_such_tool" in ferrule("audit", "show", "2").out
+    assert ferrule("audit", "show", "99").code == 2
+    verified = ferrule("audit", "verify", "--json")
+    assert (verified.code, verified.json["ok"], verified.json["rows"]) == (0, True, 2)
+    assert len(ferrule("audit", "export").out.splitlines()) == 2
+    assert ferrule("audit", "export", "--format", "csv").out.startswith("seq,")
+    assert ferrule("audit", "verify", "--head", verified.json["head"]).code == 0
+
+
+def test_tampering_shows(ferrule: Command) -> None:
+    ferrule("call", "echo_text", '{"text": "one"}')
+    ferrule("call", "echo_text", '{"text": "two"}')
+    with sqlite3.connect(ferrule.folder / "data" / "audit.db") as database:
+        database.execute("DROP TRIGGER IF EXISTS no_update")
+        for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {trigger}")
+        database.execute("UPDATE calls SET outcome = 'permission_error' WHERE seq = 1")
+    database.close()
+    done = ferrule("audit", "verify")
+    assert done.code == 1
+    assert "The log does not hold" in done.err
+
+
+def test_a_file_that_is_no_audit_log_is_said_to_be_none(ferrule: Command) -> None:
+    other = ferrule.folder / "other.db"
+    other.write_text("hello")
+    for command in (["verify"], ["list"], ["export"]):
+        done = ferrule("audit", "--file", str(other), *command)
+        assert done.code == 2, command
+        assert "Traceback" not in done.err
+    assert other.read_text() == "hello"

@@ -1,0 +1,170 @@
+"""`ferrule call`: exit codes, one JSON document, no confirmation from a pipe."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from .conftest import Command
+
+
+def test_a_result_goes_to_stdout_and_ends_with_0(ferrule: Command) -> None:
+    done = ferrule("call", "echo_text", '{"text": "hello"}')
+    assert (done.code, done.out, done.err) == (0, "hello\n", "")
+
+
+def test_arguments_can_come_from_stdin(ferrule: Command) -> None:
+    assert ferrule("call", "echo_text", "-", stdin='{"text": "from a pipe"}').out == "from a pipe\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "kind"),
+    [
+        (["fail_politely"], 1, "execution_error"),
+        (["echo_text", '{"txt": 1}'], 1, "validation_error"),
+        (["echo_text", "not json"], 1, "validation_error"),
+        (["no_such_tool"], 1, "not_found_error"),
+        (["save_note", '{"text": "x"}'], 3, "permission_error"),
+        (["echo_text", '{"text": "x"}', "--deny", "echo_*"], 3, "permission_error"),
+        (["save_note", '{"text": "x"}', "--mode", "plan", "--yes"], 3, "permission_error"),
+        (["hang_around"], 4, "timeout_error"),
+        (["sleep_long", '{"seconds": 60}', "--timeout", "0.3"], 4, "timeout_error"),
+    ],
+)
+def test_each_failure_has_its_exit_code_and_one_document(
+    ferrule: Command, arguments: list[str], code: int, kind: str
+) -> None:
+    done = ferrule("call", *arguments, "--json")
+    assert done.code == code
+    assert list(done.json) == ["success", "llm_content", "display_content", "data", "error", "metadata"]
+    assert done.json["error"]["type"] == kind
+    assert list(done.json["error"]) == ["type", "message", "details", "suggestion"]
+
+
+def test_without_json_an_error_goes_to_stderr_in_words(ferrule: Command) -> None:
+    done = ferrule("call", "fail_politely")
+    assert done.out == ""
+    assert done.err == "Error (execution_error): It is broken.\n\nSuggestion: Bring a spare one.\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["call"],
+        ["call", "echo_text", "{}", "--mode", "yolo"],
+        ["call", "echo_text", "{}", "--workspace", "/no/such/folder"],
+        ["call", "echo_text", "{}", "--timeout", "0"],
+        ["call", "echo_text", "{}", "--allow", "Bash(rm *)"],
+        ["call", "echo_text", "{}", "--no-such-option"],
+    ],
+)
+def test_wrong_usage_ends_with_2_and_no_traceback(ferrule: Command, arguments: list[str]) -> None:
+    done = ferrule(*arguments)
+    assert done.code == 2
+    assert "Error" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_allow_yes_and_modes_let_it_run(ferrule: Command) -> None:
+    """P4: by name, by answer, by mode; a deny wins over all of them."""
+    note = ["call", "save_note", '{"text": "x"}']
+    assert ferrule(*note, "--allow", "save_*").code == 0
+    assert ferrule(*note, "--yes").code == 0
+    assert ferrule(*note, "--mode", "accept-edits").code == 0
+    bypass = ferrule(*note, "--mode", "bypass")
+    assert (bypass.code, "bypass" in bypass.err) == (0, True)
+    assert ferrule(*note, "--mode", "bypass", "--yes", "--allow", "save_note", "--deny", "save_note").code == 3
+
+
+def test_a_yes_in_a_pipe_is_not_taken_for_the_persons(ferrule: Command) -> None:
+    assert ferrule("call", "save_note", '{"text": "x"}', stdin="y\ny\n").code == 3
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 3), ("\n", 3), ("\x04", 3), ("\x03", 130)])
+def test_at_a_terminal_the_person_is_asked(ferrule: Command, answer: str, code: int) -> None:
+    """P4: the person sees what will run, with a warning, and only a yes runs it; Ctrl-C ends it."""
+    shown, status = at_a_terminal(ferrule, ["call", "launch_rocket", '{"name": "Ariane"}'], answer)
+    assert '{"name":"Ariane"}' in shown
+    assert "marked dangerous" in shown
+    assert status == code
+    assert ("Ariane is up" in shown) == (code == 0)
+
+
+def at_a_terminal(ferrule: Command, arguments: list[str], answer: str) -> tuple[str, int]:
+    ours, theirs = pty.openpty()
+    program = subprocess.Popen(
+        ferrule.arguments(*arguments),
+        cwd=ferrule.workspace, env=ferrule.environment, stdin=theirs, stdout=theirs, stderr=theirs,
+        start_new_session=True, preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    answered = False
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+        if b"[y/N]" in shown and not answered:
+            answered = True
+            os.write(ours, answer.encode())
+    os.close(ours)
+    return shown.decode(), program.wait(timeout=30)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_ctrl_c_stops_the_tool_and_ends_with_130(ferrule: Command, as_json: bool) -> None:
+    """P6: also a sync tool inside a blocking call; the call is on record as cancelled."""
+    arguments = ferrule.arguments("call", "sleep_long", '{"seconds": 60}', *(["--json"] if as_json else []))
+    program = subprocess.Popen(
+        arguments, cwd=ferrule.workspace, env=ferrule.environment,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert program.stderr is not None
+    assert program.stderr.readline() == "ready\n"
+    began = time.monotonic()
+    program.send_signal(signal.SIGINT)
+    out, err = program.communicate(timeout=20)
+    assert program.returncode == 130
+    assert time.monotonic() - began < 10
+    assert "Traceback" not in err
+    assert ('"cancelled_error"' in out) == as_json
+    assert ferrule("audit", "list", "--json").json[0]["outcome"] == "cancelled_error"
+
+
+def test_every_call_is_on_record_refusals_included(ferrule: Command) -> None:
+    """O3."""
+    ferrule("call", "echo_text", '{"text": "x"}')
+    ferrule("call", "save_note", '{"text": "x"}')
+    rows = ferrule("audit", "list", "--json").json
+    assert [(row["tool"], row["outcome"]) for row in rows] == [
+        ("save_note", "permission_error"),
+        ("echo_text", "success"),
+    ]
+
+
+def test_a_workspace_with_an_odd_name_works(ferrule: Command) -> None:
+    odd = ferrule.folder / "名字 with 'quotes' and $dollar"
+    odd.mkdir()
+    done = ferrule("call", "getCurrentDirectory", "--workspace", str(odd), "--json")
+    assert done.json["data"]["path"] == str(odd)
+
+
+def test_output_that_nobody_reads_is_no_traceback(ferrule: Command) -> None:
+    line = " ".join(f"'{part}'" for part in ferrule.arguments("call", "echo_text"))
+    done = subprocess.run(
+        ["bash", "-c", f"{line} '{{\"text\": \"'$(head -c 100000 /dev/zero | tr '\\0' x)'\"}}' | head -c 1"],
+        cwd=ferrule.workspace, env=ferrule.environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr

@@ -1,0 +1,27 @@
+"""Plain tables that stay straight with wide characters and do not let text drive the terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from ferrule.cli.table import cut, print_table, width
+
+
+def test_wide_and_combining_characters_count_as_shown() -> None:
+    assert (width("abc"), width("名称"), width("é")) == (3, 4, 1)
+
+
+def test_a_cut_text_is_never_wider_than_asked() -> None:
+    assert cut("名称名称", 5) == "名称…"
+    assert cut("short", 5) == "short"
+    assert width(cut("a名" * 20, 8)) <= 8
+
+
+def test_columns_stand_under_their_headers(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(["NAME", "WHAT"], [["名称", "x"], ["ab", "y"]])
+    assert capsys.readouterr().out.splitlines() == ["NAME  WHAT", "名称  x", "ab    y"]
+
+
+def test_control_characters_are_shown_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(["A"], [["\x1b[31mred\n"]])
+    assert capsys.readouterr().out.splitlines() == ["A", "\\x1b[31mred\\n"]

@@ -1,0 +1,56 @@
+"""`ferrule tools`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .conftest import Command
+
+
+def test_the_list_names_each_tool_its_kind_and_what_it_does(ferrule: Command) -> None:
+    done = ferrule("tools")
+    lines = done.out.splitlines()
+    assert lines[0].split() == ["NAME", "KIND", "DESCRIPTION"]
+    assert any(line.split(maxsplit=2)[:2] == ["save_note", "write"] for line in lines)
+
+
+def test_words_narrow_the_list(ferrule: Command) -> None:
+    """R3: search over names and descriptions."""
+    assert [line.split()[0] for line in ferrule("tools", "rocket").out.splitlines()[1:]] == ["launch_rocket"]
+    nothing = ferrule("tools", "no such words")
+    assert (nothing.out, nothing.err, nothing.code) == ("", "No tool matches.\n", 0)
+
+
+def test_plan_mode_shows_read_only_tools_alone(ferrule: Command) -> None:
+    """R4."""
+    assert {tool["kind"] for tool in ferrule("tools", "--json", "--mode", "plan").json} == {"readonly"}
+
+
+def test_json_holds_the_schemas(ferrule: Command) -> None:
+    note = next(tool for tool in ferrule("tools", "--json").json if tool["name"] == "save_note")
+    assert note["input_schema"]["required"] == ["text"]
+    assert (note["origin"], note["version"], note["read_only"]) == ("plugin", "1.0.0", False)
+
+
+def test_each_dialect_prints_its_definitions(ferrule: Command) -> None:
+    """T10."""
+    assert ferrule("tools", "save_note", "--dialect", "openai").json[0]["function"]["name"] == "save_note"
+    assert ferrule("tools", "save_note", "--dialect", "anthropic").json[0]["input_schema"]["required"] == ["text"]
+    for dialect in ("openai-responses", "gemini", "mcp"):
+        assert "save_note" in ferrule("tools", "save_note", "--dialect", dialect).out
+
+
+def test_a_broken_file_is_reported_and_the_others_work(ferrule: Command) -> None:
+    """R6."""
+    (ferrule.folder / "tools" / "broken.py").write_text("def oops(:\n")
+    done = ferrule("tools")
+    assert done.code == 0
+    assert "broken.py was skipped: line 1: invalid syntax" in done.err
+    assert "save_note" in done.out
+
+
+def test_a_disabled_tool_is_not_shown(ferrule: Command) -> None:
+    done = ferrule("tools", FERRULE_TOOLS_DISABLED="save_note, echo_text")
+    assert "save_note" not in done.out
+    assert "launch_rocket" in done.out

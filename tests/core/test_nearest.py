@@ -1,0 +1,91 @@
+"""Near-miss names (P2): what a model probably meant."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ferrule.core.nearest import nearest
+
+TOOLS = [
+    "Read",
+    "Write",
+    "Edit",
+    "MultiEdit",
+    "Glob",
+    "Grep",
+    "Bash",
+    "BashOutput",
+    "KillShell",
+    "readFile",
+    "listFiles",
+]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("read", "Read"),
+        ("read_file", "readFile"),
+        ("Read-File", "readFile"),
+        ("raed", "Read"),
+        ("wrtie", "Write"),
+        ("Gerp", "Grep"),
+        ("bash_output", "BashOutput"),
+        ("list_files", "listFiles"),
+        ("kill_shel", "KillShell"),
+    ],
+)
+def test_what_was_meant_comes_first(wrong: str, meant: str):
+    assert nearest(wrong, TOOLS)[0] == meant
+
+
+@pytest.mark.parametrize("wrong", ["", "___", "send_mail", "x" * 300, "xyzzy"])
+def test_nothing_near_is_nothing(wrong: str):
+    assert nearest(wrong, TOOLS) == []
+
+
+def test_at_most_so_many_are_given():
+    assert len(nearest("file", [f"file{number}" for number in range(50)])) == 3
+    assert len(nearest("file", [f"file{number}" for number in range(50)], most=1)) == 1
+
+
+def test_a_long_list_is_quick():
+    """R1: ten thousand tools do not make an unknown name slow."""
+    started = time.perf_counter()
+    nearest(
+        "create_the_great_report_of_the_yaer",
+        (f"create_the_great_report_{number}" for number in range(10_000)),
+    )
+    assert time.perf_counter() - started < 3
+
+
+NAMES = st.text(st.characters(codec="utf-8", categories=("L", "N"), include_characters="_-"), min_size=1, max_size=12)
+
+
+@given(NAMES, st.lists(NAMES, max_size=8))
+def test_only_known_names_are_offered(wrong: str, known: list[str]):
+    found = nearest(wrong, known)
+    assert set(found) <= set(known)
+    assert len(found) <= 3
+
+
+@given(
+    st.text("abcdefgh", min_size=1, max_size=12),
+    st.lists(st.text("mnopqrstu", min_size=1, max_size=12), max_size=8),
+)
+def test_the_name_itself_is_the_nearest(name: str, others: list[str]):
+    """However it is spelt: case, `_` and `-` do not count."""
+    for wrong in (name, name.upper(), "_".join(name), "-".join(name)):
+        assert nearest(wrong, [*others, name])[0] == name
+
+
+@given(st.text("abcdefgh", min_size=6, max_size=12), st.data())
+def test_one_slip_is_forgiven(name: str, data: st.DataObject):
+    at = data.draw(st.integers(0, len(name) - 1))
+    slips = [name[:at] + name[at + 1 :], name[:at] + "z" + name[at:], name[:at] + "z" + name[at + 1 :]]
+    for wrong in slips:
+        assert nearest(wrong, ["mnopqrstuvwx", name]) == [name]

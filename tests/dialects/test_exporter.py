@@ -1,0 +1,77 @@
+"""Many tools, shown again and again (T10)."""
+
+from __future__ import annotations
+
+import gc
+import time
+import weakref
+
+from dialects.raw import RawTool, objects
+from ferrule.core.call import RawCall
+from ferrule.core.description import Description
+from ferrule.core.result import ToolResult
+from ferrule.dialects import Exporter, NameMap, dialect
+
+
+def test_only_tools_that_changed_are_written_again() -> None:
+    first, second = RawTool(objects(), "a"), RawTool(objects(), "b")
+    exporter = Exporter("openai")
+    before = exporter.definitions([first, second])
+    second._description = Description("Something else.")
+    after = exporter.definitions([first, second])
+    assert after[0] is before[0]
+    assert after[1]["function"]["description"] == "Something else."
+
+
+def test_a_tool_that_is_gone_is_not_kept() -> None:
+    exporter = Exporter("openai")
+    tool = RawTool(objects(), "a")
+    gone = weakref.ref(tool)
+    exporter.definitions([tool])
+    del tool
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_thousand_unchanged_tools_are_quick() -> None:
+    tools = [RawTool(objects(x={"type": "string"}), f"group.tool{i}") for i in range(1000)]
+    exporter = Exporter("anthropic")
+    exporter.definitions(tools)
+    best = min(_seconds(exporter, tools) for _ in range(10))
+    assert best < 0.003 * 4  # far from a slow machine's noise; about 1 ms here
+
+
+def _seconds(exporter: Exporter, tools: list[RawTool]) -> float:
+    started = time.perf_counter()
+    exporter.definitions(tools)
+    return time.perf_counter() - started
+
+
+def test_names_go_out_and_come_back() -> None:
+    exporter = Exporter("gemini")
+    (definition,) = exporter.definitions([RawTool(objects(), "files.read")])
+    shown = definition["name"]
+    assert shown != "files.read"
+    assert exporter.resolve(shown) == "files.read"
+    (call,) = exporter.calls({"functionCall": {"id": "f1", "name": shown, "args": {}}})
+    assert call == RawCall("files.read", {}, id="f1")
+    (turn,) = exporter.results([ToolResult("f1", "files.read", True, "text", "")])
+    assert turn["parts"][0]["functionResponse"]["name"] == shown
+
+
+def test_a_name_the_model_made_up_comes_back_for_the_pipeline_to_report() -> None:
+    assert Exporter("openai").resolve("reed_file") == "reed_file"
+
+
+def test_losses_are_those_of_the_tools_shown_last() -> None:
+    exporter = Exporter(dialect("gemini"), names=NameMap())
+    lossy = RawTool(objects(a={"type": "string", "pattern": "x"}), "lossy")
+    exporter.definitions([lossy, RawTool(objects(), "whole")])
+    assert [(loss.tool, loss.keyword) for loss in exporter.losses] == [("lossy", "pattern")]
+    exporter.definitions([])
+    assert exporter.losses == ()
+
+
+def test_strictness_can_be_decided_for_all() -> None:
+    (definition,) = Exporter("openai", strict=True).definitions([RawTool(objects())])
+    assert definition["function"]["strict"] is True

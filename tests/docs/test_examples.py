@@ -1,0 +1,113 @@
+"""Every example in README and docs runs, and shows what really comes out."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass
+class Example:
+    language: str
+    text: str
+    line: int
+
+
+def examples(page: Path) -> list[Example]:
+    source = page.read_text(encoding="utf-8")
+    return [Example(m[1], m[2], source.count("\n", 0, m.start()) + 1) for m in FENCE.finditer(source)]
+
+
+def of_language(language: str) -> list[Path]:
+    return [page for page in PAGES if any(example.language == language for example in examples(page))]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def steady(text: str) -> str:
+    """Text with what differs from run to run taken out."""
+    text = re.sub(r"\d{4}-\d\d-\d\d(T| )?", "<date>", text)
+    text = re.sub(r"\d\d:\d\d:\d\d([+-]\d\d:\d\d|Z)?", "<time>", text)
+    text = re.sub(r"\b(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b", "<weekday>", text)
+    text = re.sub(r"\b1[6-9]\d{8}(\.\d+)?\b", "<timestamp>", text)
+    text = re.sub(r'"timezone":"[^"]*"', '"timezone":"<zone>"', text)
+    text = re.sub(r'<time> [A-Z]{2,5}"', '<time> <zone>"', text)
+    text = re.sub(r"\b\d+\.\d+ ms", "<ms>", text)
+    text = re.sub(r"\b[0-9a-f]{32,64}\b", "<hash>", text)
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+
+@pytest.mark.parametrize("page", of_language("python"), ids=name)
+def test_python_examples_print_what_the_page_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The python blocks of a page are one program; a `text` block shows what the block before it prints."""
+    monkeypatch.chdir(tmp_path)
+    module: dict[str, object] = {"__name__": "example"}
+    monkeypatch.setitem(sys.modules, "example", type(sys)("example"))
+    blocks = examples(page)
+    for position, example in enumerate(blocks):
+        if example.language != "python":
+            continue
+        printed = io.StringIO()
+        code = compile("\n" * example.line + example.text, str(page), "exec", dont_inherit=True)
+        with contextlib.redirect_stdout(printed):
+            exec(code, module)
+        shown = blocks[position + 1] if position + 1 < len(blocks) else None
+        if shown is not None and shown.language == "text":
+            assert steady(printed.getvalue()) == steady(shown.text), f"{name(page)}:{shown.line}"
+        else:
+            assert not printed.getvalue(), f"{name(page)}:{example.line} prints what the page does not show"
+
+
+@pytest.mark.parametrize("page", of_language("console"), ids=name)
+def test_terminal_sessions_show_what_really_comes_out(page: Path, tmp_path: Path) -> None:
+    for example in examples(page):
+        if example.language != "console":
+            continue
+        for command, shown in sessions(example.text):
+            assert steady(run(command, tmp_path)) == steady(shown), f"{name(page)}:{example.line}: {command}"
+
+
+def sessions(text: str) -> list[tuple[str, str]]:
+    found = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n?)*)", text, re.MULTILINE)
+    return [(command, output) for command, output in found]
+
+
+def run(command: str, folder: Path) -> str:
+    program, *arguments = shlex.split(command)
+    assert program in ("./run", "ferrule"), f"{command}: only ferrule is run here"
+    environment = {
+        **os.environ,
+        "FERRULE_DATA": str(folder / "data"),
+        "FERRULE_CONFIG": str(folder / "none.toml"),
+        "LC_ALL": "C.UTF-8",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "ferrule", *arguments],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = [
+        f"{name(page)} -> {link}"
+        for page in PAGES
+        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8"))
+        if not (page.parent / link).exists()
+    ]
+    assert broken == []

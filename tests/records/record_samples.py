@@ -1,0 +1,60 @@
+"""Records to write in tests, and the means to tamper with them afterwards."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from ferrule.core.context import Caller
+from ferrule.pipeline.record import CallRecord
+from ferrule.records.audit import AuditLog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def a_record(number: int = 1, **changes: Any) -> CallRecord:
+    values: dict[str, Any] = {
+        "call_id": f"call_{number}",
+        "parent_id": None,
+        "session_id": "session",
+        "caller": Caller("acme", "ann", "dev"),
+        "tool": "Read",
+        "version": "1.0.0",
+        "kind": "readonly",
+        "arguments": {"file_path": f"{number}.txt"},
+        "started": time.time(),
+        "duration": 0.01,
+    }
+    return CallRecord(**{**values, **changes})
+
+
+def a_refusal(number: int = 1, **changes: Any) -> CallRecord:
+    refused: dict[str, Any] = {
+        "tool": "Bash",
+        "kind": "execute",
+        "verdict": "deny",
+        "reason": "Commands are not allowed here.",
+        "stage": "authorise",
+        "outcome": "permission_error",
+        "error": "Commands are not allowed here.",
+    }
+    return a_record(number, **{**refused, **changes})
+
+
+def a_log(path: Path, rows: int) -> Path:
+    with AuditLog(path) as log:
+        for number in range(1, rows + 1):
+            log.record(a_record(number))
+    return path
+
+
+def tamper(path: Path, *statements: str) -> None:
+    """Change the file as someone with SQLite and no scruples would: the triggers go first."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("DROP TRIGGER IF EXISTS calls_are_never_changed")
+        connection.execute("DROP TRIGGER IF EXISTS calls_leave_by_retention_alone")
+        for statement in statements:
+            connection.execute(statement)

@@ -1,0 +1,158 @@
+"""O1, O3: usage of each tool, in memory and from the audit log."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.records.record_samples import a_record, a_refusal
+
+from ferrule.core.context import Caller
+from ferrule.records import statistics as statistics_module
+from ferrule.records.audit import AuditLog, Retention
+from ferrule.records.statistics import OTHER, UNKNOWN, Statistics, ToolUsage
+from ferrule.records.usage import statistics_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ferrule.pipeline.record import CallRecord
+
+
+def some_records() -> list[CallRecord]:
+    return [
+        *(a_record(number, duration=number / 1000) for number in range(1, 101)),
+        a_record(101, outcome="timeout_error", stage="execute", duration=9.0),
+        a_record(102, outcome="validation_error", stage="validate", duration=5.0),
+        a_refusal(103, duration=60.0),
+        a_refusal(104, stage="confirm"),
+        a_record(105, tool="Bash", outcome="permission_error", stage="execute", duration=0.5),
+        a_record(106, tool="Made", version="", outcome="not_found_error", stage="lookup"),
+        a_record(107, tool="Up", version="", outcome="not_found_error", stage="lookup"),
+    ]
+
+
+def test_calls_are_counted_by_tool_and_outcome() -> None:
+    """O1."""
+    statistics = Statistics()
+    for record in some_records():
+        statistics.record(record)
+    unknown, bash, read = statistics.snapshot()
+    assert (unknown.tool, unknown.count, unknown.failure, unknown.ran) == (UNKNOWN, 2, 2, 0)
+    assert unknown.p50 is None
+    assert (bash.count, bash.success, bash.failure, bash.denied, bash.ran) == (3, 0, 1, 2, 1)
+    assert (read.count, read.success, read.failure, read.denied, read.ran) == (102, 100, 2, 0, 101)
+    assert read.max == 9.0
+    assert read.p50 == pytest.approx(0.051, rel=0.2)
+    assert read.p95 == pytest.approx(0.096, rel=0.2)
+
+
+def test_the_audit_log_gives_the_same_counts(tmp_path: Path) -> None:
+    """O3."""
+    statistics = Statistics()
+    with AuditLog(tmp_path / "audit.db") as log:
+        for record in some_records():
+            log.record(record)
+            statistics.record(record)
+    kept = statistics_of(tmp_path / "audit.db")
+    assert [counts(usage) for usage in kept] == [counts(usage) for usage in statistics.snapshot()]
+    assert (kept[2].p50, kept[2].p95, kept[2].max) == (0.051, 0.096, 9.0), "exact, by nearest rank"
+    assert kept[0].p50 is None
+
+
+def counts(usage: ToolUsage) -> tuple[object, ...]:
+    return (usage.tool, usage.count, usage.success, usage.failure, usage.denied, usage.ran)
+
+
+def test_usage_of_a_time_and_of_a_tenant(tmp_path: Path) -> None:
+    """O4."""
+    path = tmp_path / "audit.db"
+    with AuditLog(path, retention=Retention(rows=3)) as log:
+        log.record(a_record(0, started=50.0))
+        log.record(a_record(1, started=100.0))
+        log.record(a_record(2, started=200.0, caller=Caller("umbrella")))
+        log.record(a_record(3, started=300.0, caller=Caller()))
+    assert [usage.count for usage in statistics_of(path)] == [3], "rows of retention are not calls"
+    assert [usage.count for usage in statistics_of(path, since=200.0)] == [2]
+    assert [usage.count for usage in statistics_of(path, since=100.0, until=300.0)] == [2]
+    assert [usage.count for usage in statistics_of(path, tenant="umbrella")] == [1]
+    assert [usage.count for usage in statistics_of(path, tenant=None)] == [1]
+    assert statistics_of(path, tenant="nobody") == []
+
+
+def test_names_a_model_invents_take_no_room() -> None:
+    statistics = Statistics()
+    for number in range(1_000):
+        statistics.record(a_record(tool=f"tool_{number}", version="", outcome="not_found_error", stage="lookup"))
+    assert [(usage.tool, usage.count) for usage in statistics.snapshot()] == [(UNKNOWN, 1_000)]
+
+
+def test_very_many_tools_share_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics_module, "MAX_TOOLS", 3)
+    statistics = Statistics()
+    for number in range(6):
+        statistics.record(a_record(tool=f"tool_{number}"))
+    assert {usage.tool: usage.count for usage in statistics.snapshot()} == {
+        "tool_0": 1, "tool_1": 1, "tool_2": 1, OTHER: 3,
+    }  # fmt: skip
+
+
+def test_threads_lose_no_count() -> None:
+    """The increments have no lock; this is the test that they need none."""
+    statistics = Statistics()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    def work() -> None:
+        record = a_record(duration=1.0)
+        for _ in range(5_000):
+            statistics.record(record)
+
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    (usage,) = statistics.snapshot()
+    assert (usage.count, usage.ran) == (20_000, 20_000)
+    assert statistics.durations()["Read"].sum == 20_000.0
+
+
+@given(durations=st.lists(st.floats(1e-5, 100), min_size=1, max_size=200))
+def test_quantiles_are_right_to_within_a_fifth(durations: list[float]) -> None:
+    statistics = Statistics()
+    for duration in durations:
+        statistics.record(a_record(duration=duration))
+    (usage,) = statistics.snapshot()
+    ranked = sorted(durations)
+    assert usage.max == ranked[-1]
+    for share, found in ((0.5, usage.p50), (0.95, usage.p95)):
+        exact = next(d for rank, d in enumerate(ranked, 1) if rank >= share * len(ranked))
+        assert found == pytest.approx(exact, rel=0.2)
+
+
+def test_durations_out_of_range_are_counted_too() -> None:
+    statistics = Statistics()
+    for duration in (0.0, -1.0, 1e9):
+        statistics.record(a_record(duration=duration))
+    (usage,) = statistics.snapshot()
+    assert (usage.ran, usage.max, usage.p95) == (3, 1e9, 1e9)
+
+
+def test_order_does_not_matter() -> None:
+    records = some_records()
+    first, second = Statistics(), Statistics()
+    for record in records:
+        first.record(record)
+    random.Random(1).shuffle(records)
+    for record in records:
+        second.record(record)
+    assert first.snapshot() == second.snapshot()

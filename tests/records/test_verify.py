@@ -1,0 +1,228 @@
+"""O3: what was written stays as it was written, or `verify` says where it was changed."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+from tests.records.record_samples import a_log, a_record, tamper
+
+from ferrule.records.audit import AuditError, AuditLog
+from ferrule.records.row import COLUMNS, seal
+from ferrule.records.verify import Head, read_head, verify
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return a_log(tmp_path / "audit.db", 5)
+
+
+def test_an_untouched_log_verifies(log: Path) -> None:
+    found = verify(log)
+    assert (found.ok, found.rows, found.first_bad_seq, found.why) == (True, 5, None, "")
+    assert found.head == read_head(log)
+    assert verify(log, expected_head=str(found.head)).ok
+
+
+def test_an_empty_log_verifies(tmp_path: Path) -> None:
+    path = a_log(tmp_path / "audit.db", 0)
+    assert verify(path) == (True, 0, None, "", Head(0, ""))
+
+
+TAMPERING = {
+    "changed": ("UPDATE calls SET user = 'bob' WHERE seq = 3",),
+    "changed to a blob": ("UPDATE calls SET user = x'00ff' WHERE seq = 3",),
+    "changed to bytes that are no text": ("UPDATE calls SET user = CAST(x'ff' AS TEXT) WHERE seq = 3",),
+    "changed hash": (f"UPDATE calls SET hash = '{'0' * 64}' WHERE seq = 3",),
+    "deleted in the middle": ("DELETE FROM calls WHERE seq = 3",),
+    "deleted two in the middle": ("DELETE FROM calls WHERE seq IN (3, 4)",),
+    "deleted and renumbered": (
+        "DELETE FROM calls WHERE seq = 3",
+        "UPDATE calls SET seq = 3 WHERE seq = 4",
+        "UPDATE calls SET seq = 4 WHERE seq = 5",
+    ),
+    "reordered": (
+        "UPDATE calls SET seq = 99 WHERE seq = 3",
+        "UPDATE calls SET seq = 3 WHERE seq = 4",
+        "UPDATE calls SET seq = 4 WHERE seq = 99",
+    ),
+    "deleted at the start": ("DELETE FROM calls WHERE seq = 1",),
+    "deleted at the start, with the checkpoint moved": (
+        "UPDATE checkpoint SET seq = 1, hash = (SELECT hash FROM calls WHERE seq = 1)",
+        "DELETE FROM calls WHERE seq = 1",
+    ),
+    "cut at the end": ("DELETE FROM calls WHERE seq = 5",),
+    "added by hand": (
+        "CREATE TABLE copy AS SELECT * FROM calls WHERE seq = 5",
+        "UPDATE copy SET seq = 6, prev_hash = hash",
+        "INSERT INTO calls SELECT * FROM copy",
+    ),
+    "head removed": ("DELETE FROM head",),
+    "emptied": ("DELETE FROM calls",),
+}
+
+
+def test_every_way_of_tampering_shows(tmp_path: Path) -> None:
+    """O3."""
+    found: dict[str, Any] = {}
+    for number, (name, statements) in enumerate(TAMPERING.items()):
+        path = a_log(tmp_path / f"{number}.db", 5)
+        tamper(path, *statements)
+        verification = verify(path)
+        assert not verification, name
+        found[name] = (verification.first_bad_seq, verification.why)
+    assert found == snapshot(
+        {
+            "changed": (3, "This row was changed after it was written."),
+            "changed to a blob": (3, "This row was changed after it was written."),
+            "changed to bytes that are no text": (3, "This row was changed after it was written."),
+            "changed hash": (3, "This row was changed after it was written."),
+            "deleted in the middle": (3, "Row 3 is missing."),
+            "deleted two in the middle": (3, "Rows 3 to 4 are missing."),
+            "deleted and renumbered": (
+                3,
+                "This row does not follow the one before it: one of them was replaced or moved.",
+            ),
+            "reordered": (
+                3,
+                "This row does not follow the one before it: one of them was replaced or moved.",
+            ),
+            "deleted at the start": (1, "Row 1 is missing."),
+            "deleted at the start, with the checkpoint moved": (
+                2,
+                "Rows up to 1 are gone, and no retention row of the chain says so.",
+            ),
+            "cut at the end": (
+                5,
+                "The log ends at row 4, its head at 5: the end was cut or added to.",
+            ),
+            "added by hand": (6, "This row was changed after it was written."),
+            "head removed": (None, "The log's head was removed."),
+            "emptied": (
+                1,
+                "The log ends at row 0, its head at 5: the end was cut or added to.",
+            ),
+        }
+    )
+
+
+def test_a_cut_that_also_moves_the_head_shows_to_whoever_noted_the_head(log: Path) -> None:
+    """What a chain without a key cannot show by itself, and a noted head can."""
+    noted = read_head(log)
+    tamper(
+        log,
+        "DELETE FROM calls WHERE seq > 3",
+        "UPDATE head SET seq = 3, hash = (SELECT hash FROM calls WHERE seq = 3)",
+    )
+    assert verify(log).ok
+    found = verify(log, expected_head=noted)
+    assert (found.ok, found.first_bad_seq) == (False, 4)
+    assert found.why == snapshot("The log was cut: row 5 was noted, and it ends at row 3.")
+
+
+def test_a_forged_chain_shows_to_whoever_noted_the_head(log: Path) -> None:
+    noted = read_head(log)
+    forge(log)
+    assert verify(log).ok
+    found = verify(log, expected_head=str(noted))
+    assert (found.ok, found.first_bad_seq) == (False, 5)
+    assert found.why == snapshot("The log was rewritten: this row is not the one whose hash was noted.")
+
+
+def forge(path: Path) -> None:
+    """Rewrite the whole chain with another user in it, as only someone who read our source would."""
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT * FROM calls ORDER BY seq").fetchall()
+    last, statements = "", list[str]()
+    for row in rows:
+        content = [*row[1:-2]]
+        content[COLUMNS.index("user") - 1] = "eve"
+        sealed = seal(row[0], content, last)
+        last = sealed[-1]
+        statements.append(
+            f"UPDATE calls SET user = 'eve', prev_hash = '{sealed[-2]}', hash = '{last}' WHERE seq = {row[0]}"
+        )
+    tamper(path, *statements, f"UPDATE head SET hash = '{last}'")
+
+
+def test_a_log_that_grew_still_matches_an_earlier_head(log: Path) -> None:
+    noted = read_head(log)
+    a_log(log, 3)
+    found = verify(log, expected_head=noted)
+    assert (found.ok, found.rows) == (True, 8)
+
+
+def test_writing_goes_on_after_a_cut_and_the_cut_still_shows(log: Path) -> None:
+    tamper(log, "DELETE FROM calls WHERE seq = 5")
+    a_log(log, 2)
+    found = verify(log)
+    assert (found.ok, found.first_bad_seq, found.why) == (False, 5, "Row 5 is missing.")
+
+
+def test_a_damaged_file_is_reported_not_raised(tmp_path: Path) -> None:
+    path = a_log(tmp_path / "audit.db", 500)
+    content = bytearray(path.read_bytes())
+    content[4096 * 12 : 4096 * 30] = b"\xff" * (4096 * 18)
+    path.write_bytes(content)
+    assert not verify(path)
+
+
+@pytest.mark.parametrize("text", ["", "12", "x:" + "0" * 64, "5:abc"])
+def test_a_head_that_is_none_is_refused(log: Path, text: str) -> None:
+    with pytest.raises(ValueError, match="A head looks like"):
+        verify(log, expected_head=text)
+
+
+def test_no_file_is_a_clear_error(tmp_path: Path) -> None:
+    for read in (verify, read_head):
+        with pytest.raises(AuditError, match="There is no audit log at"):
+            read(tmp_path / "none.db")
+
+
+words = st.text(max_size=20)
+records = st.builds(
+    a_record,
+    st.integers(1, 9),
+    tool=words,
+    version=words,
+    session_id=words,
+    arguments=st.one_of(
+        st.none(), st.text(), st.binary(max_size=50), st.dictionaries(words, st.floats() | words, max_size=3)
+    ),
+    error=st.none() | words,
+    started=st.floats(),
+    duration=st.floats(),
+    result_length=st.integers(0, 2**70),
+)
+
+
+# Each example is a file that is synced to disk, so a failure is shown as found and not made small.
+@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(batch=st.lists(records, min_size=1, max_size=8), data=st.data())
+def test_any_records_verify_and_any_changed_cell_shows(batch: list[Any], data: st.DataObject) -> None:
+    """The law of the chain: what is written verifies, and no cell can be changed unseen."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "audit.db"
+        with AuditLog(path) as log:
+            for record in batch:
+                log.record(record)
+        assert verify(path).rows == len(batch)
+        column = data.draw(st.sampled_from(COLUMNS))
+        seq = data.draw(st.integers(1, len(batch)))
+        tamper(path, f"UPDATE calls SET {column} = coalesce({column}, '') || '1' WHERE seq = {seq}")
+        assert not verify(path)
+
+
+@pytest.mark.parametrize("number", [-0.0, 5, 1e300, 5e-324, 0.1 + 0.2, float("nan"), float("-inf")])
+def test_numbers_that_sqlite_keeps_in_its_own_way_verify(tmp_path: Path, number: float) -> None:
+    path = tmp_path / "audit.db"
+    with AuditLog(path) as log:
+        log.record(a_record(started=number, duration=number))
+    assert verify(path).ok

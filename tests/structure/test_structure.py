@@ -1,0 +1,43 @@
+"""The rules of the house that no linter knows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "ferrule"
+MODULES = sorted(path for path in SOURCE.rglob("*.py"))
+MOST_LINES = 400
+VAGUE = re.compile(r"(^|_)(utils?|helpers?|managers?|base|common|misc)($|_)")
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
+
+
+@pytest.mark.parametrize("module", MODULES, ids=name)
+def test_a_module_is_small(module: Path) -> None:
+    lines = len(module.read_text(encoding="utf-8").splitlines())
+    assert lines < MOST_LINES, f"{name(module)} has {lines} lines: which idea can move out?"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=name)
+def test_a_module_says_what_it_is_for(module: Path) -> None:
+    assert module.read_text(encoding="utf-8").startswith('"""'), f"{name(module)} does not open with its idea"
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    assert [name(module) for module in MODULES if VAGUE.search(module.stem)] == []
+
+
+def test_every_module_has_a_test_of_its_own_name() -> None:
+    tests = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+    untested = [
+        name(module)
+        for module in MODULES
+        if not module.stem.startswith("__") and f"test_{module.stem.lstrip('_')}.py" not in tests
+    ]
+    assert untested == []

@@ -1,0 +1,87 @@
+"""The public API is chosen: a name comes or goes on purpose, with this test."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from inline_snapshot import snapshot
+
+import ferrule
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(ferrule.__all__) == snapshot(
+        [
+            "Answer",
+            "Attachment",
+            "CallRecord",
+            "Caller",
+            "Choice",
+            "Decision",
+            "DefinitionError",
+            "Description",
+            "Done",
+            "ErrorInfo",
+            "ErrorKind",
+            "Example",
+            "FunctionTool",
+            "InvalidParams",
+            "Invocation",
+            "Kind",
+            "KindPolicy",
+            "Limits",
+            "Mode",
+            "NOTHING",
+            "NameTaken",
+            "Output",
+            "Partial",
+            "Pending",
+            "Policy",
+            "Problem",
+            "Progress",
+            "Question",
+            "RawCall",
+            "RawTool",
+            "Recorder",
+            "Registry",
+            "RegistryEvent",
+            "Runtime",
+            "Session",
+            "Stopped",
+            "Tool",
+            "ToolContext",
+            "ToolError",
+            "ToolResult",
+            "Touch",
+            "Verdict",
+            "__version__",
+            "composite",
+            "raw_tool",
+            "reads",
+            "tool",
+            "writes",
+        ]
+    )
+
+
+def test_every_public_name_is_there_and_listed() -> None:
+    for name in ferrule.__all__:
+        assert getattr(ferrule, name) is not None
+    assert dir(ferrule) == sorted(ferrule.__all__)
+
+
+def test_a_wrong_name_is_an_ordinary_attribute_error() -> None:
+    assert not hasattr(ferrule, "no_such_name")
+
+
+def test_importing_ferrule_imports_no_dependency() -> None:
+    """`import ferrule` must stay cheap: nothing is loaded that the program does not use."""
+    code = "import sys, ferrule; print(sorted({'pydantic', 'click', 'asyncio', 'sqlite3'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_package_is_typed() -> None:
+    assert (Path(ferrule.__file__).parent / "py.typed").exists()
