@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
@@ -12,36 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import _work
 from _measure import Row, Time, in_turn, versus
-from ferrule import CallRecord, RawCall, Recorder, Runtime, tool
+from ferrule import RawCall, Runtime, tool
+from ferrule.records.audit import AuditLog
+from ferrule.records.statistics import Statistics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 
-class StandIn:
-    """Queues a row and counts a call, where Ferrule's own records are not there to do it."""
-
-    def __init__(self) -> None:
-        self.rows: list[CallRecord] = []
-        self.counts: dict[tuple[str, str], int] = {}
-
-    def record(self, record: CallRecord) -> None:
-        self.rows.append(record)
-        key = (record.tool, record.outcome)
-        self.counts[key] = self.counts.get(key, 0) + 1
-        if len(self.rows) >= 10_000:
-            self.rows.clear()
-
-
-def open_recorders(stack: ExitStack) -> list[Recorder]:
+def open_recorders(stack: ExitStack) -> tuple[AuditLog, Statistics]:
     """The audit log on a real file and the statistics, as an application has them."""
-    if find_spec("ferrule.records.audit") is None:
-        return [StandIn()]
-    from ferrule.records.audit import AuditLog
-    from ferrule.records.statistics import Statistics
-
     folder = Path(stack.enter_context(TemporaryDirectory()))
-    return [stack.enter_context(AuditLog(folder / "audit.db")), Statistics()]
+    return stack.enter_context(AuditLog(folder / "audit.db")), Statistics()
 
 
 def ferrule_call(runtime: Runtime, name: str, text: str) -> Callable[[], Awaitable[object]]:
@@ -73,7 +54,7 @@ async def _measure_calls(rounds: int) -> list[Row]:
             },
             rounds=rounds,
         )
-        sustained = await _sustained(runtime, recorders, whole["bare"])
+        sustained = await _sustained(runtime, recorders[0], whole["bare"])
         nested = await in_turn(
             {"bare": _work.bare_order, "ferrule": ferrule_call(runtime, "place_order", _work.ORDER_CALL)},
             rounds=rounds,
@@ -83,7 +64,6 @@ async def _measure_calls(rounds: int) -> list[Row]:
             rounds=rounds,
         )
         sync = await in_turn({"ferrule": ferrule_call(runtime, "forecast_sync", _work.FORECAST_CALL)}, rounds=rounds)
-    kept = " + ".join(type(recorder).__name__ for recorder in recorders)
     return [
         versus("a. whole pipeline, async tool", whole, 4.0),
         versus("   the same, nothing recorded", whole, None, "unrecorded"),
@@ -91,7 +71,6 @@ async def _measure_calls(rounds: int) -> list[Row]:
         versus("b. argument of 20 nested items", nested, 1.5),
         _micro("c. sync tool, off the loop", sync["ferrule"], 100.0),
         versus("d. invalid call, 3 errors named", invalid, 8.0),
-        Row("   recorded by", len(recorders), "", None, kept),
     ]
 
 
@@ -112,15 +91,13 @@ async def _check_answers(runtime: Runtime) -> None:
     assert all(f"`{field}`" in bad.llm_content for field in ("days", "city", "town")), bad
 
 
-async def _sustained(runtime: Runtime, recorders: list[Recorder], bare: Time) -> Row:
+async def _sustained(runtime: Runtime, log: AuditLog, bare: Time) -> Row:
     """Calls without a pause until every row is on disk. The writer's own work is then paid for by the calls too."""
     count = 5_000
-    flush: Any = getattr(recorders[0], "flush", None)
     began, began_cpu = perf_counter(), process_time()
     for _ in range(count):
         await runtime.run(RawCall("forecast", _work.FORECAST_CALL))
-    if flush is not None:
-        flush()
+    log.flush()
     wall, cpu = (perf_counter() - began) / count, (process_time() - began_cpu) / count
     note = f"{wall * 1e6:.1f} µs a call, {cpu * 1e6:.1f} µs of it CPU; {1 / wall:,.0f} calls/s, all rows written"
     return Row("   without a pause, rows on disk", wall / bare.best, "×", None, note)

@@ -288,9 +288,9 @@ def test_a_double_shows_what_the_tool_shows(tmp_path: Path):
         original = registry.get("get_weather")
         assert shown is not None
         assert original is not None
-        for what in (
-            *OPTIONS, "name", "description", "input_schema", "output_schema", "expected_form", "style", "has_render",
-        ):  # fmt: skip
+        flags = ("has_check", "has_words", "has_touches")
+        schemas = ("description", "input_schema", "output_schema", "expected_form")
+        for what in (*(OPTIONS - {"max_result"}), *flags, *schemas, "name", "style"):
             assert getattr(shown, what) == getattr(original, what)
         registry.disable("get_weather")
         assert view.tools() == []

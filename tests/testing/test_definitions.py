@@ -1,5 +1,4 @@
 import json
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +8,6 @@ from pydantic import Field
 
 from ferrule import Registry, tool
 from ferrule.testing import assert_definitions, definitions_snapshot
-
-has_dialects = pytest.mark.skipif(find_spec("ferrule.dialects.exporter") is None, reason="no dialects in this tree")
 
 
 @tool(kind="readonly")
@@ -89,7 +86,6 @@ def test_order_and_source_do_not_matter():
     assert definitions_snapshot(Registry([delete_notes, search_notes]), "neutral") == one
 
 
-@has_dialects
 @pytest.mark.parametrize("dialect", ["openai", "openai-responses", "anthropic", "gemini", "mcp"])
 def test_every_dialect_has_a_snapshot(dialect: str):
     shown = json.loads(definitions_snapshot([search_notes, delete_notes], dialect))
@@ -97,7 +93,6 @@ def test_every_dialect_has_a_snapshot(dialect: str):
     assert "How many at most" in json.dumps(shown)
 
 
-@has_dialects
 def test_openai_is_what_is_shown_unless_said():
     assert definitions_snapshot([delete_notes]) == snapshot("""\
 [

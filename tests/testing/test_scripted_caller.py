@@ -53,16 +53,19 @@ def test_the_transcript_shows_what_the_model_wrote_and_read():
 Error (validation_error): The arguments of `find` have 2 problems:
 - `name`: required, but missing (expected string)
 - `nmae`: unknown field. Did you mean `name`?
-Call `find` again with {"name": string}.
+
+Suggestion: Call `find` again with {"name": string}.
 
 [call_2] read {"path": "secret"}
 Error (execution_error): That file is locked.
-Read another one.
+
+Suggestion: Read another one.
 
 [call_3] find {}
 Error (validation_error): The arguments of `find` have 1 problem:
 - `name`: required, but missing (expected string)
-Call `find` again with {"name": string}.\
+
+Suggestion: Call `find` again with {"name": string}.\
 """)
 
 
@@ -74,7 +77,8 @@ def test_failures_fail_the_test_with_their_own_words():
     assert str(failure.value) == snapshot("""\
 1 of 2 calls failed.
 call_2 read: Error (execution_error): That file is locked.
-Read another one.\
+
+Suggestion: Read another one.\
 """)
 
 

@@ -23,7 +23,8 @@ class Double(Tool[Any]):
         options = {key: getattr(original, key) for key in OPTIONS if key != "description"}
         self._settle(original.name, options, style)
         self.has_check = original.has_check
-        self.has_render = original.has_render
+        self.has_words = original.has_words
+        self.has_touches = original.has_touches
 
     def _compile(self) -> Params[Any]:
         return self.original.params
@@ -56,3 +57,10 @@ class Double(Tool[Any]):
 
     def render(self, value: Any) -> str | None:
         return self.original.render(value)
+
+    def display(self, value: Any) -> str | None:
+        return self.original.display(value)
+
+
+def is_stream(tool: Tool[Any]) -> bool:
+    return tool.style in (Style.ASYNC_STREAM, Style.SYNC_STREAM)

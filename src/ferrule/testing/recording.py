@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import Invocation
@@ -14,7 +15,7 @@ from ferrule.pipeline.format import format_value, stopped_by
 from ferrule.pipeline.limits import DEFAULT_LIMITS
 from ferrule.pipeline.streaming import Collected
 from ferrule.testing.cassette_file import TapedCall, TapedError, TapedResult, plain
-from ferrule.testing.double import Double
+from ferrule.testing.double import Double, is_stream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterator
@@ -29,6 +30,8 @@ class RecordingTool(Double):
     def __init__(self, original: Tool[Any], tape: Tape) -> None:
         super().__init__(original, original.style)
         self._tape = tape
+        if not is_stream(original):
+            self.max_result = sys.maxsize  # what is passed on was bounded when it was kept
 
     def start(self, params: Any, context: ToolContext | None) -> Any:
         take = _Take(self._tape, self.original, params, context)

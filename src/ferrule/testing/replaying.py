@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ToolError
 from ferrule.core.tool import Style, Tool
-from ferrule.testing.double import Double
+from ferrule.testing.double import Double, is_stream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -18,14 +18,12 @@ if TYPE_CHECKING:
     from ferrule.testing.cassette_file import TapedCall
     from ferrule.testing.tape import Tape
 
-_STREAMS = {Style.ASYNC_STREAM, Style.SYNC_STREAM}
-
 
 class ReplayingTool(Double):
     """A tool whose calls were recorded, under `version`. A call that was not is passed to `missed` and fails."""
 
     def __init__(self, original: Tool[Any], tape: Tape, version: str, missed: Callable[[str, Any], str]) -> None:
-        super().__init__(original, Style.ASYNC_STREAM if original.style in _STREAMS else Style.ASYNC)
+        super().__init__(original, Style.ASYNC_STREAM if is_stream(original) else Style.ASYNC)
         self._tape = tape
         self._version = version
         self._missed = missed
