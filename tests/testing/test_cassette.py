@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule import Registry, Runtime, ToolContext, ToolError, ToolResult, tool
-from ferrule.core.tool import OPTIONS
+from ferrule import Runtime, ToolError, tool
 from ferrule.testing import (
     Cassette,
-    CassetteError,
     CassetteMiss,
     Recorded,
     ScriptedAsker,
@@ -56,59 +54,6 @@ def test_auto_records_once_and_then_replays_without_running(tmp_path: Path):
     assert second.result("call_1").llm_content == "Oslo: 21 °C"
 
 
-def test_the_file_can_be_read_by_a_person_and_has_no_secret_in_it(tmp_path: Path):
-    path = tmp_path / "weather.json"
-    with Cassette(path) as cassette:
-        runtime = Runtime(cassette.tools([weather([])]))
-        asyncio.run(runtime.run("get_weather", {"city": "Zürich", "token": "tr0ub4dor"}))
-        asyncio.run(runtime.run("get_weather", {"city": "Atlantis"}))
-    assert path.read_text("utf-8") == snapshot("""\
-{
-  "ferrule_cassette": 1,
-  "tools": {
-    "get_weather": {
-      "1.0.0": "27f41ddc842117c9"
-    }
-  },
-  "calls": [
-    {
-      "tool": "get_weather",
-      "version": "1.0.0",
-      "arguments": {
-        "city": "Atlantis",
-        "token": "[redacted]"
-      },
-      "error": {
-        "type": "not_found_error",
-        "message": "There is no such city.",
-        "suggestion": "Try Lisbon.",
-        "details": {
-          "n": 1
-        }
-      }
-    },
-    {
-      "tool": "get_weather",
-      "version": "1.0.0",
-      "arguments": {
-        "city": "Zürich",
-        "token": "[redacted]"
-      },
-      "result": {
-        "llm_content": "Zürich: 21 °C",
-        "display_content": "Zürich: 21 °C",
-        "data": {
-          "city": "Zürich",
-          "degrees": 21,
-          "session_token": "[redacted]"
-        }
-      }
-    }
-  ]
-}
-""")
-
-
 def test_a_secret_argument_is_found_again_though_it_was_not_written(tmp_path: Path):
     path = tmp_path / "weather.json"
     arguments = {"city": "Oslo", "token": "tr0ub4dor"}
@@ -141,25 +86,6 @@ def test_equal_calls_replay_in_the_order_recorded_and_then_the_last_again(tmp_pa
         replayed = play(cassette, [weather([])], "Oslo", "Oslo", "Oslo", "Oslo")
         assert [one.arguments["city"] for one in cassette.unused] == ["Rome"]
     assert [result.data["degrees"] for result in replayed.results] == [21, 23, 23, 23]
-
-
-def test_recording_in_another_order_gives_the_same_file(tmp_path: Path):
-    @tool(kind="readonly")
-    def slowly(number: int) -> int:
-        """Double a number, the small ones last."""
-        import time
-
-        time.sleep(0.02 / (number + 1))
-        return 2 * number
-
-    texts: set[str] = set()
-    for name, numbers in (("a", range(10)), ("b", reversed(range(10)))):
-        path = tmp_path / f"{name}.json"
-        with Cassette(path) as cassette:
-            caller = ScriptedCaller([[call("slowly", {"number": number}) for number in numbers]])
-            caller.run(Runtime(cassette.tools([slowly])))
-        texts.add(path.read_text("utf-8"))
-    assert len(texts) == 1
 
 
 def test_an_unknown_call_fails_the_test_and_names_the_nearest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -233,32 +159,6 @@ def test_a_tool_that_changed_is_reported(tmp_path: Path):
         cassette.tools([get_weather])
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("{", "is damaged: Expecting property name"),
-        ("[]", "is not a cassette"),
-        ('{"ferrule_cassette": 2}', "its format is 2, and this one reads up to 1. Upgrade Ferrule."),
-        ('{"ferrule_cassette": 1, "tools": {}, "calls": [{"tool": 5}]}', "is damaged: calls.0.tool: "),
-        ('{"ferrule_cassette": 1, "calls": []}', "is damaged: tools: Field required"),
-    ],
-)
-def test_a_file_that_cannot_be_used_is_a_clear_error(tmp_path: Path, content: str, words: str):
-    path = tmp_path / "weather.json"
-    path.write_text(content)
-    with pytest.raises(CassetteError) as error:
-        Cassette(path)
-    assert words in str(error.value)
-    assert "to record again" in str(error.value)
-
-
-def test_replaying_what_is_not_there_is_a_clear_error(tmp_path: Path):
-    with pytest.raises(CassetteError, match="There is no cassette"):
-        Cassette(tmp_path / "none.json", mode="replay")
-    with pytest.raises(ValueError, match='"auto", "record" or "replay"'):
-        Cassette(tmp_path / "none.json", mode="rewind")  # pyright: ignore[reportArgumentType]
-
-
 def test_policy_questions_and_records_are_the_real_ones_while_replaying(tmp_path: Path):
     @tool(kind="write", touches=lambda params: ())
     def save(name: str) -> str:
@@ -277,49 +177,3 @@ def test_policy_questions_and_records_are_the_real_ones_while_replaying(tmp_path
             assert [one.outcome for one in recorded] == ["success", "permission_error", "validation_error"]
             assert ask.questions[0].summary == 'save {"name":"a"}'
     assert len(Cassette(path).calls) == 1
-
-
-def test_a_double_shows_what_the_tool_shows(tmp_path: Path):
-    registry = Registry()
-    registry.register(weather([]), origin="plugin", aliases=["forecast"])
-    with Cassette(tmp_path / "c.json") as cassette:
-        view = cassette.tools(registry)
-        shown = view.get("forecast")
-        original = registry.get("get_weather")
-        assert shown is not None
-        assert original is not None
-        flags = ("has_check", "has_words", "has_touches")
-        schemas = ("description", "input_schema", "output_schema", "expected_form")
-        for what in (*(OPTIONS - {"max_result"}), *flags, *schemas, "name", "style"):
-            assert getattr(shown, what) == getattr(original, what)
-        registry.disable("get_weather")
-        assert view.tools() == []
-
-
-def test_some_tools_can_be_on_tape_among_others_that_run(tmp_path: Path):
-    @tool(kind="readonly")
-    async def warmest(context: ToolContext) -> ToolResult:
-        """The warmest city."""
-        return await context.call("get_weather", {"city": "Cairo"})
-
-    path = tmp_path / "c.json"
-    ran: list[str] = []
-    for _ in range(2):
-        with Cassette(path) as cassette:
-            runtime = Runtime([*cassette.tools([weather(ran)]), warmest])
-            assert asyncio.run(runtime.run("warmest", {})).llm_content == "Cairo: 21 °C"
-    assert ran == ["Cairo"]
-
-
-def test_a_call_cut_short_is_not_recorded(tmp_path: Path):
-    @tool(kind="readonly")
-    async def sleep_long() -> None:
-        """Sleep."""
-        await asyncio.sleep(30)
-
-    path = tmp_path / "c.json"
-    with Cassette(path) as cassette:
-        result = asyncio.run(Runtime(cassette.tools([sleep_long])).run("sleep_long", {}, timeout=0.01))
-        assert result.error is not None
-        assert cassette.calls == []
-    assert json.loads(path.read_text())["calls"] == []
