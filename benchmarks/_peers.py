@@ -1,7 +1,7 @@
 """The same calls through other tool runtimes, where they are installed. Nothing here is needed to measure Ferrule.
 
-Each is given what a model sent, JSON text, and asked for its answer in the way its own agent loop asks. They do not do
-the same: only Ferrule also authorises the call and writes it into an audit log.
+Each is given what a model sent, JSON text, and asked for its answer in the way its own agent loop asks. Ferrule counts
+the calls but keeps no audit log here: none of the others has one, and its writer's work would slow their rounds too.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import asyncio
 import inspect
 import json
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 from importlib.metadata import version
 from typing import Any
 
 import _work
-from _calls import ferrule_call, open_recorders
+from _calls import ferrule_call
 from _measure import Row, in_turn, versus
 from ferrule import Runtime, tool
+from ferrule.records.statistics import Statistics
 
 Call = Callable[[], Awaitable[object]]
 FUNCTIONS = {"forecast": _work.forecast, "forecast_sync": _work.forecast_sync, "place_order": _work.place_order}
@@ -120,14 +120,13 @@ async def _measure_peers(rounds: int) -> list[Row]:
         except ImportError as missing:
             rows.append(Row(f"   {name}", 0, "", None, f"not measured: {missing}"))
     tools = [tool(function, kind="readonly") for function in FUNCTIONS.values()]
-    with ExitStack() as stack:
-        runtime = Runtime(tools, recorders=open_recorders(stack))
-        calls = {"ferrule": lambda name, text: ferrule_call(runtime, name, text), **calls}
-        for title, (function, text, bare) in WORKS.items():
-            contenders = {peer: call(function, text) for peer, call in calls.items()}
-            for peer, work in contenders.items():
-                answer = str(await work())
-                assert "sun in Lisbon" in answer or "20 lines for Ada" in answer, (peer, answer)
-            times = await in_turn({"bare": bare, **contenders}, rounds=rounds)
-            rows += [versus(f"   {title}: {peer}", times, None, peer) for peer in contenders]
+    runtime = Runtime(tools, recorders=[Statistics()])
+    calls = {"ferrule": lambda name, text: ferrule_call(runtime, name, text), **calls}
+    for title, (function, text, bare) in WORKS.items():
+        contenders = {peer: call(function, text) for peer, call in calls.items()}
+        for peer, work in contenders.items():
+            answer = str(await work())
+            assert "sun in Lisbon" in answer or "20 lines for Ada" in answer, (peer, answer)
+        times = await in_turn({"bare": bare, **contenders}, rounds=rounds)
+        rows += [versus(f"   {title}: {peer}", times, None, peer) for peer in contenders]
     return rows
