@@ -22,10 +22,10 @@ def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, dupl
     """
     is_text = isinstance(text, str)
     colons = text.count(":") if is_text else text.count(b":")
-    known = colons == flat_size  # every key was read into a place that the schema knows, so none is doubled or too deep
-    if known and len(text) <= limits.number_digits:
-        return
     openers = text.count("{") + text.count("[") if is_text else text.count(b"{") + text.count(b"[")
+    known = colons == flat_size  # every key was read into a place that the schema knows, so none is doubled or too deep
+    if known and openers <= 1 and len(text) <= limits.number_digits:
+        return
     if not known and openers > limits.argument_depth and (depth := _depth(text)) > limits.argument_depth:
         raise InvalidParams(
             [
