@@ -6,7 +6,7 @@ import gc
 import time
 import weakref
 
-from dialects.raw import RawTool, objects
+from tests.dialects.raw import RawTool, objects
 from ferrule.core.call import RawCall
 from ferrule.core.description import Description
 from ferrule.core.result import ToolResult

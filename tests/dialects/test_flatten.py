@@ -6,7 +6,7 @@ from typing import Any
 
 from inline_snapshot import snapshot
 
-from dialects.raw import objects
+from tests.dialects.raw import objects
 from ferrule.dialects.flatten import flatten_root
 from ferrule.dialects.losses import ROOT, Ledger
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dialects.raw import RawTool, objects
+from tests.dialects.raw import RawTool, objects
 from ferrule.dialects import KNOWN, dialect
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dialects.strategies import names
+from tests.dialects.strategies import names
 from ferrule.dialects import NameMap
 from ferrule.dialects import names as module
 

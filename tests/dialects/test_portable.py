@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dialects.raw import objects
+from tests.dialects.raw import objects
 from ferrule.dialects.keywords import brief, words
 from ferrule.dialects.losses import ROOT, Ledger
 from ferrule.dialects.portable import Abilities, reduce

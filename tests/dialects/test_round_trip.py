@@ -9,8 +9,8 @@ import jsonschema_rs
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
-from dialects.raw import RawTool, parameters
-from dialects.strategies import calls, names, results, schema_and_values, schemas
+from tests.dialects.raw import RawTool, parameters
+from tests.dialects.strategies import calls, names, results, schema_and_values, schemas
 from ferrule.core.call import RawCall
 from ferrule.core.result import Attachment, ToolResult
 from ferrule.dialects import KNOWN, Exporter, Loss, dialect

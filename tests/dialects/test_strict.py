@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from dialects.raw import RawTool, objects, parameters
+from tests.dialects.raw import RawTool, objects, parameters
 from ferrule.dialects import dialect
 
 openai, anthropic = dialect("openai"), dialect("anthropic")

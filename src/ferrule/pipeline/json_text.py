@@ -11,6 +11,8 @@ from ferrule.core.problems import HALF_PAIR, InvalidParams, Problem, json_type
 if TYPE_CHECKING:
     from ferrule.pipeline.limits import Limits
 
+_DIGITS = "0123456789"
+
 
 def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, duplicates: bool) -> None:
     """Raise `InvalidParams` for text outside the limits.
@@ -20,10 +22,11 @@ def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, dupl
     """
     is_text = isinstance(text, str)
     colons = text.count(":") if is_text else text.count(b":")
-    if colons == flat_size and len(text) <= limits.number_digits:
-        return
     openers = text.count("{") + text.count("[") if is_text else text.count(b"{") + text.count(b"[")
-    if openers > limits.argument_depth and (depth := _depth(text)) > limits.argument_depth:
+    known = colons == flat_size  # every key was read into a place that the schema knows, so none is doubled or too deep
+    if known and openers <= 1 and len(text) <= limits.number_digits:
+        return
+    if not known and openers > limits.argument_depth and (depth := _depth(text)) > limits.argument_depth:
         raise InvalidParams(
             [
                 Problem(
@@ -37,7 +40,7 @@ def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, dupl
         _check_numbers(text, limits.number_digits)
     if ("NaN" in text or "Infinity" in text) if is_text else (b"NaN" in text or b"Infinity" in text):
         _check_constants(text)
-    if duplicates and colons > 1 and colons != flat_size:
+    if duplicates and colons > 1 and not known:
         _check_keys(text)
 
 
@@ -66,7 +69,7 @@ def _depth(text: str | bytes) -> int:
 
 def _check_numbers(text: str | bytes, digits: int) -> None:
     plain = text if isinstance(text, str) else text.decode("utf-8", "replace")
-    if not re.search(f"[0-9]{{{digits + 1}}}", plain):
+    if not _may_have_run(plain, digits + 1):
         return
 
     def measure(number: str) -> None:
@@ -89,6 +92,16 @@ def _check_constants(text: str | bytes) -> None:
         json.loads(text, parse_constant=refuse)
     except (ValueError, RecursionError):
         return
+
+
+def _may_have_run(text: str, length: int) -> bool:
+    """Whether `length` digits stand in a row. Such a row covers one of every `length` places, so few are looked at."""
+    for place in range(length - 1, len(text), length):
+        if text[place] in _DIGITS:
+            before, after = text[place - length + 1 : place], text[place : place + length]
+            if len(before) - len(before.rstrip(_DIGITS)) + len(after) - len(after.lstrip(_DIGITS)) >= length:
+                return True
+    return False
 
 
 def _check_keys(text: str | bytes) -> None:
