@@ -69,7 +69,9 @@ def threaded(n: int) -> int:
 
 @tool(kind="readonly", timeout=0.05)
 def threaded_hanging(n: int, context: ToolContext) -> None:
-    context.cancellation.wait(0.2 if n % 2 else 5)
+    if n % 2:
+        time.sleep(2)
+    context.cancellation.wait(20)
 
 
 @tool(kind="readonly", timeout=0.05)

@@ -71,10 +71,10 @@ def test_depth_is_what_the_value_says(value: Any) -> None:
 
 
 def test_hostile_text_takes_no_time() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     for text in ("[" * 200_000, '"' * 200_001, '{"a":' * 50_000, "\\" * 200_000, '"\\' * 100_000, "9" * 200_000):
         problem(text)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_why_values_have_no_json_form() -> None:

@@ -139,13 +139,16 @@ def test_a_slow_reader_keeps_memory_flat_and_learns_how_much_it_missed() -> None
     async def flood(pieces: int) -> AsyncIterator[int]:
         for number in range(pieces):
             yield number
+        finished.append(True)
+
+    finished: list[bool] = []
 
     async def main() -> tuple[list[CallEvent], int]:
         stream = Runtime([flood]).stream(RawCall("flood", {"pieces": 5000}))
         seen: list[CallEvent] = []
         async for event in stream:
-            if not seen:
-                await asyncio.sleep(0.2)  # meanwhile the tool runs to its end
+            while not finished:
+                await asyncio.sleep(0)  # meanwhile the tool runs to its end
             seen.append(event)
         return seen, len(seen)
 

@@ -66,7 +66,7 @@ def test_what_touches_nothing_never_waits() -> None:
 def test_a_thousand_calls_are_planned_in_no_time(write: bool) -> None:
     calls: list[Touches] = [(Touch(f"path:/repo/src/dir{n % 50}/file{n}", write),) for n in range(1000)]
     calls.append((reads("path", "/repo"),))
-    began = time.perf_counter()
+    began = time.process_time()
     waits = schedule(calls)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
     assert len(waits[-1]) == (1000 if write else 0)
