@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from tests.dialects.raw import RawTool, objects, success
 from ferrule.core.call import RawCall
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Attachment
 from ferrule.dialects import DialectError, Loss, dialect
+from tests.dialects.raw import RawTool, objects, success
 
 mcp = dialect("mcp")
 

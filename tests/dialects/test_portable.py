@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.dialects.raw import objects
 from ferrule.dialects.keywords import brief, words
 from ferrule.dialects.losses import ROOT, Ledger
 from ferrule.dialects.portable import Abilities, reduce
+from tests.dialects.raw import objects
 
 PLAIN = Abilities(
     keywords=frozenset({"additionalProperties", "anyOf", "description", "items", "properties", "required", "type"})

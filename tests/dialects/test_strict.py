@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from tests.dialects.raw import RawTool, objects, parameters
 from ferrule.dialects import dialect
+from tests.dialects.raw import RawTool, objects, parameters
 
 openai, anthropic = dialect("openai"), dialect("anthropic")
 CLOSED = {"additionalProperties": False}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule import Caller, Decision, KindPolicy, Mode, Registry, Runtime, Session, ToolResult, Verdict, tool
+from ferrule import Caller, Decision, KindPolicy, Mode, Registry, Runtime, Session, ToolResult, Verdict, tool, writes
 from ferrule.core.call import Invocation
 
 
@@ -206,3 +206,18 @@ def test_a_policy_that_fails_or_does_not_allow_lets_nothing_run(decision: Any) -
 
 def test_a_policy_that_says_allow_in_a_plain_word_allows() -> None:
     assert run(EXEC, policy=Fixed(Decision("allow", "plain word"))).success  # type: ignore[arg-type]
+
+
+def test_a_read_only_tool_that_says_it_writes_asks() -> None:
+    """P4: what a call touches is believed over what the tool is called."""
+
+    @tool(kind="readonly", touches=lambda params: [writes("path", params.path)] if params.path else [])
+    def peek(path: str) -> str:
+        """Peek."""
+        return "seen"
+
+    runtime = Runtime([peek])
+    refused = asyncio.run(runtime.run("peek", {"path": "/a"}))
+    assert refused.error is not None
+    assert "says that this call writes" in refused.error.message
+    assert asyncio.run(runtime.run("peek", {"path": ""})).success

@@ -165,3 +165,21 @@ def test_a_cleared_cache_knows_nothing() -> None:
         return counter.runs
 
     assert asyncio.run(main()) == 2
+
+
+def test_changing_what_was_given_does_not_change_what_is_kept() -> None:
+    """P7."""
+
+    @tool(kind="readonly", cache=True)
+    def list_names() -> list[str]:
+        """List."""
+        return ["a"]
+
+    async def go() -> None:
+        runtime = Runtime([list_names])
+        for _ in range(3):
+            result = await runtime.run("list_names")
+            assert result.data == ["a"]
+            result.data.append("b")
+
+    asyncio.run(go())

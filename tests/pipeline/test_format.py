@@ -245,3 +245,11 @@ def test_limits_bound_what_the_tool_does_not() -> None:
 
     result = asyncio.run(Runtime([give], limits=Limits(result_chars=1000)).run("give"))
     assert result.metadata["characters_left_out"] == 4000
+
+
+def test_secrets_in_the_details_of_an_error_do_not_leave() -> None:
+    """P10."""
+    stopped = stopped_by("x", ToolError("no", details={"token": "abc", "n": 1}), None)
+    assert stopped.details is not None
+    assert "abc" not in str(stopped.details)
+    assert stopped.details["n"] == 1

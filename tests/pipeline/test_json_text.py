@@ -82,3 +82,13 @@ def test_why_values_have_no_json_form() -> None:
     assert plain_problem({}, ValueError("Circular reference")).code == "limit"
     assert plain_problem({}, ValueError("surrogates not allowed")).message.startswith("a string holds half")
     assert plain_problem({}, ValueError("?")).message == "they are object values that have no JSON form"
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1E+400", "123.4e5000"])
+def test_a_number_beyond_every_float_is_refused_wherever_it_stands(number: str) -> None:
+    with pytest.raises(InvalidParams, match="larger than any"):
+        check_text(f'{{"a": [{{"x": {number}}}]}}', None, Limits(), duplicates=True)
+
+
+def test_large_but_finite_numbers_and_words_that_look_like_them_pass() -> None:
+    check_text('{"a": [1e300, 1e-999], "b": "1e999"}', None, Limits(), duplicates=True)

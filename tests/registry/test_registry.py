@@ -428,3 +428,11 @@ def test_tools_come_and_go_while_calls_run() -> None:
         return kinds
 
     assert asyncio.run(main()) <= {"success", "not_found_error"}
+
+
+def test_replacing_a_tool_that_is_switched_off_leaves_it_off() -> None:
+    """R4."""
+    registry = Registry([make("a")])
+    registry.disable("a")
+    registry.register(make("a"), replace=True)
+    assert registry.names() == []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
 from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult
+from ferrule.core.secrets import redact_value
 from ferrule.pipeline.cleaning import clean_exception, clean_text
 
 if TYPE_CHECKING:
@@ -100,7 +101,8 @@ def stopped_by(tool: str, cause: BaseException, workspace: Path | None) -> Stopp
     cause = _unwrapped(cause)
     if isinstance(cause, ToolError):
         suggestion = clean_text(str(cause.suggestion), workspace) if cause.suggestion else None
-        return Stopped(Stage.EXECUTE, cause.kind, clean_text(str(cause.message), workspace), suggestion, cause.details)
+        details = redact_value(dict(cause.details)) if cause.details else None
+        return Stopped(Stage.EXECUTE, cause.kind, clean_text(str(cause.message), workspace), suggestion, details)
     if isinstance(cause, TimeoutError):
         return Stopped(Stage.EXECUTE, ErrorKind.TIMEOUT, f"`{tool}` failed. {clean_exception(cause, workspace)}")
     if isinstance(cause, CancelledError):

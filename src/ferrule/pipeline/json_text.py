@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from ferrule.pipeline.limits import Limits
 
 _DIGITS = "0123456789"
+# An exponent of three digits: it may mean more than a float can hold.
+_HUGE = re.compile(r"[0-9][eE]\+?[0-9]{3}")
+_HUGE_BYTES = re.compile(rb"[0-9][eE]\+?[0-9]{3}")
 
 
 def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, duplicates: bool) -> None:
@@ -40,6 +43,8 @@ def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, dupl
         _check_numbers(text, limits.number_digits)
     if ("NaN" in text or "Infinity" in text) if is_text else (b"NaN" in text or b"Infinity" in text):
         _check_constants(text)
+    if _HUGE.search(text) if is_text else _HUGE_BYTES.search(text):
+        _check_floats(text)
     if duplicates and colons > 1 and not known:
         _check_keys(text)
 
@@ -90,6 +95,17 @@ def _check_constants(text: str | bytes) -> None:
 
     try:
         json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        return
+
+
+def _check_floats(text: str | bytes) -> None:
+    def refuse(number: str) -> None:
+        if float(number) in (float("inf"), float("-inf")):
+            raise InvalidParams([Problem((), "limit", f"the number {number[:20]} is larger than any that can be kept")])
+
+    try:
+        json.loads(text, parse_float=refuse)
     except (ValueError, RecursionError):
         return
 

@@ -81,7 +81,9 @@ class Registry(ToolSource):
                     f"in its place, or give it another name or version."
                 )
             self._refuse_taken(tool.name, aliases)
-            entry = Entry(tool, origin, tool.enabled)
+            # Replacing a tool that somebody switched off does not switch it on again.
+            enabled = known[tool.version].enabled and tool.enabled if taken else tool.enabled
+            entry = Entry(tool, origin, enabled)
             was_current = not known or (taken and self._shown[tool.name] is known[tool.version])
             self._versions.setdefault(tool.name, {})[tool.version] = entry
             for alias in aliases:
@@ -132,11 +134,12 @@ class Registry(ToolSource):
     def make_current(self, name: str, version: str) -> None:
         """Choose which version runs when a call pins none."""
         with self._lock:
+            name = self._aliases.get(name, name)
             entry = self._versions.get(name, {}).get(version)
             if entry is None:
                 raise KeyError(f"There is no `{name}` {version}.")
             self._show(name, entry)
-            self._announce("registered", entry)
+            self._announce("made current", entry)
 
     def enable(self, name: str) -> None:
         """Show a tool again, in every version."""
