@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from pydantic import BaseModel
 
-from ferrule import KindPolicy, (
+from ferrule import (
     CallRecord,
     KindPolicy,
     RawCall,
