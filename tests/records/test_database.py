@@ -6,8 +6,10 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import threading
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -161,6 +163,49 @@ def test_bytes_that_are_no_text_are_shown_and_do_not_stop_who_looks(path: Path) 
     tamper(path, "UPDATE calls SET tool = CAST(x'52ff' AS TEXT)")
     with closing(open_for_reading(path)) as connection:
         assert connection.execute("SELECT tool FROM calls").fetchone() == ("R\udcff",)
+
+
+def test_many_may_make_the_same_file_at_once(path: Path) -> None:
+    """P3: whoever comes second finds it made."""
+    gate = threading.Barrier(6)
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        gate.wait()
+        try:
+            open_for_writing(path, patience=10).close()
+        except BaseException as problem:
+            failures.append(problem)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    with closing(open_for_reading(path)) as connection:
+        assert connection.execute("SELECT id, seq, hash FROM head").fetchall() == [(1, 0, "")]
+
+
+class MadeMeanwhile:
+    """A connection to an empty file, which another process makes into a log after the first look at it."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self.connection = connection
+
+    def execute(self, query: str) -> Any:
+        (row,) = self.connection.execute(query).fetchall()
+        make(self.path)
+        return SimpleNamespace(fetchone=lambda: row)
+
+
+def test_a_log_that_another_process_is_making_is_not_taken_for_a_strangers(path: Path) -> None:
+    """P3: between two looks at the file it may change from empty to made."""
+    path.touch()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        meanwhile: Any = MadeMeanwhile(path, connection)
+        assert database._check_identity(meanwhile, path) == SCHEMA_VERSION
 
 
 def migrations(monkeypatch: pytest.MonkeyPatch, *further: str) -> None:
