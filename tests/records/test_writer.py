@@ -187,6 +187,16 @@ def test_what_is_tried_again_is_redacted_once(path: Path, monkeypatch: pytest.Mo
     assert log.problems == (), "it was over before anybody's patience was"
 
 
+def test_a_failure_that_passes_loses_nothing_when_the_log_is_closed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """O3: closing is as patient as writing is."""
+    failing(monkeypatch, times=2)
+    with AuditLog(path) as log:
+        log.record(a_record(1))
+    assert [row.call_id for row in AuditReader(path).rows()] == ["call_1"]
+
+
 def test_a_commit_that_fails_half_way_leaves_no_half(path: Path) -> None:
     """O3: after a failure nothing is written twice and the chain holds."""
     with AuditLog(path) as log:
