@@ -147,8 +147,8 @@ def test_the_hash_of_a_row_is_the_same_for_ever() -> None:
     second = seal(2, content_of(record), first[-1])
     assert [first[-1], second[-1]] == snapshot(
         [
-            "281bd98dc27a5146cc0fe1b6f1535f80de60720f4867cb674d89c05c7f9004de",
-            "8244108db9f30e7667d69ba466769cd7d92f99612509137cad657ecb97201aa1",
+            '3680c34f5caf1aa1561bd8e2b596010ecd74686c2fd6f0f73d71418dcd6aa9ae',
+            'e586187056e03171f0b6a91274179a80edafd52a9468ac13d9cffafccedade01',
         ]
     )
 

@@ -28,7 +28,7 @@ class TooManyStuck(RuntimeError):  # noqa: N818
 class Job:
     """One function to run in a thread, for one event loop that waits for its outcome."""
 
-    __slots__ = ("_context", "_loop", "_settle", "abandoned", "finished", "function", "thread")
+    __slots__ = ("_context", "_loop", "_settle", "abandoned", "finished", "function", "left", "thread")
 
     def __init__(
         self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop, settle: Callable[[Outcome], None]
@@ -37,6 +37,7 @@ class Job:
         self.thread: int | None = None
         self.finished = False
         self.abandoned = False
+        self.left = False
         self._loop = loop
         self._settle = settle
         self._context = copy_context()
@@ -125,8 +126,16 @@ class WorkerPool:
             return  # arrived after the tool itself was left
         finally:
             if job is not None and job.abandoned and job.thread is not None:
-                with self._lock:
-                    self.stuck -= 1
+                try:
+                    self._leave(job)
+                except Abandoned:  # it may arrive as late as here, and comes only once
+                    self._leave(job)
+
+    def _leave(self, job: Job) -> None:
+        with self._lock:
+            if not job.left:
+                job.left = True
+                self.stuck -= 1
 
     def _next(self) -> Job | None:
         while True:
