@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 _DIGITS = "0123456789"
 # An exponent of three digits: it may mean more than a float can hold.
-_HUGE = re.compile(r"[0-9][eE]\+?[0-9]{3}")
-_HUGE_BYTES = re.compile(rb"[0-9][eE]\+?[0-9]{3}")
+# Two patterns, because one that begins with a letter is searched for at twice the speed of one with a choice.
+_HUGE: tuple[Any, Any] = (re.compile(r"e\+?[0-9]{3}"), re.compile(r"E\+?[0-9]{3}"))
+_HUGE_BYTES: tuple[Any, Any] = (re.compile(rb"e\+?[0-9]{3}"), re.compile(rb"E\+?[0-9]{3}"))
 
 
 def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, duplicates: bool) -> None:
@@ -43,7 +44,8 @@ def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, dupl
         _check_numbers(text, limits.number_digits)
     if ("NaN" in text or "Infinity" in text) if is_text else (b"NaN" in text or b"Infinity" in text):
         _check_constants(text)
-    if _HUGE.search(text) if is_text else _HUGE_BYTES.search(text):
+    small, large = _HUGE if is_text else _HUGE_BYTES
+    if small.search(text) or large.search(text):
         _check_floats(text)
     if duplicates and colons > 1 and not known:
         _check_keys(text)
