@@ -7,17 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from inline_snapshot import snapshot
 from pydantic import BaseModel, Field
 
 from ferrule.core.access import reads, writes
 from ferrule.core.description import Description, Example
 from ferrule.core.function_tool import tool
 from ferrule.core.lint import lint_tool
-from ferrule.core.lint_rules import RULES
-from ferrule.core.lint_words import VERBS, begins_with_verb, changing_verb, words_of
 from ferrule.core.raw_tool import raw_tool
 from ferrule.core.tool import Tool
 
@@ -211,39 +206,3 @@ def test_rules_can_be_ignored_and_only_known_ones():
     assert [finding.rule for finding in lint_tool(made, ignore={"F003", "F010"})] == ["F021"]
     with pytest.raises(ValueError, match="F999"):
         lint_tool(made, ignore={"F999"})
-
-
-def test_a_finding_reads_well():
-    made = raw_tool("weather", True, lambda arguments: None, kind="readonly")
-    assert [str(finding) for finding in lint_tool(made)] == snapshot(
-        [
-            "F003 warning: name: 'weather' does not begin with a verb. Say what it does: `get_weather`, not `weather`.",
-            "F010 error: description: there is none. Say in a sentence what it does and when to use it.",
-            'F021 warning: parameters: the schema is not of type object. Write {"type": "object", "properties": …}.',
-        ]
-    )
-
-
-def test_every_rule_is_in_the_reference():
-    page = (ROOT / "docs/reference/lint.md").read_text()
-    rows = [line for line in page.splitlines() if line.startswith("| F")]
-    assert rows == [f"| {name} | {rule.severity} | {rule.asks} | {rule.advice} |" for name, rule in RULES.items()]
-
-
-@given(st.text(max_size=40))
-def test_words_of_any_name(name: str):
-    words = words_of(name)
-    assert all(words)
-    assert "".join(words).lower() == "".join(words)
-    if words:
-        begins_with_verb(words)
-        assert changing_verb(words) is None or changing_verb(words) in words
-
-
-@pytest.mark.parametrize("name", ["read_file", "readFile", "ReadFile", "read-file", "READ_FILE"])
-def test_all_ways_of_writing_a_name_are_one(name: str):
-    assert words_of(name) == ["read", "file"]
-
-
-def test_verbs_are_plain_words():
-    assert all(verb.isascii() and verb.islower() for verb in VERBS)

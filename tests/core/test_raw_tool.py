@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 
 from ferrule.core import schema_compile
-from ferrule.core.access import WRITES_ANYTHING, reads
-from ferrule.core.errors import DefinitionError, MissingExtra
-from ferrule.core.problems import InvalidParams, Problem
+from ferrule.core.errors import DefinitionError
 from ferrule.core.raw_tool import RawTool, raw_tool
 from ferrule.core.tool import Kind, Style
 
@@ -108,37 +106,6 @@ def test_a_handler_that_cannot_be_called_so_is_refused(handler: Any):
         raw_tool("greet_city", CITY, handler)
 
 
-def test_a_tool_says_of_its_calls_what_it_is_told_to():
-    """T6, T7: signature, rule, touches, own checks and rendering are given as functions."""
-    tool = raw_tool(
-        "greet_city",
-        CITY,
-        greet,
-        touches=lambda arguments: [reads("city", arguments["city"])],
-        signature=lambda arguments: arguments["city"],
-        abstract_rule=lambda arguments: "greet_city:*",
-        check=lambda arguments: [Problem(("city",), "value", "no such city")] if arguments["city"] == "X" else [],
-        render=lambda value: value.upper(),
-        output_schema={"type": "string"},
-    )
-    invocation = tool.build({"city": "Oslo"})
-    assert invocation.touches == (reads("city", "Oslo"),)
-    assert (invocation.signature, invocation.abstract_rule) == ("Oslo", "greet_city:*")
-    assert tool.render("hi") == "HI"
-    assert tool.output_schema == {"type": "string"}
-    with pytest.raises(InvalidParams, match="no such city"):
-        tool.build({"city": "X"})
-
-
-def test_unsaid_it_is_as_careful_as_any_tool():
-    tool = raw_tool("greet_city", CITY, greet)
-    invocation = tool.build({"city": "Oslo"})
-    assert invocation.touches == WRITES_ANYTHING
-    assert (invocation.signature, invocation.abstract_rule) == ('{"city":"Oslo"}', "greet_city")
-    assert tool.render("x") is None
-    assert tool.output_schema is None
-
-
 def test_it_is_compiled_once_however_many_ask(monkeypatch: pytest.MonkeyPatch):
     """P3: sixteen threads at once share one compilation."""
     made: list[int] = []
@@ -165,13 +132,6 @@ def test_it_is_compiled_once_however_many_ask(monkeypatch: pytest.MonkeyPatch):
         thread.join()
     assert results == [{"city": "Oslo"}] * 16
     assert len(made) == 1
-
-
-def test_without_the_validator_the_definition_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    schema_compile.require_validator.cache_clear()
-    monkeypatch.setattr(schema_compile, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"pip install 'ferrule\[schema\]'"):
-        raw_tool("greet_city", CITY, greet)
 
 
 def test_the_validator_is_imported_only_when_it_is_needed():

@@ -19,6 +19,7 @@ from ferrule.core.secrets import (
     TOO_DEEP,
     TOO_LARGE,
     is_secret_name,
+    may_hold_secret,
     redact_text,
     redact_value,
 )
@@ -266,3 +267,26 @@ def test_depth_is_bounded_where_it_says() -> None:
         value = [value]
     assert "end" in json.dumps(redact_value(value))
     assert "end" not in json.dumps(redact_value([value]))
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=20) | st.just("Bearer abcdefgh12345"),
+        lambda inner: st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["name", "password", "pass_word", "passPhrase", "api key", "apiKey", "X-Api-Key", "access.token", "otp",
+                 "connectionString", "set_cookie", "clientSecret", "pin", "n", "user", "cred", "private-key", "密码"]
+            )
+            | st.text(max_size=8),
+            inner,
+            max_size=4,
+        ),
+        max_leaves=8,
+    )
+)  # fmt: skip
+def test_text_that_is_passed_over_holds_nothing_to_redact(value: object) -> None:
+    """P10: the quick look may send too much to the thorough one, never too little."""
+    text = json.dumps(value, ensure_ascii=False)
+    if text.isascii() and not may_hold_secret(text):
+        assert redact_value(json.loads(text)) == json.loads(text)

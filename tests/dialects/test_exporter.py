@@ -6,11 +6,11 @@ import gc
 import time
 import weakref
 
-from dialects.raw import RawTool, objects
 from ferrule.core.call import RawCall
 from ferrule.core.description import Description
 from ferrule.core.result import ToolResult
 from ferrule.dialects import Exporter, NameMap, dialect
+from tests.dialects.raw import RawTool, objects
 
 
 def test_only_tools_that_changed_are_written_again() -> None:

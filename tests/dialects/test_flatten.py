@@ -6,9 +6,9 @@ from typing import Any
 
 from inline_snapshot import snapshot
 
-from dialects.raw import objects
 from ferrule.dialects.flatten import flatten_root
 from ferrule.dialects.losses import ROOT, Ledger
+from tests.dialects.raw import objects
 
 
 def flattened(schema: dict[str, Any]) -> tuple[dict[str, Any], list[str], list[str]]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dialects.raw import RawTool, objects
 from ferrule.dialects import KNOWN, dialect
+from tests.dialects.raw import RawTool, objects
 
 
 def _deep(levels: int, keyword: str) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from dialects.raw import RawTool, objects, success
 from ferrule.core.call import RawCall
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Attachment
 from ferrule.dialects import DialectError, Loss, dialect
+from tests.dialects.raw import RawTool, objects, success
 
 mcp = dialect("mcp")
 
@@ -159,33 +159,3 @@ def test_text_resources_are_read() -> None:
     assert read == Attachment("text/plain", b"hi", uri="file:///x")
     with pytest.raises(DialectError, match="a block of the type 'film'"):
         mcp.read_result({"content": [{"type": "film"}]})
-
-
-@pytest.mark.parametrize(
-    ("returns", "promised"),
-    [
-        (objects(), objects()),
-        ({"type": "integer"}, {**objects(result={"type": "integer"}), "required": ["result"]}),
-        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, None),
-        ({"anyOf": [{"type": "integer"}, objects()]}, None),
-        ({}, None),
-        (
-            {"type": "array", "items": {"$ref": "#/$defs/A"}, "$defs": {"A": {}}},
-            {
-                **objects(result={"type": "array", "items": {"$ref": "#/$defs/A"}}),
-                "required": ["result"],
-                "$defs": {"A": {}},
-            },
-        ),
-        ({"type": "array", "items": {"$ref": "#"}}, None),
-    ],
-)
-def test_only_what_every_result_will_keep_is_promised(returns: Any, promised: Any) -> None:
-    class Typed(RawTool):
-        @property
-        def output_schema(self) -> Any:
-            return returns
-
-    exported = mcp.export(Typed(objects()))
-    assert exported.definition.get("outputSchema") == promised
-    assert (promised is None) == any(loss.keyword == "outputSchema" for loss in exported.losses)

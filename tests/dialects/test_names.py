@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dialects.strategies import names
 from ferrule.dialects import NameMap
 from ferrule.dialects import names as module
+from tests.dialects.strategies import names
 
 PORTABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from dialects.raw import RawTool, objects, success
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import Attachment, ErrorInfo, ToolResult
 from ferrule.dialects import DialectError, Loss, dialect
+from tests.dialects.raw import RawTool, objects, success
 
 chat = dialect("openai")
 CALL = {

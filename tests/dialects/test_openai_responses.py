@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from dialects.raw import RawTool, objects, success
 from ferrule.core.call import RawCall
 from ferrule.core.result import Attachment
 from ferrule.dialects import DialectError, Loss, dialect
+from tests.dialects.raw import RawTool, objects, success
 
 responses = dialect("openai-responses")
 CALL = {

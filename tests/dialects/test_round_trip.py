@@ -9,11 +9,11 @@ import jsonschema_rs
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
-from dialects.raw import RawTool, parameters
-from dialects.strategies import calls, names, results, schema_and_values, schemas
 from ferrule.core.call import RawCall
 from ferrule.core.result import Attachment, ToolResult
 from ferrule.dialects import KNOWN, Exporter, Loss, dialect
+from tests.dialects.raw import RawTool, parameters
+from tests.dialects.strategies import calls, names, results, schema_and_values, schemas
 
 every_dialect = pytest.mark.parametrize("name", KNOWN)
 quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)

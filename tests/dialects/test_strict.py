@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from dialects.raw import RawTool, objects, parameters
 from ferrule.dialects import dialect
+from tests.dialects.raw import RawTool, objects, parameters
 
 openai, anthropic = dialect("openai"), dialect("anthropic")
 CLOSED = {"additionalProperties": False}
@@ -103,15 +103,3 @@ def test_anthropic_counts_optional_fields() -> None:
     exported = anthropic.export(RawTool(schema, strict=True))
     assert "strict" not in exported.definition
     assert exported.losses[-1].what == "strict mode is off: there are more than 24 optional fields"
-
-
-def test_the_caller_has_the_last_word() -> None:
-    schema = {**objects(), **CLOSED}
-    assert openai.export(RawTool(schema, strict=True), strict=False).definition["function"]["strict"] is False
-    assert openai.export(RawTool(schema), strict=True).definition["function"]["strict"] is True
-
-
-@pytest.mark.parametrize("name", ["gemini", "mcp"])
-def test_a_provider_without_strict_mode_reports_it(name: str) -> None:
-    exported = dialect(name).export(RawTool(objects(), strict=True))
-    assert [loss.what for loss in exported.losses] == ["this provider has no strict mode"]

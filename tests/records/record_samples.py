@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.context import Caller
@@ -12,6 +12,7 @@ from ferrule.pipeline.record import CallRecord
 from ferrule.records.audit import AuditLog
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
 
 
@@ -58,3 +59,26 @@ def tamper(path: Path, *statements: str) -> None:
         connection.execute("DROP TRIGGER IF EXISTS calls_leave_by_retention_alone")
         for statement in statements:
             connection.execute(statement)
+
+
+def some_records() -> list[CallRecord]:
+    """A day's work: successes, failures, refusals, and tools that do not exist."""
+    return [
+        *(a_record(number, duration=number / 1000) for number in range(1, 101)),
+        a_record(101, outcome="timeout_error", stage="execute", duration=9.0),
+        a_record(102, outcome="validation_error", stage="validate", duration=5.0),
+        a_refusal(103, duration=60.0),
+        a_refusal(104, stage="confirm"),
+        a_record(105, tool="Bash", outcome="permission_error", stage="execute", duration=0.5),
+        a_record(106, tool="Made", version="", outcome="not_found_error", stage="lookup"),
+        a_record(107, tool="Up", version="", outcome="not_found_error", stage="lookup"),
+    ]
+
+
+@contextmanager
+def another_program_holds(path: Path) -> Generator[None]:
+    """Nobody else can write while this lasts."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")

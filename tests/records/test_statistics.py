@@ -10,31 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.records.record_samples import a_record, a_refusal
+from tests.records.record_samples import a_record, some_records
 
-from ferrule.core.context import Caller
 from ferrule.records import statistics as statistics_module
-from ferrule.records.audit import AuditLog, Retention
-from ferrule.records.statistics import OTHER, UNKNOWN, Statistics, ToolUsage
-from ferrule.records.usage import statistics_of
+from ferrule.records.statistics import OTHER, UNKNOWN, Statistics
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ferrule.pipeline.record import CallRecord
-
-
-def some_records() -> list[CallRecord]:
-    return [
-        *(a_record(number, duration=number / 1000) for number in range(1, 101)),
-        a_record(101, outcome="timeout_error", stage="execute", duration=9.0),
-        a_record(102, outcome="validation_error", stage="validate", duration=5.0),
-        a_refusal(103, duration=60.0),
-        a_refusal(104, stage="confirm"),
-        a_record(105, tool="Bash", outcome="permission_error", stage="execute", duration=0.5),
-        a_record(106, tool="Made", version="", outcome="not_found_error", stage="lookup"),
-        a_record(107, tool="Up", version="", outcome="not_found_error", stage="lookup"),
-    ]
+    pass
 
 
 def test_calls_are_counted_by_tool_and_outcome() -> None:
@@ -50,39 +32,6 @@ def test_calls_are_counted_by_tool_and_outcome() -> None:
     assert read.max == 9.0
     assert read.p50 == pytest.approx(0.051, rel=0.2)
     assert read.p95 == pytest.approx(0.096, rel=0.2)
-
-
-def test_the_audit_log_gives_the_same_counts(tmp_path: Path) -> None:
-    """O3."""
-    statistics = Statistics()
-    with AuditLog(tmp_path / "audit.db") as log:
-        for record in some_records():
-            log.record(record)
-            statistics.record(record)
-    kept = statistics_of(tmp_path / "audit.db")
-    assert [counts(usage) for usage in kept] == [counts(usage) for usage in statistics.snapshot()]
-    assert (kept[2].p50, kept[2].p95, kept[2].max) == (0.051, 0.096, 9.0), "exact, by nearest rank"
-    assert kept[0].p50 is None
-
-
-def counts(usage: ToolUsage) -> tuple[object, ...]:
-    return (usage.tool, usage.count, usage.success, usage.failure, usage.denied, usage.ran)
-
-
-def test_usage_of_a_time_and_of_a_tenant(tmp_path: Path) -> None:
-    """O4."""
-    path = tmp_path / "audit.db"
-    with AuditLog(path, retention=Retention(rows=3)) as log:
-        log.record(a_record(0, started=50.0))
-        log.record(a_record(1, started=100.0))
-        log.record(a_record(2, started=200.0, caller=Caller("umbrella")))
-        log.record(a_record(3, started=300.0, caller=Caller()))
-    assert [usage.count for usage in statistics_of(path)] == [3], "rows of retention are not calls"
-    assert [usage.count for usage in statistics_of(path, since=200.0)] == [2]
-    assert [usage.count for usage in statistics_of(path, since=100.0, until=300.0)] == [2]
-    assert [usage.count for usage in statistics_of(path, tenant="umbrella")] == [1]
-    assert [usage.count for usage in statistics_of(path, tenant=None)] == [1]
-    assert statistics_of(path, tenant="nobody") == []
 
 
 def test_names_a_model_invents_take_no_room() -> None:

@@ -55,8 +55,8 @@ CallEvent = Pending | Progress | Partial | Done
 class RegistryEvent:
     """A tool came, went, or was switched.
 
-    `change` is `registered`, `replaced`, `unregistered`, `enabled` or `disabled`; `origin` says who brought the
-    tool: `builtin`, `plugin`, `mcp` or `dynamic`.
+    `change` is `registered`, `replaced`, `unregistered`, `made current`, `enabled` or `disabled`; `origin` says who
+    brought the tool: `builtin`, `plugin`, `mcp` or `dynamic`.
     """
 
     change: str

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from ferrule.core.context import ToolContext
 from ferrule.core.docstring import parse_docstring
 from ferrule.core.errors import DefinitionError
-from ferrule.core.function_tool import hints_of
+from ferrule.core.function_tool import doc_of, hints_of
 from ferrule.core.params import ModelParams
 from ferrule.core.result import Output
 
@@ -33,10 +33,10 @@ def compile_function(name: str, function: Callable[..., Any]) -> Compiled:
     from pydantic.fields import FieldInfo
 
     try:
-        hints = hints_of(function)
+        hints = hints_of(function, returned=False)
     except NameError as error:
         raise DefinitionError(f"`{name}`: a parameter's type is not known here: {error}.") from error
-    described = parse_docstring(inspect.getdoc(function)).params
+    described = parse_docstring(doc_of(function)).params
     context_name: str | None = None
     fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
@@ -44,6 +44,8 @@ def compile_function(name: str, function: Callable[..., Any]) -> Compiled:
         if _is_context(annotation):
             context_name = parameter.name
             continue
+        if parameter.name == "model_config":
+            raise DefinitionError(f"`{name}`: no parameter can be called `model_config`; pydantic keeps that name.")
         default = ... if parameter.default is parameter.empty else parameter.default
         info = FieldInfo.from_annotated_attribute(annotation, default)
         if info.description is None and parameter.name in described:
@@ -70,7 +72,7 @@ def output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
     from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
     try:
-        returned = hints_of(function).get("return", Any)
+        returned = hints_of(function, returned=True).get("return", Any)
         if returned in (Any, Output, object, None, type(None)):
             return None
         return TypeAdapter(returned).json_schema(mode="serialization")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Unpack, get_type_hints, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack, cast, get_type_hints, overload
 
 from ferrule.core.context import ToolContext
 from ferrule.core.errors import DefinitionError
@@ -31,8 +32,11 @@ class FunctionTool(HookedTool):
         self.function = function
         self._output_schema: dict[str, Any] | bool | None = False
         self._context_name: str | None = None
-        chosen = name or getattr(function, "__name__", type(function).__name__)
+        inner = _without_partials(function)
+        chosen = name or getattr(inner, "__name__", type(inner).__name__)
         self._settle_with_hooks(chosen, options, style_of(function))
+        if inner is not function or hasattr(function, "__wrapped__"):
+            function = written(function)
         code = getattr(function, "__code__", None)
         if code is not None:
             _refuse_unnamed(chosen, code, function)
@@ -61,7 +65,7 @@ class FunctionTool(HookedTool):
     def _describe(self) -> Description:
         from ferrule.core.docstring import parse_docstring
 
-        return parse_docstring(inspect.getdoc(self.function)).description
+        return parse_docstring(doc_of(self.function)).description
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
@@ -125,8 +129,35 @@ def _may_want_context(function: Callable[..., Any]) -> bool:
     )
 
 
-def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The function's annotations as types, `Annotated` kept."""
-    target = function if inspect.isroutine(function) else type(function).__call__
-    hints = get_type_hints(target, include_extras=True)
+def _without_partials(function: Callable[..., Any]) -> Callable[..., Any]:
+    while isinstance(function, partial):
+        function = cast("partial[Any]", function).func
+    return function
+
+
+def doc_of(function: Callable[..., Any]) -> str | None:
+    """The docstring of the function, or of the class of a callable object."""
+    return inspect.getdoc(_without_partials(function))
+
+
+def written(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function somebody wrote, inside partials, decorators that say what they wrap, and callable objects."""
+    function = _without_partials(function)
+    while hasattr(function, "__wrapped__"):
+        function = _without_partials(cast("Any", function).__wrapped__)
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
+def hints_of(function: Callable[..., Any], *, returned: bool) -> dict[str, Any]:
+    """The annotations as types, `Annotated` kept: of the parameters, or of what is returned.
+
+    Apart, because a return type is often imported for type checkers alone, and parameters can do without it.
+    """
+    target = written(function)
+    notes = {name: note for name, note in target.__annotations__.items() if (name == "return") is returned}
+
+    def bearer() -> None: ...
+
+    bearer.__annotations__ = notes
+    hints = get_type_hints(bearer, globalns=getattr(target, "__globals__", {}), include_extras=True)
     return {name: understood(hint) for name, hint in hints.items()}

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pydantic_core import ValidationError
 
+from ferrule.core.key_count import key_counter
 from ferrule.core.pydantic_problems import read_problems
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pydantic import BaseModel
 
 P = TypeVar("P")
@@ -34,7 +37,7 @@ class Params(Protocol[P]):
         ...
 
     def flat_size(self, params: P) -> int | None:
-        """How many keys the JSON text must have held, if none of its values can hold keys; else None."""
+        """How many keys the JSON text must have held, objects inside objects included; None when that is unknown."""
         ...
 
 
@@ -45,19 +48,22 @@ class ModelParams:
     notes what it did.
     """
 
-    __slots__ = ("_flat", "_hints", "_schema", "_validate", "model")
+    __slots__ = ("_count_keys", "_hints", "_schema", "_validate", "model")
 
     def __init__(self, model: type[BaseModel]) -> None:
         self.model = model
         self._validate = model.__pydantic_validator__.validate_json
         self._schema: dict[str, Any] | None = None
         self._hints: dict[str, str] = {}
-        self._flat: bool | None = None
+        self._count_keys: Callable[[Any], int | None] | None = None
 
     @property
     def schema(self) -> dict[str, Any]:
         if self._schema is None:
             schema = self.model.model_json_schema(by_alias=True)
+            if "$ref" in schema:  # a model that holds itself stands among its own definitions
+                schema = {**schema["$defs"][schema["$ref"].rpartition("/")[2]], "$defs": schema["$defs"]}
+                schema["properties"] = {name: dict(prop) for name, prop in schema["properties"].items()}
             schema.pop("title", None)
             schema.pop("description", None)
             for prop in schema.get("properties", {}).values():
@@ -76,13 +82,10 @@ class ModelParams:
         return params.__pydantic_serializer__.to_json(params, by_alias=True)
 
     def flat_size(self, params: Any) -> int | None:
-        if self._flat is None:
-            self._flat = all(_scalar(prop) for prop in self.schema["properties"].values())
-        return len(params.__pydantic_fields_set__) if self._flat else None
+        if self._count_keys is None:
+            self._count_keys = key_counter(self.model) or _unknown
+        return self._count_keys(params)
 
 
-def _scalar(prop: dict[str, Any]) -> bool:
-    """Whether no value that fits this property can be an object or hold one."""
-    if "anyOf" in prop:
-        return all(_scalar(option) for option in prop["anyOf"])
-    return prop.get("type") in ("string", "integer", "number", "boolean", "null")
+def _unknown(_: Any) -> None:
+    return None

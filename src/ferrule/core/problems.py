@@ -101,6 +101,9 @@ def got(value: Any) -> str:
     return f"{json_type(value)} {show(value)}"
 
 
+HALF_PAIR = "a string holds half of a surrogate pair, which is not text"
+
+
 def not_json(why: str) -> Problem:
     """The text could not be read as JSON at all; `why` is the parser's finding."""
     if "hex escape" in why or "surrogate" in why:

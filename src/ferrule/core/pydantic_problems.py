@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic_core import from_json
 
 from ferrule.core.nearest import nearest
-from ferrule.core.problems import InvalidParams, PathPart, Problem, got, not_json
+from ferrule.core.problems import HALF_PAIR, InvalidParams, PathPart, Problem, got, not_json
 from ferrule.core.schema_walk import schema_at
 
 if TYPE_CHECKING:
@@ -59,7 +59,10 @@ def read_problems(
     errors = error.errors(include_url=False)
     if errors[0]["type"] == "json_invalid":
         return InvalidParams([not_json(str(errors[0].get("ctx", {}).get("error", "")))])
-    value = from_json(text)
+    try:
+        value = from_json(text)
+    except (ValueError, TypeError):
+        return InvalidParams([Problem((), "json", HALF_PAIR)])
     problems: list[Problem] = []
     for item in errors:
         kind, loc = item["type"], item["loc"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from math import isfinite, isnan
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,4 +95,15 @@ class ToolResult:
         }
         if self.attachments:
             document["attachments"] = self.attachments
-        return to_jsonable_python(document, fallback=str, inf_nan_mode="strings", bytes_mode="base64")
+        return _finite(to_jsonable_python(document, fallback=str, bytes_mode="base64"))
+
+
+def _finite(value: Any) -> Any:
+    """The same with numbers that JSON has no form for as words."""
+    if isinstance(value, float) and not isfinite(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in cast("list[Any]", value)]
+    return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from ferrule.core.problems import PathPart
@@ -48,7 +49,8 @@ class _Filling:
     def value(self, schemas: list[Any], value: Any, path: Path) -> Any:
         if not isinstance(value, (dict, list)) or not schemas:
             return cast("Any", value)
-        parts = [part for schema in schemas for part in self._chain(schema)]
+        # Each part once: by many references to each other they would multiply at every level of the value.
+        parts = list({id(part): part for schema in schemas for part in self._chain(schema)}.values())
         if isinstance(value, dict):
             return self._object(parts, cast("dict[str, Any]", value), path)
         return self._array(parts, cast("list[Any]", value), path)
@@ -109,7 +111,7 @@ class _Filling:
             here = _mapping(here)
             if "$id" in here and here is not self._root:
                 return None
-            here = here.get(part.replace("~1", "/").replace("~0", "~"))
+            here = here.get(unquote(part).replace("~1", "/").replace("~0", "~"))
         return here
 
 

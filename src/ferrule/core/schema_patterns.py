@@ -15,8 +15,12 @@ LINEAR_COST = 4.0
 """For each character and each place in the pattern, in the units of `schema_cost`, a second run included."""
 BACKTRACKING_COST = BACKTRACKS * 1.2
 _CLASS_STATES = 25
+_MOST = 10**9
+"""Where counting ends; far above anything that compiles."""
+# What is not closed reaches to the end, so that no text is looked at twice.
 _ATOM = re.compile(
-    r"\\[pP]\{[^}]*\}|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?:\?(?:[:=!>]|<[=!]|P?<\w+>))?|\)|\{\d+(?:,\d*)?\}|.",
+    r"\\[pP]\{[^}]*(?:\}|\Z)|\\.|\[\^?\]?(?:\\.|[^\]\\])*+(?:\]|\\?\Z)"
+    r"|\((?:\?(?:[:=!>]|<[=!]|P?<\w+>))?|\)|\{\d+(?:,\d*)?\}|.",
     re.DOTALL,
 )
 
@@ -54,7 +58,8 @@ def states(pattern: str) -> int:
         part = found[0]
         if part[0] == "{" and len(part) > 1:
             low, _, high = part[1:-1].partition(",")
-            groups[-1] += last * (max(int(high or low) - 1, 0))
+            times = int(high or low) if len(part) < 12 else _MOST
+            groups[-1] = min(groups[-1] + last * max(times - 1, 0), _MOST)
             last = 0
         elif part[0] == "(":
             groups.append(0)

@@ -12,18 +12,14 @@ if TYPE_CHECKING:
 
 def schema_at(path: Sequence[PathPart], schema: Any) -> dict[str, Any]:
     """What the schema says of this place, or an empty schema where that is not clear."""
-    if not isinstance(schema, dict):
-        return {}
-    root = cast("dict[str, Any]", schema)
-    here: Any = resolve(root, root)
+    root = _mapping(schema)
+    here = resolve(root, root)
     for part in path:
         if isinstance(part, int):
-            here = here.get("items")
+            below = here.get("items")
         else:
-            here = here.get("properties", {}).get(part, here.get("additionalProperties"))
-        if not isinstance(here, dict):
-            return {}
-        here = resolve(cast("dict[str, Any]", here), root)
+            below = _mapping(here.get("properties")).get(part, here.get("additionalProperties"))
+        here = resolve(_mapping(below), root)
     return here
 
 
@@ -31,12 +27,18 @@ def resolve(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
     """Follow `$ref` into `$defs`, and `X or null` to X; a guard stops circles."""
     for _ in range(16):
         if "$ref" in schema:
-            schema = root.get("$defs", {}).get(str(schema["$ref"]).rpartition("/")[2], {})
+            schema = _mapping(_mapping(root.get("$defs")).get(str(schema["$ref"]).rpartition("/")[2]))
             continue
-        if "anyOf" not in schema:
+        branches: Any = schema.get("anyOf")
+        if not isinstance(branches, list):
             return schema
-        options = [one for one in schema["anyOf"] if isinstance(one, dict) and one.get("type") != "null"]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        if len(options) != 1:  # pyright: ignore[reportUnknownArgumentType]
+        options = [one for branch in cast("list[Any]", branches) if (one := _mapping(branch)).get("type") != "null"]
+        if len(options) != 1:
             return schema
-        schema = options[0]  # pyright: ignore[reportUnknownVariableType]
+        schema = options[0]
     return {}
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    """Schemas come from elsewhere too, and not all of them are sound."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -112,6 +112,9 @@ class Tool(Generic[P]):
         declared: dict[str, Any] = {
             key: getattr(type(self), key) for key in self._options_from_class if hasattr(type(self), key)
         }
+        own = inspect.getattr_static(type(self), "description")
+        if not isinstance(own, property):  # a class may simply write `description = "…"`
+            declared["description"] = own
         said = {**declared, **options}
         self._settle(self.name or type(self).__name__, said, style_of(self.run))
 
@@ -145,6 +148,8 @@ class Tool(Generic[P]):
         self.cache = CACHE_SECONDS if cache is True else float(cache)
         if self.cache and not self.read_only:
             raise DefinitionError(f"`{name}`: only a read-only tool may be cached; a {self.kind} call must run.")
+        if not 0 <= self.cache < float("inf"):
+            raise DefinitionError(f"`{name}`: results are kept for some seconds or 0 for never, not {self.cache!r}.")
         if unknown := self.needs - _NEEDS:
             raise DefinitionError(f"`{name}` needs {sorted(unknown)}; a context has only {sorted(_NEEDS)}.")
         if self.timeout is not None and not self.timeout > 0:
@@ -152,6 +157,8 @@ class Tool(Generic[P]):
         said = options.get("description")
         if said is not None:
             self._description = Description(said) if isinstance(said, str) else said
+            if not isinstance(inspect.getattr_static(type(self), "description"), property):
+                vars(self)["description"] = self._description
         if not self.display_name:
             self.display_name = name
 
@@ -196,9 +203,12 @@ class Tool(Generic[P]):
         for base in _generic_bases(type(self)):
             model = get_args(base)[0]
             if isinstance(model, type):
+                if not hasattr(model, "model_json_schema"):
+                    break
                 return cast("Params[P]", ModelParams(cast("Any", model)))
         raise DefinitionError(
-            f"`{self.name}` does not say its parameters. Write `class {type(self).__name__}(Tool[ItsParams])`."
+            f"`{self.name}` does not say its parameters. Write `class {type(self).__name__}(Tool[ItsParams])`, where "
+            f"ItsParams is a pydantic model."
         )
 
     def _describe(self) -> Description:

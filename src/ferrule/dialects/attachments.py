@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 from base64 import b64decode, b64encode
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from ferrule.dialects.payload import DialectError
 
@@ -30,7 +31,11 @@ def data_url(media_type: str, data: bytes) -> str:
 
 
 def from_data_url(url: str, where: str) -> tuple[str, bytes]:
-    head, _, body = url.removeprefix("data:").partition(",")
+    head, comma, body = url.removeprefix("data:").partition(",")
+    if not url.startswith("data:") or not comma:
+        raise DialectError(f"{where}: expected a data URL, such as data:image/png;base64,….")
+    if not head.endswith(";base64"):
+        return head or "text/plain", unquote_to_bytes(body)
     return head.removesuffix(";base64"), from_base64(body, where)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ONE_SCHEMA = frozenset({
     "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
@@ -50,6 +53,7 @@ _SENTENCES = {
     "propertyNames": "Field names must fit {}.",
 }
 _SHORT = 300
+_LONG = 10**_SHORT
 _LEVELS = 6
 
 
@@ -69,7 +73,9 @@ def words(keyword: str, value: Any) -> str:
         return _SENTENCES[keyword].format(f"`{_cut(value)}`")
     if keyword in ("enum", "examples") and isinstance(value, list):
         return _SENTENCES[keyword].format(_cut(", ".join(brief(one) for one in cast("list[Any]", value)[:100])))
-    sentence = _SENTENCES.get(keyword, f"{keyword}: {{}}.")
+    sentence = _SENTENCES.get(keyword)
+    if sentence is None:
+        return f"{_cut(keyword)}: {brief(value)}."
     if value == 1 and sentence.endswith("s."):
         sentence = sentence.removesuffix("s.") + "."
     return sentence.format(brief(value))
@@ -85,14 +91,28 @@ def _text(value: Any, levels: int) -> str:
         return "…"
     if isinstance(value, dict):
         fields = list(cast("dict[Any, Any]", value).items())[:20]
-        return "{" + ", ".join(f"{_text(str(key), 0)}: {_text(one, levels - 1)}" for key, one in fields) + "}"
+        return "{" + _joined(f"{_text(str(key), 0)}: {_text(one, levels - 1)}" for key, one in fields) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_text(one, levels - 1) for one in cast("list[Any]", value)[:20]) + "]"
+        return "[" + _joined(_text(one, levels - 1) for one in cast("list[Any]", value)[:20]) + "]"
     if isinstance(value, str):
         return '"' + _cut(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int) and abs(value) >= _LONG:
+        return f"(a number of more than {_SHORT} digits)"
     return repr(value) if isinstance(value, (int, float)) else f"({type(value).__name__})"
+
+
+def _joined(parts: Iterable[str]) -> str:
+    """As many parts as a sentence has room for; the others are never made."""
+    taken: list[str] = []
+    length = 0
+    for part in parts:
+        taken.append(part)
+        length += len(part)
+        if length > _SHORT:
+            break
+    return ", ".join(taken)
 
 
 def _cut(text: str) -> str:

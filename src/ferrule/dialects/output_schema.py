@@ -20,9 +20,10 @@ def output_object(schema: Schema) -> Schema | None:
         return schema if schema.get("type") == "object" else {**schema, "type": "object"}
     if not kinds or not kinds <= _SIMPLE or _refers_to_root(schema):
         return None
-    inner = {key: value for key, value in schema.items() if key not in ("$defs", "$schema")}
-    wrapped: Schema = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
-    return {**wrapped, "$defs": schema["$defs"]} if "$defs" in schema else wrapped
+    # An address inside would give the references inside another root.
+    inner = {key: value for key, value in schema.items() if key not in ("$defs", "$id", "$schema")}
+    outer = {key: schema[key] for key in ("$schema", "$defs") if key in schema}
+    return {"type": "object", "properties": {"result": inner}, "required": ["result"], **outer}
 
 
 def _kinds(schema: Any, root: Schema, levels: int) -> set[str]:
@@ -34,12 +35,16 @@ def _kinds(schema: Any, root: Schema, levels: int) -> set[str]:
     if isinstance(said, str):
         return {said}
     if isinstance(said, list):
-        return set(cast("list[str]", said))
+        listed = cast("list[Any]", said)
+        return set(listed) if all(isinstance(one, str) for one in listed) else set()
     ref = node.get("$ref")
     if isinstance(ref, str) and ref.startswith("#/$defs/"):
-        return _kinds(cast("Schema", root.get("$defs", {})).get(ref.removeprefix("#/$defs/")), root, levels - 1)
+        defined = root.get("$defs")
+        found = cast("Schema", defined).get(ref.removeprefix("#/$defs/")) if isinstance(defined, dict) else None
+        return _kinds(found, root, levels - 1)
     for keyword in ("anyOf", "oneOf"):
-        parts = [_kinds(one, root, levels - 1) for one in cast("list[Any]", node.get(keyword, []))]
+        forms = node.get(keyword)
+        parts = [_kinds(one, root, levels - 1) for one in cast("list[Any]", forms)] if isinstance(forms, list) else []
         if parts and all(parts):
             return {kind for part in parts for kind in part}
     return set()
@@ -51,10 +56,11 @@ def _refers_to_root(schema: Any) -> bool:
     while waiting:
         one = waiting.pop()
         if isinstance(one, dict):
-            ref = cast("Schema", one).get("$ref")
-            if isinstance(ref, str) and not ref.startswith("#/$defs/"):
+            node = cast("Schema", one)
+            refs = [node.get(keyword) for keyword in ("$ref", "$dynamicRef", "$recursiveRef")]
+            if any(isinstance(ref, str) and not ref.startswith("#/$defs/") for ref in refs):
                 return True
-            waiting.extend(cast("Schema", one).values())
+            waiting.extend(node.values())
         elif isinstance(one, list):
             waiting.extend(cast("list[Any]", one))
     return False

@@ -87,7 +87,7 @@ def arguments_as_object(arguments: Any, name: str) -> Item:
     if isinstance(arguments, (str, bytes)):
         try:
             arguments = json.loads(arguments) if arguments else {}
-        except ValueError:
+        except (ValueError, RecursionError):
             what = f"The arguments of `{name}` are not JSON, and this dialect has no place for text."
             raise DialectError(what) from None
         if not isinstance(arguments, dict):

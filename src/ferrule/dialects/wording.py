@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind
@@ -71,9 +72,10 @@ def _error_from(text: str) -> ErrorInfo:
 def attachment_line(attachment: Attachment) -> str:
     """A line in place of an attachment that a provider cannot carry."""
     named = f" {clean(attachment.name)}" if attachment.name else ""
+    media = clean(attachment.media_type)
     if attachment.uri:
-        return f"[attachment{named} ({attachment.media_type}): {clean(attachment.uri)}]"
-    return f"[attachment{named} ({attachment.media_type}), {len(attachment.data or b'')} bytes, not shown]"
+        return f"[attachment{named} ({media}): {clean(attachment.uri)}]"
+    return f"[attachment{named} ({media}), {len(attachment.data or b'')} bytes, not shown]"
 
 
 def attachment_lost(result: ToolResult, at: int, losses: list[Loss]) -> str:
@@ -105,7 +107,7 @@ def jsonable(data: Any) -> Any:
     from pydantic_core import to_jsonable_python
 
     try:
-        plain = to_jsonable_python(data, fallback=_shown, inf_nan_mode="strings", bytes_mode="base64")
+        plain = to_jsonable_python(data, fallback=_shown, bytes_mode="base64")
         return _clean_all(plain)
     except (TypeError, UnicodeError, RecursionError) as error:
         raise ValueError(str(error)) from error
@@ -125,4 +127,6 @@ def _clean_all(value: Any) -> Any:
         return [_clean_all(one) for one in cast("list[Any]", value)]
     if isinstance(value, dict):
         return {clean(str(key)): _clean_all(one) for key, one in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, float) and not isfinite(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value

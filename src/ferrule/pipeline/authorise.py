@@ -58,6 +58,7 @@ _EDITS = Decision(Verdict.ALLOW, "mode accept-edits lets tools write")
 _PLAN = Decision(Verdict.DENY, "mode plan runs read-only tools alone")
 _ASK_DANGEROUS = Decision(Verdict.ASK, "the tool is marked dangerous")
 _ASK_PERMISSION = Decision(Verdict.ASK, "the tool requires permission")
+_ASK_WRITES = Decision(Verdict.ASK, "the tool counts as read-only, but says that this call writes")
 _ASK_KIND = {
     Kind.READONLY: Decision(Verdict.ASK, "the tool is not read-only"),
     Kind.WRITE: Decision(Verdict.ASK, "a tool that writes asks first"),
@@ -83,7 +84,7 @@ class KindPolicy:
 
     def decide(self, invocation: Invocation, session: Session) -> Decision:
         tool = invocation.tool
-        if self._free and tool.read_only and not tool.dangerous and not tool.requires_permission:
+        if self._free and tool.read_only and not (tool.dangerous or tool.requires_permission or tool.has_touches):
             return _READ_ONLY  # what nearly every call comes to, without going through the rest
         if self._deny and (rule := self._deny.match(tool.name)):
             return Decision(Verdict.DENY, f"`{rule}` is denied", rule)
@@ -96,18 +97,20 @@ class KindPolicy:
             return _BYPASS
         if self._remembered and (rule := invocation.abstract_rule) in self._remembered:
             return Decision(Verdict.ALLOW, f"`{rule}` was always allowed in this session", rule)
-        decision = self._by_kind(tool)
+        decision = self._by_kind(invocation)
         if mode is Mode.DONT_ASK and decision.verdict is Verdict.ASK:
             return Decision(Verdict.DENY, f"{decision.reason}, and mode dont-ask never asks")
         return decision
 
-    def _by_kind(self, tool: Tool[Any]) -> Decision:
+    def _by_kind(self, invocation: Invocation) -> Decision:
+        tool = invocation.tool
         if tool.dangerous:
             return _ASK_DANGEROUS
         if tool.requires_permission:
             return _ASK_PERMISSION
         if tool.read_only:
-            return _READ_ONLY
+            writes = tool.has_touches and any(touch.write for touch in invocation.touches)
+            return _ASK_WRITES if writes else _READ_ONLY
         if tool.kind is Kind.WRITE and self.mode is Mode.ACCEPT_EDITS:
             return _EDITS
         return _ASK_KIND[tool.kind]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, Touches
 from ferrule.core.call import Invocation, RawCall
 from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.pipeline.cleaning import clean_exception
 from ferrule.pipeline.lookup import lookup
 from ferrule.pipeline.references import Reference, check_against_output, find_references, resolve
 from ferrule.pipeline.schedule import Schedule
@@ -80,6 +81,10 @@ def _plan(
             return plan
         plan.arguments = _parsed(tool, call)
         plan.references = find_references(plan.arguments, [*by_id, *given])
+        if not plan.references:  # a `$ref` of another sort
+            plan.prepared = invocation = validate(tool, call, runtime.limits)
+            plan.touches = _touches(invocation)
+            return plan
         for reference in plan.references:
             source = earlier[by_id[reference.source]].tool if reference.source in by_id else None
             if source is not None:
@@ -92,6 +97,11 @@ def _plan(
     except Stopped as stopped:
         plan.prepared = stopped
         plan.references = []
+    except Exception:
+        # What breaks here breaks again when the call is run, and becomes its result; the others go on.
+        logger.exception("Call %s of %s could not be planned", call.id, call.name)
+        plan.references = []
+        plan.touches = WRITES_ANYTHING
     return plan
 
 
@@ -153,6 +163,7 @@ class _Run:
                 self._followers[other].append(position)
         self._ready = [position for position, count in enumerate(self._missing) if not count]
         self._running: dict[asyncio.Task[None], int] = {}
+        self._begun = set[int]()
         self._left = len(planned)
         self._failure: BaseException | None = None
         self._all_done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -179,6 +190,7 @@ class _Run:
             task.add_done_callback(self._ended)
 
     async def _one(self, position: int) -> None:
+        self._begun.add(position)
         plan = self._planned[position]
         prepared = plan.prepared
         if plan.references:
@@ -208,6 +220,13 @@ class _Run:
             return validate(lookup(self._runtime.tools, call), call, self._runtime.limits)
         except Stopped as stopped:
             return stopped
+        except Exception as error:
+            logger.exception("Call %s of %s could not be given its arguments", plan.call.id, plan.call.name)
+            return Stopped(
+                Stage.VALIDATE,
+                ErrorKind.VALIDATION,
+                f"`{plan.call.name}` was not run: a result it uses cannot be an argument. {clean_exception(error)}",
+            )
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         position = self._running.pop(task)
@@ -228,14 +247,14 @@ class _Run:
 
     async def _cancel(self) -> None:
         """Stop what runs, and record what never started: every call leaves its record."""
-        started = set(self._running.values())
-        waiting = [p for p in range(len(self._planned)) if self._results[p] is None and p not in started]
         running = list(self._running)
         for task in running:
             task.cancel()
         if running:
             await asyncio.wait(running)
-        for position in waiting:
+        for position in range(len(self._planned)):
+            if position in self._begun:
+                continue
             call = self._planned[position].call
             never = Stopped(Stage.LOOKUP, ErrorKind.CANCELLED, f"`{call.name}` was cancelled before it ran.")
             await self._runtime.run_prepared(call, never, session=self._session, parent=self._parent)

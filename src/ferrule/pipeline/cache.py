@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import threading
 import time
 from collections import OrderedDict
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from ferrule.core.call import Invocation
     from ferrule.core.context import Session
     from ferrule.core.result import ToolResult
+
+logger = logging.getLogger("ferrule.calls")
 
 Key = tuple[Any, ...]
 
@@ -31,7 +34,7 @@ class ResultCache:
         place = (str(session.workspace), str(session.directory))
         return (tool, tool.version, params, session.caller, place)
 
-    def get(self, key: Key, call_id: str) -> ToolResult | None:
+    def get(self, key: Key, invocation: Invocation) -> ToolResult | None:
         with self._lock:
             found = self._kept.get(key)
             if found is None:
@@ -42,15 +45,25 @@ class ResultCache:
                 return None
             self._kept.move_to_end(key)
         again = copy.copy(result)
-        again.call_id = call_id
+        again.data = copy.deepcopy(result.data)  # whoever changes what they got changes only that
+        again.call_id = invocation.call_id
         again.metadata = {**result.metadata, "cached": True}
+        again.metadata.pop("repairs", None)  # what was mended then says nothing of this call
+        if invocation.repairs:
+            again.metadata["repairs"] = list(invocation.repairs)
         return again
 
     def put(self, key: Key, result: ToolResult, seconds: float) -> None:
         if not result.success:
             return
+        kept = copy.copy(result)
+        try:
+            kept.data = copy.deepcopy(result.data)
+        except Exception:  # noqa: BLE001 - a value may refuse to be copied in any way
+            logger.debug("A result of %s cannot be copied, so it is not kept", result.tool)
+            return
         with self._lock:
-            self._kept[key] = (time.monotonic() + seconds, result)
+            self._kept[key] = (time.monotonic() + seconds, kept)
             self._kept.move_to_end(key)
             while len(self._kept) > self._size:
                 self._kept.popitem(last=False)

@@ -11,7 +11,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MOST = 2000
-_ABSOLUTE = re.compile(r"(?<![\w:/.~-])(?:/[\w.@+~-]+){2,}/?|(?<![\w])[A-Za-z]:\\(?:[\w.@+~ -]+\\)+[\w.@+~-]*")
+_MOST_INNER = 5
+_ABSOLUTE = re.compile(
+    r"(?<![\w/.~-])(?:file://|[A-Za-z]:)?(?:/[\w.@+~-]+){2,}/?"
+    r"|(?<!\w)(?:[A-Za-z]:\\+|\\\\+[\w.@+~-]+\\+)(?:[\w.@+~ -]+\\+)+[\w.@+~-]*"  # drives and shares; repr doubles \
+)
 
 
 def clean_exception(error: BaseException, workspace: Path | None = None) -> str:
@@ -21,6 +25,9 @@ def clean_exception(error: BaseException, workspace: Path | None = None) -> str:
     except Exception:  # noqa: BLE001 - an exception whose own text fails still has a type
         message = ""
     name = type(error).__name__
+    if isinstance(error, BaseExceptionGroup):
+        inner = [clean_exception(one, workspace) for one in error.exceptions[:_MOST_INNER]]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
+        message = f"{message}: " + "; ".join(inner)
     return clean_text(f"{name}: {message}" if message else name, workspace)
 
 
@@ -28,17 +35,20 @@ def clean_text(text: str, workspace: Path | None = None) -> str:
     """Text without secrets, tracebacks and paths outside the workspace; bounded."""
     text = _without_traceback(text[: 20 * _MOST])
     text = redact_text(text)
-    root = str(workspace) if workspace is not None else ""
-
-    def shorten(found: re.Match[str]) -> str:
-        path = found[0]
-        if root and (path == root or path.startswith(root + "/")):
-            return path[len(root) + 1 :] or "."
-        parts = re.split(r"[/\\]", path.rstrip("/\\"))
-        return f"…/{parts[-1]}"
-
-    text = _ABSOLUTE.sub(shorten, text)
+    if workspace is not None and workspace.name:
+        text = _relative_to(str(workspace), text)
+    text = _ABSOLUTE.sub(_shorten, text)
     return text if len(text) <= _MOST else text[: _MOST - 1] + "…"
+
+
+def _relative_to(root: str, text: str) -> str:
+    """Paths inside the workspace, whatever characters its own path holds, as a tool would be given them."""
+    inside = rf"(?<![\w/.~-])(?:file://)?{re.escape(root)}(?:[/\\](?=[\w.@+~-])|([/\\]?)(?![\w.@+~/\\-]))"
+    return re.sub(inside, lambda found: "" if found[1] is None else ".", text)
+
+
+def _shorten(found: re.Match[str]) -> str:
+    return "…/" + re.split(r"[/\\]", found[0].rstrip("/\\"))[-1]
 
 
 def _without_traceback(text: str) -> str:

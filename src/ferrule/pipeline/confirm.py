@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.pipeline.turns import Turns
 
 if TYPE_CHECKING:
     from ferrule.core.call import Invocation
@@ -54,7 +54,7 @@ class Confirm:
 
     def __init__(self, asker: Asker | None) -> None:
         self._asker = asker
-        self._turn: asyncio.Lock | None = None
+        self._turns = Turns()
 
     async def __call__(self, invocation: Invocation, decision: Decision, policy: Policy, session: Session) -> Answer:
         tool = invocation.tool
@@ -66,25 +66,27 @@ class Confirm:
                 f"The person can allow it: --allow {tool.name} on the command line, or "
                 f"KindPolicy(allow=[{tool.name!r}]) in a program.",
             )
-        if self._turn is None:
-            self._turn = asyncio.Lock()
-        async with self._turn:
+        async with self._turns.of("the person"):
             # An «always» given while this call waited its turn counts for it too.
             again = policy.decide(invocation, session)
             if again.verdict == "allow":
                 return Answer(Choice.ALWAYS)
             answer = await self._asker(_question(invocation, decision))
-        if answer.choice is Choice.NO:
-            said = f" They said: {answer.reason}" if answer.reason else ""
-            raise Stopped(
-                Stage.CONFIRM,
-                ErrorKind.PERMISSION,
-                f"`{tool.name}` was not run: the person said no.{said}",
-                "Do not try the same call again; go on another way, or ask the person.",
-            )
-        if answer.choice is Choice.ALWAYS:
-            policy.remember(invocation.abstract_rule)
+            answer = Answer(Choice(answer.choice), answer.reason)  # an asker may say "no" in plain words
+            if answer.choice is Choice.ALWAYS:
+                policy.remember(invocation.abstract_rule)
         return answer
+
+
+def refused(invocation: Invocation, answer: Answer) -> Stopped:
+    """The early exit of a call that the person said no to."""
+    said = f" They said: {answer.reason}" if answer.reason else ""
+    return Stopped(
+        Stage.CONFIRM,
+        ErrorKind.PERMISSION,
+        f"`{invocation.tool.name}` was not run: the person said no.{said}",
+        "Do not try the same call again; go on another way, or ask the person.",
+    )
 
 
 def _question(invocation: Invocation, decision: Decision) -> Question:

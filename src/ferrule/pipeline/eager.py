@@ -53,3 +53,13 @@ else:
     def start_task(coroutine: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> asyncio.Task[Any]:
         """Run a coroutine up to its first wait; the task may be done when this returns."""
         return _EagerTask(coroutine, loop)
+
+
+def disown(task: asyncio.Task[Any]) -> None:
+    """Forget a task that cannot be ended: neither `asyncio.run` nor the interpreter's exit shall wait for it."""
+    import ctypes
+
+    asyncio.tasks._unregister_task(task)  # noqa: SLF001
+    task._log_destroy_pending = False  # noqa: SLF001
+    # Destroying its coroutine would run the tool once more, perhaps without end; so it is never destroyed.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))

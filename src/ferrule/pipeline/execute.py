@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.tool import Style
-from ferrule.pipeline.eager import start_task
-from ferrule.pipeline.streaming import drain, drain_sync
+from ferrule.pipeline.eager import disown, start_task
+from ferrule.pipeline.streaming import Collected, drain, drain_sync
 from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool
 
 if TYPE_CHECKING:
@@ -86,11 +86,16 @@ class Executor:
         """A tool's coroutine; making it may fail already, as when a wrapper refuses its arguments."""
         try:
             body = invocation.tool.start(invocation.params, context)
-        except Exception as error:  # noqa: BLE001 - whatever a tool raises is its outcome
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its outcome
             raise ToolFailed(error) from None
         if invocation.tool.style is Style.ASYNC_STREAM:
-            return drain(body, _shower(context), self._limits)
+            return drain(body, _shower(context), self._collect(invocation))
         return body
+
+    def _collect(self, invocation: Invocation) -> Collected:
+        return Collected(self._limits, invocation.tool.max_result)
 
     async def _wait(
         self,
@@ -107,10 +112,12 @@ class Executor:
 
         async def stop() -> bool:
             task.cancel()
-            if not await _ends(task, self._limits.grace):
-                self._give_up_on(task, body, invocation)
-                return False
-            return True
+            try:
+                ended = await _ends(task, self._limits.grace)
+            finally:  # also when the caller is cancelled again meanwhile
+                if not task.done():
+                    self._give_up_on(task, body, invocation)
+            return ended
 
         await self._await(waiter, stop, invocation, context, timeout, loop)
 
@@ -127,7 +134,9 @@ class Executor:
 
         def work() -> Any:
             value = tool.start(params, context)
-            return drain_sync(value, _shower(context), self._limits) if tool.style is Style.SYNC_STREAM else value
+            if tool.style is not Style.SYNC_STREAM:
+                return value
+            return drain_sync(value, _shower(context), self._collect(invocation))
 
         def settle(outcome: Outcome) -> None:
             outcomes.append(outcome)
@@ -142,9 +151,13 @@ class Executor:
             # The cooperative way first (the context says «cancelled»), then by force.
             nonlocal ended
             ended = loop.create_future()
-            if not outcomes and not await _ends(ended, self._limits.grace if context is not None else 0.0):
-                return not self._pool.abandon(job)
-            return True
+            left = False
+            try:
+                if not outcomes:
+                    await _ends(ended, self._limits.grace if context is not None else 0.0)
+            finally:  # also when the caller is cancelled again meanwhile
+                left = not outcomes and self._pool.abandon(job)
+            return not left
 
         try:
             self._pool.submit(job)
@@ -202,8 +215,11 @@ class Executor:
         task.add_done_callback(self._forget)
         try:
             body.close()  # what swallows CancelledError seldom swallows GeneratorExit
-        except Exception as error:  # noqa: BLE001 - the tool's own, while it was put down
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the tool's own, while it was put down
             logger.warning("Tool %s could not be ended: %s", invocation.tool.name, type(error).__name__)
+            disown(task)
         task.cancel()
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
@@ -216,7 +232,9 @@ async def _guard(body: Awaitable[Any]) -> Outcome:
     """Turn whatever a tool raises into an outcome; only cancelling and the person's Ctrl-C go through."""
     try:
         return True, await body
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a tool raises is its outcome
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its outcome
         return False, error
 
 

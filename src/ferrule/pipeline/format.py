@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from asyncio import CancelledError
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
 from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult
+from ferrule.core.secrets import redact_value
 from ferrule.pipeline.cleaning import clean_exception, clean_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from ferrule.core.call import Invocation
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     from ferrule.pipeline.limits import Limits
 
 _DISPLAY = 200
+_ERROR = 20_000
+_LARGE = 10**400
 _PLAIN = frozenset({str, int, float, bool, dict, list, type(None)})
 
 
@@ -28,10 +33,12 @@ def format_value(invocation: Invocation, value: Any, limits: Limits) -> ToolResu
             text = _words_for(tool.name, value, [])
         return _bounded(invocation, text, display, value, {}, [], limits)
     if isinstance(value, ToolResult):  # a tool that passes on what another tool said
-        return ToolResult(
-            invocation.call_id, tool.name, value.success, value.llm_content, value.display_content, value.data,
-            value.error, dict(value.metadata), value.attachments,
+        passed_on = _bounded(
+            invocation, value.llm_content, value.display_content, value.data, dict(value.metadata),
+            value.attachments, limits,
         )  # fmt: skip
+        passed_on.success, passed_on.error = value.success, value.error
+        return passed_on
     text = None
     display: str | None = None
     metadata: dict[str, Any] = {}
@@ -72,9 +79,8 @@ def _bounded(
     if len(text) > most:
         metadata["characters"] = len(text)
         text, left_out = head_and_tail(text, most)
-        metadata["characters_left_out"] = left_out
-    if display is None:
-        display = _first_line(text)
+        metadata["characters_left_out"] = metadata.get("characters_left_out", 0) + left_out
+    display = _first_line(text) if display is None else _shortened(well_formed(display), most)
     if invocation.repairs:
         metadata["repairs"] = list(invocation.repairs)
     return ToolResult(invocation.call_id, tool.name, True, text, display, value, None, metadata, attachments)
@@ -82,38 +88,60 @@ def _bounded(
 
 def format_stopped(call_id: str, tool: str, stopped: Stopped) -> ToolResult:
     """The result of a call that ended early."""
-    error = ErrorInfo(stopped.kind, stopped.message, stopped.details, stopped.suggestion)
-    display = _first_line(stopped.message)
-    return ToolResult(call_id, tool, False, error.words, display, None, error, {"stage": str(stopped.stage)})
+    message = _shortened(well_formed(stopped.message), _ERROR)
+    suggestion = _shortened(well_formed(stopped.suggestion), _ERROR) if stopped.suggestion else None
+    error = ErrorInfo(stopped.kind, message, stopped.details, suggestion)
+    return ToolResult(
+        call_id, tool, False, error.words, _first_line(message), None, error, {"stage": str(stopped.stage)}
+    )
 
 
 def stopped_by(tool: str, cause: BaseException, workspace: Path | None) -> Stopped:
     """What a tool raised, as an early exit: its own words if it meant them for a model, cleaned ones if not."""
+    cause = _unwrapped(cause)
     if isinstance(cause, ToolError):
-        suggestion = clean_text(cause.suggestion) if cause.suggestion else None
-        return Stopped(Stage.EXECUTE, cause.kind, clean_text(cause.message, workspace), suggestion, cause.details)
+        suggestion = clean_text(str(cause.suggestion), workspace) if cause.suggestion else None
+        details = redact_value(dict(cause.details)) if cause.details else None
+        return Stopped(Stage.EXECUTE, cause.kind, clean_text(str(cause.message), workspace), suggestion, details)
     if isinstance(cause, TimeoutError):
         return Stopped(Stage.EXECUTE, ErrorKind.TIMEOUT, f"`{tool}` failed. {clean_exception(cause, workspace)}")
+    if isinstance(cause, CancelledError):
+        return Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, f"`{tool}` did not finish. It was cancelled from inside.")
     kind = ErrorKind.EXECUTION if isinstance(cause, Exception) else ErrorKind.UNKNOWN
     return Stopped(Stage.EXECUTE, kind, f"`{tool}` failed. {clean_exception(cause, workspace)}")
+
+
+def _unwrapped(cause: BaseException) -> BaseException:
+    """What a task group wrapped, where one of its tasks alone raised."""
+    while isinstance(cause, BaseExceptionGroup):
+        inner: Sequence[BaseException] = cast("Any", cause).exceptions
+        if len(inner) != 1:
+            return cast("BaseException", cause)
+        cause = inner[0]
+    return cause
 
 
 def _own_words(tool: Tool[Any], value: Any) -> tuple[str | None, str | None]:
     try:
         return tool.render(value), tool.display(value)
     except Exception as error:
-        raise Stopped(
-            Stage.FORMAT,
-            ErrorKind.EXECUTION,
-            f"`{tool.name}` ran, but its result could not be put into words. {clean_exception(error)}",
-            "What it did is done; calling it again would do it again.",
-        ) from error
+        raise unformattable(tool.name, error) from error
+
+
+def unformattable(tool: str, error: Exception) -> Stopped:
+    """The early exit of a call that ran, and whose result then broke the formatting."""
+    return Stopped(
+        Stage.FORMAT,
+        ErrorKind.EXECUTION,
+        f"`{tool}` ran, but its result could not be put into words. {clean_exception(error)}",
+        "What it did is done; calling it again would do it again.",
+    )
 
 
 def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
     if isinstance(value, str):
         return value
-    if type(value) is int:
+    if type(value) is int and -_LARGE < value < _LARGE:
         return str(value)
     if value is None:
         if not attachments:
@@ -147,10 +175,11 @@ def well_formed(text: str) -> str:
 def head_and_tail(text: str, most: int) -> tuple[str, int]:
     """Both ends of a long text with the exact number of characters left out between them."""
     half = most // 2
+    slack = min(200, half // 4)  # an end may give up so much for a cut between lines
     head, tail = text[:half], text[len(text) - (most - half) :]
-    if (cut := head.rfind("\n")) > half - 200:
+    if (cut := head.rfind("\n")) > half - slack:
         head = head[: cut + 1]
-    if 0 <= (cut := tail.find("\n")) < 200:
+    if 0 <= (cut := tail.find("\n")) < slack:
         tail = tail[cut + 1 :]
     left_out = len(text) - len(head) - len(tail)
     return f"{head}\n[… {left_out:,} of {len(text):,} characters left out …]\n{tail}", left_out
@@ -159,5 +188,8 @@ def head_and_tail(text: str, most: int) -> tuple[str, int]:
 def _first_line(text: str) -> str:
     if len(text) <= _DISPLAY and "\n" not in text:
         return text.strip()
-    line = text[: 4 * _DISPLAY].lstrip().partition("\n")[0].rstrip()
-    return line if len(line) <= _DISPLAY else line[: _DISPLAY - 1] + "…"
+    return _shortened(text[: 4 * _DISPLAY].lstrip().partition("\n")[0].rstrip(), _DISPLAY)
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

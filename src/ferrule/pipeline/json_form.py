@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 NO_JSON_FORM = (PydanticSerializationError, ValueError, RecursionError)
 
 
 def to_text(arguments: Any) -> bytes:
     """Arguments as JSON; `NaN` and the infinities stay visible, for the validation to refuse."""
-    return to_json(arguments, inf_nan_mode="constants")
+    return to_json(arguments, inf_nan_mode="constants", fallback=_plain)
+
+
+def _plain(value: object) -> dict[Any, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def to_words(value: Any) -> str:
     """A result as JSON that every reader takes."""
-    return to_json(value, fallback=str, inf_nan_mode="strings").decode()
+    try:
+        return to_json(value, fallback=str, inf_nan_mode="strings").decode()
+    except PydanticSerializationError as error:
+        if "surrogate" not in str(error):
+            raise
+        # Such as the name of a file that is not UTF-8; the formatting stage makes it well-formed text.
+        plain = to_jsonable_python(value, fallback=str, inf_nan_mode="strings")
+        return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))

@@ -6,10 +6,16 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.problems import InvalidParams, Problem, json_type
+from ferrule.core.problems import HALF_PAIR, InvalidParams, Problem, json_type
 
 if TYPE_CHECKING:
     from ferrule.pipeline.limits import Limits
+
+_DIGITS = "0123456789"
+# An exponent of three digits: it may mean more than a float can hold.
+# Two patterns, because one that begins with a letter is searched for at twice the speed of one with a choice.
+_HUGE: tuple[Any, Any] = (re.compile(r"e\+?[0-9]{3}"), re.compile(r"E\+?[0-9]{3}"))
+_HUGE_BYTES: tuple[Any, Any] = (re.compile(rb"e\+?[0-9]{3}"), re.compile(rb"E\+?[0-9]{3}"))
 
 
 def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, duplicates: bool) -> None:
@@ -20,10 +26,11 @@ def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, dupl
     """
     is_text = isinstance(text, str)
     colons = text.count(":") if is_text else text.count(b":")
-    if colons == flat_size and len(text) <= limits.number_digits:
-        return
     openers = text.count("{") + text.count("[") if is_text else text.count(b"{") + text.count(b"[")
-    if openers > limits.argument_depth and (depth := _depth(text)) > limits.argument_depth:
+    known = colons == flat_size  # every key was read into a place that the schema knows, so none is doubled or too deep
+    if known and openers <= 1 and len(text) <= limits.number_digits:
+        return
+    if not known and openers > limits.argument_depth and (depth := _depth(text)) > limits.argument_depth:
         raise InvalidParams(
             [
                 Problem(
@@ -35,7 +42,12 @@ def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, dupl
         )
     if len(text) > limits.number_digits:
         _check_numbers(text, limits.number_digits)
-    if duplicates and colons > 1 and colons != flat_size:
+    if ("NaN" in text or "Infinity" in text) if is_text else (b"NaN" in text or b"Infinity" in text):
+        _check_constants(text)
+    small, large = _HUGE if is_text else _HUGE_BYTES
+    if small.search(text) or large.search(text):
+        _check_floats(text)
+    if duplicates and colons > 1 and not known:
         _check_keys(text)
 
 
@@ -44,7 +56,7 @@ def plain_problem(arguments: Any, error: Exception) -> Problem:
     if isinstance(error, RecursionError) or "ircular" in str(error):
         return Problem((), "limit", "they are nested too deep or refer to themselves")
     if "surrogate" in str(error):
-        return Problem((), "json", "a string holds half of a surrogate pair, which is not text")
+        return Problem((), "json", HALF_PAIR)
     return Problem((), "json", f"they are {json_type(arguments)} values that have no JSON form")
 
 
@@ -64,7 +76,7 @@ def _depth(text: str | bytes) -> int:
 
 def _check_numbers(text: str | bytes, digits: int) -> None:
     plain = text if isinstance(text, str) else text.decode("utf-8", "replace")
-    if not re.search(f"[0-9]{{{digits + 1}}}", plain):
+    if not _may_have_run(plain, digits + 1):
         return
 
     def measure(number: str) -> None:
@@ -79,6 +91,37 @@ def _check_numbers(text: str | bytes, digits: int) -> None:
         return  # not JSON: the parser that reads it for real says so
 
 
+def _check_constants(text: str | bytes) -> None:
+    def refuse(name: str) -> None:
+        raise InvalidParams([Problem((), "json", f"`{name}` is not JSON; numbers must be finite")])
+
+    try:
+        json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        return
+
+
+def _check_floats(text: str | bytes) -> None:
+    def refuse(number: str) -> None:
+        if float(number) in (float("inf"), float("-inf")):
+            raise InvalidParams([Problem((), "limit", f"the number {number[:20]} is larger than any that can be kept")])
+
+    try:
+        json.loads(text, parse_float=refuse)
+    except (ValueError, RecursionError):
+        return
+
+
+def _may_have_run(text: str, length: int) -> bool:
+    """Whether `length` digits stand in a row. Such a row covers one of every `length` places, so few are looked at."""
+    for place in range(length - 1, len(text), length):
+        if text[place] in _DIGITS:
+            before, after = text[place - length + 1 : place], text[place : place + length]
+            if len(before) - len(before.rstrip(_DIGITS)) + len(after) - len(after.lstrip(_DIGITS)) >= length:
+                return True
+    return False
+
+
 def _check_keys(text: str | bytes) -> None:
     objects: list[list[tuple[str, Any]]] = []
     try:
@@ -91,5 +134,7 @@ def _check_keys(text: str | bytes) -> None:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise InvalidParams([Problem((), "json", f"the key `{key}` stands twice in one object; give it once")])
+                raise InvalidParams(
+                    [Problem((), "json", f"the key `{key[:200]}` stands twice in one object; give it once")]
+                )
             seen.add(key)

@@ -40,29 +40,45 @@ class Listeners:
             except Exception:
                 logger.exception("A listener failed on %s", type(event).__name__)
 
-    def emitter(self) -> Callable[[CallEvent], None]:
-        """What a tool's context reports through: straight on the loop's own thread, handed over from any other.
+    def emitter(self) -> Emitter:
+        """What one call's context reports through."""
+        return Emitter(self)
 
-        A thread that reports faster than the loop can listen waits a little, so that memory stays flat.
-        """
-        loop = asyncio.get_running_loop()
-        home = threading.get_ident()
-        room = threading.Semaphore(_BACKLOG)
 
-        def deliver(event: CallEvent) -> None:
-            room.release()
-            self.emit(event)
+class Emitter:
+    """Takes one call's reports: straight on on the loop's own thread, handed over from any other.
 
-        def emit(event: CallEvent) -> None:
-            if threading.get_ident() == home:
-                self.emit(event)
-            elif self.all and room.acquire(timeout=1.0):
-                try:
-                    loop.call_soon_threadsafe(deliver, event)
-                except RuntimeError:
-                    return  # the loop is closed: nobody listens any more
+    A thread that reports faster than the loop can listen waits a little, so that memory stays flat. Once closed it
+    is deaf, so that a tool that goes on after its call is over adds nothing to what was said.
+    """
 
-        return emit
+    __slots__ = ("_closed", "_home", "_listeners", "_loop", "_room")
+
+    def __init__(self, listeners: Listeners) -> None:
+        self._listeners = listeners
+        self._loop = asyncio.get_running_loop()
+        self._home = threading.get_ident()
+        self._room = threading.Semaphore(_BACKLOG)
+        self._closed = False
+
+    def __call__(self, event: CallEvent) -> None:
+        if self._closed or not self._listeners.all:
+            return
+        if threading.get_ident() == self._home:
+            self._listeners.emit(event)
+        elif self._room.acquire(timeout=1.0):
+            try:
+                self._loop.call_soon_threadsafe(self._deliver, event)
+            except RuntimeError:
+                return  # the loop is closed: nobody listens any more
+
+    def _deliver(self, event: CallEvent) -> None:
+        self._room.release()
+        if not self._closed:
+            self._listeners.emit(event)
+
+    def close(self) -> None:
+        self._closed = True
 
 
 class Backlog:

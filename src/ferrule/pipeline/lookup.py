@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 def lookup(source: ToolSource, call: RawCall) -> Tool[Any]:
     """The tool a call names; an unknown name is answered with the nearest known ones."""
+    if not isinstance(call.name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - models send anything
+        raise _unknown(source, call.name)
     entry = source.entry(call.name, call.version)
     if entry is not None and entry.enabled:
         return entry.tool

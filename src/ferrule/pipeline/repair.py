@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.problems import InvalidParams, PathPart, Problem, show
 from ferrule.core.schema_walk import schema_at
+from ferrule.pipeline.json_text import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ferrule.core.tool import Tool
+    from ferrule.pipeline.limits import Limits
 
-_ROUNDS = 4
+_ROUNDS = 6  # every text repair once, then the values, then the values inside mended ones
 _NOTHING = object()
 _STRING_OR_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+")|,(\s*[}\]])', re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
@@ -23,8 +25,13 @@ _CONTROL = re.compile(r"[\x00-\x1f]")
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
 
 
-def repair(tool: Tool[Any], text: str | bytes, invalid: InvalidParams) -> tuple[Any, tuple[str, ...]] | list[Problem]:
-    """Parameters from mended arguments and notes on what was mended, or the problems that are left."""
+def repair(
+    tool: Tool[Any], text: str | bytes, invalid: InvalidParams, limits: Limits
+) -> tuple[Any, tuple[str, ...]] | list[Problem]:
+    """Parameters from mended arguments and notes on what was mended, or the problems that are left.
+
+    Mended text is held to the same limits; `InvalidParams` when it breaks one.
+    """
     notes: list[str] = []
     for _ in range(_ROUNDS):
         if invalid.problems[0].code == "json":
@@ -32,6 +39,7 @@ def repair(tool: Tool[Any], text: str | bytes, invalid: InvalidParams) -> tuple[
             if mended is None:
                 return invalid.problems
             text = mended
+            check_text(text, None, limits, duplicates=True)
         else:
             value = _mend_value(invalid, tool.input_schema, notes)
             if value is _NOTHING:
@@ -39,6 +47,7 @@ def repair(tool: Tool[Any], text: str | bytes, invalid: InvalidParams) -> tuple[
             from ferrule.pipeline.json_form import to_text
 
             text = to_text(value)
+            check_text(text, None, limits, duplicates=False)
         try:
             return tool.params.load(text), tuple(notes)
         except InvalidParams as still:
@@ -137,11 +146,18 @@ def _read_string_as(found: str, kind: str) -> Any:
         return text.lower() == "true"
     if kind in ("object", "array") and text[:1] == ("{" if kind == "object" else "["):
         try:
-            parsed: Any = json.loads(text)
+            parsed: Any = json.loads(text, object_pairs_hook=_object)
         except (ValueError, RecursionError):
             return _NOTHING
         return cast("Any", parsed) if isinstance(parsed, dict if kind == "object" else list) else _NOTHING
     return _NOTHING
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key stands twice, so there is more than one reading")
+    return made
 
 
 def _story(found: Any, reading: Any) -> str:

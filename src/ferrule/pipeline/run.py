@@ -15,19 +15,21 @@ from ferrule.core.events import Done, Pending
 from ferrule.pipeline.authorise import KindPolicy, Policy, Verdict, require_context
 from ferrule.pipeline.cache import ResultCache
 from ferrule.pipeline.cleaning import clean_exception
-from ferrule.pipeline.confirm import Asker, Confirm
+from ferrule.pipeline.confirm import Asker, Choice, Confirm, refused
 from ferrule.pipeline.execute import Executor, ToolFailed
-from ferrule.pipeline.format import format_stopped, format_value, stopped_by
+from ferrule.pipeline.format import format_stopped, format_value, stopped_by, unformattable
 from ferrule.pipeline.limits import DEFAULT_LIMITS, Limits
-from ferrule.pipeline.listeners import Listeners
+from ferrule.pipeline.listeners import Emitter, Listeners
 from ferrule.pipeline.lookup import lookup
-from ferrule.pipeline.record import CallRecord, Recorder, Tracer, Watcher
+from ferrule.pipeline.record import CallRecord, Recorder, Tracer
+from ferrule.pipeline.recording import Recording
+from ferrule.pipeline.turns import Turns
 from ferrule.pipeline.validate import validate
 from ferrule.registry.registry import Registry
 from ferrule.registry.source import ToolSource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
@@ -60,13 +62,12 @@ class Runtime:
         self.limits = limits
         self.session = session if session is not None else Session()
         self.cache = cache if cache is not None else ResultCache()
-        self._recorders = tuple(recorders)
-        self._watchers: tuple[Watcher, ...] = tuple(one for one in self._recorders if isinstance(one, Watcher))
+        self._recording = Recording(recorders)
         self._tracer = tracer
         self._confirm = Confirm(ask)
         self._executor = Executor(limits)
         self._listeners = Listeners()
-        self._alone: dict[str, asyncio.Lock] = {}
+        self._alone = Turns()
 
     # One call
 
@@ -111,20 +112,17 @@ class Runtime:
         except Stopped as stopped:
             result = _stop(call, stopped, record)
         except asyncio.CancelledError:
-            _note_cancelled(record, perf_counter() - began)
-            self._record(record)
+            await self._end_cancelled(call, record, perf_counter() - began)
             raise
         except Exception as error:
             logger.exception("Call %s of %s broke the pipeline", call.id, call.name)
             result = _stop(call, _broken(call, error, session), record)
         record.duration = perf_counter() - began
         record.result_length = len(result.llm_content)
-        if waiting := self._record(record):
-            try:
-                await waiting
-            except Exception as error:
-                logger.exception("Call %s could not be recorded", record.call_id)
-                result.metadata["unrecorded"] = clean_exception(error, session.workspace)
+        if waiting := self._recording.record(record):
+            failure = await self._recording.settle(waiting)
+            if failure is not None:  # the call has happened; losing its result would not undo it
+                result.metadata["unrecorded"] = clean_exception(failure, session.workspace)
         if self._listeners.all:
             self._listeners.emit(Done(call.id, call.name, result))
         return result
@@ -144,13 +142,19 @@ class Runtime:
         self, call: RawCall, prepared: Invocation | Stopped | None, session: Session, record: CallRecord
     ) -> Invocation:
         """Stages one and two."""
-        for watcher in self._watchers:
-            watcher.looked_up(call, session, found=self.tools.entry(call.name, call.version) is not None)
         if isinstance(prepared, Invocation):
             tool, invocation = prepared.tool, prepared
+            if self._recording.watchers:
+                self._recording.tell("looked_up", call, session, found=True)
             record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
         else:
-            tool = lookup(self.tools, call)
+            try:
+                tool = lookup(self.tools, call)
+            except Stopped:
+                self._recording.tell("looked_up", call, session, found=False)
+                raise
+            if self._recording.watchers:
+                self._recording.tell("looked_up", call, session, found=True)
             record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
             if prepared is not None:
                 raise prepared
@@ -158,18 +162,17 @@ class Runtime:
         record.repairs = invocation.repairs
         return invocation
 
-    def _record(self, record: CallRecord) -> Awaitable[Any] | None:
-        """Stage seven. A recorder that fails is reported, and neither the call nor the other recorders suffer."""
-        waiting: Awaitable[Any] | None = None
-        for recorder in self._recorders:
-            try:
-                pending = recorder.record(record)
-            except Exception:
-                logger.exception("Call %s could not be recorded by %s", record.call_id, type(recorder).__name__)
-                continue
-            if pending is not None:
-                waiting = pending if waiting is None else asyncio.gather(waiting, pending)
-        return waiting
+    async def _end_cancelled(self, call: RawCall, record: CallRecord, duration: float) -> None:
+        """Record and announce a call whose caller was cancelled; a slow recorder gets a short while."""
+        stopped = Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, f"`{call.name}` did not finish. It was cancelled.")
+        result = _stop(call, stopped, record)
+        record.duration = duration
+        try:
+            if waiting := self._recording.record(record):
+                await self._recording.settle(waiting, self.limits.grace)
+        finally:
+            if self._listeners.all:
+                self._listeners.emit(Done(call.id, call.name, result))
 
     async def _carry_out(
         self,
@@ -185,8 +188,8 @@ class Runtime:
             require_context(tool, session)
         decision = self.policy.decide(invocation, session)
         record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
-        if decision.verdict is not Verdict.ALLOW:
-            if decision.verdict is Verdict.DENY:
+        if decision.verdict is not Verdict.ALLOW and (verdict := Verdict(decision.verdict)) is not Verdict.ALLOW:
+            if verdict is Verdict.DENY:
                 raise Stopped(
                     Stage.AUTHORISE,
                     ErrorKind.PERMISSION,
@@ -195,17 +198,20 @@ class Runtime:
                 )
             answer = await self._confirm(invocation, decision, self.policy, session)
             record.answer = answer.choice.value
+            if answer.choice is Choice.NO:
+                raise refused(invocation, answer)
         if tool.cache:
             key = self.cache.key(invocation, session)
-            kept = self.cache.get(key, invocation.call_id)
+            kept = self.cache.get(key, invocation)
             if kept is not None:
                 record.cached = True
                 return kept
         context = None
-        if parent is not None or tool.wants_context or self._listeners.all:
-            context = self._context_for(tool, invocation.call_id, session, parent)
-        for watcher in self._watchers:
-            watcher.started(invocation, session)
+        emitter = self._listeners.emitter() if self._listeners.all else None
+        if parent is not None or tool.wants_context or emitter is not None:
+            context = self._context_for(tool, invocation.call_id, session, parent, emitter)
+        if self._recording.watchers:
+            self._recording.tell("started", invocation, session)
         seconds = timeout or tool.timeout or self.limits.timeout
         try:
             if self._tracer is None and tool.concurrency_safe:
@@ -215,12 +221,24 @@ class Runtime:
         except ToolFailed as failed:
             logger.info("Tool %s raised (call %s)", tool.name, invocation.call_id, exc_info=failed.cause)
             raise stopped_by(tool.name, failed.cause, session.workspace) from None
-        result = format_value(invocation, value, self.limits)
+        finally:
+            if emitter is not None:
+                emitter.close()
+        try:
+            result = format_value(invocation, value, self.limits)
+        except Exception as error:
+            if isinstance(error, Stopped):
+                raise
+            raise unformattable(tool.name, error) from error
+        if result.error is not None:
+            record.outcome, record.stage, record.error = result.error.kind, Stage.EXECUTE, result.error.message
         if tool.cache:
             self.cache.put(key, result, tool.cache)  # pyright: ignore[reportPossiblyUnboundVariable]
         return result
 
-    def _context_for(self, tool: Tool[Any], call_id: str, session: Session, parent: ToolContext | None) -> ToolContext:
+    def _context_for(
+        self, tool: Tool[Any], call_id: str, session: Session, parent: ToolContext | None, emitter: Emitter | None
+    ) -> ToolContext:
         """What the tool will know, and through which it reports."""
         lineage = parent.lineage if parent is not None else ()
         if len(lineage) >= self.limits.nesting:
@@ -230,8 +248,7 @@ class Runtime:
                 f"`{tool.name}` was not run: tools called tools {len(lineage)} deep.",
                 "A tool probably calls itself without end.",
             )
-        emit = self._listeners.emitter() if self._listeners.all else None
-        return ToolContext(session, call_id, tool.name, emit, self, (*lineage, tool.name))
+        return ToolContext(session, call_id, tool.name, emitter, self, (*lineage, tool.name))
 
     async def _execute_apart(
         self,
@@ -246,7 +263,7 @@ class Runtime:
         async with AsyncExitStack() as around:
             # A tool further up that waits for this very call holds the lock already.
             if not tool.concurrency_safe and (parent is None or tool.name not in parent.lineage):
-                await around.enter_async_context(self._alone.setdefault(tool.name, asyncio.Lock()))
+                await around.enter_async_context(self._alone.of(tool.name))
             if self._tracer is not None:
                 around.enter_context(self._tracer.span(invocation, session))
             return await self._executor.execute(invocation, context, seconds)
@@ -295,16 +312,13 @@ class Runtime:
 
 def _stop(call: RawCall, stopped: Stopped, record: CallRecord) -> ToolResult:
     """The result of a call that ended early, and what the record says of it."""
-    result = format_stopped(call.id, call.name if isinstance(call.name, str) else str(call.name), stopped)  # pyright: ignore[reportUnnecessaryIsInstance] - models send anything
+    if not isinstance(record.tool, str):  # pyright: ignore[reportUnnecessaryIsInstance] - models send anything
+        record.tool = str(record.tool)
+    result = format_stopped(call.id, call.name if isinstance(call.name, str) else record.tool, stopped)  # pyright: ignore[reportUnnecessaryIsInstance]
     record.stage, record.outcome, record.error = stopped.stage, stopped.kind, stopped.message
     if stopped.details and stopped.details.get("abandoned"):
         record.abandoned = True
     return result
-
-
-def _note_cancelled(record: CallRecord, duration: float) -> None:
-    record.outcome, record.stage, record.error = ErrorKind.CANCELLED.value, Stage.EXECUTE.value, "cancelled"
-    record.duration = duration
 
 
 def _broken(call: RawCall, error: Exception, session: Session) -> Stopped:

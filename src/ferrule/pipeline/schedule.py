@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ferrule.core.access import Touch
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -37,6 +39,7 @@ class Schedule:
 
     def add(self, call: int, touches: Touches) -> set[int]:
         """The calls that `call` waits for."""
+        touches = tuple(Touch(_plain(touch.resource), touch.write) for touch in touches)
         everything = [touch for touch in touches if touch.resource == "*"]
         if any(touch.write for touch in everything):
             waits = {*self._since}
@@ -90,6 +93,13 @@ class Schedule:
             users.writer, users.readers = call, []
         else:
             users.readers.append(call)
+
+
+def _plain(resource: str) -> str:
+    """A folder is the same with and without its closing slash."""
+    if resource.endswith("/") and resource.startswith("path:"):
+        return resource.rstrip("/") if resource.strip("/") != "path:" else "path:/"
+    return resource
 
 
 def _ancestors(resource: str) -> list[str]:

@@ -12,81 +12,92 @@ if TYPE_CHECKING:
     from ferrule.pipeline.limits import Limits
 
 _PIECES_PER_TURN = 64
+_NOTE = 80
 
 
 class Collected:
     """The pieces of one stream. Text keeps its head and its tail, other items the first so many."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, limits: Limits, most: int | None = None) -> None:
+        # Room for the note that says what was left out, or the whole would be cut a second time.
+        self._half = max(0, (most or limits.result_chars) - _NOTE) // 2
+        self._most_chars = 4 * self._half + _NOTE
+        self._most_items = limits.stream_items
         self._items: list[Any] = []
         self._chars = 0
         self._only_text = True
-        self._left_out = 0
+        self._chars_left_out = 0
+        self._items_left_out = 0
         self.final: Output | None = None
 
     def add(self, piece: Any) -> None:
         if isinstance(piece, Output):
             self.final = piece
             return
-        self._only_text = self._only_text and isinstance(piece, str)
-        if isinstance(piece, str):
+        if not isinstance(piece, str):
+            self._only_text = False
+        elif self._only_text:
+            self._items.append(piece)
             self._chars += len(piece)
+            if len(self._items) > self._most_items or self._chars > self._most_chars:
+                self._shrink()
+            return
+        if len(self._items) >= self._most_items or self._chars > self._most_chars:
+            self._items_left_out += 1
+            return
         self._items.append(piece)
-        if len(self._items) > self._limits.stream_items or self._chars > 2 * self._limits.result_chars:
-            self._shrink()
+        if isinstance(piece, (str, bytes)):
+            self._chars += len(piece)
 
     def _shrink(self) -> None:
-        if self._only_text:
-            text = "".join(self._items)
-            half = self._limits.result_chars // 2
-            if len(text) > 2 * half:
-                self._left_out += len(text) - 2 * half
-                text = text[:half] + text[-half:]
-            self._items = [text]
-            self._chars = len(text)
-        else:
-            self._left_out += len(self._items) - self._limits.stream_items
-            del self._items[self._limits.stream_items :]
+        text, half = "".join(self._items), self._half
+        if len(text) > 2 * half:
+            self._chars_left_out += len(text) - 2 * half
+            text = text[:half] + text[len(text) - half :]
+        self._items = [text]
+        self._chars = len(text)
 
     def result(self) -> Any:
         """The last `Output` if there was one, else the joined text, else the list of items."""
         if self.final is not None:
             return self.final
+        metadata: dict[str, Any] = {}
+        if self._only_text and self._chars_left_out:
+            self._shrink()
+        if self._chars_left_out:
+            metadata["characters_left_out"] = self._chars_left_out
+        if self._items_left_out:
+            metadata["items_left_out"] = self._items_left_out
         if not self._only_text:
-            metadata = {"items_left_out": self._left_out} if self._left_out else {}
             return Output(data=self._items, metadata=metadata)
         text = "".join(self._items)
-        if not self._left_out:
+        if not metadata:
             return text
-        half = self._limits.result_chars // 2
-        note = f"\n[… {self._left_out:,} characters left out …]\n"
-        return Output(
-            data=None,
-            llm_content=text[:half] + note + text[half:],
-            metadata={"characters_left_out": self._left_out},
-        )
+        note = f"\n[… {self._chars_left_out:,} characters left out …]\n"
+        return Output(data=None, llm_content=text[: self._half] + note + text[self._half :], metadata=metadata)
 
 
-async def drain(pieces: AsyncIterator[Any], show: Callable[[Any], None], limits: Limits) -> Any:
+async def drain(pieces: AsyncIterator[Any], show: Callable[[Any], None], collected: Collected) -> Any:
     """Take an async generator to its end, giving the loop a turn now and then so that time limits hold."""
     from asyncio import sleep
 
-    collected = Collected(limits)
     count = 0
-    async for piece in pieces:
-        if not isinstance(piece, Output):
-            show(piece)
-        collected.add(piece)
-        count += 1
-        if count % _PIECES_PER_TURN == 0:
-            await sleep(0)
+    try:
+        async for piece in pieces:
+            if not isinstance(piece, Output):
+                show(piece)
+            collected.add(piece)
+            count += 1
+            if count % _PIECES_PER_TURN == 0:
+                await sleep(0)
+    finally:  # cut short, it cleans up now and not when it is collected
+        if (close := getattr(pieces, "aclose", None)) is not None:
+            await close()
     return collected.result()
 
 
-def drain_sync(pieces: Iterator[Any], show: Callable[[Any], None], limits: Limits) -> Any:
+def drain_sync(pieces: Iterator[Any], show: Callable[[Any], None], collected: Collected) -> Any:
     """Take a sync generator to its end, in the thread that runs it."""
-    collected = Collected(limits)
     for piece in pieces:
         if not isinstance(piece, Output):
             show(piece)

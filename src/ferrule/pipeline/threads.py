@@ -28,7 +28,7 @@ class TooManyStuck(RuntimeError):  # noqa: N818
 class Job:
     """One function to run in a thread, for one event loop that waits for its outcome."""
 
-    __slots__ = ("_context", "_loop", "_settle", "abandoned", "finished", "function", "thread")
+    __slots__ = ("_context", "_loop", "_settle", "abandoned", "finished", "function", "left", "thread")
 
     def __init__(
         self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop, settle: Callable[[Outcome], None]
@@ -37,6 +37,7 @@ class Job:
         self.thread: int | None = None
         self.finished = False
         self.abandoned = False
+        self.left = False
         self._loop = loop
         self._settle = settle
         self._context = copy_context()
@@ -62,7 +63,8 @@ class WorkerPool:
         self._stuck_limit = stuck_limit
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._lock = threading.Lock()
-        self._idle = 0
+        self._waiting = 0  # jobs that no thread has taken yet
+        self._idle = 0  # threads that wait for a job, or are about to
         self._threads = 0
         self.stuck = 0
 
@@ -70,15 +72,12 @@ class WorkerPool:
         """Run a job as soon as a thread is free."""
         if self.stuck >= self._stuck_limit:
             raise TooManyStuck(f"{self.stuck} abandoned calls of sync tools still hang")
-        self._jobs.put(job)
         with self._lock:
-            if self._idle:
-                self._idle -= 1
+            self._waiting += 1
+            self._jobs.put(job)
+            if self._idle >= self._waiting:
                 return
-            if self._threads >= self._size:
-                return
-            self._threads += 1
-        threading.Thread(target=self._serve, name="ferrule-tool", daemon=True).start()
+            self._hire()
 
     def abandon(self, job: Job) -> bool:
         """Give up on a job: stop it if Python code can be stopped, and never wait for it. False if it was done."""
@@ -91,7 +90,15 @@ class WorkerPool:
             self._threads -= 1
             self.stuck += 1
             _interrupt(job.thread)
+            self._hire()
         return True
+
+    def _hire(self) -> None:
+        """One more thread, where a job waits for one and there is room; the lock is held."""
+        if self._waiting > self._idle and self._threads < self._size:
+            threading.Thread(target=self._serve, name="ferrule-tool", daemon=True).start()
+            self._threads += 1
+            self._idle += 1
 
     def _serve(self) -> None:
         job: Job | None = None
@@ -102,9 +109,10 @@ class WorkerPool:
                 if job is None:
                     return
                 with self._lock:
+                    self._waiting -= 1
                     if job.abandoned:
-                        self._idle += 1
                         continue
+                    self._idle -= 1
                     job.thread = threading.get_ident()
                 outcome = job.work()
                 with self._lock:
@@ -118,8 +126,16 @@ class WorkerPool:
             return  # arrived after the tool itself was left
         finally:
             if job is not None and job.abandoned and job.thread is not None:
-                with self._lock:
-                    self.stuck -= 1
+                try:
+                    self._leave(job)
+                except Abandoned:  # it may arrive as late as here, and comes only once
+                    self._leave(job)
+
+    def _leave(self, job: Job) -> None:
+        with self._lock:
+            if not job.left:
+                job.left = True
+                self.stuck -= 1
 
     def _next(self) -> Job | None:
         while True:
@@ -127,7 +143,7 @@ class WorkerPool:
                 return self._jobs.get(timeout=_IDLE_SECONDS)
             except Empty:
                 with self._lock:
-                    if self._jobs.empty() and self._idle:
+                    if not self._waiting:
                         self._idle -= 1
                         self._threads -= 1
                         return None

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ferrule.pipeline.limits import Limits
 
 _SHOWN_PROBLEMS = 20
+_SHOWN_CHARACTERS = 1000
 
 
 def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
@@ -42,9 +43,8 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
         try:
             params = tool.params.load(text)
         except InvalidParams as invalid:
-            if invalid.problems[0].code == "json":
-                check_text(text, None, limits, duplicates=False)  # a limit says more than the parser's own words
-            mended = repair(tool, text, invalid)
+            check_text(text, None, limits, duplicates=False)  # a limit says more than the parser's own words
+            mended = repair(tool, text, invalid, limits)
             if isinstance(mended, list):
                 raise _invalid(tool, mended) from None
             params, repairs = mended
@@ -98,10 +98,15 @@ def as_json(tool: Tool[Any], arguments: Mapping[str, Any] | None) -> bytes:
         raise _invalid(tool, [plain_problem(arguments, error)]) from None
 
 
+def _cut(text: str) -> str:
+    """A model may send a key or a value of any length, and must not get all of it back."""
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
+
+
 def _invalid(tool: Tool[Any], problems: list[Problem]) -> Stopped:
-    listed = [{"path": p.where, "code": p.code, "message": p.message} for p in problems[:_SHOWN_PROBLEMS]]
+    listed = [{"path": _cut(p.where), "code": p.code, "message": _cut(p.message)} for p in problems[:_SHOWN_PROBLEMS]]
     if len(problems) == 1 and problems[0].code in ("json", "limit"):
-        message = f"The arguments of `{tool.name}` were not accepted: {problems[0].message}."
+        message = f"The arguments of `{tool.name}` were not accepted: {listed[0]['message']}."
     else:
         noun = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         lines = [f"- `{problem['path']}`: {problem['message']}" for problem in listed]

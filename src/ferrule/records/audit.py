@@ -23,7 +23,7 @@ __all__ = ["AuditError", "AuditLog", "Retention", "WriteProblem"]
 
 _log = logging.getLogger("ferrule.audit")
 
-_LINGER = 0.02
+_LINGER = 0.1
 _AT_EXIT_SECONDS = 5.0
 
 
@@ -31,7 +31,7 @@ class AuditLog:
     """A recorder that appends every record to a database file. Use it from any thread and any event loop.
 
     `acknowledge="queued"` hands the record to the writer thread and goes on; a crash of the process can lose
-    the last few hundredths of a second. `acknowledge="committed"` returns an awaitable that completes once
+    the last tenth of a second. `acknowledge="committed"` returns an awaitable that completes once
     the row is safely on disk, so no result is given for a call that is not on record.
 
     Nothing is dropped. When `max_queue` records wait for a slow disk, `record` returns an awaitable in either

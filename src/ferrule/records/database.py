@@ -124,9 +124,11 @@ def _prepare(path: Path, patience: float) -> sqlite3.Connection:
 
 def _check_identity(connection: sqlite3.Connection, path: Path) -> int:
     """The schema version of the file: 0 for a new, empty one."""
-    version = _number(connection, "PRAGMA user_version")
+    # In this order: another process may make the file meanwhile, and all three of them change at once.
+    has_tables = _number(connection, "SELECT count(*) FROM sqlite_master") > 0
     identity = _number(connection, "PRAGMA application_id")
-    if identity != APPLICATION_ID and _number(connection, "SELECT count(*) FROM sqlite_master"):
+    version = _number(connection, "PRAGMA user_version")
+    if has_tables and identity != APPLICATION_ID:
         raise AuditError(f"{path} is the database of another program. Choose another file for the audit log.")
     if version > SCHEMA_VERSION:
         raise AuditError(

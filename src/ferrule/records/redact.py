@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ferrule.core.secrets import redact_text, redact_value
+from ferrule.core.secrets import may_hold_secret, redact_text, redact_value
 
 __all__ = ["KeptArguments", "keep_arguments", "keep_text", "redact_text", "redact_value"]
 
@@ -29,6 +30,8 @@ def keep_arguments(arguments: Any) -> KeptArguments:
     """The arguments as they go into a record, whatever was sent: a mapping, JSON text, broken JSON."""
     if arguments is None:
         return KeptArguments("", 0, "")
+    if _is_plain(arguments):  # as most are: what came in is what is kept
+        return KeptArguments(arguments, len(arguments), "")
     redacted = redact_value(arguments)
     # A string that was JSON is kept as that JSON, not as a string of it.
     text = redacted if isinstance(redacted, str) else json.dumps(redacted, ensure_ascii=False)
@@ -36,6 +39,18 @@ def keep_arguments(arguments: Any) -> KeptArguments:
     if len(text) <= MAX_ARGUMENTS:
         return KeptArguments(text, len(text), "")
     return KeptArguments(text[:MAX_ARGUMENTS], len(text), hashlib.sha256(text.encode()).hexdigest())
+
+
+def _is_plain(arguments: Any) -> bool:
+    if type(arguments) is not str or len(arguments) > MAX_ARGUMENTS or not arguments.isascii():
+        return False
+    return not may_hold_secret(arguments)
+
+
+@lru_cache(maxsize=1024)
+def keep_reason(text: str) -> str:
+    """`keep_text` for the few sentences that a policy gives as its reasons, again and again."""
+    return keep_text(text)
 
 
 def keep_text(text: object, limit: int = 2_000) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ferrule.records.redact import KeptArguments, keep_arguments, keep_text, without_surrogates
+from ferrule.records.redact import KeptArguments, keep_arguments, keep_reason, keep_text, without_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,23 +77,23 @@ def content_of(record: CallRecord) -> tuple[Any, ...]:
     arguments = _arguments(record)
     return (
         _finite(record.started),
-        _name(record.session_id),
+        _often(record.session_id),
         _name(record.call_id),
         _name_or_none(record.parent_id),
         # The name of a tool that does not exist is whatever a model made up.
-        _name(record.tool) if record.version else keep_text(record.tool, _MAX_NAME),
-        _name(record.version),
-        _name(record.kind),
-        _name_or_none(caller.tenant),
-        _name_or_none(caller.user),
-        _name_or_none(caller.role),
+        _often(record.tool) if record.version else keep_text(record.tool, _MAX_NAME),
+        _often(record.version),
+        _often(record.kind),
+        _often_or_none(caller.tenant),
+        _often_or_none(caller.user),
+        _often_or_none(caller.role),
         *arguments,
-        _name(record.verdict),
-        keep_text(record.reason) if record.reason else "",
+        _often(record.verdict),
+        keep_reason(record.reason) if record.reason else "",
         None if record.rule is None else keep_text(record.rule),
         None if record.answer is None else keep_text(record.answer),
-        _name(record.stage),
-        _name(record.outcome),
+        _often(record.stage),
+        _often(record.outcome),
         None if record.error is None else keep_text(record.error),
         _finite(record.duration),
         min(int(record.result_length), _MAX_INTEGER),
@@ -126,11 +127,9 @@ def seal(seq: int, content: Sequence[Any], prev_hash: str) -> tuple[Any, ...]:
 
 
 def hash_of(seq: int, content: Sequence[Any], prev_hash: str) -> str:
-    # A JSON array cannot be read two ways, and both ends get the very values that SQLite gives back.
-    return hashlib.sha256(_canonical([seq, *content, prev_hash]).encode()).hexdigest()
-
-
-_canonical = json.JSONEncoder(separators=(",", ":")).encode
+    # Python's literal of a tuple cannot be read two ways and is the same in every version (`repr` is not: it goes by
+    # the Unicode tables). Both ends get the very values that SQLite gives back.
+    return hashlib.sha256(ascii((seq, *content, prev_hash)).encode("ascii")).hexdigest()
 
 
 def _arguments(record: CallRecord) -> KeptArguments:
@@ -142,11 +141,22 @@ def _arguments(record: CallRecord) -> KeptArguments:
 
 
 def _name(text: object) -> str:
-    return without_surrogates(str(text))[:_MAX_NAME] if text else ""
+    if not text:
+        return ""
+    name = str(text)
+    return name if len(name) <= _MAX_NAME and name.isascii() else without_surrogates(name)[:_MAX_NAME]
 
 
 def _name_or_none(text: object) -> str | None:
     return None if text is None else _name(text)
+
+
+_often = lru_cache(maxsize=4096)(_name)
+"""`_name` for what comes again with nearly every record."""
+
+
+def _often_or_none(text: str | None) -> str | None:
+    return None if text is None else _often(text)
 
 
 def _finite(number: float) -> float:

@@ -139,7 +139,7 @@ class Writer:
                 self._commit_some()
             except Exception as problem:  # noqa: BLE001 - whatever it is, it is told and this thread lives on
                 self._drop_connection()
-                if self.failing or time.monotonic() - since >= self._patience or self._is_stopping():
+                if self.failing or time.monotonic() - since >= self._patience:
                     self._report(problem)
                     if self._stopping:
                         return

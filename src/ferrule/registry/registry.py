@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferrule.core.events import RegistryEvent
@@ -46,6 +47,8 @@ class Registry(ToolSource):
         self._shown: dict[str, Entry] = {}  # the current version under its name, and under each alias
         self._aliases: dict[str, str] = {}
         self._listeners: list[Callable[[RegistryEvent], None]] = []
+        self._news: deque[RegistryEvent] = deque()
+        self._announcing = False
         for tool in tools:
             self.register(tool)
 
@@ -66,11 +69,8 @@ class Registry(ToolSource):
         of a known tool is added beside it and becomes the current one only when `current` says so: nobody takes
         over a name by accident.
         """
-        if not isinstance(tool, Tool):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
-            raise TypeError(
-                f"A registry holds tools, not {tool!r}. Make one with @tool, a Tool subclass or raw_tool()."
-            )
-        aliases = tuple(aliases)
+        _must_be_tool(tool)
+        aliases = tuple(alias for alias in aliases if alias != tool.name)
         may_replace = self._replace if replace is None else replace
         with self._lock:
             known = self._versions.get(tool.name, {})
@@ -81,7 +81,9 @@ class Registry(ToolSource):
                     f"in its place, or give it another name or version."
                 )
             self._refuse_taken(tool.name, aliases)
-            entry = Entry(tool, origin, tool.enabled)
+            # Replacing a tool that somebody switched off does not switch it on again.
+            enabled = known[tool.version].enabled and tool.enabled if taken else tool.enabled
+            entry = Entry(tool, origin, enabled)
             was_current = not known or (taken and self._shown[tool.name] is known[tool.version])
             self._versions.setdefault(tool.name, {})[tool.version] = entry
             for alias in aliases:
@@ -101,6 +103,7 @@ class Registry(ToolSource):
         with self._lock:
             seen: set[tuple[str, str]] = set()
             for tool in tools:
+                _must_be_tool(tool)
                 key = (tool.name, tool.version)
                 if not may_replace and (key in seen or self.get(*key) is not None):
                     raise NameTaken(f"A tool `{tool.name}` {tool.version} is registered already; none was added.")
@@ -131,11 +134,12 @@ class Registry(ToolSource):
     def make_current(self, name: str, version: str) -> None:
         """Choose which version runs when a call pins none."""
         with self._lock:
+            name = self._aliases.get(name, name)
             entry = self._versions.get(name, {}).get(version)
             if entry is None:
                 raise KeyError(f"There is no `{name}` {version}.")
             self._show(name, entry)
-            self._announce("registered", entry)
+            self._announce("made current", entry)
 
     def enable(self, name: str) -> None:
         """Show a tool again, in every version."""
@@ -231,9 +235,22 @@ class Registry(ToolSource):
 
     def _announce(self, change: str, entry: Entry) -> None:
         self._revision += 1
-        event = RegistryEvent(change, entry.tool.name, entry.tool.version, entry.origin)
-        for listener in self._listeners:
-            try:
-                listener(event)
-            except Exception:
-                logger.exception("A registry listener failed on %s", event)
+        self._news.append(RegistryEvent(change, entry.tool.name, entry.tool.version, entry.origin))
+        if self._announcing:
+            return  # a listener made this change: everyone hears of the one before it first
+        self._announcing = True
+        try:
+            while self._news:
+                event = self._news.popleft()
+                for listener in self._listeners:
+                    try:
+                        listener(event)
+                    except Exception:
+                        logger.exception("A registry listener failed on %s", event)
+        finally:
+            self._announcing = False
+
+
+def _must_be_tool(tool: object) -> None:
+    if not isinstance(tool, Tool):
+        raise TypeError(f"A registry holds tools, not {tool!r}. Make one with @tool, a Tool subclass or raw_tool().")

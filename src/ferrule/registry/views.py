@@ -61,7 +61,8 @@ class Renamed(View):
     def entry(self, name: str, version: str | None = None) -> Entry | None:
         original = self._original(name)
         found = self.source.entry(original, version) if original is not None else None
-        return self._rename(found, name) if found else None
+        # Under an alias too a tool has its one shown name, which is what permission rules speak of.
+        return self._rename(found, self._shown(found.tool.name)) if found else None
 
     def entries(self) -> list[tuple[str, Entry]]:
         return [(self._shown(name), self._rename(entry, self._shown(name))) for name, entry in self.source.entries()]

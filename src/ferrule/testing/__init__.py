@@ -1,1 +1,22 @@
-"""What a user's own tests need: a scripted caller, cassettes, snapshots of definitions."""
+"""What a user's own tests need: a scripted caller, a scripted person, cassettes, snapshots of definitions."""
+
+from ferrule.testing.cassette import Cassette, CassetteMiss, ToolChanged
+from ferrule.testing.cassette_file import CassetteError
+from ferrule.testing.definitions import assert_definitions, definitions_snapshot
+from ferrule.testing.recorded import Recorded
+from ferrule.testing.scripted_asker import ScriptedAsker
+from ferrule.testing.scripted_caller import ScriptedCall, ScriptedCaller, call
+
+__all__ = [
+    "Cassette",
+    "CassetteError",
+    "CassetteMiss",
+    "Recorded",
+    "ScriptedAsker",
+    "ScriptedCall",
+    "ScriptedCaller",
+    "ToolChanged",
+    "assert_definitions",
+    "call",
+    "definitions_snapshot",
+]

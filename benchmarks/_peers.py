@@ -1,0 +1,132 @@
+"""The same calls through other tool runtimes, where they are installed. Nothing here is needed to measure Ferrule.
+
+Each is given what a model sent, JSON text, and asked for its answer in the way its own agent loop asks. Ferrule counts
+the calls but keeps no audit log here: none of the others has one, and its writer's work would slow their rounds too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+from typing import Any
+
+import _work
+from _calls import ferrule_call
+from _measure import Row, in_turn, versus
+from ferrule import Runtime, tool
+from ferrule.records.statistics import Statistics
+
+Call = Callable[[], Awaitable[object]]
+FUNCTIONS = {"forecast": _work.forecast, "forecast_sync": _work.forecast_sync, "place_order": _work.place_order}
+
+
+async def pydantic_ai() -> Callable[[str, str], Call]:
+    from pydantic_ai import RunContext, RunUsage
+    from pydantic_ai.messages import ToolCallPart
+    from pydantic_ai.models.test import TestModel
+    from pydantic_ai.tool_manager import ToolManager
+    from pydantic_ai.toolsets import FunctionToolset
+
+    toolset: Any = FunctionToolset(list(FUNCTIONS.values()))
+    context = RunContext(deps=None, model=TestModel(), usage=RunUsage())
+    manager = await ToolManager(toolset).for_run_step(context)
+
+    def call(name: str, text: str) -> Call:
+        async def work() -> object:
+            return await manager.handle_call(ToolCallPart(name, text))
+
+        return work
+
+    return call
+
+
+async def langchain_core() -> Callable[[str, str], Call]:
+    from langchain_core.tools import StructuredTool
+
+    tools: dict[str, Any] = {
+        name: StructuredTool.from_function(
+            **({"coroutine": function} if inspect.iscoroutinefunction(function) else {"func": function})
+        )
+        for name, function in FUNCTIONS.items()
+    }
+
+    def call(name: str, text: str) -> Call:
+        async def work() -> object:
+            return await tools[name].ainvoke({"name": name, "args": json.loads(text), "id": "c", "type": "tool_call"})
+
+        return work
+
+    return call
+
+
+async def fastmcp() -> Callable[[str, str], Call]:
+    from fastmcp import FastMCP
+
+    server: Any = FastMCP("peers")
+    for function in FUNCTIONS.values():
+        server.tool(function)
+
+    def call(name: str, text: str) -> Call:
+        async def work() -> object:
+            return await server.call_tool(name, json.loads(text))
+
+        return work
+
+    return call
+
+
+async def openai_agents() -> Callable[[str, str], Call]:
+    from agents import function_tool
+    from agents.tool_context import ToolContext
+
+    tools: dict[str, Any] = {name: function_tool(function) for name, function in FUNCTIONS.items()}
+
+    def call(name: str, text: str) -> Call:
+        async def work() -> object:
+            context: Any = ToolContext(None, tool_name=name, tool_call_id="c", tool_arguments=text)
+            return await tools[name].on_invoke_tool(context, text)
+
+        return work
+
+    return call
+
+
+PEERS = {
+    "pydantic-ai-slim": pydantic_ai,
+    "langchain-core": langchain_core,
+    "fastmcp": fastmcp,
+    "openai-agents": openai_agents,
+}
+WORKS: dict[str, tuple[str, str, Call]] = {
+    "one call": ("forecast", _work.FORECAST_CALL, _work.bare_forecast),
+    "20 nested items": ("place_order", _work.ORDER_CALL, _work.bare_order),
+    "sync tool": ("forecast_sync", _work.FORECAST_CALL, _work.bare_forecast),
+}
+
+
+def measure_peers(rounds: int) -> list[Row]:
+    return asyncio.run(_measure_peers(rounds))
+
+
+async def _measure_peers(rounds: int) -> list[Row]:
+    rows: list[Row] = []
+    calls: dict[str, Callable[[str, str], Call]] = {}
+    for name, make in PEERS.items():
+        try:
+            calls[f"{name} {version(name)}"] = await make()
+        except ImportError as missing:
+            rows.append(Row(f"   {name}", 0, "", None, f"not measured: {missing}"))
+    tools = [tool(function, kind="readonly") for function in FUNCTIONS.values()]
+    runtime = Runtime(tools, recorders=[Statistics()])
+    calls = {"ferrule": lambda name, text: ferrule_call(runtime, name, text), **calls}
+    for title, (function, text, bare) in WORKS.items():
+        contenders = {peer: call(function, text) for peer, call in calls.items()}
+        for peer, work in contenders.items():
+            answer = str(await work())
+            assert "sun in Lisbon" in answer or "20 lines for Ada" in answer, (peer, answer)
+        times = await in_turn({"bare": bare, **contenders}, rounds=rounds)
+        rows += [versus(f"   {title}: {peer}", times, None, peer) for peer in contenders]
+    return rows

@@ -1,0 +1,50 @@
+"""A call as it came in, and once it is sound."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ferrule import RawCall, tool
+from ferrule.core.call import new_call_id
+
+
+def test_a_call_without_an_id_gets_one_of_its_own() -> None:
+    assert RawCall("t").id != RawCall("t").id
+    assert RawCall("t", id="mine").id == "mine"
+    assert RawCall("t", id="").id.startswith("call_")
+
+
+def test_ids_are_unique_across_threads() -> None:
+    ids: list[str] = []
+    threads = [threading.Thread(target=lambda: ids.extend(new_call_id() for _ in range(2000))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(ids)) == 8000
+
+
+def test_calls_are_equal_when_everything_is() -> None:
+    assert RawCall("t", {"a": 1}, id="c") == RawCall("t", {"a": 1}, id="c")
+    assert RawCall("t", {"a": 1}, id="c") != RawCall("t", {"a": 1}, id="c", version="1")
+    assert RawCall("t", id="c") != "c"
+    with pytest.raises(TypeError):
+        hash(RawCall("t"))
+
+
+def test_calls_say_what_they_are() -> None:
+    assert repr(RawCall("t", "{}", id="c")) == "RawCall('t', '{}', id='c', version=None)"
+
+
+def test_an_invocation_asks_its_tool() -> None:
+    """T5, T6."""
+
+    @tool(kind="readonly", signature=lambda params: params.path, abstract_rule=lambda params: "any")
+    def read(path: str) -> None: ...
+
+    invocation = read.build({"path": "/a"}, call_id="c")
+    assert (invocation.call_id, invocation.signature, invocation.abstract_rule) == ("c", "/a", "any")
+    assert invocation.repairs == ()
+    assert repr(invocation).startswith("Invocation('read', ")

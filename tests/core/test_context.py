@@ -1,0 +1,116 @@
+"""What a tool may know and use while it runs (T8)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ferrule import Caller, Partial, Progress, RawCall, Runtime, Session, ToolContext, ToolError, tool
+from ferrule.core.context import ANYONE, Cancellation
+
+
+class Model:
+    async def complete(self, prompt: str) -> str:
+        return prompt.upper()
+
+
+def session(tmp_path: Path) -> Session:
+    return Session(
+        workspace=tmp_path,
+        caller=Caller("t", "u", "r"),
+        config={"key": 1},
+        state={"seen": 0},
+        model="m",
+        model_adapter=Model(),
+        id="s",
+    )
+
+
+def test_a_tool_sees_its_session(tmp_path: Path) -> None:
+    seen: dict[str, Any] = {}
+
+    @tool(kind="readonly")
+    async def look(context: ToolContext) -> str:
+        context.state["seen"] += 1
+        seen.update(
+            call=context.call_id, session=context.session_id, caller=context.caller, workspace=context.workspace,
+            directory=context.working_directory, config=context.config["key"], model=context.model, tool=context.tool,
+            lineage=context.lineage, cancelled=context.cancelled,
+        )  # fmt: skip
+        return await context.model_adapter.complete("hi")
+
+    own = session(tmp_path)
+    result = asyncio.run(Runtime([look], session=own).run(RawCall("look", id="c")))
+    assert result.data == "HI"
+    assert own.state == {"seen": 1}
+    assert seen == {
+        "call": "c", "session": "s", "caller": Caller("t", "u", "r"), "workspace": tmp_path, "directory": tmp_path,
+        "config": 1, "model": "m", "tool": "look", "lineage": ("look",), "cancelled": False,
+    }  # fmt: skip
+
+
+def test_the_working_directory_is_the_workspace_unless_chosen() -> None:
+    assert Session(workspace=Path("/w")).directory == Path("/w")
+    assert Session(workspace=Path("/w"), working_directory=Path("/w/s")).directory == Path("/w/s")
+
+
+def test_sessions_have_ids_of_their_own_and_are_nobodys_unless_said() -> None:
+    assert Session().id != Session().id
+    assert Session().caller is ANYONE
+    assert Session().state is not Session().state
+
+
+def test_a_missing_model_is_an_error_in_words() -> None:
+    with pytest.raises(ToolError, match="This tool asks a model, and the session has none"):
+        _ = ToolContext(Session(), "c", "t").model_adapter
+
+
+def test_without_a_runtime_no_other_tool_can_be_called() -> None:
+    context = ToolContext(Session(), "c", "t")
+    with pytest.raises(ToolError, match="has no runtime"):
+        asyncio.run(context.call("other"))
+    with pytest.raises(ToolError, match="has no runtime"):
+        asyncio.run(context.batch([]))
+
+
+def test_reports_go_to_whoever_listens_and_nowhere_otherwise() -> None:
+    heard: list[Any] = []
+    context = ToolContext(Session(), "c", "t", heard.append)
+    context.progress(1, 4, "a quarter")
+    context.partial({"row": 1})
+    assert heard == [Progress("c", "t", 1, 4, "a quarter"), Partial("c", "t", {"row": 1})]
+    silent = ToolContext(Session(), "c", "t")
+    silent.progress(1)
+    silent.partial("x")
+
+
+def test_a_sync_tool_can_sleep_until_it_is_cancelled() -> None:
+    cancellation = Cancellation()
+    assert cancellation.wait(0.001) is False
+    cancellation.raise_if_requested()
+    threading.Timer(0.02, cancellation.request).start()
+    began = time.monotonic()
+    assert cancellation.wait(10) is True
+    assert time.monotonic() - began < 5
+    assert cancellation.requested
+    with pytest.raises(ToolError) as error:
+        cancellation.raise_if_requested()
+    assert error.value.kind == "cancelled_error"
+
+
+def test_a_nested_call_knows_where_it_came_from() -> None:
+    @tool(kind="readonly")
+    async def inner(context: ToolContext) -> list[str]:
+        return [*context.lineage, context.session_id]
+
+    @tool(kind="readonly")
+    async def outer(context: ToolContext) -> Any:
+        return (await context.call("inner")).data
+
+    result = asyncio.run(Runtime([inner, outer], session=Session(id="s")).run("outer"))
+    assert result.data == ["outer", "inner", "s"]

@@ -1,0 +1,27 @@
+"""What happens while calls run and tools come and go (P9, R5)."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from ferrule import Done, Partial, Pending, Progress, RegistryEvent, ToolResult
+
+
+def test_events_name_their_call_and_tool() -> None:
+    result = ToolResult("c", "t", True, "", "")
+    for event in (Pending("c", "t"), Progress("c", "t", 1), Partial("c", "t", "x"), Done("c", "t", result)):
+        assert (event.call_id, event.tool) == ("c", "t")
+
+
+def test_events_cannot_be_changed_by_whoever_hears_them_first() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Pending("c", "t").tool = "other"  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        RegistryEvent("registered", "t", "1", "builtin").name = "other"  # type: ignore[misc]
+
+
+def test_nothing_was_dropped_unless_said() -> None:
+    assert Partial("c", "t", "x").dropped == 0
+    assert Progress("c", "t", 1).total is None

@@ -1,0 +1,142 @@
+"""A function's signature as parameters (T3)."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import Field
+
+from ferrule import DefinitionError, Output, Runtime, ToolContext, tool
+from ferrule.core.function_params import compile_function, output_schema
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+def every_sort(
+    text: str,
+    number: Annotated[int, Field(ge=0)],
+    colour: Colour,
+    point: Point,
+    day: dt.date,
+    where: Path,
+    pair: tuple[int, str],
+    unique: set[int],
+    choice: Literal["a", 1],
+    maybe: float | None = None,
+    *,
+    flag: bool = True,
+) -> None: ...
+
+
+GIVEN = (
+    b'{"text": "t", "number": 1, "colour": "red", "point": {"x": 1}, "day": "2024-02-29", "where": "/a", '
+    b'"pair": [1, "b"], "unique": [1, 2], "choice": 1}'
+)
+
+
+def test_every_sort_of_type_is_read_from_json() -> None:
+    params = compile_function("f", every_sort).params.load(GIVEN)
+    assert (params.text, params.number, params.colour, params.point) == ("t", 1, Colour.RED, Point(1, 0))
+    assert (params.day, params.where, params.pair, params.unique) == (
+        dt.date(2024, 2, 29), Path("/a"), (1, "b"), {1, 2},
+    )  # fmt: skip
+    assert (params.choice, params.maybe, params.flag) == (1, None, True)
+
+
+def test_parameters_without_default_are_required() -> None:
+    schema = compile_function("f", every_sort).params.schema
+    assert schema["required"] == [
+        "text", "number", "colour", "point", "day", "where", "pair", "unique", "choice",
+    ]  # fmt: skip
+    assert schema["properties"]["flag"] == {"default": True, "type": "boolean"}
+    assert schema["additionalProperties"] is False
+
+
+def test_the_context_has_a_name_and_no_field() -> None:
+    def body(a: int, here: ToolContext) -> None: ...
+
+    compiled = compile_function("f", body)
+    assert compiled.context_name == "here"
+    assert list(compiled.params.schema["properties"]) == ["a"]
+
+
+@pytest.mark.parametrize("name", ["copy", "json", "schema", "validate", "model_name", "name", "self_", "type", "id"])
+def test_a_parameter_may_have_almost_any_name(name: str) -> None:
+    scope: dict[str, Any] = {}
+    exec(f"async def body({name}: int) -> int:\n    return {name}", scope)
+    one = tool(scope["body"], kind="readonly")
+    assert asyncio.run(Runtime([one]).run("body", {name: 5})).data == 5
+
+
+@pytest.mark.parametrize("name", ["_hidden", "model_config"])
+def test_a_name_that_cannot_be_is_told_to_the_author(name: str) -> None:
+    scope: dict[str, Any] = {}
+    exec(f"def body({name}: int) -> int:\n    return {name}", scope)
+    with pytest.raises(DefinitionError, match="`body`"):
+        compile_function("body", scope["body"])
+
+
+def test_a_type_without_json_form_is_told_to_the_author() -> None:
+    class Socket: ...
+
+    def body(socket: Any) -> None: ...
+
+    body.__annotations__["socket"] = Socket
+    with pytest.raises(DefinitionError, match="a parameter's type has no JSON form"):
+        compile_function("body", body)
+
+
+def test_a_mutable_default_is_not_shared_between_calls() -> None:
+    @tool(kind="readonly")
+    async def collect(item: int, into: list[int] = []) -> list[int]:  # noqa: B006
+        into.append(item)
+        return into
+
+    async def main() -> list[Any]:
+        runtime = Runtime([collect])
+        return [(await runtime.run("collect", {"item": number})).data for number in (1, 2)]
+
+    assert asyncio.run(main()) == [[1], [2]]
+
+
+def test_an_alias_is_what_the_model_writes() -> None:
+    @tool(kind="readonly")
+    async def grep(ignore_case: Annotated[bool, Field(alias="-i")] = False) -> bool:
+        return ignore_case
+
+    schema = grep.input_schema
+    assert isinstance(schema, dict)
+    assert list(schema["properties"]) == ["-i"]
+    assert asyncio.run(Runtime([grep]).run("grep", {"-i": True})).data is True
+    assert not asyncio.run(Runtime([grep]).run("grep", {"ignore_case": True})).success
+
+
+@pytest.mark.parametrize("returned", [Any, object, None, Output])
+def test_a_return_type_that_says_nothing_is_no_schema(returned: Any) -> None:
+    def body() -> None: ...
+
+    body.__annotations__["return"] = returned
+    assert output_schema(body) is None
+
+
+def test_a_return_type_that_says_something_is_a_schema() -> None:
+    def body() -> dict[str, Point]: ...  # type: ignore[empty-body]
+
+    schema = output_schema(body)
+    assert schema is not None
+    assert schema["additionalProperties"] == {"$ref": "#/$defs/Point"}

@@ -1,0 +1,183 @@
+"""What a tool made without a class says of its calls (T6, T7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, reads, writes
+from ferrule.core.function_tool import tool
+from ferrule.core.hooks import HookedTool
+from ferrule.core.problems import InvalidParams, Problem
+from ferrule.core.raw_tool import raw_tool
+
+CITY: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+def greet(arguments: dict[str, Any]) -> str:
+    """Greet a city. Use it to be polite."""
+    return f"Hello, {arguments['city']}"
+
+
+def from_schema(**hooks: Any) -> HookedTool:
+    return raw_tool("greet_city", CITY, greet, **hooks)
+
+
+def from_function(**hooks: Any) -> HookedTool:
+    @tool(**hooks)
+    def greet_city(city: str) -> str:
+        """Greet a city. Use it to be polite."""
+        return f"Hello, {city}"
+
+    return greet_city
+
+
+either_way = pytest.mark.parametrize("make", [from_schema, from_function])
+Make = Callable[..., HookedTool]
+
+
+def city_of(params: Any) -> str:
+    return params["city"] if isinstance(params, dict) else params.city
+
+
+def test_a_tool_says_of_its_calls_what_it_is_told_to():
+    """T6, T7: signature, rule, touches, own checks and rendering are given as functions."""
+    tool = raw_tool(
+        "greet_city",
+        CITY,
+        greet,
+        touches=lambda arguments: [reads("city", arguments["city"])],
+        signature=lambda arguments: arguments["city"],
+        abstract_rule=lambda arguments: "greet_city:*",
+        check=lambda arguments: [Problem(("city",), "value", "no such city")] if arguments["city"] == "X" else [],
+        render=lambda value: value.upper(),
+        output_schema={"type": "string"},
+    )
+    invocation = tool.build({"city": "Oslo"})
+    assert invocation.touches == (reads("city", "Oslo"),)
+    assert (invocation.signature, invocation.abstract_rule) == ("Oslo", "greet_city:*")
+    assert tool.render("hi") == "HI"
+    assert tool.output_schema == {"type": "string"}
+    with pytest.raises(InvalidParams, match="no such city"):
+        tool.build({"city": "X"})
+
+
+def test_unsaid_it_is_as_careful_as_any_tool():
+    tool = raw_tool("greet_city", CITY, greet)
+    invocation = tool.build({"city": "Oslo"})
+    assert invocation.touches == WRITES_ANYTHING
+    assert (invocation.signature, invocation.abstract_rule) == ('{"city":"Oslo"}', "greet_city")
+    assert tool.render("x") is None
+    assert tool.output_schema is None
+
+
+@either_way
+def test_every_hook_serves_a_function_and_a_schema_alike(make: Make) -> None:
+    """T6, T7."""
+    made = make(
+        touches=lambda params: [writes("city", city_of(params))],
+        signature=city_of,
+        abstract_rule=lambda params: f"greet_city:{city_of(params)[0]}*",
+        render=lambda value: value.upper(),
+        display=lambda value: value[:5],
+    )
+    invocation = made.build({"city": "Oslo"})
+    assert invocation.touches == (writes("city", "Oslo"),)
+    assert (invocation.signature, invocation.abstract_rule) == ("Oslo", "greet_city:O*")
+    assert (made.render("hello, Oslo"), made.display("hello, Oslo")) == ("HELLO, OSLO", "hello")
+
+
+@either_way
+def test_a_tool_without_hooks_says_that_it_has_none(make: Make) -> None:
+    """What it lacks is never called, so a plain tool pays nothing for it."""
+    made = make()
+    assert (made.has_check, made.has_touches, made.has_words) == (False, False, False)
+    assert list(made.check(made.build({"city": "Oslo"}).params)) == []
+    assert (made.render("x"), made.display("x")) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("hook", "has"),
+    [
+        ("check", (True, False, False)),
+        ("touches", (False, True, False)),
+        ("render", (False, False, True)),
+        ("display", (False, False, True)),
+        ("signature", (False, False, False)),
+        ("abstract_rule", (False, False, False)),
+    ],
+)
+@either_way
+def test_a_tool_says_which_hooks_it_has(make: Make, hook: str, has: tuple[bool, bool, bool]) -> None:
+    made = make(**{hook: lambda _: ()})
+    assert (made.has_check, made.has_touches, made.has_words) == has
+    assert make(**{hook: None}).__dict__.keys() == make().__dict__.keys(), "None is the same as not given"
+
+
+@either_way
+def test_none_is_the_same_as_no_hook(make: Make) -> None:
+    made = make(touches=None, signature=None, abstract_rule=None, check=None, render=None, display=None)
+    assert (made.has_check, made.has_touches, made.has_words) == (False, False, False)
+    assert made.build({"city": "Oslo"}).touches == WRITES_ANYTHING
+
+
+@either_way
+def test_touches_may_be_the_same_for_every_call(make: Make) -> None:
+    """T6: most tools touch one thing, whatever they are asked."""
+    for fixed in (NOTHING, (reads("host", "example.org"),)):
+        made = make(touches=fixed)
+        assert made.build({"city": "Oslo"}).touches == fixed
+        assert made.has_touches
+
+
+@either_way
+def test_touches_may_be_given_one_by_one(make: Make) -> None:
+    """A generator is read once and kept: permission and schedule both ask."""
+
+    def touches(params: Any):
+        yield reads("city", city_of(params))
+        yield writes("city", "Bergen")
+
+    invocation = make(touches=touches).build({"city": "Oslo"})
+    assert invocation.touches == (reads("city", "Oslo"), writes("city", "Bergen"))
+    assert invocation.touches == (reads("city", "Oslo"), writes("city", "Bergen"))
+
+
+@either_way
+def test_what_it_touches_unsaid_follows_from_its_kind(make: Make) -> None:
+    assert make(kind="readonly").build({"city": "Oslo"}).touches == READS_ANYTHING
+    assert make(kind="write").build({"city": "Oslo"}).touches == WRITES_ANYTHING
+
+
+@either_way
+def test_a_check_of_its_own_is_as_detailed_as_the_schemas(make: Make) -> None:
+    """T7: every problem with its place."""
+
+    def check(params: Any):
+        if city_of(params).islower():
+            yield Problem(("city",), "value", "must begin with a capital")
+            yield Problem((), "value", "no such place")
+
+    made = make(check=check)
+    assert made.build({"city": "Oslo"})
+    with pytest.raises(InvalidParams) as caught:
+        made.build({"city": "oslo"})
+    assert str(caught.value) == "city: must begin with a capital; arguments: no such place"
+
+
+@either_way
+def test_a_check_is_not_asked_about_arguments_that_do_not_fit(make: Make) -> None:
+    """T7: it may rely on what the schema promises."""
+    asked: list[Any] = []
+    made = make(check=lambda params: asked.append(params) or ())
+    with pytest.raises(InvalidParams):
+        made.build({"city": 5})
+    assert asked == []
+
+
+@either_way
+def test_an_option_that_is_neither_an_option_nor_a_hook_is_refused(make: Make) -> None:
+    with pytest.raises(TypeError, match="rendr"):
+        make(rendr=str)

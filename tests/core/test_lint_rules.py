@@ -1,0 +1,94 @@
+"""The linter's rules (T11)."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
+
+from __future__ import annotations
+
+import re
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from ferrule.core.description import Description, Example
+from ferrule.core.lint import lint_tool
+from ferrule.core.lint_rules import RULES, Finding
+from ferrule.core.raw_tool import raw_tool
+
+ROOT = Path(__file__).parents[2]
+GOOD = "Get the weather of a city. Use it before planning a trip."
+
+
+def test_every_rule_is_in_the_reference():
+    page = (ROOT / "docs/reference/lint.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| F")]
+    assert rows == [f"| {name} | {rule.severity} | {rule.asks} | {rule.advice} |" for name, rule in RULES.items()]
+
+
+def test_a_finding_reads_well():
+    made = raw_tool("weather", True, lambda arguments: None, kind="readonly")
+    assert [str(finding) for finding in lint_tool(made)] == snapshot(
+        [
+            "F003 warning: name: 'weather' does not begin with a verb. Say what it does: `get_weather`, not `weather`.",
+            "F010 error: description: there is none. Say in a sentence what it does and when to use it.",
+            'F021 warning: parameters: the schema is not of type object. Write {"type": "object", "properties": …}.',
+        ]
+    )
+
+
+def one_parameter(name: str = "city", **said: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: {"description": "A city.", **said}}}
+
+
+MANY = {"type": "object", "properties": {f"field_{n}": {"description": "One."} for n in range(16)}}
+BROKEN: dict[str, dict[str, Any]] = {
+    "F001": {"name": "get.weather"},
+    "F002": {"name": "w"},
+    "F003": {"name": "weather"},
+    "F010": {"description": ""},
+    "F011": {"description": "Get weather."},
+    "F012": {"description": "Weather of a city."},
+    "F013": {"description": "Returns the weather of any city."},
+    "F020": {"schema": {"type": "object", "$ref": "#/$defs/gone"}},
+    "F021": {"schema": {}},
+    "F022": {"schema": MANY},
+    "F023": {"schema": one_parameter(description="")},
+    "F024": {"schema": one_parameter("c")},
+    "F025": {"schema": one_parameter("param")},
+    "F026": {"schema": one_parameter(enum=["a", "a"])},
+    "F027": {"description": Description(GOOD, examples=(Example("bad", {"city": 5}),)), "schema": one_parameter(type="string")},
+    "F030": {"name": "delete_city"},
+    "F031": {"kind": "write"},
+}  # fmt: skip
+
+
+def found(name: str = "get_weather", schema: Any = None, **options: Any) -> list[Finding]:
+    options = {"description": GOOD, "kind": "readonly", **options}
+    return lint_tool(raw_tool(name, one_parameter() if schema is None else schema, lambda arguments: None, **options))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_can_be_broken_alone(rule: str):
+    """T11: a rule that nothing breaks is no rule, and each finding has the words of its own."""
+    (finding,) = found(**BROKEN[rule])
+    assert finding.rule == rule
+    assert (finding.severity, finding.suggestion) == (RULES[rule].severity, RULES[rule].advice)
+
+
+def test_a_tool_that_keeps_all_rules_has_no_findings():
+    assert found() == []
+
+
+def test_rules_are_in_order_and_read_as_sentences():
+    assert list(RULES) == sorted(RULES)
+    assert all(re.fullmatch(r"F\d{3}", name) for name in RULES)
+    assert [rule for rule in RULES.values() if not (rule.asks.endswith(".") and rule.advice.endswith("."))] == []
+    assert {rule.severity for rule in RULES.values()} == {"error", "warning"}
+
+
+def test_a_finding_is_a_fact_that_can_be_kept():
+    finding = Finding("F001", "error", "name", "too long", "Shorten it.")
+    assert {finding, Finding("F001", "error", "name", "too long", "Shorten it.")} == {finding}
+    with pytest.raises(FrozenInstanceError):
+        finding.rule = "F002"  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,0 +1,167 @@
+"""Pydantic's errors as problems a model can act on (P2): true paths, JSON words, one problem a place."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated, Any, Literal
+
+import pytest
+from inline_snapshot import snapshot
+from pydantic import BaseModel, Field, field_validator, model_validator
+
+from ferrule import InvalidParams
+from ferrule.core.params import ModelParams
+
+
+class Cat(BaseModel, extra="forbid"):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(BaseModel, extra="forbid"):
+    kind: Literal["dog"]
+    name: str
+
+
+class Pets(BaseModel, extra="forbid"):
+    pet: Annotated[Cat | Dog, Field(discriminator="kind")] | None = None
+    size: int | float | None = None
+    either: int | list[int] | None = None
+    items: list[dict[str, int]] = []
+    short: Annotated[str, Field(max_length=3, min_length=1)] = "x"
+    code: Annotated[str, Field(pattern="^[a-z]+$")] = "x"
+    many: Annotated[list[int], Field(max_length=2)] = []
+    day: dt.date | None = None
+    even: Annotated[int, Field(multiple_of=2)] = 2
+    loose: Cat | Dog | None = None
+
+    @field_validator("short")
+    @classmethod
+    def no_bob(cls, value: str) -> str:
+        if value == "bob":
+            raise ValueError("bob is taken")
+        return value
+
+    @model_validator(mode="after")
+    def not_both(self) -> Pets:
+        if self.many and self.items:
+            raise ValueError("give `many` or `items`")
+        return self
+
+
+PETS = ModelParams(Pets)
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(InvalidParams) as invalid:
+        PETS.load(text)
+    return [f"{problem.code} {problem.where}: {problem.message}" for problem in invalid.value.problems]
+
+
+def test_the_words_for_each_sort_of_mistake() -> None:
+    assert {
+        text: problems(text)
+        for text in (
+            '{"size": "big"}',
+            '{"either": "x"}',
+            '{"items": [{"a": 1}, {"a": "x"}]}',
+            '{"short": ""}',
+            '{"short": "toolong"}',
+            '{"short": "bob"}',
+            '{"code": "A1"}',
+            '{"many": [1, 2, 3]}',
+            '{"day": "tomorrow"}',
+            '{"even": 3}',
+            '{"many": [1], "items": [{}]}',
+            '{"pet": {"kind": "fish"}}',
+            '{"pet": {"kind": "cat", "lives": "nine"}}',
+            '{"pet": {"lives": 9}}',
+            '{"itms": []}',
+            '{"zzzzzz": 1}',
+            "[]",
+            "{",
+        )
+    } == snapshot(
+        {
+            '{"size": "big"}': ['type size: expected integer or number, got string "big"'],
+            '{"either": "x"}': ['type either: expected integer or array, got string "x"'],
+            '{"items": [{"a": 1}, {"a": "x"}]}': ['type items[1].a: expected integer, got string "x"'],
+            '{"short": ""}': ['length short: String should have at least 1 character; got string ""'],
+            '{"short": "toolong"}': ['length short: String should have at most 3 characters; got string "toolong"'],
+            '{"short": "bob"}': ["value short: bob is taken"],
+            '{"code": "A1"}': ["format code: String should match pattern '^[a-z]+$'; got string \"A1\""],
+            '{"many": [1, 2, 3]}': [
+                "length many: List should have at most 2 items after validation, not 3; got an array"
+            ],
+            '{"day": "tomorrow"}': [
+                'value day: should be a valid date in the format YYYY-MM-DD, input is too short; got string "tomorrow"'
+            ],
+            '{"even": 3}': ["range even: should be a multiple of 2; got integer 3"],
+            '{"many": [1], "items": [{}]}': ["value arguments: give `many` or `items`"],
+            '{"pet": {"kind": "fish"}}': [
+                "value pet: Input tag 'fish' found using 'kind' does not match any of the expected tags: 'cat', 'dog'; got an object"  # noqa: E501
+            ],
+            '{"pet": {"kind": "cat", "lives": "nine"}}': ['type pet.lives: expected integer, got string "nine"'],
+            '{"pet": {"lives": 9}}': ["value pet: Unable to extract tag using discriminator 'kind'; got an object"],
+            '{"itms": []}': ["unknown itms: unknown field. Did you mean `items`?"],
+            '{"zzzzzz": 1}': [
+                "unknown zzzzzz: unknown field. Known fields: `pet`, `size`, `either`, `items`, `short`, `code`, `many`, `day`, `even`, `loose`"  # noqa: E501
+            ],
+            "[]": ["type arguments: expected object, got an empty array"],
+            "{": ["json arguments: they are not valid JSON: EOF while parsing an object at line 1 column 1"],
+        }
+    )
+
+
+def test_branches_of_a_union_are_one_problem_with_every_type() -> None:
+    with pytest.raises(InvalidParams) as invalid:
+        PETS.load('{"either": "x"}')
+    (problem,) = invalid.value.problems
+    assert problem.expected == ("integer", "array")
+    assert problem.path == ("either",)
+
+
+def test_branch_names_of_a_union_never_show_in_a_path() -> None:
+    with pytest.raises(InvalidParams) as invalid:
+        PETS.load('{"loose": {"kind": "cow", "lives": 1}}')
+    assert {problem.path[0] for problem in invalid.value.problems} == {"loose"}
+    assert all("Cat" not in problem.where and "Dog" not in problem.where for problem in invalid.value.problems)
+
+
+def test_a_hint_about_a_missing_field_is_made_once() -> None:
+    class Needy(BaseModel):
+        thing: Literal["a", "b"] = Field(description="Which thing")
+        other: int | str
+        deep: dict[str, Cat] = {}
+
+    params = ModelParams(Needy)
+    for _ in range(2):
+        with pytest.raises(InvalidParams) as invalid:
+            params.load('{"deep": {"x": {"kind": "cat"}}}')
+        assert [f"{one.where}: {one.message}" for one in invalid.value.problems] == snapshot(
+            [
+                'thing: required, but missing (expected one of "a", "b": Which thing)',
+                "other: required, but missing (expected integer or string)",
+                "deep.x.lives: required, but missing (expected integer)",
+            ]
+        )
+
+
+def test_whatever_a_before_validator_does_to_the_value_paths_stay_inside_it() -> None:
+    class Moved(BaseModel):
+        a: int
+
+        @model_validator(mode="before")
+        @classmethod
+        def move(cls, value: Any) -> Any:
+            return {"a": value.get("b")} if isinstance(value, dict) else value
+
+    with pytest.raises(InvalidParams) as invalid:
+        ModelParams(Moved).load('{"b": "x"}')
+    assert invalid.value.problems[0].path == ()
+
+
+def test_half_a_surrogate_pair_is_words_and_not_a_crash() -> None:
+    assert problems('{"code": "\ud800"}') == [
+        "json arguments: a string holds half of a surrogate pair, which is not text"
+    ]

@@ -1,0 +1,275 @@
+"""What every tool is (T1, T2, T3, T4, T6), however it was made."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from typing import Any, Generic, TypeVar
+
+import pytest
+from inline_snapshot import snapshot
+from pydantic import BaseModel, Field
+
+from ferrule import DefinitionError, Description, Kind, Output, Problem, Runtime, Tool, ToolContext, Touch, tool
+from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
+from ferrule.core.tool import Style, style_of
+
+
+class GreetParams(BaseModel, extra="forbid"):
+    name: str = Field(description="Who to greet")
+    times: int = 1
+
+
+class Greet(Tool[GreetParams]):
+    """Greet somebody.
+
+    As often as wanted.
+
+    Important:
+        - Be kind.
+    """
+
+    name = "greet"
+    kind = Kind.READONLY
+    tags = frozenset({"social"})
+
+    async def run(self, params: GreetParams, context: ToolContext) -> str:
+        return f"Hello {params.name}! " * params.times
+
+
+def test_a_class_with_parameters_and_run_is_a_tool() -> None:
+    """T4."""
+    result = asyncio.run(Runtime([Greet()]).run("greet", {"name": "Ada", "times": 2}))
+    assert result.data == "Hello Ada! Hello Ada! "
+
+
+def test_what_a_tool_is_when_nothing_is_said() -> None:
+    """T1, T2."""
+
+    class Plain(Tool[GreetParams]):
+        pass
+
+    one = Plain()
+    assert (one.name, one.display_name, one.kind, one.version, one.category) == (
+        "Plain", "Plain", Kind.EXECUTE, "1.0.0", "general",
+    )  # fmt: skip
+    assert (one.read_only, one.concurrency_safe, one.strict, one.enabled, one.dangerous) == (
+        False, True, False, True, False,
+    )  # fmt: skip
+    assert (one.requires_permission, one.roles, one.idempotent, one.timeout, one.cache, one.needs) == (
+        False, frozenset(), False, None, 0.0, frozenset(),
+    )  # fmt: skip
+
+
+def test_options_come_from_the_class_and_from_the_call() -> None:
+    one = Greet(version="2", tags=["a", "b"], timeout=3)
+    assert (one.version, one.tags, one.timeout, one.kind) == ("2", frozenset({"a", "b"}), 3, Kind.READONLY)
+    assert Greet().tags == frozenset({"social"})
+
+
+def test_read_only_follows_from_the_kind_unless_said() -> None:
+    assert [Greet(kind=kind).read_only for kind in ("readonly", "write", "execute")] == [True, False, False]
+    assert Greet(kind="execute", read_only=True).read_only
+    assert not Greet(read_only=False).read_only
+
+
+def test_the_docstring_is_the_description() -> None:
+    assert Greet().description.text == snapshot(
+        """\
+Greet somebody.
+
+As often as wanted.
+
+IMPORTANT:
+- Be kind.\
+"""
+    )
+
+
+def test_a_description_may_be_written_as_a_string_or_in_layers() -> None:
+    class Said(Greet):
+        description = "Say hello."  # type: ignore[assignment]
+
+    assert Said().description == Description("Say hello.")
+    assert Said(description="Other.").description.text == "Other."
+    assert Greet(description=Description("Short.", usage_notes=("Once.",))).description.text == (
+        "Short.\n\nUsage notes:\n- Once."
+    )
+
+
+def test_a_subclass_without_docstring_has_no_borrowed_description() -> None:
+    class Silent(Greet):
+        pass
+
+    assert Silent().description.text == ""
+
+
+def test_the_schema_comes_from_the_parameters() -> None:
+    """T3."""
+    assert Greet().input_schema == snapshot(
+        {
+            "additionalProperties": False,
+            "properties": {
+                "name": {"description": "Who to greet", "type": "string"},
+                "times": {"default": 1, "type": "integer"},
+            },
+            "required": ["name"],
+            "type": "object",
+        }
+    )
+    assert Greet().expected_form == snapshot('{"name": string, "times": integer (optional, default 1)}')
+
+
+def test_parameters_are_compiled_once() -> None:
+    """P3."""
+    one = Greet()
+    assert one.params is one.params
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"kind": "readwrite"}, 'kind must be one of "readonly", "write", "execute", not \'readwrite\''),
+        ({"colour": "red"}, "there is no tool option `colour`"),
+        ({"tags": "files"}, "tags takes several words; write tags=('files',)"),
+        ({"roles": "admin"}, "roles takes several words"),
+        ({"needs": ["money"]}, "needs ['money']; a context has only ['model', 'role', 'tenant', 'user']"),
+        ({"timeout": 0}, "the time limit must be more than 0 seconds, not 0"),
+        ({"timeout": float("nan")}, "the time limit must be more than 0 seconds"),
+        ({"kind": "write", "cache": True}, "only a read-only tool may be cached"),
+        ({"cache": -1}, "results are kept for some seconds or 0 for never, not -1.0"),
+    ],
+)
+def test_a_wrong_declaration_is_told_to_its_author(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(DefinitionError) as error:
+        Greet(**options)
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a\n", "x" * 129, "tab\t"])
+def test_a_name_no_call_could_use_is_refused(name: str) -> None:
+    with pytest.raises(DefinitionError):
+        tool(lambda: None, name=name or " ")
+
+
+def test_parameters_must_be_said() -> None:
+    class Nameless(Tool):  # type: ignore[type-arg]
+        def run(self, params: Any, context: ToolContext) -> None: ...
+
+    class Number(Tool[int]):
+        def run(self, params: int, context: ToolContext) -> None: ...
+
+    for one in (Nameless(), Number()):
+        with pytest.raises(DefinitionError, match="does not say its parameters"):
+            _ = one.params
+
+
+P = TypeVar("P")
+
+
+class Layer(Tool[P], Generic[P]):
+    pass
+
+
+class Final(Layer[GreetParams]):
+    def run(self, params: GreetParams, context: ToolContext) -> str:
+        return params.name
+
+
+def test_parameters_are_found_through_generic_classes_and_inheritance() -> None:
+    class Child(Final):
+        pass
+
+    assert Child().params.load('{"name": "Ada"}').name == "Ada"
+
+
+def test_a_tool_without_run_fails_as_a_result() -> None:
+    class Idle(Tool[GreetParams]):
+        kind = Kind.READONLY
+
+    result = asyncio.run(Runtime([Idle()]).run("Idle", {"name": "x"}))
+    assert "NotImplementedError: Idle has no `run`." in result.llm_content
+
+
+def test_a_tool_that_does_not_say_what_it_touches_may_touch_anything() -> None:
+    params = GreetParams(name="x")
+    assert Greet().touches(params) == READS_ANYTHING == (Touch("*"),)
+    assert Greet(kind="write").touches(params) == WRITES_ANYTHING
+
+
+def test_the_signature_of_a_call_is_its_canonical_arguments_unless_said() -> None:
+    """T6."""
+    invocation = Greet().build('{"times": 1, "name": "Ada"}', call_id="c")
+    assert invocation.signature == '{"name":"Ada","times":1}'
+    assert invocation.abstract_rule == "greet"
+    assert invocation.touches == READS_ANYTHING
+    assert invocation.tool.summarise(invocation.params) == 'greet {"name":"Ada","times":1}'
+
+
+def test_a_class_may_say_more_of_each_call() -> None:
+    class Careful(Greet):
+        def check(self, params: GreetParams) -> list[Problem]:
+            return [Problem(("name",), "value", "must not be Bob")] if params.name == "Bob" else []
+
+        def render(self, value: Any) -> str:
+            return f"said: {value}"
+
+    async def main() -> list[str]:
+        runtime = Runtime([Careful()])
+        return [(await runtime.run("greet", {"name": name})).llm_content for name in ("Ada", "Bob")]
+
+    good, bad = asyncio.run(main())
+    assert good == "said: Hello Ada! "
+    assert "`name`: must not be Bob" in bad
+
+
+def test_every_style_of_body_is_recognised() -> None:
+    async def coroutine() -> None: ...
+
+    async def stream() -> Any:
+        yield 1
+
+    def generator() -> Any:
+        yield 1
+
+    def plain() -> None: ...
+
+    class Callable_:
+        async def __call__(self) -> None: ...
+
+    assert style_of(coroutine) is Style.ASYNC
+    assert style_of(stream) is Style.ASYNC_STREAM
+    assert style_of(generator) is Style.SYNC_STREAM
+    assert style_of(plain) is Style.SYNC
+    assert style_of(functools.partial(functools.partial(coroutine))) is Style.ASYNC
+    assert style_of(Callable_()) is Style.ASYNC
+    assert style_of(Greet().run) is Style.ASYNC
+
+
+@pytest.mark.parametrize("style", ["sync", "async", "stream", "sync stream"])
+def test_run_may_be_written_in_every_style(style: str) -> None:
+    class Sync(Tool[GreetParams]):
+        kind = Kind.READONLY
+
+        def run(self, params: GreetParams, context: ToolContext) -> Any:
+            return params.name
+
+    class Async(Sync):
+        async def run(self, params: GreetParams, context: ToolContext) -> Any:
+            return params.name
+
+    class Stream(Sync):
+        async def run(self, params: GreetParams, context: ToolContext) -> Any:
+            yield params.name
+
+    class SyncStream(Sync):
+        def run(self, params: GreetParams, context: ToolContext) -> Any:
+            yield Output(params.name)
+
+    kinds: dict[str, type[Sync]] = {"sync": Sync, "async": Async, "stream": Stream, "sync stream": SyncStream}
+    one = kinds[style]()
+    assert asyncio.run(Runtime([one]).run(one.name, {"name": "Ada"})).data == "Ada"
+
+
+def test_a_tool_says_what_it_is() -> None:
+    assert repr(Greet()) == "<Greet greet 1.0.0 readonly>"

@@ -1,0 +1,223 @@
+"""Stage three (P4): read-only runs free, the others ask; deny always wins; every mode."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from ferrule import Caller, Decision, KindPolicy, Mode, Registry, Runtime, Session, ToolResult, Verdict, tool, writes
+from ferrule.core.call import Invocation
+
+
+def make(name: str, **options: Any) -> Any:
+    async def body() -> str:
+        return "ran"
+
+    return tool(body, name=name, **options)
+
+
+READ = make("read", kind="readonly")
+WRITE = make("write", kind="write")
+EXEC = make("execute", kind="execute")
+DANGER = make("danger", kind="readonly", dangerous=True)
+GUARDED = make("guarded", kind="readonly", requires_permission=True)
+ODD = make("odd", kind="readonly", read_only=False)
+ALL = [READ, WRITE, EXEC, DANGER, GUARDED, ODD]
+
+
+def verdicts(policy: KindPolicy) -> dict[str, str]:
+    session = Session()
+    return {one.name: policy.decide(Invocation(one, one.params.load("{}"), "c"), session).verdict.value for one in ALL}
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        (Mode.DEFAULT, "allow ask ask ask ask ask"),
+        (Mode.PLAN, "allow deny deny ask ask deny"),
+        (Mode.ACCEPT_EDITS, "allow allow ask ask ask ask"),
+        (Mode.DONT_ASK, "allow deny deny deny deny deny"),
+        (Mode.BYPASS, "allow allow allow allow allow allow"),
+    ],
+)
+def test_what_each_mode_lets_run(mode: Mode, expected: str) -> None:
+    assert " ".join(verdicts(KindPolicy(mode=mode)).values()) == expected
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_deny_beats_allow_in_every_mode(mode: Mode) -> None:
+    policy = KindPolicy(mode=mode, allow=["*"], deny=["write", "d*"])
+    assert {name for name, verdict in verdicts(policy).items() if verdict == "deny"} >= {"write", "danger"}
+    assert "write" not in {name for name, verdict in verdicts(policy).items() if verdict != "deny"}
+
+
+def test_allow_lets_run_without_asking_but_not_against_plan_mode() -> None:
+    assert verdicts(KindPolicy(allow=["execute", "danger"]))["execute"] == "allow"
+    assert verdicts(KindPolicy(allow=["execute"]))["write"] == "ask"
+    assert verdicts(KindPolicy(mode="plan", allow=["*"]))["write"] == "deny"
+
+
+def test_a_denied_read_only_tool_does_not_run() -> None:
+    assert verdicts(KindPolicy(deny=["read"]))["read"] == "deny"
+
+
+def test_what_was_always_allowed_is_remembered_but_never_against_a_denial() -> None:
+    policy = KindPolicy(deny=["write"])
+    for name in ("write", "execute"):
+        policy.remember(name)
+    assert verdicts(policy)["execute"] == "allow"
+    assert verdicts(policy)["write"] == "deny"
+
+
+@pytest.mark.parametrize("rule", ["", "Bash(ls)"])
+def test_a_rule_that_is_no_name_is_refused_to_its_author(rule: str) -> None:
+    with pytest.raises(ValueError, match="is not a tool name"):
+        KindPolicy(deny=[rule])
+
+
+def test_one_name_may_be_given_as_a_word() -> None:
+    assert verdicts(KindPolicy(deny="read"))["read"] == "deny"
+    assert verdicts(KindPolicy(deny="read"))["write"] == "ask"
+
+
+def run(one: Any, **options: Any) -> ToolResult:
+    return asyncio.run(Runtime([one], **options).run(one.name))
+
+
+def test_a_denied_call_says_why() -> None:
+    assert run(READ, policy=KindPolicy(deny=["re*"])).llm_content == snapshot(
+        """\
+Error (permission_error): `read` was not run: `re*` is denied.
+
+Suggestion: Do not try the same call again; go on another way, or ask the person.\
+"""
+    )
+    assert run(EXEC, policy=KindPolicy(mode="dont-ask")).llm_content == snapshot(
+        """\
+Error (permission_error): `execute` was not run: a tool that executes something asks first, and mode dont-ask never asks.
+
+Suggestion: Do not try the same call again; go on another way, or ask the person.\
+"""  # noqa: E501
+    )
+
+
+def test_an_alias_in_a_renamed_view_does_not_slip_past_a_denial() -> None:
+    """P4: a denied name is denied under whatever name the call came."""
+    registry = Registry()
+    registry.register(READ, aliases=["cat"])
+    view = registry.prefixed("fs_")
+
+    async def main() -> list[bool]:
+        runtime = Runtime(view, policy=KindPolicy(deny=["fs_read"]))
+        return [(await runtime.run(name)).success for name in ("fs_read", "fs_cat")]
+
+    assert asyncio.run(main()) == [False, False]
+
+
+def test_a_tool_for_some_roles_is_for_no_other() -> None:
+    """T2."""
+    one = make("admin_only", kind="readonly", roles=("admin", "owner"))
+    assert run(one, session=Session(caller=Caller(role="admin"))).success
+    assert run(one, session=Session(caller=Caller(role="guest"))).llm_content == snapshot(
+        """\
+Error (permission_error): `admin_only` is not for the role `guest`.
+
+Suggestion: It is for: admin, owner.\
+"""
+    )
+    assert "not for a caller without a role" in run(one).llm_content
+
+
+def test_a_role_is_demanded_even_where_everything_is_allowed() -> None:
+    one = make("admin_only", kind="readonly", roles=("admin",))
+    assert not run(one, policy=KindPolicy(mode="bypass", allow=["*"])).success
+
+
+@pytest.mark.parametrize("need", ["tenant", "user", "role", "model"])
+def test_a_context_that_lacks_what_a_tool_needs_is_an_error_before_it_runs(need: str) -> None:
+    """T8."""
+    one = make("needy", kind="readonly", needs=(need,))
+    assert f"needs to know the {need}" in run(one).llm_content
+
+    class Model:
+        async def complete(self, prompt: str) -> str:
+            return prompt
+
+    whole = Session(caller=Caller("t", "u", "r"), model_adapter=Model())
+    assert run(one, session=whole).success
+
+
+def test_everything_that_lacks_is_told_at_once() -> None:
+    one = make("needy", kind="readonly", needs=("tenant", "user"))
+    assert run(one).llm_content == snapshot(
+        """\
+Error (permission_error): `needy` needs to know the tenant and the user, and the session does not say.
+
+Suggestion: The program that embeds Ferrule must set it on the session; another call will not help.\
+"""
+    )
+
+
+class Fixed:
+    """A policy of somebody else."""
+
+    def __init__(self, decision: Any) -> None:
+        self.decision = decision
+
+    def decide(self, invocation: Invocation, session: Session) -> Decision:
+        if isinstance(self.decision, Exception):
+            raise self.decision
+        return self.decision
+
+    def remember(self, rule: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        RuntimeError("policy bug"),
+        None,
+        Decision("nonsense", "?"),  # type: ignore[arg-type]
+        Decision("deny", "plain word"),  # type: ignore[arg-type]
+        Decision(Verdict.DENY, "no"),
+        Decision(Verdict.ASK, "?"),
+        Decision("ask", "?"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_policy_that_fails_or_does_not_allow_lets_nothing_run(decision: Any) -> None:
+    """When unsure, refuse."""
+    ran: list[str] = []
+
+    @tool(kind="readonly")
+    async def act() -> None:
+        ran.append("x")
+
+    async def yes(question: Any) -> Any:
+        raise AssertionError("a denial is not asked about")
+
+    ask = yes if getattr(decision, "verdict", "") in ("deny",) else None
+    result = asyncio.run(Runtime([act], policy=Fixed(decision), ask=ask).run("act"))
+    assert not result.success
+    assert ran == []
+
+
+def test_a_policy_that_says_allow_in_a_plain_word_allows() -> None:
+    assert run(EXEC, policy=Fixed(Decision("allow", "plain word"))).success  # type: ignore[arg-type]
+
+
+def test_a_read_only_tool_that_says_it_writes_asks() -> None:
+    """P4: what a call touches is believed over what the tool is called."""
+
+    @tool(kind="readonly", touches=lambda params: [writes("path", params.path)] if params.path else [])
+    def peek(path: str) -> str:
+        """Peek."""
+        return "seen"
+
+    runtime = Runtime([peek])
+    refused = asyncio.run(runtime.run("peek", {"path": "/a"}))
+    assert refused.error is not None
+    assert "says that this call writes" in refused.error.message
+    assert asyncio.run(runtime.run("peek", {"path": ""})).success

@@ -1,0 +1,202 @@
+"""Stage four (P4): the person sees exactly what will run, and says once, always, or no."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from ferrule import Answer, CallRecord, Choice, KindPolicy, Question, RawCall, Runtime, ToolResult, tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@tool(
+    kind="write",
+    display_name="Edit",
+    signature=lambda params: params.path,
+    abstract_rule=lambda params: f"edit:{params.path.rpartition('/')[0]}/*",
+)
+async def edit(path: str) -> str:
+    return f"edited {path}"
+
+
+@tool(kind="execute", dangerous=True)
+async def wipe() -> str:
+    return "wiped"
+
+
+class Person:
+    """Answers questions and remembers them."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.questions: list[Question] = []
+        self.at_once = 0
+
+    async def __call__(self, question: Question) -> Answer:
+        self.questions.append(question)
+        self.at_once += 1
+        assert self.at_once == 1, "two questions at one time"
+        await asyncio.sleep(0.001)
+        self.at_once -= 1
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def calls(person: Person | None, *paths: str, together: bool = False, **options: Any) -> list[ToolResult]:
+    async def main() -> list[ToolResult]:
+        runtime = Runtime([edit, wipe], ask=person, **options)
+        if together:
+            return await asyncio.gather(*(runtime.run("edit", {"path": path}) for path in paths))
+        return [await runtime.run("edit", {"path": path}) for path in paths]
+
+    return asyncio.run(main())
+
+
+ONCE, ALWAYS, NO = Answer(Choice.ONCE), Answer(Choice.ALWAYS), Answer(Choice.NO)
+
+
+def test_once_runs_it_once() -> None:
+    person = Person(ONCE)
+    assert [result.success for result in calls(person, "/a/x", "/a/x")] == [True, True]
+    assert len(person.questions) == 2
+
+
+def test_always_remembers_the_abstract_rule_that_was_shown() -> None:
+    """T6: `edit:/a/*` covers its folder and no other."""
+    person = Person(ALWAYS)
+    assert all(result.success for result in calls(person, "/a/x", "/a/y", "/b/x"))
+    assert [question.rule for question in person.questions] == ["edit:/a/*", "edit:/b/*"]
+
+
+def test_no_goes_to_the_model_with_its_reason() -> None:
+    (result,) = calls(Person(Answer(Choice.NO, "not on a Friday")), "/a/x")
+    assert result.llm_content == snapshot(
+        """\
+Error (permission_error): `edit` was not run: the person said no. They said: not on a Friday
+
+Suggestion: Do not try the same call again; go on another way, or ask the person.\
+"""
+    )
+    assert result.metadata == {"stage": "confirm"}
+
+
+def test_the_person_sees_what_will_run_and_why_it_asks() -> None:
+    person = Person(NO)
+    calls(person, "/a/x")
+    question = person.questions[0]
+    assert (question.summary, question.reason, question.rule, question.warning) == snapshot(
+        ("Edit /a/x", "a tool that writes asks first", "edit:/a/*", None)
+    )
+
+
+def test_a_dangerous_tool_brings_an_extra_warning() -> None:
+    """T2."""
+    person = Person(NO)
+
+    async def main() -> None:
+        await Runtime([wipe], ask=person).run("wipe")
+
+    asyncio.run(main())
+    assert person.questions[0].warning == "This tool is marked dangerous."
+
+
+def test_where_there_is_nobody_to_ask_it_is_refused() -> None:
+    (result,) = calls(None, "/a/x")
+    assert result.llm_content == snapshot(
+        """\
+Error (permission_error): `edit` was not run: a tool that writes asks first, and there is nobody to ask.
+
+Suggestion: The person can allow it: --allow edit on the command line, or KindPolicy(allow=['edit']) in a program.\
+"""
+    )
+
+
+def test_only_one_question_is_asked_at_a_time() -> None:
+    person = Person(ONCE)
+    assert all(result.success for result in calls(person, *(f"/{n}/x" for n in range(10)), together=True))
+    assert len(person.questions) == 10
+
+
+def test_an_always_counts_for_those_that_wait_their_turn() -> None:
+    person = Person(ALWAYS)
+    assert all(result.success for result in calls(person, *(f"/a/{n}" for n in range(10)), together=True))
+    assert len(person.questions) == 1
+
+
+@pytest.mark.parametrize("answer", [RuntimeError("terminal gone"), None, "yes", Answer("perhaps")])  # type: ignore[arg-type]
+def test_an_asker_that_fails_or_mumbles_lets_nothing_run_and_holds_up_nobody(answer: Any) -> None:
+    person = Person(answer, ONCE)
+    first, second = calls(person, "/a/x", "/b/x")
+    assert not first.success
+    assert second.success
+
+
+@pytest.mark.parametrize(("word", "runs"), [("once", True), ("always", True), ("no", False)])
+def test_a_plain_word_means_what_it_says(word: Any, runs: bool) -> None:
+    (result,) = calls(Person(Answer(word)), "/a/x")
+    assert result.success is runs
+
+
+def test_what_the_person_said_is_on_the_record() -> None:
+    records: list[CallRecord] = []
+
+    class Keeper:
+        def record(self, record: CallRecord) -> None:
+            records.append(record)
+
+    calls(Person(ONCE, NO, ALWAYS), "/a/x", "/b/x", "/c/x", recorders=[Keeper()])
+    assert [(record.verdict, record.answer, record.outcome) for record in records] == [
+        ("ask", "once", "success"),
+        ("ask", "no", "permission_error"),
+        ("ask", "always", "success"),
+    ]
+
+
+def cancelled_while_asking(then: Callable[[Runtime], Any]) -> Any:
+    async def main() -> Any:
+        asked = asyncio.Event()
+
+        async def hangs(question: Question) -> Answer:
+            if asked.is_set():
+                return ONCE
+            asked.set()
+            await asyncio.sleep(60)
+            return ONCE
+
+        runtime = Runtime([edit], ask=hangs)
+        task = asyncio.create_task(runtime.run(RawCall("edit", {"path": "/a/x"}, id="c")))
+        await asyncio.wait_for(asked.wait(), 5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return await asyncio.wait_for(then(runtime), 5)
+
+    return asyncio.run(main())
+
+
+def test_a_question_nobody_answers_can_be_given_up_and_the_next_one_asked() -> None:
+    assert cancelled_while_asking(lambda runtime: runtime.run("edit", {"path": "/b/x"})).success
+
+
+def test_one_runtime_may_serve_one_loop_after_the_other() -> None:
+    """Locks belong to a loop, and a runtime does not."""
+    runtime = Runtime([edit], ask=Person(ONCE))
+
+    async def main() -> list[ToolResult]:
+        return await asyncio.gather(*(runtime.run("edit", {"path": f"/{n}/x"}) for n in range(3)))
+
+    for _ in range(3):
+        assert all(result.success for result in asyncio.run(main()))
+
+
+def test_a_policy_that_allows_asks_nobody() -> None:
+    person = Person(NO)
+    assert calls(person, "/a/x", policy=KindPolicy(mode="accept-edits"))[0].success
+    assert person.questions == []

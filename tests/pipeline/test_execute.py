@@ -1,0 +1,538 @@
+"""Stage five (P1, P6): a tool runs within its time, and no tool harms another or the caller."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from ferrule import Limits, RawCall, Runtime, Tool, ToolContext, ToolResult, tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FAST = Limits(grace=0.05)
+
+
+def run(one: Tool[Any], **options: Any) -> ToolResult:
+    async def main() -> ToolResult:
+        return await asyncio.wait_for(Runtime([one], limits=FAST).run(one.name, **options), 10)
+
+    return asyncio.run(main())
+
+
+def error_kind(result: ToolResult) -> str | None:
+    return result.error.kind.value if result.error else None
+
+
+# Time limits
+
+
+@tool(kind="readonly", timeout=0.03)
+async def sleeps() -> None:
+    await asyncio.sleep(10)
+
+
+@tool(kind="readonly", timeout=0.03)
+def waits_politely(context: ToolContext) -> None:
+    context.cancellation.wait(10)
+    context.cancellation.raise_if_requested()
+
+
+@tool(kind="readonly", timeout=0.03)
+def sleeps_in_c() -> None:
+    time.sleep(0.5)
+
+
+def test_an_async_tool_is_stopped_at_its_time_limit() -> None:
+    assert run(sleeps).llm_content == snapshot(
+        """\
+Error (timeout_error): `sleeps` ran longer than its time limit of 0.03 s and was stopped.
+
+Suggestion: Ask for less at once, or for a longer time limit.\
+"""
+    )
+
+
+def test_a_sync_tool_that_listens_is_stopped_politely() -> None:
+    result = run(waits_politely)
+    assert error_kind(result) == "timeout_error"
+    assert result.error is not None
+    assert result.error.details is None
+
+
+def test_a_sync_tool_that_hangs_is_abandoned_and_says_so() -> None:
+    result = run(sleeps_in_c)
+    assert result.error is not None
+    assert result.error.details == {"abandoned": True}
+    assert result.error.message == snapshot(
+        "`sleeps_in_c` ran longer than its time limit of 0.03 s and was stopped. It did not stop when told to and was abandoned."  # noqa: E501
+    )
+
+
+def test_the_callers_time_limit_comes_before_the_tools_and_the_tools_before_the_default() -> None:
+    @tool(kind="readonly", timeout=10)
+    async def slow() -> None:
+        await asyncio.sleep(10)
+
+    assert "time limit of 0.02 s" in run(slow, timeout=0.02).llm_content
+
+    @tool(kind="readonly")
+    async def plain() -> None:
+        await asyncio.sleep(10)
+
+    async def main() -> ToolResult:
+        return await Runtime([plain], limits=Limits(timeout=0.04)).run("plain")
+
+    assert "time limit of 0.04 s" in asyncio.run(main()).llm_content
+
+
+def test_a_tool_that_ends_as_it_is_told_to_stop_is_still_late() -> None:
+    @tool(kind="readonly", timeout=0.02)
+    async def swallows() -> str:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(10)
+        return "late"
+
+    result = run(swallows)
+    assert error_kind(result) == "timeout_error"
+
+
+# Stubborn tools
+
+
+def test_an_async_tool_that_swallows_cancelling_is_ended_from_outside() -> None:
+    """P6: abandoned, and `asyncio.run` ends promptly all the same."""
+
+    @tool(kind="readonly", timeout=0.02)
+    async def stubborn() -> None:
+        while True:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(10)
+
+    async def main() -> tuple[ToolResult, int]:
+        runtime = Runtime([stubborn], limits=FAST)
+        result = await runtime.run("stubborn")
+        await asyncio.sleep(0.01)
+        return result, runtime.abandoned
+
+    began = time.monotonic()
+    result, abandoned = asyncio.run(main())
+    assert time.monotonic() - began < 2
+    assert result.error is not None
+    assert result.error.details == {"abandoned": True}
+    assert abandoned == 0
+
+
+def test_one_that_swallows_even_its_closing_does_not_keep_the_program_alive() -> None:
+    program = """
+import asyncio
+from ferrule import Limits, Runtime, tool
+
+@tool(kind="readonly", timeout=0.02)
+async def immortal() -> None:
+    while True:
+        try:
+            await asyncio.sleep(0.01)
+        except BaseException:
+            pass
+
+async def main():
+    runtime = Runtime([immortal], limits=Limits(grace=0.05))
+    result = await runtime.run("immortal")
+    print(result.error.kind, result.error.details, runtime.abandoned)
+
+asyncio.run(main())
+print("ended")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=False)
+    assert done.stdout.splitlines() == ["timeout_error {'abandoned': True} 1", "ended"]
+    assert done.returncode == 0
+
+
+def test_a_stubborn_tool_cannot_pass_its_closing_off_as_the_callers_cancelling() -> None:
+    @tool(kind="readonly", timeout=0.02)
+    async def sly() -> None:
+        while True:
+            try:
+                await asyncio.sleep(10)
+            except asyncio.CancelledError:
+                continue
+            except GeneratorExit:
+                raise asyncio.CancelledError from None
+
+    assert error_kind(run(sly)) == "timeout_error"
+
+
+# Cancelling
+
+
+def test_cancelling_the_caller_stops_an_async_tool_and_goes_on_up() -> None:
+    ended: list[str] = []
+
+    @tool(kind="readonly")
+    async def work() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            ended.append("stopped")
+
+    async def main() -> None:
+        task = asyncio.create_task(Runtime([work]).run("work"))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert ended == ["stopped"]
+
+    asyncio.run(main())
+
+
+def test_cancelling_the_caller_stops_a_sync_tool() -> None:
+    ended = threading.Event()
+
+    @tool(kind="readonly")
+    def work(context: ToolContext) -> None:
+        context.cancellation.wait(10)
+        ended.set()
+
+    async def main() -> None:
+        task = asyncio.create_task(Runtime([work]).run("work"))
+        await asyncio.sleep(0.03)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert ended.is_set()
+
+
+def test_a_caller_cancelled_twice_still_leaves_nothing_running() -> None:
+    @tool(kind="readonly")
+    async def stubborn() -> None:
+        while True:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(10)
+
+    @tool(kind="readonly")
+    def hangs(context: ToolContext) -> None:
+        time.sleep(0.3)
+
+    async def main() -> None:
+        runtime = Runtime([stubborn, hangs], limits=Limits(grace=5))
+        for name in ("stubborn", "hangs"):
+            task = asyncio.create_task(runtime.run(name))
+            for _ in range(2):
+                await asyncio.sleep(0.03)
+                task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert runtime.abandoned <= 1  # the thread, which sleeps in C
+        await asyncio.sleep(0.01)
+        assert len(asyncio.all_tasks()) == 1
+
+    began = time.monotonic()
+    asyncio.run(main())
+    assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize("style", ["async", "sync"])
+def test_a_running_call_can_be_cancelled_by_its_id(style: str) -> None:
+    @tool(kind="readonly", name="work")
+    async def work() -> None:
+        await asyncio.sleep(10)
+
+    @tool(kind="readonly", name="work")
+    def work_in_thread(context: ToolContext) -> None:
+        context.cancellation.wait(10)
+
+    async def main() -> ToolResult:
+        runtime = Runtime([work if style == "async" else work_in_thread])
+        task = asyncio.create_task(runtime.run(RawCall("work", id="c1")))
+        await asyncio.sleep(0.03)
+        assert runtime.cancel("c1")
+        result = await task
+        assert not runtime.cancel("c1")
+        return result
+
+    assert asyncio.run(main()).llm_content == "Error (cancelled_error): `work` did not finish. It was cancelled."
+
+
+def test_cancelling_by_id_works_from_another_thread() -> None:
+    @tool(kind="readonly")
+    async def work() -> None:
+        await asyncio.sleep(10)
+
+    async def main() -> ToolResult:
+        runtime = Runtime([work])
+        task = asyncio.create_task(runtime.run(RawCall("work", id="c1")))
+        await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(runtime.cancel, "c1")
+        return await task
+
+    assert error_kind(asyncio.run(main())) == "cancelled_error"
+
+
+def test_a_call_that_is_not_running_cannot_be_cancelled() -> None:
+    assert Runtime().cancel("nobody") is False
+
+
+def test_a_tool_that_cancels_itself_is_a_result_and_not_the_callers_cancelling() -> None:
+    @tool(kind="readonly")
+    async def at_once() -> None:
+        raise asyncio.CancelledError
+
+    @tool(kind="readonly")
+    async def later() -> None:
+        await asyncio.sleep(0)
+        raise asyncio.CancelledError
+
+    @tool(kind="readonly")
+    def in_thread() -> None:
+        raise asyncio.CancelledError
+
+    for one in (at_once, later, in_thread):
+        assert run(one).llm_content == (
+            f"Error (cancelled_error): `{one.name}` did not finish. It was cancelled from inside."
+        )
+
+
+# Whatever a tool raises
+
+
+class Own(BaseException):
+    """As a crash in an extension written in Rust arrives."""
+
+
+class Sulky(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def _recurse() -> None:
+    _recurse()
+
+
+def _raise(error: BaseException) -> Callable[[], None]:
+    def go() -> None:
+        raise error
+
+    return go
+
+
+RAISED: list[tuple[Callable[[], None], str, str]] = [
+    (_raise(ValueError("bad")), "execution_error", "`t` failed. ValueError: bad"),
+    (_raise(SystemExit(3)), "unknown_error", "`t` failed. SystemExit: 3"),
+    (_raise(MemoryError()), "execution_error", "`t` failed. MemoryError"),
+    (_recurse, "execution_error", "`t` failed. RecursionError: maximum recursion depth exceeded"),
+    (_raise(Sulky()), "execution_error", "`t` failed. Sulky"),
+    (_raise(Own("panic")), "unknown_error", "`t` failed. Own: panic"),
+    (_raise(GeneratorExit()), "unknown_error", "`t` failed. GeneratorExit"),
+    (
+        _raise(BaseExceptionGroup("two", [Own("a"), ValueError("b")])),
+        "unknown_error",
+        "`t` failed. BaseExceptionGroup: two (2 sub-exceptions): Own: a; ValueError: b",
+    ),
+]
+
+
+@pytest.mark.parametrize(("go", "kind", "message"), RAISED)
+@pytest.mark.parametrize("how", ["async at once", "async later", "sync", "async stream", "sync stream"])
+def test_whatever_a_tool_raises_is_a_result(go: Callable[[], None], kind: str, message: str, how: str) -> None:
+    """P1: each early exit is a structured result, never a raised surprise."""
+
+    async def at_once() -> None:
+        go()
+
+    async def later() -> None:
+        await asyncio.sleep(0)
+        go()
+
+    def sync() -> None:
+        go()
+
+    async def stream() -> Any:
+        yield "a"
+        go()
+
+    def sync_stream() -> Any:
+        yield "a"
+        go()
+
+    bodies = {
+        "async at once": at_once,
+        "async later": later,
+        "sync": sync,
+        "async stream": stream,
+        "sync stream": sync_stream,
+    }
+    result = run(tool(bodies[how], name="t", kind="readonly"))
+    assert result.error is not None
+    assert result.error.kind == kind
+    assert result.error.message.startswith(message)
+
+
+def test_a_stop_iteration_is_a_result_too() -> None:
+    @tool(kind="readonly")
+    async def stops() -> None:
+        raise StopIteration(1)
+
+    @tool(kind="readonly")
+    def stops_in_thread() -> None:
+        raise StopIteration(1)
+
+    assert run(stops).llm_content == snapshot(
+        "Error (execution_error): `stops` failed. RuntimeError: coroutine raised StopIteration"
+    )
+    assert run(stops_in_thread).llm_content == snapshot(
+        "Error (execution_error): `stops_in_thread` failed. StopIteration: 1"
+    )
+
+
+def test_the_persons_ctrl_c_goes_through_an_async_tool() -> None:
+    @tool(kind="readonly")
+    async def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(interrupted)
+
+
+def test_a_failing_tool_does_not_harm_the_calls_beside_it() -> None:
+    @tool(kind="readonly")
+    async def work(fail: bool) -> str:
+        await asyncio.sleep(0.01)
+        if fail:
+            raise SystemExit
+        return "fine"
+
+    async def main() -> list[bool]:
+        runtime = Runtime([work])
+        results = await asyncio.gather(*(runtime.run("work", {"fail": n % 3 == 0}) for n in range(30)))
+        return [result.success for result in results]
+
+    assert asyncio.run(main()) == [n % 3 != 0 for n in range(30)]
+
+
+# Where tools run
+
+
+def test_a_sync_tool_does_not_hold_up_the_loop() -> None:
+    @tool(kind="readonly")
+    def blocks() -> int:
+        time.sleep(0.1)
+        return threading.get_ident()
+
+    async def main() -> int:
+        turns = 0
+        task = asyncio.create_task(Runtime([blocks]).run("blocks"))
+        while not task.done():
+            await asyncio.sleep(0.005)
+            turns += 1
+        assert task.result().data != threading.get_ident()
+        return turns
+
+    assert asyncio.run(main()) >= 5
+
+
+def test_a_sync_function_that_gives_a_coroutine_is_run_to_its_end() -> None:
+    async def real(number: int) -> int:
+        await asyncio.sleep(0)
+        return number + 1
+
+    @tool(kind="readonly")
+    def wrapped(number: int) -> Any:
+        return real(number)
+
+    assert run(wrapped, arguments={"number": 1}).data == 2
+
+
+def test_a_coroutine_from_a_sync_function_has_its_time_limit_too() -> None:
+    @tool(kind="readonly", timeout=0.05)
+    def wrapped() -> Any:
+        return asyncio.sleep(10)
+
+    assert error_kind(run(wrapped)) == "timeout_error"
+
+
+def test_too_many_hanging_sync_calls_are_answered_and_not_queued() -> None:
+    let_go = threading.Event()
+
+    @tool(kind="readonly", timeout=0.02)
+    def hangs() -> None:
+        let_go.wait(20)
+
+    async def main() -> list[ToolResult]:
+        runtime = Runtime([hangs], limits=Limits(grace=0, threads=1, stuck_threads=2))
+        try:
+            return [await runtime.run("hangs") for _ in range(3)]
+        finally:
+            let_go.set()
+
+    last = asyncio.run(main())[-1]
+    assert last.llm_content == snapshot(
+        """\
+Error (execution_error): `hangs` was not run: 2 abandoned calls of sync tools still hang.
+
+Suggestion: Try again later.\
+"""
+    )
+
+
+def test_a_hanging_sync_tool_does_not_starve_the_one_that_waits_behind_it() -> None:
+    let_go = threading.Event()
+
+    @tool(kind="readonly", timeout=0.05)
+    def hangs() -> None:
+        let_go.wait(20)
+
+    @tool(kind="readonly", timeout=5)
+    def works() -> str:
+        return "done"
+
+    async def main() -> ToolResult:
+        runtime = Runtime([hangs, works], limits=Limits(grace=0, threads=1))
+        _, result = await asyncio.gather(runtime.run("hangs"), runtime.run("works"))
+        let_go.set()
+        return result
+
+    assert asyncio.run(main()).data == "done"
+
+
+def test_tool_code_sees_the_callers_context_variables_in_a_thread() -> None:
+    from contextvars import ContextVar
+
+    colour: ContextVar[str] = ContextVar("colour", default="none")
+
+    @tool(kind="readonly")
+    def look() -> str:
+        seen = colour.get()
+        colour.set("changed")
+        return seen
+
+    async def main() -> tuple[Any, str]:
+        colour.set("blue")
+        result = await Runtime([look]).run("look")
+        return result.data, colour.get()
+
+    assert asyncio.run(main()) == ("blue", "blue")
+
+
+def test_no_task_is_left_over_when_calls_are_done() -> None:
+    @tool(kind="readonly", timeout=0.02)
+    async def work(seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def main() -> int:
+        runtime = Runtime([work])
+        await asyncio.gather(*(runtime.run("work", {"seconds": n % 2}) for n in range(20)))
+        return len(asyncio.all_tasks())
+
+    assert asyncio.run(main()) == 1

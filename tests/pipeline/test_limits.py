@@ -1,0 +1,19 @@
+"""The bounds every call runs within."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+
+from ferrule import Limits
+from ferrule.pipeline.limits import DEFAULT_LIMITS
+
+
+def test_every_bound_has_a_default_that_bounds() -> None:
+    assert all(getattr(DEFAULT_LIMITS, field.name) > 0 for field in fields(Limits))
+
+
+def test_limits_cannot_be_changed_while_calls_run() -> None:
+    with pytest.raises(FrozenInstanceError):
+        DEFAULT_LIMITS.timeout = 5  # type: ignore[misc]

@@ -1,0 +1,145 @@
+"""P8: an argument may be another call's result."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+from pydantic import BaseModel
+
+from ferrule import Stopped, tool
+from ferrule.pipeline.references import check_against_output, find_references, resolve
+
+
+def put(arguments: Any, values: dict[str, Any]) -> Any:
+    return resolve(arguments, find_references(arguments, values), values)
+
+
+def broken(arguments: Any, values: dict[str, Any]) -> str:
+    with pytest.raises(Stopped) as stopped:
+        put(arguments, values)
+    return f"{stopped.value.message} {stopped.value.suggestion or ''}".strip()
+
+
+VALUES: dict[str, Any] = {"call_1": {"items": [{"id": 7}], "name": "n"}, "call_10": 10, "a.b": {"c": "dotted"}}
+
+
+@pytest.mark.parametrize(
+    ("reference", "value"),
+    [
+        ("call_1", VALUES["call_1"]),
+        ("call_1.items[0].id", 7),
+        ("call_1.items", [{"id": 7}]),
+        ("call_10", 10),
+        ("a.b.c", "dotted"),
+    ],
+)
+def test_a_reference_means_a_result_or_a_part_of_it(reference: str, value: Any) -> None:
+    assert put({"x": {"$ref": reference}}, VALUES) == {"x": value}
+
+
+def test_references_stand_anywhere_in_the_arguments() -> None:
+    arguments = {"list": [1, {"$ref": "call_10"}], "deep": {"er": {"$ref": "call_1.name"}}}
+    assert put(arguments, VALUES) == {"list": [1, 10], "deep": {"er": "n"}}
+    assert arguments["list"] == [1, {"$ref": "call_10"}]  # what came in is not changed
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"$ref": "#/$defs/Person"},
+        {"$ref": "https://example.org/schema.json"},
+        {"$ref": "schemas/person.json"},
+        {"$ref": "call_1", "title": "more than a reference"},
+        {"$ref": 5},
+    ],
+)
+def test_a_schemas_own_refs_are_left_alone(value: Any) -> None:
+    assert put({"schema": value}, VALUES) == {"schema": value}
+
+
+def test_an_unknown_id_is_answered_with_the_nearest() -> None:
+    assert broken({"x": {"$ref": "cal_1.name"}}, VALUES) == snapshot(
+        'The reference {"$ref": "cal_1.name"} cannot be used: no earlier call has the id `cal_1`. Did you mean `call_1`?'  # noqa: E501
+    )
+
+
+def test_an_id_that_is_nobodys_is_answered_with_the_rule() -> None:
+    assert broken({"x": {"$ref": "zzzzzz"}}, {"call_1": 1}) == snapshot(
+        'The reference {"$ref": "zzzzzz"} cannot be used: no earlier call has the id `zzzzzz`. A call can use only the results of calls before it.'  # noqa: E501
+    )
+
+
+def test_a_path_that_leads_nowhere_says_where_it_ends() -> None:
+    assert broken({"x": {"$ref": "call_1.items[3]"}}, VALUES) == snapshot(
+        'The reference {"$ref": "call_1.items[3]"} cannot be used: the result has no `3` there.'
+    )
+    assert "no `nope` there" in broken({"x": {"$ref": "call_1.nope"}}, VALUES)
+    assert "no `id` there" in broken({"x": {"$ref": "call_10.id"}}, VALUES)
+
+
+@pytest.mark.parametrize("path", ["call_1.[0]", "call_1[x]", "call_1..a", "call_1[0", "call_1[-1]"])
+def test_a_path_that_is_none_says_so(path: str) -> None:
+    assert "is not a path like `.field[0]`" in broken({"x": {"$ref": path}}, VALUES)
+
+
+class Found(BaseModel):
+    path: str
+    lines: list[int]
+
+
+def test_a_field_that_the_typed_result_does_not_have_is_known_before_anything_runs() -> None:
+    @tool(kind="readonly")
+    def find() -> Found:
+        raise NotImplementedError
+
+    def check(text: str) -> str:
+        (reference,) = find_references({"x": {"$ref": text}}, ["find"])
+        with pytest.raises(Stopped) as stopped:
+            check_against_output(reference, find)
+        return f"{stopped.value.message} {stopped.value.suggestion or ''}".strip()
+
+    assert check("find.pth") == snapshot(
+        'The reference {"$ref": "find.pth"} cannot be used: the result of `find` has no `pth`. Did you mean `path`?'
+    )
+    assert check("find.zzzzz") == snapshot(
+        'The reference {"$ref": "find.zzzzz"} cannot be used: the result of `find` has no `zzzzz`. It has: `path`, `lines`.'  # noqa: E501
+    )
+    assert check("find.path.name") == snapshot(
+        'The reference {"$ref": "find.path.name"} cannot be used: the result of `find` is a plain string there.'
+    )
+    (good,) = find_references({"x": {"$ref": "find.lines[0]"}}, ["find"])
+    check_against_output(good, find)
+
+
+class Open(TypedDict):
+    known: int
+
+
+def test_a_result_of_unknown_type_is_not_judged_beforehand() -> None:
+    @tool(kind="readonly")
+    def anything() -> Any:
+        raise NotImplementedError
+
+    (reference,) = find_references({"$ref": "x.y.z"}, ["x"])
+    check_against_output(reference, anything)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(json_values, json_values)
+def test_arguments_without_references_stay_as_they_are(arguments: Any, value: Any) -> None:
+    assert put(arguments, {"call_1": value}) == arguments
+
+
+@given(json_values)
+def test_a_whole_result_arrives_as_it_was(value: Any) -> None:
+    assert put({"x": [{"$ref": "call_1"}]}, {"call_1": value}) == {"x": [value]}

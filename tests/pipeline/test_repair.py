@@ -1,0 +1,182 @@
+"""Repair: harmless mistakes with one reading only are mended, and it is said what was done."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from ferrule import InvalidParams, RawCall, Runtime, Stopped, tool
+from ferrule.pipeline.limits import DEFAULT_LIMITS
+from ferrule.pipeline.validate import validate
+
+
+class Inner(BaseModel, extra="forbid"):
+    n: int
+
+
+@tool(kind="readonly")
+async def take(
+    number: int = 0,
+    size: float = 0.0,
+    flag: bool = False,
+    text: str = "",
+    words: list[str] = [],  # noqa: B006
+    table: dict[str, int] = {},  # noqa: B006
+    inner: Inner = Inner(n=0),  # noqa: B008
+    either: int | str = 0,
+    limit: int | None = None,
+) -> str:
+    return "taken"
+
+
+def mended(arguments: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    ready = validate(take, RawCall("take", arguments), DEFAULT_LIMITS)
+    return json.loads(take.params.dump(ready.params)), ready.repairs
+
+
+@pytest.mark.parametrize(
+    ("given_arguments", "field", "value", "note"),
+    [
+        ({"number": "5"}, "number", 5, '`number`: "5" read as 5'),
+        ({"number": " -12 "}, "number", -12, '`number`: " -12 " read as -12'),
+        ({"number": 5.0}, "number", 5, "`number`: 5.0 read as 5"),
+        ({"size": "1.5e3"}, "size", 1500.0, '`size`: "1.5e3" read as 1500.0'),
+        ({"flag": "True"}, "flag", True, '`flag`: "True" read as true'),
+        ({"text": 5}, "text", "5", '`text`: 5 read as "5"'),
+        ({"words": '["a"]'}, "words", ["a"], "`words`: JSON text read as the array it holds"),
+        ({"table": '{"a": 1}'}, "table", {"a": 1}, "`table`: JSON text read as the object it holds"),
+        ({"inner": '{"n": 1}'}, "inner", {"n": 1}, "`inner`: JSON text read as the object it holds"),
+        ({"number": None}, "number", 0, "`number`: null for an optional field read as not given"),
+        ({"words": ["a", 5]}, "words", ["a", "5"], '`words[1]`: 5 read as "5"'),
+        ({"limit": "5"}, "limit", 5, '`limit`: "5" read as 5'),
+    ],
+)
+def test_a_mistake_with_one_reading_is_mended_and_noted(
+    given_arguments: dict[str, Any], field: str, value: Any, note: str
+) -> None:
+    params, notes = mended(given_arguments)
+    assert params[field] == value
+    assert notes == (note,)
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("", "empty arguments read as {}"),
+        ("  \n", "empty arguments read as {}"),
+        ('```json\n{"text": "a"}\n```', "a code fence around the arguments was removed"),
+        ('{"text": "a", "words": ["x",],}', "a trailing comma was removed"),
+        ('{"text": "a\nb"}', "raw control characters in a string were escaped"),
+        (b'{"text": "a",}', "a trailing comma was removed"),
+    ],
+)
+def test_text_that_is_nearly_json_is_mended(text: Any, note: str) -> None:
+    assert mended(text)[1] == (note,)
+
+
+def test_several_mistakes_are_mended_together() -> None:
+    params, notes = mended('```\n{"number": "5", "inner": "{\\"n\\": \\"7\\"}", "text": "a\tb",}\n```')
+    assert (params["number"], params["inner"], params["text"]) == (5, {"n": 7}, "a\tb")
+    assert len(notes) == 6
+
+
+def test_commas_and_fences_inside_strings_are_left_alone() -> None:
+    assert mended('{"text": "a,}", "words": ["```json\\n{}\\n```"],}')[0]["text"] == "a,}"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"number": "five"},
+        {"number": "5.5"},
+        {"number": 5.5},
+        {"number": "0x10"},
+        {"number": "1_000"},
+        {"number": "١"},
+        {"number": True},
+        {"number": "99999999999999999999"},
+        {"number": 1e300},
+        {"flag": 1},
+        {"flag": "yes"},
+        {"words": "a, b"},
+        {"table": "{bad"},
+        {"text": True},
+        {"text": ["a"]},
+        {"either": []},
+        {"unknown": 1},
+    ],
+)
+def test_what_has_no_sure_reading_is_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(Stopped):
+        mended(arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '```json\n{"text": "a", "text": "b"}\n```',
+        '{"text": "a", "text": "b",}',
+        {"table": '{"a": 1, "a": 2}'},
+        {"inner": '{"n": 1, "n": 2}'},
+    ],
+)
+def test_a_doubled_key_has_two_readings_wherever_it_hides(arguments: Any) -> None:
+    with pytest.raises(Stopped):
+        mended(arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"words": "[" * 100 + "]" * 100},
+        "```json\n" + '{"words": ' + "[" * 100 + "]" * 100 + "}\n```",
+        {"table": '{"a": ' + "1" * 500 + "}"},
+    ],
+)
+def test_mended_arguments_are_held_to_the_same_limits(arguments: Any) -> None:
+    with pytest.raises(Stopped):
+        mended(arguments)
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=10)
+anything = st.recursive(
+    scalars | st.sampled_from(["5", "-1", "1.5", "true", "null", "[]", '{"n": "1"}', '["1"]', " 7 "]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+fields = st.sampled_from(["number", "size", "flag", "text", "words", "table", "inner", "either", "limit", "other"])
+
+
+@settings(max_examples=300)
+@given(st.dictionaries(fields, anything, max_size=5))
+def test_repair_is_idempotent_and_leaves_what_was_valid_alone(arguments: dict[str, Any]) -> None:
+    """What was mended needs no mending; what was valid is read as it is, with no note."""
+    text = json.dumps(arguments)
+    try:
+        plain: Any = take.params.load(text)
+    except InvalidParams:
+        plain = None
+    try:
+        ready = validate(take, RawCall("take", text), DEFAULT_LIMITS)
+    except Stopped:
+        assert plain is None
+        return
+    if plain is not None:
+        assert ready.params == plain
+        assert ready.repairs == ()
+    else:
+        assert ready.repairs
+    again = validate(take, RawCall("take", take.params.dump(ready.params)), DEFAULT_LIMITS)
+    assert again.params == ready.params
+    assert again.repairs == ()
+
+
+def test_the_result_says_what_was_mended() -> None:
+    result = asyncio.run(Runtime([take]).run("take", '{"number": "5",}'))
+    assert result.metadata == {"repairs": ["a trailing comma was removed", '`number`: "5" read as 5']}

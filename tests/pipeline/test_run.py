@@ -1,0 +1,498 @@
+"""The runtime (P1): seven stages, one way, and exactly one result and one record for every call."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+from pydantic import BaseModel
+
+from ferrule import (
+    Caller,
+    CallRecord,
+    InvalidParams,
+    KindPolicy,
+    Limits,
+    RawCall,
+    Registry,
+    Runtime,
+    Session,
+    Stopped,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    tool,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+
+class Keeper:
+    """Keeps records."""
+
+    def __init__(self) -> None:
+        self.records: list[CallRecord] = []
+
+    def record(self, record: CallRecord) -> None:
+        self.records.append(record)
+
+
+@tool(kind="readonly")
+async def add(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+class Nested(BaseModel):
+    items: list[dict[str, int | str | None]]
+    inner: Nested | None = None
+
+
+@tool(kind="readonly")
+def deep(nested: Nested, choice: float | bool | None = None) -> str:
+    return repr(nested.items)
+
+
+def test_a_call_gives_its_result() -> None:
+    result = asyncio.run(Runtime([add]).run("add", '{"a": 2}'))
+    assert (result.success, result.data, result.llm_content, result.tool) == (True, 3, "3", "add")
+
+
+@pytest.mark.parametrize("arguments", ['{"a": 2}', b'{"a": 2}', {"a": 2}])
+def test_arguments_come_as_text_bytes_or_values(arguments: Any) -> None:
+    assert asyncio.run(Runtime([add]).run(RawCall("add", arguments, id="c"))).call_id == "c"
+
+
+# Whatever comes in
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+hostile_text = st.one_of(
+    st.text(),
+    st.text(st.sampled_from('{}[]":,\\ua0123456789.eE+-ntrf \ud800"')),
+    st.binary(),
+    json_values.map(repr),
+    st.sampled_from(["{" * 5000, "[" * 100_000, '{"a":' * 3000, "9" * 10_000, '{"a": 1e400}', '{"a": -0}', "\ufeff{}"]),
+)
+hostile = st.one_of(
+    hostile_text,
+    json_values,
+    st.dictionaries(st.sampled_from(["a", "b", "nested", "choice", "items"]), json_values, max_size=3),
+    st.sampled_from([object(), {1: 2}, {"a": {1, 2}}, {"a": b"\xff"}, {None: None}, range(3), print, {"a": "\ud800"}]),
+)
+names = st.one_of(st.sampled_from(["add", "deep", "Add", "ad"]), st.text(max_size=10), json_values)
+
+
+@settings(max_examples=400)
+@given(name=names, arguments=hostile, version=st.sampled_from([None, "1.0.0", "9"]))
+def test_whatever_is_asked_there_is_exactly_one_result_and_one_record(name: Any, arguments: Any, version: Any) -> None:
+    """P1, P2: nothing a model sends makes `run` raise, nor a batch."""
+
+    async def main() -> None:
+        keeper = Keeper()
+        runtime = Runtime([add, deep], recorders=[keeper])
+        result = await runtime.run(RawCall(name, arguments, id="c", version=version))
+        assert isinstance(result, ToolResult)
+        assert result.call_id == "c"
+        assert result.success is (result.error is None)
+        result.llm_content.encode()
+        result.to_dict()
+        assert [record.call_id for record in keeper.records] == ["c"]
+        assert result.error is None or result.error.kind in ("validation_error", "not_found_error")
+        (again,) = await runtime.batch([RawCall(name, arguments, id="d", version=version)])
+        assert (again.success, again.llm_content) == (result.success, result.llm_content)
+
+    asyncio.run(main())
+
+
+# The parts around a call
+
+
+class Failing:
+    """A recorder with every way of failing."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+    def record(self, record: CallRecord) -> Any:
+        if self.how == "raises":
+            raise RuntimeError("disk full")
+        if self.how == "later":
+            return self._later()
+        return None
+
+    async def _later(self) -> None:
+        await asyncio.sleep(0)
+        raise RuntimeError("disk full later")
+
+    def looked_up(self, call: RawCall, session: Session, *, found: bool) -> None:
+        if self.how == "watching":
+            raise RuntimeError("watcher bug")
+
+    def started(self, invocation: Any, session: Any) -> None:
+        if self.how == "watching":
+            raise RuntimeError("watcher bug")
+
+
+@pytest.mark.parametrize("how", ["raises", "later", "watching"])
+def test_a_recorder_that_fails_is_reported_and_nobody_suffers(how: str, caplog: pytest.LogCaptureFixture) -> None:
+    keeper = Keeper()
+    with caplog.at_level(logging.ERROR, "ferrule.calls"):
+        result = asyncio.run(Runtime([add], recorders=[Failing(how), keeper]).run("add", {"a": 1}))
+    assert result.data == 2
+    assert len(keeper.records) == 1
+    assert caplog.records
+
+
+def test_a_recorder_that_takes_time_is_waited_for() -> None:
+    done: list[str] = []
+
+    class Slow:
+        async def record(self, record: CallRecord) -> None:
+            await asyncio.sleep(0.01)
+            done.append(record.call_id)
+
+    async def main() -> None:
+        result = await Runtime([add], recorders=[Slow(), Slow()]).run("add", {"a": 1})
+        assert done == [result.call_id] * 2
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_call_is_recorded_also_by_a_recorder_that_takes_time() -> None:
+    done: list[str] = []
+
+    class Slow:
+        async def record(self, record: CallRecord) -> None:
+            await asyncio.sleep(0.01)
+            done.append(record.outcome)
+
+    @tool(kind="readonly")
+    async def slow() -> None:
+        await asyncio.sleep(10)
+
+    async def main() -> None:
+        task = asyncio.create_task(Runtime([slow], recorders=[Slow()]).run("slow"))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert done == ["cancelled_error"]
+
+    asyncio.run(main())
+
+
+def test_a_recorder_that_hangs_does_not_keep_a_cancelled_caller_for_long() -> None:
+    class Hanging:
+        async def record(self, record: CallRecord) -> None:
+            await asyncio.sleep(60)
+
+    async def main(after: float) -> None:
+        task = asyncio.create_task(
+            Runtime([add], recorders=[Hanging()], limits=Limits(grace=0.05)).run("add", {"a": 1})
+        )
+        await asyncio.sleep(after)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    began = time.monotonic()
+    asyncio.run(main(0.02))
+    assert time.monotonic() - began < 5
+
+
+def test_a_recorder_may_also_watch() -> None:
+    seen: list[str] = []
+
+    class Watching(Keeper):
+        def looked_up(self, call: RawCall, session: Session, *, found: bool) -> None:
+            seen.append(f"{call.name} {found}")
+
+        def started(self, invocation: Any, session: Any) -> None:
+            seen.append(f"start {invocation.tool.name}")
+
+    async def main() -> None:
+        runtime = Runtime([add], recorders=[Watching()])
+        await runtime.run("add", {"a": 1})
+        await runtime.run("sub", {"a": 1})
+        await runtime.run("add", {"a": []})
+        await runtime.batch([RawCall("add", {"a": 1}), RawCall("sub")])
+
+    asyncio.run(main())
+    assert seen == [
+        "add True", "start add", "sub False", "add True", "add True", "sub False", "start add",
+    ] or seen == ["add True", "start add", "sub False", "add True", "add True", "start add", "sub False"]  # fmt: skip
+
+
+def test_a_span_is_around_the_tools_run() -> None:
+    seen: list[str] = []
+
+    class Tracer:
+        @contextmanager
+        def span(self, invocation: Any, session: Any) -> Generator[None]:
+            seen.append("in")
+            try:
+                yield
+            finally:
+                seen.append("out")
+
+    @tool(kind="readonly")
+    async def fail() -> None:
+        seen.append("run")
+        raise ToolError("no")
+
+    result = asyncio.run(Runtime([fail], tracer=Tracer()).run("fail"))
+    assert seen == ["in", "run", "out"]
+    assert result.llm_content == "Error (execution_error): no"
+
+
+# Records
+
+
+def one_record(one: Tool[Any], arguments: Any = None, **options: Any) -> CallRecord:
+    keeper = Keeper()
+    asyncio.run(Runtime([one], recorders=[keeper], **options).run(one.name, arguments))
+    (record,) = keeper.records
+    return record
+
+
+def test_a_record_says_what_happened() -> None:
+    session = Session(id="s", caller=Caller("t", "u", "r"))
+    record = one_record(add, '{"a": "1"}', session=session)
+    assert (record.tool, record.version, record.kind, record.arguments) == ("add", "1.0.0", "readonly", '{"a": "1"}')
+    assert (record.session_id, record.caller, record.parent_id) == ("s", Caller("t", "u", "r"), None)
+    assert (record.verdict, record.stage, record.outcome, record.error) == ("allow", "record", "success", None)
+    assert (record.result_length, record.repairs, record.cached) == (1, ('`a`: "1" read as 1',), False)
+    assert record.started > 1e9
+    assert 0 < record.duration < 5
+
+
+def test_refusals_are_recorded_with_the_stage_they_ended_in() -> None:
+    @tool(kind="write")
+    async def save() -> None: ...
+
+    @tool(kind="readonly")
+    async def fails() -> None:
+        raise ToolError("no")
+
+    @tool(kind="readonly", render=lambda value: str(1 // 0))
+    async def mute() -> str:
+        return "x"
+
+    def ended(one: Tool[Any], arguments: Any = None, **options: Any) -> tuple[str, str]:
+        record = one_record(one, arguments, **options)
+        return str(record.stage), str(record.outcome)
+
+    assert ended(add, {"a": []}) == ("validate", "validation_error")
+    assert ended(save) == ("confirm", "permission_error")
+    assert ended(save, policy=KindPolicy(deny=["save"])) == ("authorise", "permission_error")
+    assert ended(fails) == ("execute", "execution_error")
+    assert ended(mute) == ("format", "execution_error")
+    keeper = Keeper()
+    asyncio.run(Runtime(recorders=[keeper]).run("gone"))
+    assert (keeper.records[0].stage, keeper.records[0].outcome) == ("lookup", "not_found_error")
+
+
+def test_a_failure_that_a_tool_passes_on_is_recorded_as_one() -> None:
+    @tool(kind="readonly")
+    async def inner() -> None:
+        raise ToolError("no")
+
+    @tool(kind="readonly")
+    async def outer(context: ToolContext) -> ToolResult:
+        return await context.call("inner")
+
+    keeper = Keeper()
+    asyncio.run(Runtime([inner, outer], recorders=[keeper]).run("outer"))
+    assert [(record.tool, str(record.outcome)) for record in keeper.records] == [
+        ("inner", "execution_error"),
+        ("outer", "execution_error"),
+    ]
+
+
+def test_an_abandoned_call_is_recorded_as_one() -> None:
+    @tool(kind="readonly", timeout=0.02)
+    def hangs() -> None:
+        time.sleep(0.3)
+
+    assert one_record(hangs, limits=Limits(grace=0)).abandoned
+
+
+# Tools that call tools
+
+
+def test_a_tool_may_call_another_under_the_same_rules() -> None:
+    """P8."""
+
+    @tool(kind="write")
+    async def save() -> str:
+        return "saved"
+
+    @tool(kind="readonly")
+    async def sly(context: ToolContext) -> str:
+        return (await context.call("save")).llm_content
+
+    assert "there is nobody to ask" in asyncio.run(Runtime([save, sly]).run("sly")).llm_content
+
+
+def test_tools_that_call_themselves_without_end_are_stopped() -> None:
+    @tool(kind="readonly")
+    async def again(depth: int, context: ToolContext) -> Any:
+        result = await context.call("again", {"depth": depth + 1})
+        return result.data if result.success else f"{depth}: {result.llm_content}"
+
+    result = asyncio.run(Runtime([again], limits=Limits(nesting=4)).run("again", {"depth": 1}))
+    assert result.data == snapshot(
+        """\
+4: Error (execution_error): `again` was not run: tools called tools 4 deep.
+
+Suggestion: A tool probably calls itself without end.\
+"""
+    )
+
+
+def test_an_unsafe_tool_runs_alone_however_it_is_called() -> None:
+    """T2."""
+    inside = 0
+    most = 0
+
+    @tool(kind="readonly", concurrency_safe=False)
+    async def shell() -> None:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        await asyncio.sleep(0.002)
+        inside -= 1
+
+    async def main() -> None:
+        runtime = Runtime([shell])
+        await asyncio.gather(*(runtime.run("shell") for _ in range(10)))
+
+    asyncio.run(main())
+    asyncio.run(main())
+    assert most == 1
+
+
+def test_one_runtimes_unsafe_tool_works_in_one_loop_after_the_other() -> None:
+    @tool(kind="readonly", concurrency_safe=False)
+    async def shell() -> str:
+        await asyncio.sleep(0.001)
+        return "ok"
+
+    runtime = Runtime([shell])
+
+    async def main() -> list[bool]:
+        return [result.success for result in await asyncio.gather(*(runtime.run("shell") for _ in range(3)))]
+
+    for _ in range(3):
+        assert asyncio.run(main()) == [True, True, True]
+
+
+def test_an_unsafe_tool_that_calls_itself_does_not_wait_for_itself() -> None:
+    @tool(kind="readonly", concurrency_safe=False)
+    async def shell(context: ToolContext, depth: int = 0) -> int:
+        if depth == 2:
+            return depth
+        return (await context.call("middle", {"depth": depth + 1})).data
+
+    @tool(kind="readonly")
+    async def middle(context: ToolContext, depth: int) -> int:
+        return (await context.call("shell", {"depth": depth})).data
+
+    async def main() -> ToolResult:
+        return await asyncio.wait_for(Runtime([shell, middle]).run("shell"), 5)
+
+    assert asyncio.run(main()).data == 2
+
+
+def test_a_tools_calls_end_with_it() -> None:
+    ended: list[str] = []
+
+    @tool(kind="readonly")
+    async def inner() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            ended.append("inner")
+
+    @tool(kind="readonly", timeout=0.02)
+    async def outer(context: ToolContext) -> None:
+        await context.call("inner")
+
+    keeper = Keeper()
+    asyncio.run(Runtime([inner, outer], recorders=[keeper]).run("outer"))
+    assert ended == ["inner"]
+    assert [(record.tool, str(record.outcome)) for record in keeper.records] == [
+        ("inner", "cancelled_error"),
+        ("outer", "timeout_error"),
+    ]
+
+
+# Build and execute apart (T5)
+
+
+def test_build_validates_and_execute_runs() -> None:
+    async def main() -> None:
+        keeper = Keeper()
+        runtime = Runtime([add], recorders=[keeper])
+        invocation = runtime.build(RawCall("add", {"a": 2}, id="c"))
+        assert keeper.records == []
+        result = await runtime.execute(invocation)
+        assert (result.call_id, result.data) == ("c", 3)
+        assert len(keeper.records) == 1
+        with pytest.raises(Stopped):
+            runtime.build(RawCall("add", {}))
+        with pytest.raises(Stopped):
+            runtime.build(RawCall("gone", {}))
+
+    asyncio.run(main())
+
+
+def test_a_tool_builds_its_own_invocation() -> None:
+    invocation = add.build({"a": 2}, call_id="c")
+    assert (invocation.tool, invocation.call_id, invocation.params.a, invocation.params.b) == (add, "c", 2, 1)
+    with pytest.raises(InvalidParams, match="a: expected integer"):
+        add.build('{"a": []}')
+
+
+def test_executing_what_was_built_still_asks_for_permission() -> None:
+    @tool(kind="write")
+    async def save() -> str:
+        return "saved"
+
+    async def main() -> ToolResult:
+        runtime = Runtime([save])
+        return await runtime.execute(runtime.build(RawCall("save")))
+
+    assert asyncio.run(main()).metadata == {"stage": "confirm"}
+
+
+def test_errors_leave_without_paths_of_this_machine(tmp_path: Path) -> None:
+    """P10."""
+
+    @tool(kind="readonly")
+    async def broken() -> None:
+        raise FileNotFoundError(2, "No such file or directory", str(tmp_path / "sub" / "a.txt"))
+
+    result = asyncio.run(Runtime([broken], session=Session(workspace=tmp_path)).run("broken"))
+    assert result.llm_content == snapshot(
+        "Error (execution_error): `broken` failed. FileNotFoundError: [Errno 2] No such file or directory: 'sub/a.txt'"
+    )
+
+
+def test_a_runtime_takes_a_registry_a_view_or_simply_tools() -> None:
+    for tools in (Registry([add]), Registry([add]).read_only(), [add], (one for one in [add])):
+        assert asyncio.run(Runtime(tools).run("add", {"a": 1})).data == 2

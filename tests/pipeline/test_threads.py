@@ -1,0 +1,246 @@
+"""The threads that sync tools run in (P6): quick, replaced when stuck, never in the way."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ferrule.pipeline import threads
+from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def submit(pool: WorkerPool, function: Callable[[], Any]) -> tuple[Job, asyncio.Future[Outcome]]:
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Outcome] = loop.create_future()
+    job = Job(function, loop, done.set_result)
+    pool.submit(job)
+    return job, done
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 5.0) -> bool:
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def test_a_job_gives_its_value_or_what_it_raised() -> None:
+    async def main() -> list[Outcome]:
+        pool = WorkerPool(2, 8)
+        return [await submit(pool, lambda: 42)[1], await submit(pool, lambda: 1 // 0)[1]]
+
+    (good, value), (bad, error) = asyncio.run(main())
+    assert (good, value) == (True, 42)
+    assert not bad
+    assert isinstance(error, ZeroDivisionError)
+
+
+def test_one_thread_serves_jobs_that_come_one_after_the_other() -> None:
+    async def main() -> set[int]:
+        pool = WorkerPool(8, 8)
+        return {(await submit(pool, threading.get_ident)[1])[1] for _ in range(50)}
+
+    assert len(asyncio.run(main())) == 1
+
+
+def test_no_more_threads_than_the_pool_is_large_and_every_job_runs() -> None:
+    running = 0
+    most = 0
+    lock = threading.Lock()
+
+    def work() -> int:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.002)
+        with lock:
+            running -= 1
+        return 1
+
+    async def main() -> int:
+        pool = WorkerPool(3, 8)
+        outcomes = await asyncio.gather(*(submit(pool, work)[1] for _ in range(40)))
+        return sum(value for _, value in outcomes)
+
+    assert asyncio.run(main()) == 40
+    assert most == 3
+
+
+def test_a_stuck_thread_is_replaced_for_jobs_that_wait_already() -> None:
+    """P6: a job in the queue must not have to wait for the next submit to be taken up."""
+
+    async def main() -> Outcome:
+        pool = WorkerPool(1, 8)
+        let_go = threading.Event()
+        stuck, _ = submit(pool, lambda: let_go.wait(20))
+        _, waiting = submit(pool, lambda: "ran")
+        await asyncio.sleep(0.02)
+        assert pool.abandon(stuck)
+        try:
+            return await asyncio.wait_for(waiting, 5)
+        finally:
+            let_go.set()
+
+    assert asyncio.run(main()) == (True, "ran")
+
+
+def test_threads_that_found_work_in_the_queue_do_not_count_as_idle() -> None:
+    """A thread counted as idle while it works would leave a later job without a thread."""
+
+    async def main() -> Outcome:
+        pool = WorkerPool(2, 8)
+        let_go = threading.Event()
+        first = [submit(pool, lambda: time.sleep(0.02)) for _ in range(2)]
+        hanging = [submit(pool, lambda: let_go.wait(20)) for _ in range(2)]
+        await asyncio.gather(*(done for _, done in first))
+        await asyncio.sleep(0.02)  # both threads now hang in the jobs that had to queue
+        pool.abandon(hanging[0][0])
+        try:
+            return await asyncio.wait_for(submit(pool, lambda: "ran")[1], 5)
+        finally:
+            let_go.set()
+
+    assert asyncio.run(main()) == (True, "ran")
+
+
+def test_a_job_abandoned_before_it_started_never_runs() -> None:
+    ran: list[str] = []
+
+    async def main() -> None:
+        pool = WorkerPool(1, 8)
+        go_on = threading.Event()
+        _, first = submit(pool, lambda: go_on.wait(5))
+        second, _ = submit(pool, lambda: ran.append("second"))
+        assert pool.abandon(second)
+        assert pool.stuck == 0
+        go_on.set()
+        await first
+        assert (await submit(pool, lambda: "third")[1]) == (True, "third")
+
+    asyncio.run(main())
+    assert ran == []
+
+
+def test_abandoning_what_is_done_changes_nothing() -> None:
+    async def main() -> None:
+        pool = WorkerPool(1, 8)
+        job, done = submit(pool, lambda: 1)
+        await done
+        assert pool.abandon(job) is False
+        assert pool.stuck == 0
+
+    asyncio.run(main())
+
+
+def test_python_code_that_spins_is_stopped() -> None:
+    """P6: cancelling really stops the work."""
+    turns = 0
+
+    def spin() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+
+    async def main() -> WorkerPool:
+        pool = WorkerPool(1, 8)
+        job, _ = submit(pool, spin)
+        await asyncio.sleep(0.05)
+        pool.abandon(job)
+        return pool
+
+    pool = asyncio.run(main())
+    assert eventually(lambda: pool.stuck == 0)
+    seen = turns
+    time.sleep(0.02)
+    assert turns == seen
+
+
+def test_too_many_stuck_calls_refuse_further_ones_until_some_end() -> None:
+    async def main() -> None:
+        pool = WorkerPool(2, 2)
+        let_go = threading.Event()
+        for _ in range(2):
+            job, _ = submit(pool, lambda: let_go.wait(20))
+            await asyncio.sleep(0.02)
+            pool.abandon(job)
+        with pytest.raises(TooManyStuck, match="2 abandoned calls of sync tools still hang"):
+            submit(pool, lambda: None)
+        let_go.set()
+        assert await asyncio.to_thread(eventually, lambda: pool.stuck == 0)
+        assert (await submit(pool, lambda: "again")[1]) == (True, "again")
+
+    asyncio.run(main())
+
+
+def test_jobs_that_end_just_as_they_are_abandoned_leave_the_pool_whole() -> None:
+    """The race between a job's end and its abandonment, many times over."""
+
+    async def main() -> WorkerPool:
+        pool = WorkerPool(4, 1000)
+        for turn in range(300):
+            job, _ = submit(pool, lambda turn=turn: time.sleep((turn % 7) * 0.0002))
+            await asyncio.sleep((turn % 5) * 0.0003)
+            pool.abandon(job)
+        outcomes = await asyncio.wait_for(asyncio.gather(*(submit(pool, lambda: 1)[1] for _ in range(20))), 10)
+        assert [value for _, value in outcomes] == [1] * 20
+        return pool
+
+    pool = asyncio.run(main())
+    assert eventually(lambda: pool.stuck == 0)
+    assert 0 < pool._threads <= 4
+    assert eventually(lambda: pool._idle == pool._threads)
+    assert pool._waiting == 0
+
+
+def test_idle_threads_go_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_IDLE_SECONDS", 0.02)
+
+    async def main() -> WorkerPool:
+        pool = WorkerPool(4, 8)
+        await asyncio.gather(*(submit(pool, lambda: time.sleep(0.01))[1] for _ in range(4)))
+        return pool
+
+    pool = asyncio.run(main())
+    assert eventually(lambda: pool._threads == 0)
+    assert asyncio.run(_one_more(pool)) == (True, "back")
+
+
+async def _one_more(pool: WorkerPool) -> Outcome:
+    return await submit(pool, lambda: "back")[1]
+
+
+def test_an_outcome_for_a_closed_loop_is_dropped() -> None:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    Job(lambda: None, loop, lambda outcome: None).deliver((True, None))
+
+
+def test_a_thread_stuck_in_c_does_not_hold_up_the_interpreters_exit() -> None:
+    program = """
+import asyncio, time
+from ferrule import Limits, Runtime, tool
+
+@tool(kind="readonly", timeout=0.05)
+def sleep_long() -> None:
+    time.sleep(60)
+
+result = asyncio.run(Runtime([sleep_long], limits=Limits(grace=0.05)).run("sleep_long"))
+print(result.error.kind, result.error.details)
+"""
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    assert done.stdout.strip() == "timeout_error {'abandoned': True}"
+    assert (done.returncode, done.stderr) == (0, "")
+    assert time.monotonic() - began < 15
