@@ -36,10 +36,10 @@ HALF_WIDTH_KATAKANA = "".join(map(chr, range(0xFF61, 0xFFA0)))
 EAST_ASIAN_PUNCTUATION = "，。：、；“”‘’（）！？《》【】「」『』…—・　～"
 
 # Alphabets, the most used letter first.
-WESTERN = "éüäàöèçáóíñãåêßøúôâæõîûùëïœìòý"
+WESTERN = "éüäàöèçáóíñåæøãêßúôâõîûùëïìòœý"
 CENTRAL_EUROPEAN = "ąęłóśżćáéíčěžřšńźýůúőűöüťďňäăâșțşţđîß"
 TURKISH = "ışğçöüâîİŞ"
-TYPOGRAPHY = "’“”‘–—…•€£©®°«»·§±×½²³µ\xa0¿¡ª„™"
+TYPOGRAPHY = "’“”‘–—…•€£©®°«»·§±×½²³µ\xa0¿¡ªº„™"
 RUSSIAN = "оеаинтсрвлкмдпуяыьгзбчйхжшюцщэфъё"
 GREEK = "αοιετνσηρπκμλυςίωάόέήδγχθφβύξζψώ"
 HEBREW = "יוהלאבמשתרנםדקעחפכגטסזןצךץף"

@@ -20,9 +20,10 @@ from ferrule.workspace import common_characters as common
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_SAMPLE = 8_000
-_LINE_WITH_MORE_THAN_ASCII = re.compile(rb"[^\n]{0,400}[\x80-\xff][^\n]{0,400}")
-_NOT_IN_TEXT = re.compile(rb"[\x00-\x07\x0e-\x19\x1c-\x1f\x7f]")
+_SAMPLE = 3_000
+_LONGEST_LINE = 2_000
+_BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
+_NOT_IN_TEXT = bytes((*range(0x08), *range(0x0E, 0x1A), *range(0x1C, 0x20), 0x7F))
 
 # How unlikely an ASCII character, a rare one and a break of a writing habit are, as logarithms.
 _ASCII, _RARE_LETTER, _RARE_IDEOGRAPH, _NOT_ASSIGNED = -3.5, -9.0, -15.0, -22.0
@@ -30,60 +31,72 @@ _HABIT = 3.5
 
 # Above this many well-formed sequences for each broken one, it is UTF-8 that was damaged, and nothing else.
 _DAMAGED = 9
+# When another encoding is this much likelier, this one is out of the question.
+_BEYOND_DOUBT = 25.0
+_LONG = 40  # characters beyond ASCII
 # What charset-normalizer must be sure of: little disorder, and a language that it knows.
 _MOST_CHAOS, _LEAST_COHERENCE = 0.1, 0.4
 
 
 @dataclass(frozen=True)
 class _Family:
-    """Encodings of one language, the usual one first; `floor` is the least a character may average."""
+    """Encodings of one language, the usual one first; `floor` is the least its characters may average."""
 
     names: tuple[str, ...]
     likelihood: Callable[[str], float]
     floor: float
     handicap: float = 0.0
 
+    @property
+    def floor_if_long(self) -> float:
+        """A few characters may be odd ones; many may not."""
+        return self.floor + 1.5
+
 
 def likely(data: bytes) -> Iterator[str]:
     """Encodings that may explain bytes which are not UTF-8, the best first; none when they look like no text."""
-    if _NOT_IN_TEXT.search(data) or _is_damaged_utf8(data):
+    if len(data.translate(None, _NOT_IN_TEXT)) != len(data):
         return
     sample = _sample(data)
+    if _is_damaged_utf8(sample):
+        return
     ranked: list[tuple[float, tuple[str, ...]]] = []
     for family in _FAMILIES:
         for position, name in enumerate(family.names):
             text = _decode_start(sample, name)
             if text is None:
                 continue
-            beyond = sum(character > "\x7f" for character in text)
+            beyond = _beyond_ascii(text)
             score = family.likelihood(text)
-            if beyond and score - _ASCII * (len(text) - beyond) >= family.floor * beyond:
+            floor = family.floor if beyond < _LONG else family.floor_if_long
+            if beyond and score - _ASCII * (len(text) - beyond) >= floor * beyond:
                 ranked.append((score - family.handicap, family.names[position:]))
             break
     ranked.sort(key=lambda one: -one[0])
-    for _, names in ranked:
-        yield from names
+    for score, names in ranked:
+        if score > ranked[0][0] - _BEYOND_DOUBT:
+            yield from names
     if not ranked:
         yield from _others(sample)
 
 
 def _sample(data: bytes) -> bytes:
-    """The pieces of lines with more than ASCII in them, from the start and the middle; no character is cut in most."""
+    """The lines with more than ASCII in them, from the start and from the middle, each from its own beginning on so
+    that no character is cut in two; very long ones are left out.
+    """
     if len(data) <= _SAMPLE:
         return data
-    pieces: list[bytes] = []
-    for start in (0, len(data) // 2):
+    lines: list[bytes] = []
+    for at in (0, len(data) // 2):
         length = 0
-        # From the next line on: in the middle of one we might stand in the middle of a character.
-        begin = data.find(b"\n", start) + 1 if start else 0
-        if start and not begin:
-            break
-        for line in _LINE_WITH_MORE_THAN_ASCII.finditer(data, begin):
-            pieces.append(line[0])
-            length += len(line[0])
-            if length >= _SAMPLE // 2:
-                break
-    return b"\n".join(pieces)
+        while length < _SAMPLE // 2 and (found := _BEYOND_ASCII.search(data, at)):
+            start = data.rfind(b"\n", max(at, found.start() - _LONGEST_LINE), found.start()) + 1
+            end = data.find(b"\n", found.start(), found.start() + _LONGEST_LINE)
+            at = found.start() + _LONGEST_LINE if end < 0 else end + 1
+            if start and end > 0:
+                lines.append(data[start:end])
+                length += end - start
+    return b"\n".join(lines) or data[:_SAMPLE]
 
 
 def _decode_start(sample: bytes, name: str) -> str | None:
@@ -93,12 +106,14 @@ def _decode_start(sample: bytes, name: str) -> str | None:
         return None
 
 
-def _is_damaged_utf8(data: bytes) -> bool:
-    text = data[:200_000].decode("utf-8", "replace")
+def _is_damaged_utf8(sample: bytes) -> bool:
+    text = sample.decode("utf-8", "replace")
     broken = text.count("\ufffd")
-    if not broken or broken * _DAMAGED >= len(text):
-        return False
-    return sum(character > "\x7f" for character in text) - broken >= max(_DAMAGED, broken * _DAMAGED)
+    return _beyond_ascii(text) - broken >= max(_DAMAGED, broken * _DAMAGED)
+
+
+def _beyond_ascii(text: str) -> int:
+    return len(text) - len(text.encode("ascii", "ignore"))
 
 
 def _others(sample: bytes) -> Iterator[str]:
@@ -149,7 +164,9 @@ def _letters(letters: str, *, beside_ascii: bool) -> Callable[[str], float]:
                 if before > "\x7f" and character.isalpha() and not (before.isalpha() and beside_ascii):
                     score -= 0.0 if before in common.TYPOGRAPHY else _HABIT
                 continue
-            score += known.get(character, _RARE_LETTER)
+            # A word in capitals is one choice, not as many as it has letters.
+            shouted = character.isupper() and before.isupper()
+            score += known.get(character.lower() if shouted else character, _RARE_LETTER)
             if not character.isalpha():
                 if before.isalpha() and character not in common.TYPOGRAPHY:
                     score -= _HABIT
@@ -213,6 +230,7 @@ _FAMILIES = (
             )
         ),
         floor=-12.0,
+        handicap=2.0,
     ),
     _Family(
         ("cp932", "shift_jis"),
@@ -257,11 +275,11 @@ _FAMILIES = (
         handicap=2.0,
     ),
     _Family(("cp1252",), _letters(common.WESTERN, beside_ascii=True), floor=-7.5),
-    _Family(("cp1250",), _letters(common.CENTRAL_EUROPEAN, beside_ascii=True), floor=-6.5, handicap=2.0),
+    _Family(("cp1250",), _letters(common.CENTRAL_EUROPEAN, beside_ascii=True), floor=-6.5, handicap=3.0),
     _Family(("cp1254",), _letters(common.TURKISH, beside_ascii=True), floor=-6.5, handicap=3.0),
-    _Family(("cp1251",), _letters(common.RUSSIAN, beside_ascii=False), floor=-6.5),
-    _Family(("koi8_r",), _letters(common.RUSSIAN, beside_ascii=False), floor=-6.0, handicap=1.0),
-    _Family(("cp866",), _letters(common.RUSSIAN, beside_ascii=False), floor=-6.0, handicap=2.0),
+    _Family(("cp1251",), _letters(common.RUSSIAN, beside_ascii=False), floor=-6.5, handicap=1.5),
+    _Family(("koi8_r",), _letters(common.RUSSIAN, beside_ascii=False), floor=-6.0, handicap=2.5),
+    _Family(("cp866",), _letters(common.RUSSIAN, beside_ascii=False), floor=-6.0, handicap=3.5),
     _Family(("cp1253",), _letters(common.GREEK, beside_ascii=False), floor=-6.5, handicap=2.0),
     _Family(("cp1255",), _letters(common.HEBREW, beside_ascii=False), floor=-6.0, handicap=3.0),
     _Family(("cp1256",), _letters(common.ARABIC, beside_ascii=False), floor=-6.0, handicap=3.0),
