@@ -51,7 +51,7 @@ def edits_of(draw: st.DrawFn, text: str, alphabet: str) -> list[Edit]:
 @given(st.data())
 def test_bytes_outside_the_edited_spans_never_change(data: st.DataObject):
     before, text = data.draw(files())
-    alphabet = next(letters for name, (bom, letters) in ENCODINGS.items() if name.startswith(text.encoding[:6]))
+    alphabet = next(letters for name, (_, letters) in ENCODINGS.items() if name.startswith(text.encoding[:6]))
     edits = data.draw(edits_of(text.text, alphabet))
     after = splice(before, text, edits)
     old_at = new_at = len(text.bom)
@@ -148,8 +148,8 @@ def test_text_that_the_encoding_cannot_hold_is_refused():
     with pytest.raises(Unencodable) as refused:
         splice(data, text, [Edit(0, 4, "价格 prix")])
     assert str(refused.value) == snapshot(
-        "The file is in cp1252, which cannot hold U+4EF7 (`价` CJK UNIFIED IDEOGRAPH-4EF7), character 1 of the new text. "
-        "The file is untouched."
+        "The file is in cp1252, which cannot hold U+4EF7 (`价` CJK UNIFIED IDEOGRAPH-4EF7), character 1 of the new "
+        "text. The file is untouched."
     )
     assert refused.value.suggestion == snapshot(
         "Write it with characters that the encoding has, or as an escape of the file's language; or ask the person "

@@ -1,7 +1,7 @@
-"""Text files as they are: encoding, byte order mark and line endings are kept, and an edit changes its own bytes alone.
+r"""Text files as they are: encoding, byte order mark and line endings stay, and an edit changes its own bytes alone.
 
-Lines end with `\\n`, `\\r\\n` or a lone `\\r`, and with nothing else: form feeds and Unicode separators are characters of
-a line. Every line number that Ferrule shows or takes follows this rule.
+Lines end with `\n`, `\r\n` or a lone `\r`, and with nothing else: form feeds and Unicode separators are characters of a
+line. Every line number that Ferrule shows or takes follows this rule.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 Newline = Literal["\n", "\r\n", "\r", "mixed", ""]
 
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
-_BARE_NEWLINE = re.compile(r"\r\n|\n")
 # UTF-32 first: its little-endian mark begins with the one of UTF-16.
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -119,8 +118,10 @@ def newline_of(text: str) -> Newline:
     """How the lines of a text end."""
     both = text.count("\r\n")
     counts: dict[Newline, int] = {"\n": text.count("\n") - both, "\r\n": both, "\r": text.count("\r") - both}
-    used = [newline for newline, count in counts.items() if count]
-    return "mixed" if len(used) > 1 else used[0] if used else ""
+    used: list[Newline] = [newline for newline, count in counts.items() if count]
+    if len(used) > 1:
+        return "mixed"
+    return used[0] if used else ""
 
 
 def _described(text: str, encoding: str, bom: bytes) -> Text:
@@ -181,11 +182,11 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
 
 
 def encode_new(text: str, like: Text | None) -> bytes:
-    """The bytes of a file whose whole content is new.
+    r"""The bytes of a file whose whole content is new.
 
     A new file is UTF-8, as given. One that replaces another keeps its encoding and byte order mark, and, when every
-    line of it ended with `\\r\\n` or every one with `\\r`, its line endings for content that has `\\n` alone. Content
-    that brings a `\\r` of its own, and content for a file with mixed endings, is written as given.
+    line of it ended with `\r\n` or every one with `\r`, its line endings for content that has `\n` alone. Content that
+    brings a `\r` of its own, and content for a file with mixed endings, is written as given.
     """
     if like is None:
         return _encoded(text, "utf-8")
