@@ -148,22 +148,28 @@ def _lines_at(
 
 def _encoding(head: bytes) -> str | None:
     """What a file is written in, to judge by its first lines; None when it is binary."""
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)
-    except UnicodeDecodeError:
-        return next(likely(head), None)
-    return "utf-8"
+    return "utf-8" if _starts_like_utf8(head) else next(likely(head), None)
 
 
 def _encoding_of_page(raw: list[bytes], encoding: str) -> str:
     """A file that starts with plain ASCII may only show further down what it is written in."""
-    if encoding == "utf-8":
-        for line in raw:
-            try:
-                codecs.getincrementaldecoder("utf-8")().decode(line)
-            except UnicodeDecodeError:
-                return next(likely(b"\n".join(raw)), encoding)
+    if encoding != "utf-8":
+        return encoding
+    together = b"\n".join(raw)
+    try:
+        together.decode("utf-8")
+    except UnicodeDecodeError:
+        return encoding if all(map(_starts_like_utf8, raw)) else next(likely(together), encoding)
     return encoding
+
+
+def _starts_like_utf8(line: bytes) -> bool:
+    """Whether it is UTF-8, but for a last character that may have been cut."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(line)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _read(descriptor: int, most: int) -> bytes:
