@@ -64,6 +64,14 @@ def test_one_comment_far_down_in_a_large_file_is_enough(encoding: str):
     assert (found.encoding, found.text) == (encoding, text)
 
 
+@pytest.mark.parametrize("newline", ["\r", ""])
+def test_a_large_file_without_line_feeds_is_read_too(newline: str):
+    text = f"x = compute(1, 2, 3);{newline}" * 4_000 + f"// 这是注释{newline}" + f"y = 2;{newline}" * 4_000
+    found = decode(text.encode("gb18030"))
+    assert found is not None
+    assert (found.encoding, found.text) == ("gb18030", text)
+
+
 def test_a_large_file_that_does_not_keep_to_its_encoding_is_binary():
     data = "// 这是注释\n".encode("gb18030") * 50_000 + b"\xff\xff\n"
     assert next(likely(data)) == "gb18030"

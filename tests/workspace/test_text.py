@@ -159,6 +159,13 @@ def test_text_that_the_encoding_cannot_hold_is_refused():
         encode_new("ok\ud83d", None)
 
 
+def test_a_similar_character_is_not_written_instead():
+    """The encoder would write the yen sign as a backslash."""
+    before = "表示する、値段は\n".encode("shift_jis")
+    with pytest.raises(Unencodable, match=re.escape("U+00A5 (`¥` YEN SIGN), character 3")):
+        encode_new("値段¥5", decode(before))
+
+
 def test_an_edit_that_cannot_be_kept_apart_is_refused():
     """ISO-2022-JP switches between alphabets: a piece of it means something else without what stands before."""
     text = "日本語"

@@ -81,22 +81,26 @@ def likely(data: bytes) -> Iterator[str]:
 
 
 def _sample(data: bytes) -> bytes:
-    """The lines with more than ASCII in them, from the start and from the middle, each from its own beginning on so
-    that no character is cut in two; very long ones are left out.
-    """
+    """The lines with more than ASCII in them, from the start and from the middle, whole so that no character is cut."""
     if len(data) <= _SAMPLE:
         return data
     lines: list[bytes] = []
     for at in (0, len(data) // 2):
         length = 0
         while length < _SAMPLE // 2 and (found := _BEYOND_ASCII.search(data, at)):
-            start = data.rfind(b"\n", max(at, found.start() - _LONGEST_LINE), found.start()) + 1
-            end = data.find(b"\n", found.start(), found.start() + _LONGEST_LINE)
-            at = found.start() + _LONGEST_LINE if end < 0 else end + 1
-            if start and end > 0:
+            here = found.start()
+            start = data.rfind(b"\n", max(0, here - _LONGEST_LINE), here) + 1
+            end = data.find(b"\n", here, here + _LONGEST_LINE)
+            at = here + _LONGEST_LINE if end < 0 else end + 1
+            if (start or here < _LONGEST_LINE) and end > 0:
                 lines.append(data[start:end])
                 length += end - start
-    return b"\n".join(lines) or data[:_SAMPLE]
+    if lines:
+        return b"\n".join(lines)
+    # Lines without end. A character starts where the bytes beyond ASCII do.
+    first = _BEYOND_ASCII.search(data)
+    here = first.start() if first else 0
+    return data[here : here + _SAMPLE]
 
 
 def _decode_start(sample: bytes, name: str) -> str | None:

@@ -121,12 +121,16 @@ class LineIndex:
 
 def endings(data: bytes, previous: bytes = b"", *, long_lines: bool = False) -> int:
     r"""How many lines end in `data`. A `\r\n` counts where its `\r` is, so the byte before is all one must know."""
-    found = len(data) - len(data.replace(b"\n", b"")) if long_lines else data.count(b"\n")
+    found = _count(data, b"\n", rare=long_lines)
     if b"\r" in data:
-        found += data.count(b"\r") - data.count(b"\r\n")
+        found += _count(data, b"\r", rare=long_lines) - data.count(b"\r\n")
     if previous == b"\r" and data[:1] == b"\n":
         found -= 1
     return found
+
+
+def _count(data: bytes, byte: bytes, *, rare: bool) -> int:
+    return len(data) - len(data.replace(byte, b"")) if rare else data.count(byte)
 
 
 class LineIndexes:
