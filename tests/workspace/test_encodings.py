@@ -80,6 +80,9 @@ def test_a_large_file_that_does_not_keep_to_its_encoding_is_binary():
 
 def test_damaged_utf8_is_not_taken_for_something_else():
     """Read as GBK it would be readable nonsense, and edits would be made to nonsense."""
+    french = "café, déjà, naïve, Zoë, crème, brûlée, garçon, élève, forêt\n".encode() + b"caf\xe9a\n"
+    assert french.decode("gb18030").startswith("caf茅")
+    assert decode(french) is None
     assert decode("这是一个用来测试的注释，有一个坏字节".encode() + b"\xe4\n") is None
     assert decode("é è à ü ö ä ß ñ ç ø å æ\n".encode() + b"\xff\n") is None
 

@@ -128,6 +128,15 @@ def test_bytes_that_are_no_text_are_binary():
         assert decode(data) is None
 
 
+def test_a_file_that_would_not_be_written_back_the_same_is_binary():
+    """Two codes of Windows' Japanese encoding mean `㈱`; the encoder knows one of them."""
+    usual = "日本語のコメント、株式会社㈱\n".encode("cp932")
+    other = usual.replace(b"\x87\x8a", b"\xfa\x58")
+    assert other.decode("cp932") == usual.decode("cp932")
+    assert decode(usual) is not None
+    assert decode(other) is None
+
+
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
 @pytest.mark.parametrize("text", ["int main(void);\r\n", "# 初始化数据库的连接，然后读取所有用户的配置\n名字 = 1\n"])
 def test_wide_text_without_a_mark_is_text(encoding: str, text: str):
