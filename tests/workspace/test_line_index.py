@@ -10,7 +10,7 @@ from tempfile import TemporaryFile
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ferrule.workspace import line_index
@@ -38,12 +38,14 @@ def found_starts(descriptor: int, index: LineIndex, lines: int) -> list[int | No
     return [index.start_of(descriptor, line) for line in range(lines)]
 
 
+@settings(deadline=None)
 @given(CONTENT, st.booleans())
 def test_endings_are_those_of_splitlines(data: bytes, long_lines: bool):
     whole = data.splitlines(keepends=True)
     assert endings(data, long_lines=long_lines) == sum(line.endswith((b"\n", b"\r")) for line in whole)
 
 
+@settings(deadline=None)
 @given(CONTENT, st.integers(0, 60))
 def test_every_line_is_found_where_it_starts(data: bytes, first: int):
     truth = starts(data)
@@ -59,6 +61,7 @@ def test_every_line_is_found_where_it_starts(data: bytes, first: int):
         assert index.total == len(truth)
 
 
+@settings(deadline=None)
 @given(CONTENT, CONTENT, st.integers(0, 60))
 def test_a_log_that_grew_is_counted_as_if_it_were_new(before: bytes, more: bytes, asked: int):
     truth = starts(before + more)

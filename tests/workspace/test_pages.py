@@ -11,7 +11,7 @@ from tempfile import TemporaryFile
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
@@ -42,6 +42,7 @@ def page(data: bytes, offset: int, limit: int, longest: int = 2000) -> Page | No
 CONTENT = st.lists(st.sampled_from(["a", "bcd", "é", "中文", "\n", "\r\n", "\r", "x" * 17]), max_size=40).map("".join)
 
 
+@settings(deadline=None)
 @given(CONTENT, st.integers(0, 20), st.integers(1, 20))
 def test_a_huge_file_reads_as_a_small_one_does(text: str, offset: int, limit: int):
     small = page(text.encode(), offset, limit, longest=3)

@@ -7,7 +7,7 @@ import re
 import time
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
@@ -48,6 +48,7 @@ def edits_of(draw: st.DrawFn, text: str, alphabet: str) -> list[Edit]:
     return [Edit(start, end, draw(new)) for start, end in zip(places[::2], places[1::2], strict=False)]
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_bytes_outside_the_edited_spans_never_change(data: st.DataObject):
     before, text = data.draw(files())
@@ -67,6 +68,7 @@ def test_bytes_outside_the_edited_spans_never_change(data: st.DataObject):
     assert after[len(text.bom) :].decode(text.encoding) == apply(text.text, edits)
 
 
+@settings(deadline=None)
 @given(files())
 def test_what_decodes_encodes_to_the_same_bytes(file: tuple[bytes, Text]):
     data, _ = file
@@ -76,6 +78,7 @@ def test_what_decodes_encodes_to_the_same_bytes(file: tuple[bytes, Text]):
         assert "".join(lines_of(found.text)) == found.text
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200) | st.binary(max_size=60).map(lambda data: data.replace(b"\0", b"\xe9")))
 @example(b"\xff\xfe\0\0")
 @example(b"\xff\xfea")
@@ -86,6 +89,7 @@ def test_any_bytes_at_all_decode_exactly_or_are_binary(data: bytes):
     assert found is None or found.bom + found.text.encode(found.encoding) == data
 
 
+@settings(deadline=None)
 @given(files().filter(lambda file: file[1].encoding == "utf-8" or file[1].bom != b""))
 def test_unicode_files_read_as_they_were_written(file: tuple[bytes, Text]):
     data, written = file
@@ -94,6 +98,7 @@ def test_unicode_files_read_as_they_were_written(file: tuple[bytes, Text]):
     assert (found.text, found.encoding, found.bom) == (written.text, written.encoding, written.bom)
 
 
+@settings(deadline=None)
 @given(st.text(st.sampled_from("ab\n\r\x0b\x0c\x1c\x85\u2028"), max_size=30))
 def test_lines_are_split_as_bytes_are(text: str):
     """Only at `\\n`, `\\r\\n` and `\\r`, never at the Unicode separators of `str.splitlines`."""
