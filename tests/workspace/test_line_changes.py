@@ -36,6 +36,23 @@ def test_there_is_a_common_line_between_any_two_changes(before: list[str], after
     assert all(one.old_end < two.old for one, two in pairwise(changes))
 
 
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 299), st.integers(0, 9), st.integers(0, 9)), max_size=4), st.booleans())
+def test_small_edits_in_a_large_text(edits: list[tuple[int, int, int]], repetitive: bool):
+    before = [str(number % 5 if repetitive else number) for number in range(300)]
+    after = list(before)
+    for place, removed, added in edits:
+        after[place : place + removed] = ["new"] * added
+    changes = line_changes(before, after)
+    rebuilt: list[str] = []
+    at = 0
+    for change in changes:
+        rebuilt += before[at : change.old] + after[change.new : change.new_end]
+        at = change.old_end
+    assert rebuilt + before[at:] == after
+    assert repetitive or sum(one.new_end - one.new for one in changes) <= sum(added for _, _, added in edits)
+
+
 def test_a_moved_block_is_taken_out_and_put_in():
     assert line_changes(list("abcdefx"), list("xabcdef")) == [Change(0, 0, 0, 1), Change(6, 7, 7, 7)]
 

