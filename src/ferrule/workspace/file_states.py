@@ -107,18 +107,13 @@ class FileStates:
     def put(
         self, change: Change, side: Side, content: Callable[[str], bytes], *, through_hard_links: bool = True
     ) -> None:
-        """Bring the files of a change to one end of it; where they are there already, nothing happens."""
+        """Bring the files of a change from one end of it to the other."""
         try:
             self._put(change, side, content, through_hard_links=through_hard_links)
         except OSError as error:
             raise _failed(self._paths.show(change.path), error) from None
 
     def _put(self, change: Change, side: Side, content: Callable[[str], bytes], *, through_hard_links: bool) -> None:
-        if self.is_at(change, side):
-            wanted = change.at(side)
-            if wanted[change.path] is None:
-                self._remove_folders(change, change.path)
-            return
         if change.other is not None:
             there, here = (change.other, change.path) if side is Side.BEFORE else (change.path, change.other)
             self._rename(self.place(there), self.place(here))
@@ -138,6 +133,17 @@ class FileStates:
             write_whole(
                 self._paths, place, content(wanted.digest), mode=mode, through_hard_links=through_hard_links or new
             )
+
+    def finish(self, change: Change, side: Side, content: Callable[[str], bytes]) -> bool:
+        """Put a file that a crash left at either end of a change at this one; False when it is at neither."""
+        if self.is_at(change, side.opposite):
+            self.put(change, side, content)
+            return True
+        if not self.is_at(change, side):
+            return False
+        if side is Side.BEFORE:
+            self._remove_folders(change, change.other or change.path)
+        return True
 
     def clear_unfinished(self, change: Change) -> None:
         """Remove what a killed write left beside its file."""

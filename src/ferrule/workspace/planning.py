@@ -71,7 +71,9 @@ class _Planner:
         self.plan.data[name] = step.data
         if step.through_hard_links:
             self.plan.through_hard_links.add(place.path)
-        covered = (before is None or self._keep(old, durable=True)) and self._keep(step.data, durable=False)
+        covered = (before is None or self._keep(before, old, durable=True)) and self._keep(
+            after, step.data, durable=False
+        )
         operation = Operation.CREATE if before is None else Operation.CHANGE
         made = self._files.missing_folders(place) if before is None else 0
         self._note(place, operation, before, after, made=made, covered=covered)
@@ -81,7 +83,7 @@ class _Planner:
         _check(step.place, before, step.expect)
         if before is None:
             raise _missing(step.place)
-        self._note(step.place, Operation.DELETE, before, None, covered=self._keep(old, durable=True))
+        self._note(step.place, Operation.DELETE, before, None, covered=self._keep(before, old, durable=True))
 
     def _move(self, step: Move) -> None:
         state = self._files.look(step.place)
@@ -104,14 +106,11 @@ class _Planner:
         if before.mode != step.mode:
             self._note(step.place, Operation.MODE, before, State("", step.mode))
 
-    def _keep(self, data: bytes | None, *, durable: bool) -> bool:
+    def _keep(self, state: State, data: bytes | None, *, durable: bool) -> bool:
         if data is None:
             return False
-        name = self._store.keep(data, self._needed, self.plan.contents, durable=durable)
-        if name is None:
-            return False
-        self._needed.add(name)
-        return True
+        self._needed.add(state.digest)
+        return self._store.keep(state.digest, data, self._needed, self.plan.contents, durable=durable)
 
     def _note(
         self,

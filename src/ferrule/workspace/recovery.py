@@ -65,9 +65,6 @@ class Recovery:
         if not change.covered:
             return not self._files.got_there(change)
         try:
-            if any(self._files.is_at(change, one) for one in (side, side.opposite)):
-                self._files.put(change, side, self._store.contents.get)
-                return True
+            return self._files.finish(change, side, self._store.contents.get)
         except (PathProblem, ContentLost, OSError):
             return False
-        return False

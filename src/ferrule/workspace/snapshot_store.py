@@ -13,7 +13,6 @@ from ferrule.workspace.content_store import SHARDS, ContentStore, pack, room
 from ferrule.workspace.journal import Journal
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.store_lock import StoreLock
-from ferrule.workspace.tracker import digest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator
@@ -69,23 +68,22 @@ class SnapshotStore:
 
     # Contents, inside the lock
 
-    def keep(self, data: bytes, keep: Collection[str], pending: dict[str, int], *, durable: bool) -> str | None:
-        """Put a content in the store and into `pending`; None when the caps leave no room for it.
+    def keep(self, name: str, data: bytes, keep: Collection[str], pending: dict[str, int], *, durable: bool) -> bool:
+        """Put a content in the store and into `pending`; False when the caps leave no room for it.
 
         Room is made first, so that the store is never over its cap; `keep` names what must stay.
         """
         if len(data) > self.caps.file:
-            return None
-        name = digest(data)
+            return False
         known = pending.get(name) or self.journal.content_size(name)
         if known is not None and self.contents.has(name, known, durable=durable):
-            return name
+            return True
         packed = pack(data)
-        if not self._make_room(room(len(packed)) + sum(map(room, pending.values())), {name, *keep}):
-            return None
+        if not self._make_room(room(len(packed)) + sum(map(room, pending.values())), keep):
+            return False
         self.contents.put(name, packed, durable=durable)
         pending[name] = len(packed)
-        return name
+        return True
 
     def tidy(self) -> None:
         """A little housekeeping after each change: what is too old or too much, and what a kill left behind."""
