@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,7 @@ class Journal:
             self._database.close()
             raise
         self._inode = path.stat().st_ino
+        self._files = (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm"))
 
     def _prepare(self) -> None:
         run = self._database.execute
@@ -157,10 +158,12 @@ class Journal:
     # Reading
 
     def totals(self) -> tuple[int, int]:
-        """Bytes on the disk, this file included, and the number of changes."""
+        """Bytes on the disk, this file and its log included, and the number of changes."""
         used, changes = self._run("SELECT room, changes FROM totals").fetchone()
-        pages, size = (self._run(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
-        return used + pages * size, changes
+        for name in self._files:
+            with suppress(FileNotFoundError):
+                used += name.stat().st_size
+        return used, changes
 
     def content_size(self, name: str) -> int | None:
         """How many bytes a content takes in the store; None when it is not there."""

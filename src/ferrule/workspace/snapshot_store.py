@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ferrule.workspace.changes import Caps
 
 _FILE, _CONTENTS, _ASIDE = "journal.db", "contents", "set-aside"
+_MARGIN = 128 * 1024  # what the journal may grow by in one change
 _AGED_AT_ONCE = 50
 _SWEEP_EVERY = 32
 
@@ -110,7 +111,7 @@ class SnapshotStore:
         return self._journal
 
     def _make_room(self, needed: int, keep: Collection[str]) -> bool:
-        while self.journal.totals()[0] + needed > self.caps.total:
+        while self.journal.totals()[0] + needed + _MARGIN > self.caps.total:
             if not self._drop_oldest(keep):
                 return False
         return True
