@@ -22,6 +22,10 @@ class Room:
         self.caps = caps
         self.history = History(self.store, self.paths, caps)
 
+    def __del__(self) -> None:
+        if hasattr(self, "history"):
+            self.history.close()
+
     def again(self) -> None:
         """Open the store anew, as the next start of the program does."""
         self.history.close()

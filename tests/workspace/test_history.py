@@ -323,7 +323,7 @@ def test_a_target_in_the_way_of_a_move_is_kept(room: Room) -> None:
 
 def test_thousands_of_edits_stay_within_the_cap_of_bytes(quick: Path) -> None:
     room = Room(quick, Caps(total=8_000_000))
-    for n in range(1000):
+    for n in range(600):
         room.write("a", os.urandom(20_000))
         assert n % 50 or room.disk() < 8_000_000
     kept = room.history.recent(1000)

@@ -154,6 +154,9 @@ class UndoAgreesWithTheModel(RuleBasedStateMachine):
 
 
 UndoAgreesWithTheModel.TestCase.settings = settings(
-    max_examples=30, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=30,
+    stateful_step_count=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestUndo = UndoAgreesWithTheModel.TestCase

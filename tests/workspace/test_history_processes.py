@@ -35,7 +35,7 @@ while True:
 """
 APPENDS = """
 name = sys.argv[2]
-for n in range(25):
+for n in range(20):
     room.history.edit(room.place("shared"), lambda now: now + f"{name}{n}\\n".encode())
     room.write(f"own-{name}", b"%d" % n)
 """
@@ -57,7 +57,7 @@ def kill_in_the_middle(process: subprocess.Popen[bytes]) -> None:
 
 
 def test_a_batch_that_is_killed_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
-    for _ in range(6):
+    for _ in range(4):
         kill_in_the_middle(start(BATCHES, str(tmp_path)))
         for name in ("a", "b", "new/c"):
             data = (tmp_path / "tree" / name).read_bytes()
@@ -78,10 +78,10 @@ def test_a_batch_that_is_killed_is_there_whole_or_not_at_all(tmp_path: Path) -> 
 
 def test_an_undo_that_is_killed_is_finished_at_the_next_start(tmp_path: Path) -> None:
     room = Room(tmp_path)
-    for n in range(12):
+    for n in range(8):
         room.batch(a=b"%d " % n * 3000, b=b"%d " % n * 3000)
     room.history.close()
-    for _ in range(5):
+    for _ in range(3):
         kill_in_the_middle(start(UNDOS, str(tmp_path)))
         room = Room(tmp_path)
         room.history.recent(1)
@@ -91,7 +91,7 @@ def test_an_undo_that_is_killed_is_finished_at_the_next_start(tmp_path: Path) ->
         room.history.close()
     room = Room(tmp_path)
     assert room.history.redo(to=1000).refused is None
-    assert room.read("a") == b"11 " * 3000
+    assert room.read("a") == b"7 " * 3000
     assert room.history.undo(to=0).refused is None
     assert room.look() == {}
     assert room.history.notes == ()
@@ -105,7 +105,7 @@ def test_processes_share_a_store(tmp_path: Path) -> None:
         assert worker.wait() == 0
         assert worker.stdout is not None
         worker.stdout.close()
-    assert sorted(room.read("shared").decode().split()) == sorted(f"{name}{n}" for name in "xy" for n in range(25))
-    assert len(room.history.recent(1000)) == 101
+    assert sorted(room.read("shared").decode().split()) == sorted(f"{name}{n}" for name in "xy" for n in range(20))
+    assert len(room.history.recent(1000)) == 81
     assert room.history.undo(to=1).refused is None
     assert {name: room.read(name) for name in room.look()} == {"shared": b""}
