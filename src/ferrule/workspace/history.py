@@ -92,7 +92,7 @@ class History:
             except BaseException:
                 self._recovery.roll_back(group)
                 raise
-            self._store.tidy()
+            self._store.tidy(group.number)
             return journal.group(group.number)
 
     def _carry_out(self, group: Group, planned: Plan) -> None:

@@ -21,6 +21,7 @@ CREATE TABLE groups (
     call TEXT NOT NULL, tool TEXT NOT NULL, phase TEXT NOT NULL, undone INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX groups_by_phase ON groups (phase, number);
+CREATE INDEX groups_by_undone ON groups (undone);
 CREATE TABLE changes (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL, path BLOB NOT NULL, operation TEXT NOT NULL,
     other BLOB, before TEXT, before_mode INTEGER, after TEXT, after_mode INTEGER, made INTEGER NOT NULL,

@@ -6,7 +6,7 @@ import secrets
 import shutil
 import sqlite3
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ferrule.workspace.content_store import SHARDS, ContentStore, pack, room
@@ -86,20 +86,27 @@ class SnapshotStore:
         pending[name] = len(packed)
         return True
 
-    def tidy(self) -> None:
-        """A little housekeeping after each change: what is too old or too much, and what a kill left behind."""
+    def tidy(self, newest: int) -> None:
+        """A little housekeeping after each change: what is too old or too much, and what a kill left behind.
+
+        The newest group stays, however large it is: what was just done can be undone.
+        """
+        with suppress(OSError):  # the change itself is made; what could not be removed goes another time
+            self._forget_what_is_over(newest)
+            if self._turns % _SWEEP_EVERY == 0:
+                self._sweep(secrets.randbelow(SHARDS))
+            self._turns += 1
+
+    def _forget_what_is_over(self, newest: int) -> None:
         now = time.time()
         for _ in range(_AGED_AT_ONCE):
             oldest = self.journal.oldest()
-            if oldest is None:
+            if oldest is None or oldest.number == newest:
                 break
             too_many = self.journal.totals()[1] > self.caps.changes
             if not too_many and oldest.time >= now - self.caps.age:
                 break
             self._drop_oldest(())
-        if self._turns % _SWEEP_EVERY == 0:
-            self._sweep(secrets.randbelow(SHARDS))
-        self._turns += 1
 
     def remove(self, names: Collection[str]) -> None:
         for name in names:
