@@ -1,0 +1,174 @@
+"""What can be done to files, and how it is remembered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ferrule.workspace.paths import Place
+
+NOTHING = ""
+"""What a step expects where there must be no file."""
+
+
+@dataclass(slots=True, frozen=True)
+class Origin:
+    """Who asked for a change."""
+
+    session: str = ""
+    turn: str = ""
+    call: str = ""
+    tool: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class Write:
+    """Make a file hold `data`. `expect` is the digest it must have now (`NOTHING`: it must not exist)."""
+
+    place: Place
+    data: bytes = field(repr=False)
+    mode: int | None = None
+    expect: str | None = None
+    through_hard_links: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class Delete:
+    """Delete a file."""
+
+    place: Place
+    expect: str | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class Move:
+    """Give a file another path, where nothing may be."""
+
+    place: Place
+    to: Place
+
+
+@dataclass(slots=True, frozen=True)
+class SetMode:
+    """Change the permission bits of a file."""
+
+    place: Place
+    mode: int
+
+
+Step: TypeAlias = Write | Delete | Move | SetMode
+
+
+class Operation(StrEnum):
+    """What happened to a path."""
+
+    CREATE = "create"
+    CHANGE = "change"
+    DELETE = "delete"
+    MOVE = "move"
+    MODE = "mode"
+
+
+class Phase(StrEnum):
+    """Where a group of changes stands. `doing`, `undoing` and `redoing` outlive only a crash."""
+
+    DOING = "doing"
+    DONE = "done"
+    UNDOING = "undoing"
+    UNDONE = "undone"
+    REDOING = "redoing"
+    DROPPED = "dropped"
+    """Undone, and its files were changed anew since: it cannot be redone."""
+
+
+class Side(StrEnum):
+    """The two ends of a change."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+    @property
+    def opposite(self) -> Side:
+        return Side.AFTER if self is Side.BEFORE else Side.BEFORE
+
+
+@dataclass(slots=True, frozen=True)
+class State:
+    """What a file is: the name of its content and its permission bits.
+
+    A mode of None is what a new file gets from the person's umask; an empty digest a content that does not matter.
+    """
+
+    digest: str
+    mode: int | None
+
+
+@dataclass(slots=True, frozen=True)
+class Change:
+    """One thing that happened to one path. A state of None is a path without a file."""
+
+    seq: int
+    path: Path
+    operation: Operation
+    other: Path | None
+    before: State | None
+    after: State | None
+    made: int
+    """How many folders on the way had to be made."""
+    covered: bool
+    """Whether it can be undone; what is larger than the caps allow cannot."""
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return (self.path,) if self.other is None else (self.path, self.other)
+
+    @property
+    def mode_matters(self) -> bool:
+        return self.before is not None and self.after is not None and self.before.mode != self.after.mode
+
+    def at(self, side: Side) -> dict[Path, State | None]:
+        """What each path is at one end of the change."""
+        if self.other is not None:
+            there = self.before
+            return {self.path: there, self.other: None} if side is Side.BEFORE else {self.path: None, self.other: there}
+        return {self.path: self.before if side is Side.BEFORE else self.after}
+
+
+@dataclass(slots=True, frozen=True)
+class Group:
+    """Changes that were made as one and are undone as one."""
+
+    number: int
+    time: float
+    origin: Origin
+    phase: Phase
+    changes: tuple[Change, ...]
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return tuple(path for change in self.changes for path in change.paths)
+
+    @property
+    def uncovered(self) -> tuple[Change, ...]:
+        return tuple(change for change in self.changes if not change.covered)
+
+    def __str__(self) -> str:
+        first, last = self.changes[0].seq, self.changes[-1].seq
+        return f"change {first}" if first == last else f"changes {first} to {last}"
+
+
+@dataclass(slots=True, frozen=True)
+class Caps:
+    """How much the history keeps; what is oldest goes first."""
+
+    total: int = 512 * 1024 * 1024
+    """Bytes on the disk, the journal included."""
+    age: float = 30 * 24 * 3600.0
+    """Seconds."""
+    changes: int = 20_000
+    file: int = 64 * 1024 * 1024
+    """The largest file whose contents are kept."""

@@ -1,0 +1,110 @@
+"""Old contents of files, each kept once under the name of what it holds."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import zlib
+from typing import TYPE_CHECKING
+
+from ferrule.workspace.tracker import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SHARDS = 256
+_BLOCK = 4096
+_RAW, _ZLIB = b"\0", b"\1"
+# Compressing a megabyte takes longer than all the rest of an edit; what is larger than this is kept as it is.
+_COMPRESSED_AT_ONCE = 256 * 1024
+
+
+class ContentLost(Exception):  # noqa: N818 - reads as what it says
+    """A content is not in the store any more, or is not what its name says."""
+
+
+class ContentStore:
+    """A folder of contents named by their digest. A file in it is whole from the moment it has its name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def has(self, name: str, size: int, *, durable: bool) -> bool:
+        """Whether a content is there in its packed size; a power cut may have cut short what was not put durably."""
+        path = self._path(name)
+        try:
+            known = path.stat().st_size == size
+        except FileNotFoundError:
+            return False
+        if known and durable:  # it may have been put in passing before
+            _sync(path)
+            _sync(path.parent)
+        return known
+
+    def put(self, name: str, packed: bytes, *, durable: bool) -> None:
+        """Keep what `pack` gave under its digest; once `durable` returns, not even a power cut loses it."""
+        path = self._path(name)
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _sync(self.folder)
+        temporary = path.parent / f".{secrets.token_hex(8)}"
+        try:
+            with temporary.open("xb") as file:
+                file.write(packed)
+                file.flush()
+                if durable:
+                    os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        if durable:
+            _sync(path.parent)
+
+    def get(self, name: str) -> bytes:
+        """The content of this name, proven to be it."""
+        try:
+            packed = self._path(name).read_bytes()
+            data = zlib.decompress(memoryview(packed)[1:]) if packed[:1] == _ZLIB else packed[1:]
+        except (OSError, zlib.error) as error:
+            raise ContentLost(name) from error
+        if digest(data) != name:
+            raise ContentLost(name)
+        return data
+
+    def remove(self, name: str) -> None:
+        self._path(name).unlink(missing_ok=True)
+
+    def shard(self, number: int) -> Iterator[str]:
+        """The names in one of the `SHARDS` parts of the store, also of what a kill left half written."""
+        part = f"{number:02x}"
+        try:
+            yield from [part + one.name for one in (self.folder / part).iterdir()]
+        except FileNotFoundError:
+            return
+
+    def _path(self, name: str) -> Path:
+        return self.folder / name[:2] / name[2:]
+
+
+def pack(data: bytes) -> bytes:
+    """How a content lies in the store: compressed where that saves room on the disk."""
+    if _BLOCK <= len(data) <= _COMPRESSED_AT_ONCE:
+        squeezed = zlib.compress(data, 1)
+        if room(len(squeezed) + 1) < room(len(data) + 1):
+            return _ZLIB + squeezed
+    return _RAW + data
+
+
+def room(size: int) -> int:
+    """How much of a disk so many bytes take."""
+    return -(-size // _BLOCK) * _BLOCK
+
+
+def _sync(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

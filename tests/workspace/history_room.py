@@ -1,0 +1,72 @@
+"""A workspace with a history, and what a tree of files is."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from ferrule.workspace.changes import Caps, Delete, Move, Origin, SetMode, Write
+from ferrule.workspace.history import History
+from ferrule.workspace.paths import Paths, Place
+
+MEMORY = Path("/dev/shm")
+"""Where fsync costs nothing, for tests that make thousands of changes."""
+
+
+class Room:
+    def __init__(self, folder: Path, caps: Caps | None = None) -> None:
+        self.tree, self.store = folder / "tree", folder / "store"
+        self.tree.mkdir(exist_ok=True)
+        self.paths = Paths([self.tree])
+        self.caps = caps
+        self.history = History(self.store, self.paths, caps)
+
+    def __del__(self) -> None:
+        if hasattr(self, "history"):
+            self.history.close()
+
+    def again(self) -> None:
+        """Open the store anew, as the next start of the program does."""
+        self.history.close()
+        self.history = History(self.store, self.paths, self.caps)
+
+    def place(self, name: str) -> Place:
+        return self.paths.locate(name)
+
+    def write(self, name: str, data: bytes, origin: Origin | None = None) -> int:
+        group = self.history.write(self.place(name), data, origin)
+        return group.changes[0].seq if group else 0
+
+    def delete(self, name: str) -> None:
+        self.history.apply([Delete(self.place(name))])
+
+    def move(self, name: str, to: str) -> None:
+        self.history.apply([Move(self.place(name), self.place(to))])
+
+    def set_mode(self, name: str, mode: int) -> None:
+        self.history.apply([SetMode(self.place(name), mode)])
+
+    def batch(self, **files: bytes) -> None:
+        self.history.apply([Write(self.place(name), data) for name, data in files.items()])
+
+    def read(self, name: str) -> bytes:
+        return (self.tree / name).read_bytes()
+
+    def exists(self, name: str) -> bool:
+        return (self.tree / name).exists()
+
+    def look(self) -> dict[str, tuple[int, bytes] | None]:
+        """Every file with its mode and bytes, and every folder."""
+        found: dict[str, tuple[int, bytes] | None] = {}
+        for folder, folders, files in os.walk(self.tree):
+            for name in folders:
+                found[os.path.relpath(f"{folder}/{name}", self.tree)] = None
+            for name in files:
+                path = Path(folder) / name
+                found[str(path.relative_to(self.tree))] = (stat.S_IMODE(path.stat().st_mode), path.read_bytes())
+        return found
+
+    def disk(self) -> int:
+        """The bytes that the store takes on the disk."""
+        return sum(path.stat().st_blocks * 512 for path in self.store.rglob("*") if path.is_file())
