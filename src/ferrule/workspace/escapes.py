@@ -53,7 +53,7 @@ def _new(new: str, table: Mapping[str, str], used: set[str]) -> str | None:
         return new
     if raw:
         # What the old text has escaped stands bare here, so this text was not escaped, if nothing speaks for it.
-        return None if raw & escapes else new
+        return new if raw - escapes else None
     if not escapes <= used:
         return None
     return _plain(new, table)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ferrule.workspace.text_lines import BLANKS
+
 
 @dataclass(slots=True, frozen=True)
 class Ends:
@@ -19,15 +21,34 @@ class Ends:
         return self.take_line_ending or self.add_line_ending
 
 
-def settle_ends(old: list[str], new: list[str], *, before: str, ends_line: bool, at_end: bool) -> Ends:
-    """`before` is what stands on the line before the match; `ends_line` whether a line ending follows it."""
-    if before.strip():
+def settle_ends(old: list[str], new: list[str], *, before: str, follows: str | None) -> Ends:
+    """`before` is what stands on the line before the match, `follows` what stands on its last line after it.
+
+    There is nothing to follow, not even an empty rest of a line, at the end of the text.
+    """
+    if before.strip() or follows is None:
         return Ends()
     old_ended, new_ended = len(old) > 1 and not old[-1], not new[-1]
-    if not old_ended and ends_line:
+    ends_line = not follows.strip(BLANKS)
+    if not old_ended:
         deletes_lines = new == [""] and not before
         gains_ending = len(new) > 1 and new_ended and new[:-1] != old
-        return Ends(take_line_ending=deletes_lines or gains_ending)
-    if old_ended and not at_end:
-        return Ends(add_line_ending=not new_ended and [*new, ""] != old)
-    return Ends()
+        return Ends(take_line_ending=ends_line and (deletes_lines or gains_ending))
+    if not new_ended:
+        return Ends(add_line_ending=[*new, ""] != old)
+    return Ends(take_line_ending=ends_line and _gains_empty_line(old, new))
+
+
+def _gains_empty_line(old: list[str], new: list[str]) -> bool:
+    """Whether the new text ends with an empty line as the file does there, and the old one lost it."""
+    gains = _empty_at_end(new) == _empty_at_end(old) + 1
+    return gains and new[:-1] != old and new[0].strip(BLANKS) == old[0].strip(BLANKS)
+
+
+def _empty_at_end(lines: list[str]) -> int:
+    count = 0
+    for line in reversed(lines):
+        if line.strip(BLANKS):
+            break
+        count += 1
+    return count

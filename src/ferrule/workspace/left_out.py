@@ -20,19 +20,25 @@ _GOES_ON = re.compile(r"[(\[,\\+*/=<>&|?.%^~-]$|\b(?:and|or|not|in|return)$")
 _CONTINUES = re.compile(r"[.?:&|+*/=%)\]}-]|(?:and|or)\b")
 
 
-def check_indentation(before: str, old: Sequence[str], new: Sequence[str], *, ends_line: bool) -> None:
-    """Raise `Unclear` when the match starts after `before`, mere blanks, and the new lines may lack them too."""
+def takes_indentation(before: str, old: Sequence[str], new: Sequence[str], *, ends_line: bool) -> bool:
+    """Whether the blanks before the match belong to it, since the new text has them.
+
+    Raises `Unclear` when the match starts after `before`, mere blanks, and the new lines may lack them too.
+    """
     if not before or before.strip(BLANKS):
-        return
+        return False
     first, *later = new
-    if first.startswith(before) and first.strip(BLANKS) and first.strip(BLANKS) != old[0].strip(BLANKS):
-        raise Unclear("it leaves out the indentation there, and the new text has it")
     later = [line for line in later if line.strip(BLANKS)]
-    if not later or not ends_line or any(line.strip(BLANKS) for line in old[1:]):
-        return
     whole = before + blanks_before(old[0])
+    if first.startswith(before) and first.strip(BLANKS) and (later or first.strip(BLANKS) != old[0].strip(BLANKS)):
+        if ends_line and blanks_before(first) == whole and all(line.startswith(whole) for line in later):
+            return True
+        raise Unclear("it leaves out the indentation there, and the new text has it")
+    if not later or not ends_line or any(line.strip(BLANKS) for line in old[1:]):
+        return False
     if not all(line.startswith(whole) for line in later) or _may_be_deeper(first.rstrip(), later[0], whole):
         raise Unclear("it leaves out the indentation there, so how far to indent the lines after it is not clear")
+    return False
 
 
 def _may_be_deeper(first: str, following: str, before: str) -> bool:

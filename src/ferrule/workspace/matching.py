@@ -13,7 +13,7 @@ from ferrule.workspace.edit_problems import EditProblem, empty, identical, misfi
 from ferrule.workspace.edit_spans import Found, Rung, Span
 from ferrule.workspace.escapes import without_escapes
 from ferrule.workspace.final_newline import settle_ends
-from ferrule.workspace.left_out import check_indentation
+from ferrule.workspace.left_out import takes_indentation
 from ferrule.workspace.line_numbers import without_numbers
 from ferrule.workspace.match_rungs import (
     Place,
@@ -84,24 +84,29 @@ def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
     if text.find(old, start + 1) >= 0:
         raise several([lines.number_at(at) for at in _starts(text, old)], Rung.EXACT)
     end = start + len(old)
-    first = lines.number_at(start) - 1
+    first, last = lines.number_at(start) - 1, lines.number_at(end) - 1
     before = text[lines.starts[first] : start]
-    last = lines.number_at(end) - 1
-    follows = lines.ending(last) if text.startswith(lines.ending(last) or "\0", end) else ""
+    follows = _follows(lines, last, end - lines.starts[last])
     wanted, given = as_lines(old), as_lines(new)
-    if len(wanted) == 1 and ("\n" in new or "\r" in new):
+    if len(wanted) == 1:
         new = _with_endings(new, lines.style(last))
-    ends = settle_ends(wanted, given, before=before, ends_line=bool(follows), at_end=end == len(text))
-    ends_line = bool(follows) or end == len(text) or not wanted[-1]
+    ends = settle_ends(wanted, given, before=before, follows=follows)
     try:
-        check_indentation(before, wanted, given, ends_line=ends_line)
+        whole = takes_indentation(before, wanted, given, ends_line=not wanted[-1] or not (follows or "").strip())
     except Unclear as unclear:
         raise _unclear(lines, first, len(wanted), unclear) from None
-    if ends.take_line_ending:
-        end += len(follows)
-    if ends.add_line_ending:
-        new += lines.style(last - 1)
-    return Span(start, end, new), Rung.LINE_ENDS if ends else Rung.EXACT
+    span = Span(
+        start - len(before) if whole else start,
+        lines.starts[last + 1] if ends.take_line_ending else end,
+        new + lines.style(last - 1) if ends.add_line_ending else new,
+    )
+    return span, Rung.INDENTATION if whole else Rung.LINE_ENDS if ends else Rung.EXACT
+
+
+def _follows(lines: TextLines, last: int, column: int) -> str | None:
+    """What stands after a match on its last line; None where the text ends."""
+    rest = lines.contents[last][column:]
+    return None if last == len(lines) - 1 and not rest.strip() else rest
 
 
 def _starts(text: str, old: str) -> list[int]:
@@ -115,25 +120,20 @@ def _starts(text: str, old: str) -> list[int]:
 
 def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
     """The span for the one place that fits."""
-    lines, content = place.lines, place.lines.contents[place.last]
+    lines = place.lines
     if len(place.old) < len(wanted) and len(new) > 1 and not new[-1]:
         new = new[:-1]
     before = lines.contents[place.first][: place.column]
-    ended = len(place.old) > 1 and not place.old[-1]
-    ends_line = place.end_column == len(content) and not ended
-    ends = settle_ends(
-        place.old,
-        new,
-        before=before,
-        ends_line=ends_line and place.last < len(lines) - 1,
-        at_end=place.end == len(lines.text),
-    )
+    follows = _follows(lines, place.last, place.end_column)
+    ends_line = not place.old[-1] or not (follows or "").strip()
+    ends = settle_ends(place.old, new, before=before, follows=follows)
     if ends.take_line_ending:
         place.old, place.end_column = [*place.old, ""], 0
     if ends.add_line_ending:
         new = [*new, ""]
     try:
-        check_indentation(before, place.old, new, ends_line=ends_line or ended)
+        if takes_indentation(before, place.old, new, ends_line=ends_line):
+            place.column = 0
         replacement = rebuild(place, new)
         if replacement == lines.text[place.start : place.end]:
             raise Unclear("the file would stay as it is")

@@ -55,11 +55,14 @@ def _is_as_the_file(place: Place, file: Sequence[str], new: Sequence[str]) -> bo
 
 
 def _indented_as_the_file(old: Sequence[str], file: Sequence[str], new: Sequence[str]) -> bool:
-    mine, theirs, ours = margin(old), margin(file), margin(new)
-    if ours == mine or not any(line.strip(BLANKS) for line in new):
+    """Where no line tells: by the margin, unless lines that both have show that the change is about indentation."""
+    if not any(line.strip(BLANKS) for line in new):
         return False
-    if ours == theirs and ("\t" in theirs) != ("\t" in mine) and mine and theirs:
-        return True
+    known = {line.strip(BLANKS) for line in old} - {""}
+    moved = any(line.strip(BLANKS) in known for line in new)
+    ours = margin(new)
+    if not moved and ours in (margin(old), margin(file)):
+        return ours == margin(file)
     raise Unclear("the new text is indented neither like it nor clearly like the file")
 
 
@@ -98,6 +101,7 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
     changed = _replaced(len(old), len(new), partners)
     written: list[str] = []
     stripped_kept = blanks_added = False
+    copy_adds_blanks = _adds_blanks(old, file)
     gone = {old[k].rstrip(BLANKS) for k in set(range(len(old))) - set(partners.values()) if _loses_blanks(old, file, k)}
     for j, line in enumerate(new):
         k = partners.get(j)
@@ -105,6 +109,8 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
             last_part = j == len(new) - 1 and not line
             if not last_part and line.rstrip(BLANKS) in gone:
                 raise Unclear(_TRAILING)
+            if copy_adds_blanks and line.strip(BLANKS):
+                line = line.rstrip(BLANKS)
             blanks_added = blanks_added or (line != line.rstrip(BLANKS) and j < len(new) - 1)
             written.append(place.writing.line(line, changed.get(j)))
         elif old[k] == file[k]:
@@ -117,6 +123,13 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
     if stripped_kept and blanks_added:
         raise Unclear(_TRAILING)
     return _join(place, new, written, partners)
+
+
+def _adds_blanks(old: Sequence[str], file: Sequence[str]) -> bool:
+    """Whether the copy has blanks at the ends of lines, and the file never."""
+    return any(line != line.rstrip(BLANKS) for line in old[:-1]) and all(
+        line == line.rstrip(BLANKS) or not line.strip(BLANKS) for line in file[:-1]
+    )
 
 
 def _loses_blanks(old: Sequence[str], file: Sequence[str], k: int) -> bool:

@@ -106,7 +106,7 @@ class Retype:
     def line(self, line: str, partner: int | None) -> str:
         """A new line in the file's characters; what it shares with the line it replaces is taken from there."""
         before = after = ""
-        if partner is not None:
+        if partner is not None and partner < len(self._pairs):
             line, before, after = _shared(line, self._pairs[partner])
         return before + "".join(self._unit(unit) for unit in _UNITS.findall(line)) + after
 
