@@ -89,6 +89,8 @@ def entities(text: str, case: Case) -> str:
 
 def _both(*damages: Damage) -> Damage:
     def combined(text: str, case: Case) -> str:
+        if any(damage(case.old, case) == case.old for damage in damages):
+            return text
         for damage in damages:
             text = damage(text, case)
         return text
@@ -136,7 +138,9 @@ def hides_the_change(damage: Damage, case: Case) -> bool:
     olds = case.old.splitlines(keepends=True)
     news = case.new.splitlines(keepends=True)
     whole_old, whole_new = damage(case.old, case), damage(case.new, case)
-    if whole_old == whole_new:
+    if whole_old == whole_new or (
+        case.old.endswith("\n") != case.new.endswith("\n") and whole_old.endswith("\n") == whole_new.endswith("\n")
+    ):
         return True
     pairs_old = dict(zip(whole_old.splitlines(), olds, strict=False))
     return any(

@@ -131,7 +131,8 @@ def _variants(case: Case) -> Iterator[tuple[str, Case]]:
     if trailing_dropped(case.old, case) != case.old:
         yield "trailing", case
     else:
-        known = set(case.before.splitlines(keepends=True))
+        was, will = (Counter(text.splitlines(keepends=True)) for text in (case.before, case.after))
+        known = {line for line in was if was[line] == 1 >= will[line]}
         yield "trailing", _mapped(case, lambda line: _with_trailing(line) if line in known else line)
 
 

@@ -9,6 +9,7 @@ import tarfile
 import urllib.request
 import zipfile
 from typing import TYPE_CHECKING
+from urllib.parse import urljoin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +42,8 @@ def pypi_changes(name: str, cache: Path, apart: int = 1) -> Iterator[Change]:
     for files in releases.values():
         for file in files:
             if file["packagetype"] == "sdist" and not file["yanked"]:
-                dated.append((file["upload_time"], file["url"]))
+                # A mirror may give addresses relative to its index.
+                dated.append((file["upload_time"], urljoin(f"https://pypi.org/simple/{name}/", file["url"])))
     urls = [url for _, url in sorted(dated)]
     yield from _between(_archive(urls[-1 - apart], cache), _archive(urls[-1], cache))
 

@@ -30,15 +30,21 @@ def takes_indentation(before: str, old: Sequence[str], new: Sequence[str], *, en
     first, *later = new
     later = [line for line in later if line.strip(BLANKS)]
     whole = before + blanks_before(old[0])
-    if first.startswith(before) and first.strip(BLANKS) and (later or first.strip(BLANKS) != old[0].strip(BLANKS)):
-        if ends_line and blanks_before(first) == whole and all(line.startswith(whole) for line in later):
+    goes_on = any(line.strip(BLANKS) for line in old[1:])
+    if first.startswith(before) and first.strip(BLANKS) and not _only_shifts(old, new):
+        # A copy that lost its margin would have lost it on every line.
+        if goes_on and blanks_before(first) == whole:
             return True
         raise Unclear("it leaves out the indentation there, and the new text has it")
-    if not later or not ends_line or any(line.strip(BLANKS) for line in old[1:]):
+    if not later or not ends_line or goes_on:
         return False
     if not all(line.startswith(whole) for line in later) or _may_be_deeper(first.rstrip(), later[0], whole):
         raise Unclear("it leaves out the indentation there, so how far to indent the lines after it is not clear")
     return False
+
+
+def _only_shifts(old: Sequence[str], new: Sequence[str]) -> bool:
+    return [line.strip(BLANKS) for line in old] == [line.strip(BLANKS) for line in new]
 
 
 def _may_be_deeper(first: str, following: str, before: str) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.workspace.match_rungs import Adapted
 from ferrule.workspace.reindent import Unclear, margin
-from ferrule.workspace.text_lines import BLANKS
+from ferrule.workspace.text_lines import BLANKS, blanks_before
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,10 @@ def rebuild(place: Place, new: list[str]) -> str:
         raise Unclear("it is too long to compare with the new text line by line")
     file = place.file
     if _is_as_the_file(place, file, new):
-        return _join(place, new, new, _partners(file, new))
+        partners = _partners(file, new)
+        if _adds_blanks(place.old, file) and any(_ends_blank(new[j]) for j in range(len(new)) if j not in partners):
+            raise Unclear(_TRAILING)
+        return _join(place, new, new, partners)
     forwards = _written(place, file, new, _partners(place.old, new))
     backwards = _written(place, file, new, _partners(place.old, new, backwards=True))
     if forwards != backwards:
@@ -45,7 +48,7 @@ def _is_as_the_file(place: Place, file: Sequence[str], new: Sequence[str]) -> bo
     writing = place.writing if isinstance(place.writing, Adapted) else Adapted()
     if as_file > 2 * alike:
         if writing.indentation is not None:
-            _check_margin(file, new)
+            _check_edges(file, new)
         return True
     if as_file and alike <= 2 * as_file:
         raise Unclear("the new text shares lines both with it and with the file where the two differ")
@@ -55,21 +58,33 @@ def _is_as_the_file(place: Place, file: Sequence[str], new: Sequence[str]) -> bo
 
 
 def _indented_as_the_file(old: Sequence[str], file: Sequence[str], new: Sequence[str]) -> bool:
-    """Where no line tells: by the margin, unless lines that both have show that the change is about indentation."""
+    """Where no line tells: by tabs or spaces, or else only when the margin is that of the copy."""
     if not any(line.strip(BLANKS) for line in new):
         return False
+    if _with_tabs(old) != _with_tabs(file):
+        if _with_tabs(new) and _with_spaces(new):
+            raise Unclear("the new text is indented with tabs and with spaces, and it is not")
+        return (_with_tabs(new) or _with_spaces(new)) and _with_tabs(new) == _with_tabs(file)
     known = {line.strip(BLANKS) for line in old} - {""}
     moved = any(line.strip(BLANKS) in known for line in new)
-    ours = margin(new)
-    if not moved and ours in (margin(old), margin(file)):
-        return ours == margin(file)
-    raise Unclear("the new text is indented neither like it nor clearly like the file")
+    if moved or margin(new) != margin(old):
+        raise Unclear("the new text is indented neither like it nor clearly like the file")
+    return False
 
 
-def _check_margin(file: Sequence[str], new: Sequence[str]) -> None:
-    """New text that stands as in the file begins no line further left than the file does there."""
-    if not margin(new).startswith(margin(file)) and margin(file):
-        raise Unclear("the new text is not indented throughout as the file is")
+def _check_edges(file: Sequence[str], new: Sequence[str]) -> None:
+    """New text that stands as in the file starts and ends as the file does; else it may be a change of indentation."""
+    theirs, ours = ([line.rstrip(BLANKS) for line in lines if line.strip(BLANKS)] for lines in (file, new))
+    if not theirs or not ours or (theirs[0], theirs[-1]) != (ours[0], ours[-1]):
+        raise Unclear("whether the new text is indented like it or like the file is not clear")
+
+
+def _with_tabs(lines: Sequence[str]) -> bool:
+    return any("\t" in blanks_before(line) for line in lines)
+
+
+def _with_spaces(lines: Sequence[str]) -> bool:
+    return any(blanks_before(line).startswith("  ") for line in lines if line.strip(BLANKS))
 
 
 def _count_shared(base: Sequence[str], new: Sequence[str], *, unlike: Sequence[str]) -> int:
@@ -109,7 +124,9 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
             last_part = j == len(new) - 1 and not line
             if not last_part and line.rstrip(BLANKS) in gone:
                 raise Unclear(_TRAILING)
-            if copy_adds_blanks and line.strip(BLANKS):
+            if copy_adds_blanks and _ends_blank(line):
+                if any(map(_ends_blank, file)):
+                    raise Unclear(_TRAILING)
                 line = line.rstrip(BLANKS)
             blanks_added = blanks_added or (line != line.rstrip(BLANKS) and j < len(new) - 1)
             written.append(place.writing.line(line, changed.get(j)))
@@ -126,10 +143,12 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
 
 
 def _adds_blanks(old: Sequence[str], file: Sequence[str]) -> bool:
-    """Whether the copy has blanks at the ends of lines, and the file never."""
-    return any(line != line.rstrip(BLANKS) for line in old[:-1]) and all(
-        line == line.rstrip(BLANKS) or not line.strip(BLANKS) for line in file[:-1]
-    )
+    """Whether the copy has blanks at the ends of lines where the file has none."""
+    return any(_ends_blank(mine) and not _ends_blank(theirs) for mine, theirs in zip(old, file, strict=True))
+
+
+def _ends_blank(line: str) -> bool:
+    return line != line.rstrip(BLANKS) and bool(line.strip(BLANKS))
 
 
 def _loses_blanks(old: Sequence[str], file: Sequence[str], k: int) -> bool:
