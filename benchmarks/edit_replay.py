@@ -112,6 +112,8 @@ class Replay:
 
 def _hidden_in_old(old: str, case: Case) -> bool:
     """Whether a line that the edit changes looks, once damaged, like the changed line."""
+    if case.old.endswith("\n") != case.new.endswith("\n") and old.endswith("\n") == case.new.endswith("\n"):
+        return True
     new = set(case.new.splitlines())
     return old == case.new or any(
         damaged != true and damaged in new

@@ -45,6 +45,11 @@ def _plain(text: str, table: Mapping[str, str]) -> str | None:
     return _ALL.sub(lambda match: table.get(match[0], match[0]), text)
 
 
+def _whole_copy(used: set[str]) -> bool:
+    """Whether the old text shows that everything was escaped, and not quotes alone."""
+    return bool(used & {"\\n", "&lt;", "&gt;", "&amp;"})
+
+
 def _new(new: str, table: Mapping[str, str], used: set[str]) -> str | None:
     escapes = _used(new, table)
     bare = _ALL.sub("", new)
@@ -54,6 +59,6 @@ def _new(new: str, table: Mapping[str, str], used: set[str]) -> str | None:
     if raw:
         # What the old text has escaped stands bare here, so this text was not escaped, if nothing speaks for it.
         return new if raw - escapes else None
-    if not escapes <= used:
+    if not escapes <= used and not _whole_copy(used):
         return None
     return _plain(new, table)

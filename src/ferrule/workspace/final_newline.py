@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ferrule.workspace.reindent import Unclear
 from ferrule.workspace.text_lines import BLANKS
 
 
@@ -24,7 +25,8 @@ class Ends:
 def settle_ends(old: list[str], new: list[str], *, before: str, follows: str | None) -> Ends:
     """`before` is what stands on the line before the match, `follows` what stands on its last line after it.
 
-    There is nothing to follow, not even an empty rest of a line, at the end of the text.
+    There is nothing to follow, not even an empty rest of a line, at the end of the text. Raises `Unclear` when the new
+    text may end with an empty line on purpose.
     """
     if before.strip() or follows is None:
         return Ends()
@@ -32,8 +34,12 @@ def settle_ends(old: list[str], new: list[str], *, before: str, follows: str | N
     ends_line = not follows.strip(BLANKS)
     if not old_ended:
         deletes_lines = new == [""] and not before
-        gains_ending = len(new) > 1 and new_ended and new[:-1] != old
-        return Ends(take_line_ending=ends_line and (deletes_lines or gains_ending))
+        gains_ending = ends_line and len(new) > 1 and new_ended and new[:-1] != old
+        if gains_ending and len(new) - 1 != len(old) and new[-2].strip(BLANKS) != old[-1].strip(BLANKS):
+            raise Unclear(
+                "only the new text ends with a line ending, so whether an empty line should follow is not clear"
+            )
+        return Ends(take_line_ending=gains_ending or (ends_line and deletes_lines))
     if not new_ended:
         return Ends(add_line_ending=[*new, ""] != old)
     return Ends(take_line_ending=ends_line and _gains_empty_line(old, new))

@@ -31,7 +31,7 @@ def takes_indentation(before: str, old: Sequence[str], new: Sequence[str], *, en
     later = [line for line in later if line.strip(BLANKS)]
     whole = before + blanks_before(old[0])
     goes_on = any(line.strip(BLANKS) for line in old[1:])
-    if first.startswith(before) and first.strip(BLANKS) and not _only_shifts(old, new):
+    if first.startswith(before) and first.strip(BLANKS):
         # A copy that lost its margin would have lost it on every line.
         if goes_on and blanks_before(first) == whole:
             return True
@@ -41,10 +41,6 @@ def takes_indentation(before: str, old: Sequence[str], new: Sequence[str], *, en
     if not all(line.startswith(whole) for line in later) or _may_be_deeper(first.rstrip(), later[0], whole):
         raise Unclear("it leaves out the indentation there, so how far to indent the lines after it is not clear")
     return False
-
-
-def _only_shifts(old: Sequence[str], new: Sequence[str]) -> bool:
-    return [line.strip(BLANKS) for line in old] == [line.strip(BLANKS) for line in new]
 
 
 def _may_be_deeper(first: str, following: str, before: str) -> bool:

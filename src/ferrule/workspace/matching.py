@@ -90,8 +90,8 @@ def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
     wanted, given = as_lines(old), as_lines(new)
     if len(wanted) == 1:
         new = _with_endings(new, lines.style(last))
-    ends = settle_ends(wanted, given, before=before, follows=follows)
     try:
+        ends = settle_ends(wanted, given, before=before, follows=follows)
         whole = takes_indentation(before, wanted, given, ends_line=not wanted[-1] or not (follows or "").strip())
     except Unclear as unclear:
         raise _unclear(lines, first, len(wanted), unclear) from None
@@ -126,12 +126,12 @@ def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
     before = lines.contents[place.first][: place.column]
     follows = _follows(lines, place.last, place.end_column)
     ends_line = not place.old[-1] or not (follows or "").strip()
-    ends = settle_ends(place.old, new, before=before, follows=follows)
-    if ends.take_line_ending:
-        place.old, place.end_column = [*place.old, ""], 0
-    if ends.add_line_ending:
-        new = [*new, ""]
     try:
+        ends = settle_ends(place.old, new, before=before, follows=follows)
+        if ends.take_line_ending:
+            place.old, place.end_column = [*place.old, ""], 0
+        if ends.add_line_ending:
+            new = [*new, ""]
         if takes_indentation(before, place.old, new, ends_line=ends_line):
             place.column = 0
         replacement = rebuild(place, new)
