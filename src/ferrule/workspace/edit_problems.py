@@ -1,0 +1,81 @@
+"""Why an edit cannot be made, in words that let the next try succeed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ferrule.core.errors import ErrorKind, ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_SHOWN_LINES = 20
+
+
+class EditProblem(ToolError):  # noqa: N818 - reads as what it says
+    """An edit that was not made. `code` is a stable word: `identical`, `empty`, `missing`, `several` or `misfit`."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        kind: ErrorKind = ErrorKind.EXECUTION,
+        suggestion: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message, kind=kind, suggestion=suggestion, details={"code": code, **(details or {})})
+        self.code = code
+
+
+def identical() -> EditProblem:
+    return EditProblem(
+        "identical",
+        "The old and the new text are the same, so there is nothing to change.",
+        kind=ErrorKind.VALIDATION,
+        suggestion="Give the text as it should become as the new text.",
+    )
+
+
+def empty() -> EditProblem:
+    return EditProblem(
+        "empty",
+        "The old text is empty, so there is no place to change.",
+        kind=ErrorKind.VALIDATION,
+        suggestion="Give the text to find, or use Write to make the whole file.",
+    )
+
+
+def several(lines: Sequence[int], rung: str) -> EditProblem:
+    """More than one place fits; `lines` are the numbers of their first lines."""
+    how = "" if rung == "exact" else f", differences in {rung} aside"
+    shown = ", ".join(map(str, lines[:_SHOWN_LINES]))
+    more = f" and {len(lines) - _SHOWN_LINES:,} more" if len(lines) > _SHOWN_LINES else ""
+    offer = "" if rung != "exact" else ", or set `replace_all` to change every one"
+    return EditProblem(
+        "several",
+        f"The old text is found {len(lines):,} times{how}: on lines {shown}{more}.",
+        suggestion=f"Add lines before or after it until it is found once{offer}.",
+        details={"count": len(lines), "lines": list(lines[:_SHOWN_LINES])},
+    )
+
+
+def misfit(line: int, reason: str, shown: str, suggestion: str) -> EditProblem:
+    """One place fits, and yet what should stand there is not certain."""
+    return EditProblem(
+        "misfit",
+        f"The old text fits on line {line:,}, but {reason}. Nothing was changed.\n\n{shown}",
+        suggestion=suggestion,
+        details={"line": line},
+    )
+
+
+def in_edit(number: int, count: int, problem: EditProblem) -> EditProblem:
+    """The same problem, told as that of one edit among several."""
+    return EditProblem(
+        problem.code,
+        f"Edit {number} of {count} failed, so none was made. {problem.message}",
+        kind=problem.kind,
+        suggestion=problem.suggestion,
+        details={**(problem.details or {}), "edit": number},
+    )

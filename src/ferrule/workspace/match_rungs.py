@@ -1,0 +1,270 @@
+"""Looks for a text by lines, with ever more forgiven: where does it stand, and as what?
+
+Each search gives the places that fit, and with each a way to write new lines as the file would. Nothing here chooses
+between two places.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from ferrule.workspace.inner_tabs import RespaceTabs, tab_readings
+from ferrule.workspace.reindent import Reindent, Unclear
+from ferrule.workspace.text_lines import BLANKS, blanks_before
+from ferrule.workspace.typography import Folding, Pieces, Retype, typographic, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ferrule.workspace.text_lines import TextLines
+
+_MOST_PLACES = 1_000
+
+
+class Writing(Protocol):
+    """Writes a new line as the file would; `partner` is the line of the old text it stands for, if there is one."""
+
+    def line(self, line: str, partner: int | None) -> str: ...
+
+
+@dataclass(slots=True)
+class AsGiven:
+    """Nothing to adapt: new lines stand as they were given."""
+
+    def line(self, line: str, partner: int | None) -> str:
+        return line
+
+
+@dataclass(slots=True)
+class Adapted:
+    """New lines in the file's indentation and characters."""
+
+    indentation: Reindent | None = None
+    characters: Retype | None = None
+    tabs: RespaceTabs | None = None
+
+    def line(self, line: str, partner: int | None) -> str:
+        before = blanks_before(line)
+        rest = line[len(before) :]
+        if self.characters is not None:
+            rest = self.characters.line(rest, partner)
+        if self.tabs is not None:
+            rest = self.tabs.line(before, rest, partner)
+        return self.indentation.line(before + rest) if self.indentation is not None else before + rest
+
+
+@dataclass(slots=True)
+class Place:
+    """A place that fits: from a column of line `first` to a column of the last, with the file's text of each line."""
+
+    lines: TextLines
+    first: int
+    column: int
+    old: list[str]
+    end_column: int
+    writing: Writing = field(default_factory=AsGiven)
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.old) - 1
+
+    @property
+    def start(self) -> int:
+        return self.lines.starts[self.first] + self.column
+
+    @property
+    def end(self) -> int:
+        return self.lines.starts[self.last] + self.end_column
+
+    @property
+    def file(self) -> list[str]:
+        """The file's lines here, the first and the last as far as they belong to the place."""
+        found = self.lines.contents[self.first : self.last + 1]
+        found[-1] = found[-1][: self.end_column]
+        found[0] = found[0][self.column :]
+        return found
+
+
+def by_line_ends(lines: TextLines, old: list[str]) -> Iterator[Place]:
+    """Places that differ in line endings and in blanks at the end of lines."""
+    for first, column, count in _search(lines.trimmed, [line.rstrip(BLANKS) for line in old]):
+        place = _placed(lines, first, column, old[:count], [line.rstrip(BLANKS) for line in old[:count]])
+        if place is not None:
+            yield place
+
+
+def by_indentation(lines: TextLines, old: list[str]) -> Iterator[Place]:
+    """Places that differ in indentation, by one rule for all lines; whole lines only."""
+    for first, count in _search_whole(lines.stripped, [line.strip(BLANKS) for line in old]):
+        place = _whole(lines, first, old[:count])
+        indentation = Reindent(place.old, place.file, lines.text)
+        if indentation.fits:
+            tabs = RespaceTabs.none(lines) if indentation.converts else None
+            place.writing = Adapted(indentation, tabs=tabs)
+            yield place
+    if lines.inner_tabs or any("\t" in line.strip(BLANKS) for line in old):
+        yield from _by_inner_tabs(lines, old)
+
+
+def by_typography(lines: TextLines, old: list[str]) -> Iterator[Place]:
+    """Places that differ in quotes, dashes, dots and spaces, and besides perhaps in blanks at the end of lines."""
+    if not _has_typography(lines, old):
+        return
+    folding = Folding(lines.text, *old)
+    wanted = [folding.key(line.rstrip(BLANKS)) for line in old]
+    for first, key_column, count in _search([folding.key(line) for line in lines.trimmed], wanted):
+        column = folding.column(lines.contents[first], key_column)
+        place = _walked(lines, first, column, old[:count])
+        if place is not None:
+            yield place
+
+
+def by_typography_and_indentation(lines: TextLines, old: list[str]) -> Iterator[Place]:
+    """Places that differ in typography and in indentation both."""
+    if not _has_typography(lines, old):
+        return
+    folding = Folding(lines.text, *old)
+    keys = [folding.key(line) for line in lines.stripped]
+    for first, count in _search_whole(keys, [folding.key(line.strip(BLANKS)) for line in old]):
+        place = _whole(lines, first, old[:count])
+        file = place.file
+        indentation = Reindent(place.old, file, lines.text)
+        walked = [_walk_all(mine.strip(BLANKS), theirs.strip(BLANKS)) for mine, theirs in zip(old, file, strict=False)]
+        pieces = [line for line in walked if line is not None]
+        if indentation.fits and len(pieces) == len(walked):
+            place.writing = Adapted(indentation, Retype(pieces, lines.text))
+            yield place
+
+
+def _by_inner_tabs(lines: TextLines, old: list[str]) -> Iterator[Place]:
+    """Places where tabs within lines became spaces too. Looked for around the longest word, since few such exist."""
+    words = [(len(word), index, word) for index, line in enumerate(old) for word in re.findall(r"[^ \t]+", line)]
+    if not words:
+        return
+    _, offset, word = max(words)
+    seen: set[int] = set()
+    count = len(old) - (old[-1] == "")
+    for index in _lines_with(lines, word):
+        first = index - offset
+        if first in seen or first < 0 or first + len(old) > len(lines):
+            continue
+        seen.add(first)
+        file = lines.contents[first : first + count]
+        tabs = tab_readings(old[:count], file)
+        if tabs is None:
+            continue
+        place = _whole(lines, first, old)
+        indentation = Reindent(old, place.file, lines.text)
+        if indentation.fits:
+            place.writing = Adapted(indentation, tabs=tabs)
+            yield place
+
+
+def _lines_with(lines: TextLines, word: str) -> Iterator[int]:
+    at, number, counted = lines.text.find(word), 0, 0
+    for _ in range(_MOST_PLACES):
+        if at < 0:
+            return
+        number += lines.number_at(at) - 1 if counted == 0 else lines.text.count("\n", counted, at)
+        counted = at
+        yield number
+        at = lines.text.find(word, at + 1)
+
+
+def _has_typography(lines: TextLines, old: list[str]) -> bool:
+    return typographic("\n".join(old)) or typographic(lines.text)
+
+
+def _walk_all(old: str, file: str) -> Pieces | None:
+    pieces = walk(old, file)
+    return pieces if pieces is not None and sum(len(theirs) for _, theirs in pieces) == len(file) else None
+
+
+def _search(keys: Sequence[str], wanted: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+    """Line, column and number of lines of each place where the wanted lines stand, whole or as parts of lines."""
+    haystack, needle = "\n".join(keys), "\n".join(wanted)
+    at = haystack.find(needle)
+    for _ in range(_MOST_PLACES):
+        if at < 0:
+            break
+        yield haystack.count("\n", 0, at), at - haystack.rfind("\n", 0, at) - 1, len(wanted)
+        at = haystack.find(needle, at + 1)
+    # A text that ends with a line ending may stand at the end of a file that does not.
+    if len(wanted) > 1 and not wanted[-1] and haystack.endswith(needle[:-1]):
+        at = len(haystack) - len(needle) + 1
+        yield haystack.count("\n", 0, at), at - haystack.rfind("\n", 0, at) - 1, len(wanted) - 1
+
+
+def _search_whole(keys: Sequence[str], wanted: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The first line, and the number of lines, of each place where the wanted lines stand as whole lines."""
+    ended = len(wanted) > 1 and not wanted[-1]
+    count = len(wanted) - ended
+    haystack, needle = "\n" + "\n".join(keys) + "\n", "\n" + "\n".join(wanted[:count]) + "\n"
+    at = haystack.find(needle)
+    for _ in range(_MOST_PLACES):
+        if at < 0:
+            return
+        first = haystack.count("\n", 0, at)
+        yield first, count + (ended and first + count < len(keys))
+        at = haystack.find(needle, at + 1)
+
+
+def _whole(lines: TextLines, first: int, old: list[str]) -> Place:
+    last = first + len(old) - 1
+    ended = len(old) > 1 and not old[-1]
+    return Place(lines, first, 0, old, 0 if ended else len(lines.contents[last]))
+
+
+def _placed(lines: TextLines, first: int, column: int, old: list[str], keys: list[str]) -> Place | None:
+    last = first + len(old) - 1
+    from_column = column if len(old) == 1 else 0
+    end = _end_column(lines, last, from_column, from_column + len(keys[-1]), old)
+    return None if end is None else Place(lines, first, column, old, end)
+
+
+def _end_column(lines: TextLines, last: int, from_column: int, end: int, old: list[str]) -> int | None:
+    """Where the place ends: with the whole line, or exactly where the last line of the old text does."""
+    if len(old) > 1 and not old[-1]:
+        return 0
+    content = lines.contents[last]
+    if end == len(lines.trimmed[last]):
+        return len(content)
+    return from_column + len(old[-1]) if content.startswith(old[-1], from_column) else None
+
+
+def _walked(lines: TextLines, first: int, column: int, old: list[str]) -> Place | None:
+    pieces: list[Pieces] = []
+    last = first + len(old) - 1
+    end = 0
+    for offset, mine in enumerate(old):
+        content = lines.contents[first + offset]
+        theirs = lines.trimmed[first + offset][column if offset == 0 else 0 :]
+        whole = _walk_all(mine.rstrip(BLANKS), theirs)
+        if whole is not None:
+            end = len(content)
+        elif first + offset == last:
+            # Only a part of the line: then every blank at its end counts.
+            whole = walk(mine, content[column if offset == 0 else 0 :])
+            if whole is not None:
+                end = (column if offset == 0 else 0) + sum(len(piece) for _, piece in whole)
+        if whole is None:
+            return None
+        pieces.append(whole)
+    if len(old) > 1 and not old[-1]:
+        end = 0
+    return Place(lines, first, column, old, end, Adapted(characters=Retype(pieces, lines.text)))
+
+
+__all__ = [
+    "Adapted",
+    "AsGiven",
+    "Place",
+    "Unclear",
+    "Writing",
+    "by_indentation",
+    "by_line_ends",
+    "by_typography",
+    "by_typography_and_indentation",
+]
