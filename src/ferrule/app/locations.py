@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.workspace.data_folder import data_folder
+
 if TYPE_CHECKING:
     from ferrule.app.settings import Settings
 
@@ -19,15 +21,6 @@ def user_settings_file() -> Path:
     from platformdirs import user_config_path
 
     return user_config_path("ferrule") / "ferrule.toml"
-
-
-def data_folder() -> Path:
-    """Where records lie; `FERRULE_DATA` names another folder."""
-    if named := os.environ.get("FERRULE_DATA"):
-        return Path(named).expanduser()
-    from platformdirs import user_data_path
-
-    return user_data_path("ferrule")
 
 
 def audit_path(settings: Settings) -> Path:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ferrule.core.access import Touches
+    from ferrule.core.context import Session
     from ferrule.core.tool import Tool
 
 _numbers = count(1)
@@ -58,18 +59,20 @@ class RawCall:
 class Invocation:
     """A tool with validated parameters, ready to be authorised and run."""
 
-    __slots__ = ("call_id", "params", "repairs", "tool")
+    __slots__ = ("call_id", "params", "repairs", "session", "tool")
 
     def __init__(self, tool: Tool[Any], params: Any, call_id: str, repairs: tuple[str, ...] = ()) -> None:
         self.tool = tool
         self.params = params
         self.call_id = call_id
         self.repairs = repairs
+        self.session: Session | None = None
+        """Where it will run, once that is known; a relative path means nothing without it."""
 
     @property
     def touches(self) -> Touches:
         """What running it reads and writes."""
-        return self.tool.touches(self.params)
+        return self.tool.touches_in(self.params, self.session)
 
     @property
     def signature(self) -> str:

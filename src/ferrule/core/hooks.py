@@ -10,13 +10,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ferrule.core.access import Touch, Touches
+    from ferrule.core.context import Session
     from ferrule.core.problems import Problem
 
 
 class HookedOptions(ToolOptions, total=False):
-    """A tool's options and hooks. Each hook gets the parameters, or for `render` and `display` the value."""
+    """A tool's options and hooks. Each hook gets the parameters, or for `render` and `display` the value.
+
+    `touches_in` gets the session too, which may be None while it is not known.
+    """
 
     touches: Callable[[Any], Iterable[Touch]] | Touches
+    touches_in: Callable[[Any, Session | None], Iterable[Touch]]
     signature: Callable[[Any], str]
     abstract_rule: Callable[[Any], str]
     check: Callable[[Any], Iterable[Problem]]
@@ -24,7 +29,7 @@ class HookedOptions(ToolOptions, total=False):
     display: Callable[[Any], str]
 
 
-_HOOKS = ("touches", "signature", "abstract_rule", "check", "render", "display")
+_HOOKS = ("touches", "touches_in", "signature", "abstract_rule", "check", "render", "display")
 
 
 class HookedTool(Tool[Any]):
@@ -34,7 +39,7 @@ class HookedTool(Tool[Any]):
         self._hooks: dict[str, Any] = {key: options[key] for key in _HOOKS if options.get(key) is not None}
         self._settle(name, {key: value for key, value in options.items() if key not in _HOOKS}, style)
         self.has_check = "check" in self._hooks
-        self.has_touches = "touches" in self._hooks
+        self.has_touches = "touches" in self._hooks or "touches_in" in self._hooks
         self.has_words = "render" in self._hooks or "display" in self._hooks
 
     def touches(self, params: Any) -> Touches:
@@ -42,6 +47,10 @@ class HookedTool(Tool[Any]):
         if hook is None:
             return super().touches(params)
         return tuple(cast("Iterable[Touch]", hook(params))) if callable(hook) else cast("Touches", hook)
+
+    def touches_in(self, params: Any, session: Session | None) -> Touches:
+        hook = self._hooks.get("touches_in")
+        return tuple(hook(params, session)) if hook else self.touches(params)
 
     def signature(self, params: Any) -> str:
         hook = self._hooks.get("signature")

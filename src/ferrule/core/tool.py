@@ -15,7 +15,7 @@ from ferrule.core.errors import DefinitionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ferrule.core.context import ToolContext
+    from ferrule.core.context import Session, ToolContext
     from ferrule.core.params import Params
     from ferrule.core.problems import Problem
 
@@ -129,7 +129,7 @@ class Tool(Generic[P]):
         self.style = style
         own = {member for owner in type(self).__mro__ if owner is not Tool for member in vars(owner)}
         self.has_check = "check" in own
-        self.has_touches = "touches" in own
+        self.has_touches = "touches" in own or "touches_in" in own
         self.has_words = "render" in own or "display" in own
         for key in ("display_name", "version", "category", "strict", "concurrency_safe", "enabled", "dangerous",
                     "requires_permission", "idempotent", "timeout", "max_result"):  # fmt: skip
@@ -226,6 +226,10 @@ class Tool(Generic[P]):
     def touches(self, params: P) -> Touches:
         """What the call reads and writes. Unsaid, a read-only tool may read anything, any other write anything."""
         return READS_ANYTHING if self.read_only else WRITES_ANYTHING
+
+    def touches_in(self, params: P, session: Session | None) -> Touches:
+        """The same where the session matters, as it does for relative paths; `touches` unless said."""
+        return self.touches(params)
 
     def signature(self, params: P) -> str:
         """What a permission rule is matched against; the canonical arguments unless said."""

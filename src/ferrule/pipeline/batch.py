@@ -55,7 +55,7 @@ async def run_batch(
     waits: list[set[int]] = []
     by_id: dict[str, int] = {}
     for position, call in enumerate(calls):
-        plan = _plan(runtime, call, planned, by_id, given)
+        plan = _plan(runtime, call, session, planned, by_id, given)
         planned.append(plan)
         waiting = schedule.add(position, plan.touches)
         waiting.update(by_id[reference.source] for reference in plan.references if reference.source in by_id)
@@ -68,6 +68,7 @@ async def run_batch(
 def _plan(
     runtime: Runtime,
     call: RawCall,
+    session: Session,
     earlier: list[_Planned],
     by_id: Mapping[str, int],
     given: Mapping[str, Any],
@@ -77,13 +78,13 @@ def _plan(
         tool = plan.tool = lookup(runtime.tools, call)
         if not _may_refer(call):
             plan.prepared = invocation = validate(tool, call, runtime.limits)
-            plan.touches = _touches(invocation)
+            plan.touches = _touches(invocation, session)
             return plan
         plan.arguments = _parsed(tool, call)
         plan.references = find_references(plan.arguments, [*by_id, *given])
         if not plan.references:  # a `$ref` of another sort
             plan.prepared = invocation = validate(tool, call, runtime.limits)
-            plan.touches = _touches(invocation)
+            plan.touches = _touches(invocation, session)
             return plan
         for reference in plan.references:
             source = earlier[by_id[reference.source]].tool if reference.source in by_id else None
@@ -124,7 +125,8 @@ def _parsed(tool: Tool[Any], call: RawCall) -> Any:
         return None  # validation says what is wrong with it
 
 
-def _touches(invocation: Invocation) -> Touches:
+def _touches(invocation: Invocation, session: Session) -> Touches:
+    invocation.session = session
     if not invocation.tool.concurrency_safe:
         return WRITES_ANYTHING
     try:

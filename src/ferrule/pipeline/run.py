@@ -160,6 +160,7 @@ class Runtime:
                 raise prepared
             invocation = validate(tool, call, self.limits)
         record.repairs = invocation.repairs
+        invocation.session = session
         return invocation
 
     async def _end_cancelled(self, call: RawCall, record: CallRecord, duration: float) -> None:

@@ -1,0 +1,71 @@
+"""Edit: one exact change inside a file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ferrule.core.access import Touch, writes
+from ferrule.core.context import Session, ToolContext
+from ferrule.core.function_tool import tool
+from ferrule.core.result import Output
+from ferrule.workspace.changing import Changed, change_file, require_text
+from ferrule.workspace.edit_spans import Rung, Span
+from ferrule.workspace.files import real_path
+from ferrule.workspace.matching import find_edit
+from ferrule.workspace.text import Edit, Text, splice
+
+
+def touches_file(params: Any, session: Session | None) -> list[Touch]:
+    """A change of the file in `file_path`."""
+    return [writes("path", real_path(session, params.file_path))]
+
+
+@tool(
+    name="Edit",
+    kind="write",
+    category="files",
+    tags=("standard", "files"),
+    touches_in=touches_file,
+    signature=lambda params: params.file_path,
+)
+def edit(
+    file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],
+    old_string: Annotated[str, Field(description="The text to replace, exactly as it stands in the file.")],
+    new_string: Annotated[str, Field(description="The text to put in its place.")],
+    context: ToolContext,
+    replace_all: Annotated[bool, Field(description="Replace every occurrence instead of the only one.")] = False,
+) -> Output:
+    """Replace a piece of text in a file.
+
+    Use this for changes inside an existing file: everything else in it stays as it is, to the byte.
+
+    Important:
+        - The file must have been read first, and be unchanged since.
+        - `old_string` must stand in the file exactly once, unless `replace_all` is set; give enough lines around it.
+    """
+    found: list[Any] = []
+
+    def make(before: bytes | None, text: Text | None) -> bytes:
+        whole = require_text(file_path, text)
+        found.append(find_edit(whole.text, old_string, new_string, replace_all=replace_all))
+        return apply_spans(before or b"", whole, found[0].spans)
+
+    changed = change_file(context, file_path, make, must_exist=True)
+    note = "" if found[0].rung is Rung.EXACT else f" {found[0].note}"
+    return edited(changed, len(found[0].spans), note, [found[0].rung.value])
+
+
+def apply_spans(before: bytes, text: Text, spans: list[Span]) -> bytes:
+    """The bytes of a file with some characters replaced, and no other byte changed."""
+    return splice(before, text, [Edit(span.start, span.end, span.replacement) for span in spans])
+
+
+def edited(changed: Changed, replaced: int, note: str, rungs: list[str]) -> Output:
+    """What a model and a person hear of an edit."""
+    places = "1 place" if replaced == 1 else f"{replaced} places"
+    words = f"Edited `{changed.place}` in {places} (+{changed.added} -{changed.removed} lines).{note}"
+    data = {"file_path": changed.place.name, "replaced": replaced, "matched_by": rungs}
+    display = f"edited {changed.place} (+{changed.added} -{changed.removed})"
+    return Output(data=data, llm_content=words, display_content=display, metadata=dict(changed.metadata))

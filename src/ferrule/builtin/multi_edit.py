@@ -1,0 +1,61 @@
+"""MultiEdit: several changes of one file, all or none."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ferrule.builtin.edit import apply_spans, edited, touches_file
+from ferrule.core.context import ToolContext
+from ferrule.core.function_tool import tool
+from ferrule.core.result import Output
+from ferrule.workspace.changing import change_file, require_text
+from ferrule.workspace.edit_spans import Rung
+from ferrule.workspace.multi_edit import find_edits
+from ferrule.workspace.text import Text
+
+
+class OneEdit(BaseModel):
+    """One of the changes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    old_string: str = Field(description="The text to replace, exactly as it stands after the edits before this one.")
+    new_string: str = Field(description="The text to put in its place.")
+    replace_all: bool = Field(default=False, description="Replace every occurrence instead of the only one.")
+
+
+@tool(
+    name="MultiEdit",
+    kind="write",
+    category="files",
+    tags=("standard", "files"),
+    touches_in=touches_file,
+    signature=lambda params: params.file_path,
+)
+def multi_edit(
+    file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],
+    edits: Annotated[list[OneEdit], Field(min_length=1, description="The changes, made one after the other.")],
+    context: ToolContext,
+) -> Output:
+    """Make several changes in one file, all or none.
+
+    Use this instead of several Edits of the same file: either every change is made, or the file stays as it is.
+
+    Important:
+        - The file must have been read first, and be unchanged since.
+        - Each edit works on what the edits before it made.
+    """
+    found: list[Any] = []
+
+    def make(before: bytes | None, text: Text | None) -> bytes:
+        whole = require_text(file_path, text)
+        found.append(find_edits(whole.text, [(one.old_string, one.new_string, one.replace_all) for one in edits]))
+        return apply_spans(before or b"", whole, found[0].spans)
+
+    changed = change_file(context, file_path, make, must_exist=True)
+    steps = found[0].steps
+    notes = [f" Edit {number}: {step.note}" for number, step in enumerate(steps, 1) if step.rung is not Rung.EXACT]
+    replaced = sum(len(step.spans) for step in steps)
+    return edited(changed, replaced, "".join(notes), [step.rung.value for step in steps])

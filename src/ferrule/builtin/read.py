@@ -1,0 +1,145 @@
+"""Read: the lines of a file, numbered; pictures and notebooks as what they are."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from ferrule.core.access import Touch, reads
+from ferrule.core.context import Session, ToolContext
+from ferrule.core.errors import ToolError
+from ferrule.core.function_tool import tool
+from ferrule.core.result import Attachment, Output
+from ferrule.workspace.files import MOST_EDITABLE, files_of, real_path
+from ferrule.workspace.media import SHOWN_IMAGES, media_type, notebook_cells
+from ferrule.workspace.pages import Page, read_lines
+from ferrule.workspace.text import decode
+
+if TYPE_CHECKING:
+    from ferrule.workspace.files import Files
+    from ferrule.workspace.paths import Place
+
+_MOST_IMAGE = 5_000_000
+
+
+def _touches(params: Any, session: Session | None) -> list[Touch]:
+    return [reads("path", real_path(session, params.file_path))]
+
+
+@tool(
+    name="Read",
+    kind="readonly",
+    category="files",
+    tags=("standard", "files"),
+    touches_in=_touches,
+    signature=lambda params: params.file_path,
+    max_result=400_000,
+)
+def read(
+    file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],
+    context: ToolContext,
+    offset: Annotated[int, Field(ge=0, description="How many lines to skip, from 0.")] = 0,
+    limit: Annotated[int, Field(ge=1, le=10_000, description="How many lines to read.")] = 2000,
+) -> Output:
+    """Read a file.
+
+    Use this before changing a file, and whenever its content matters: each line comes with its number. Pictures are
+    shown, notebooks come as cells, and of other binary files you get the type and the size.
+
+    Usage notes:
+        - A long file comes in pages: read on with `offset`.
+        - Lines over 2000 characters are cut, and say so.
+    """
+    files = files_of(context.session)
+    place = files.paths.find(file_path)
+    opened = files.paths.open_file(place)
+    try:
+        size = os.fstat(opened).st_size
+        page = _read_page(files, place, opened, size, offset, limit)
+        return page if isinstance(page, Output) else _numbered(place, page, offset)
+    finally:
+        os.close(opened)
+
+
+def _read_page(files: Files, place: Place, opened: int, size: int, offset: int, limit: int) -> Page | Output:
+    if size <= MOST_EDITABLE:
+        # Read whole, so that a later change can tell whether this is still what was seen.
+        data = files.paths.read(place)
+        files.tracker.saw(place, data)
+        kind = media_type(data[:300])
+        if kind in SHOWN_IMAGES:
+            return _image(place, kind, data)
+        if (
+            place.path.suffix == ".ipynb"
+            and (text := decode(data))
+            and (cells := notebook_cells(text.text)) is not None
+        ):
+            return _notebook(place, cells, offset, limit)
+    page = read_lines(opened, offset, limit)
+    if page is not None:
+        return page
+    kind = media_type(os.pread(opened, 300, 0))
+    return Output(
+        data={"file_path": place.name, "media_type": kind, "size": size},
+        llm_content=f"`{place}` is a binary file ({kind}, {size:,} bytes); its content is not shown.",
+        display_content=f"binary file, {size:,} bytes",
+    )
+
+
+def _numbered(place: Place, page: Page, offset: int) -> Output:
+    data = {
+        "file_path": place.name,
+        "total_lines": page.total,
+        "lines_read": len(page.lines),
+        "has_more": page.has_more,
+        "encoding": page.encoding,
+    }
+    metadata = {key: data[key] for key in ("total_lines", "lines_read", "has_more")}
+    if not page.lines:
+        empty = page.total in (0, None) and offset == 0
+        words = (
+            f"`{place}` is empty."
+            if empty
+            else f"`{place}` has {page.total:,} lines; offset {offset:,} is past its end."
+        )
+        return Output(data=data, llm_content=words, display_content=words, metadata=metadata)
+    rows = [f"{number:>6}\t{line}{_cut_note(page, number)}" for number, line in enumerate(page.lines, page.first)]
+    if page.has_more:
+        following = page.first - 1 + len(page.lines)
+        left = f"{page.total - following:,} more lines" if page.total is not None else "more lines"
+        rows.append(f"[… {left}; read on with offset={following}]")
+    display = f"read {len(page.lines):,} lines" + (f" of {page.total:,}" if page.has_more and page.total else "")
+    return Output(data=data, llm_content="\n".join(rows), display_content=display, metadata=metadata)
+
+
+def _cut_note(page: Page, number: int) -> str:
+    return f" [… line cut, {page.cut[number]:,} bytes in all]" if number in page.cut else ""
+
+
+def _image(place: Place, kind: str, data: bytes) -> Output:
+    if len(data) > _MOST_IMAGE:
+        raise ToolError(
+            f"`{place}` is a picture of {len(data):,} bytes; at most {_MOST_IMAGE:,} are shown.",
+            suggestion="Make a smaller copy of it and read that.",
+        )
+    return Output(
+        data={"file_path": place.name, "media_type": kind, "size": len(data)},
+        llm_content=f"`{place}` is a picture ({kind}, {len(data):,} bytes).",
+        display_content=f"picture, {len(data):,} bytes",
+        attachments=[Attachment(kind, data, name=place.path.name)],
+    )
+
+
+def _notebook(place: Place, cells: list[str], offset: int, limit: int) -> Output:
+    shown = cells[offset : offset + limit]
+    more = len(cells) - offset - len(shown)
+    text = "\n\n".join(shown) + (
+        f"\n[… {more:,} more cells; read on with offset={offset + len(shown)}]" if more > 0 else ""
+    )
+    return Output(
+        data={"file_path": place.name, "cells": len(cells), "cells_read": len(shown), "has_more": more > 0},
+        llm_content=text or f"`{place}` is a notebook without cells.",
+        display_content=f"read {len(shown)} cells",
+    )

@@ -1,0 +1,63 @@
+"""readFile: the assistant set's way to read a whole text file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypedDict
+
+from pydantic import Field
+
+from ferrule.core.access import Touch, reads
+from ferrule.core.context import Session, ToolContext
+from ferrule.core.errors import ToolError
+from ferrule.core.function_tool import tool
+from ferrule.workspace.files import MOST_EDITABLE, files_of, real_path
+from ferrule.workspace.media import media_type
+from ferrule.workspace.text import decode
+
+
+class FileContent(TypedDict):
+    filePath: str
+    content: str
+    size: int
+    encoding: str
+
+
+def _touches(params: Any, session: Session | None) -> list[Touch]:
+    return [reads("path", real_path(session, params.file_path))]
+
+
+@tool(
+    name="readFile",
+    display_name="Read file",
+    kind="readonly",
+    category="files",
+    tags=("assistant", "files"),
+    touches_in=_touches,
+    signature=lambda params: params.file_path,
+    render=lambda value: value["content"] or "The file is empty.",
+    display=lambda value: f"read {value['size']:,} bytes",
+    max_result=400_000,
+)
+def read_file(
+    file_path: Annotated[
+        str, Field(alias="filePath", description="The file, relative to the working directory or absolute.")
+    ],
+    context: ToolContext,
+) -> FileContent:
+    """Read a whole text file.
+
+    Use this when the content of a file matters, and before changing it.
+    """
+    files = files_of(context.session)
+    place = files.paths.find(file_path)
+    found = files.paths.stat(place)
+    if found is not None and found.st_size > MOST_EDITABLE:
+        raise ToolError(
+            f"`{place}` has {found.st_size:,} bytes, too many to read whole.", suggestion="Use Read, page by page."
+        )
+    data = files.paths.read(place)
+    text = decode(data)
+    if text is None:
+        raise ToolError(f"`{place}` is a binary file ({media_type(data[:300])}, {len(data):,} bytes).")
+    files.tracker.saw(place, data)
+    return {"filePath": place.name, "content": text.text, "size": len(data), "encoding": text.encoding}

@@ -1,0 +1,54 @@
+"""Write: a whole file, new or in place of what was there."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, Field
+
+from ferrule.core.access import Touch, writes
+from ferrule.core.context import Session, ToolContext
+from ferrule.core.function_tool import tool
+from ferrule.core.result import Output
+from ferrule.workspace.changing import change_file
+from ferrule.workspace.files import real_path
+from ferrule.workspace.text import Text, encode_new
+
+
+def _touches(params: Any, session: Session | None) -> list[Touch]:
+    return [writes("path", real_path(session, params.file_path))]
+
+
+@tool(
+    name="Write",
+    kind="write",
+    category="files",
+    tags=("standard", "files"),
+    touches_in=_touches,
+    signature=lambda params: params.file_path,
+)
+def write(
+    file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],
+    content: Annotated[
+        str,
+        Field(validation_alias=AliasChoices("content", "contents"), description="All that the file shall hold."),
+    ],
+    context: ToolContext,
+) -> Output:
+    """Write a whole file, making it and its folders where they are missing.
+
+    Use this for new files, or when most of a file changes; use Edit for small changes.
+
+    Important:
+        - A file that exists must have been read first, and be unchanged since.
+        - Encoding and line endings of an existing file are kept.
+    """
+
+    def make(_before: bytes | None, text: Text | None) -> bytes:
+        return encode_new(content, text)
+
+    changed = change_file(context, file_path, make, must_exist=False)
+    verb = "Created" if changed.created else "Overwrote"
+    words = f"{verb} `{changed.place}` ({changed.lines:,} lines, {changed.size:,} bytes)."
+    data = {"file_path": changed.place.name, "created": changed.created, "lines": changed.lines, "bytes": changed.size}
+    return Output(data=data, llm_content=words, display_content=words, metadata=dict(changed.metadata))

@@ -1,0 +1,77 @@
+"""The files of one session: its paths, what it has read, and the history that makes every change undoable."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from typing import TYPE_CHECKING, cast
+
+from ferrule.workspace.data_folder import data_folder
+from ferrule.workspace.history import History
+from ferrule.workspace.paths import Paths
+from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.tracker import Tracker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ferrule.core.context import Session
+
+_KEY = "ferrule.files"
+_making = threading.Lock()
+
+MOST_EDITABLE = 64_000_000
+"""Bytes of the largest file that is read whole, and so can be edited."""
+
+
+class Files:
+    """What a file tool works with. Usable by plugins: `files_of(context.session)`."""
+
+    def __init__(self, session: Session) -> None:
+        roots = [session.workspace, *cast("tuple[Path, ...]", session.config.get("roots", ()))]
+        self.paths = Paths(roots, session.directory)
+        self.tracker = Tracker()
+        self._session = session
+        self._history: History | None = None
+
+    @property
+    def history(self) -> History:
+        """Made at the first change; reading never needs it."""
+        if self._history is None:
+            with _making:
+                if self._history is None:
+                    self._history = History(history_folder(self.paths.roots[0].path, self._session), self.paths)
+        return self._history
+
+
+def files_of(session: Session) -> Files:
+    """The files of a session, made at first use; a session that moved to another directory keeps what it read."""
+    found = session.state.get(_KEY)
+    if isinstance(found, Files):
+        found.paths.directory = session.directory
+        return found
+    with _making:
+        found = session.state.get(_KEY)
+        if not isinstance(found, Files):
+            found = session.state[_KEY] = Files(session)
+    return found
+
+
+def history_folder(workspace: Path, session: Session | None = None) -> Path:
+    """Where the snapshots of a workspace lie: one store for each, outside it."""
+    chosen = session.config.get("history_folder") if session is not None else None
+    if chosen:
+        return cast("Path", chosen)
+    name = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
+    return data_folder() / "history" / f"{workspace.name[:40] or 'root'}-{name}"
+
+
+def real_path(session: Session | None, given: str) -> str:
+    """The path that scheduling and permission go by; as given where it cannot be resolved, which the tool will say."""
+    if session is None:
+        return given
+    try:
+        return str(files_of(session).paths.locate(given).path)
+    except (PathProblem, OSError):
+        return str(session.directory / given)
