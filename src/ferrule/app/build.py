@@ -26,7 +26,9 @@ _CLEAN_UP_SECONDS = 5.0
 class App:
     """A runtime with all that belongs to it; `async with` starts the plugins and closes the records."""
 
-    def __init__(self, settings: Settings, workspace: Path, *, ask: Asker | None = None) -> None:
+    def __init__(
+        self, settings: Settings, workspace: Path, *, ask: Asker | None = None, single_call: bool = False
+    ) -> None:
         from ferrule.core.context import Session
         from ferrule.pipeline.authorise import KindPolicy
         from ferrule.pipeline.limits import Limits
@@ -57,7 +59,7 @@ class App:
                 argument_bytes=limits.argument_bytes,
                 concurrency=limits.concurrency,
             ),
-            session=Session(workspace=workspace),
+            session=Session(workspace=workspace, config={"single_call": single_call}),
         )
 
     async def __aenter__(self) -> App:

@@ -49,6 +49,6 @@ def write(
 
     changed = change_file(context, file_path, make, must_exist=False)
     verb = "Created" if changed.created else "Overwrote"
-    words = f"{verb} `{changed.place}` ({changed.lines:,} lines, {changed.size:,} bytes)."
+    words = f"{verb} `{changed.place}` ({changed.lines:,} {'line' if changed.lines == 1 else 'lines'}, {changed.size:,} bytes)."
     data = {"file_path": changed.place.name, "created": changed.created, "lines": changed.lines, "bytes": changed.size}
     return Output(data=data, llm_content=words, display_content=words, metadata=dict(changed.metadata))

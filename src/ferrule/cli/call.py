@@ -66,7 +66,7 @@ def command(
         click.echo(_("Mode bypass: everything that is not denied runs without asking."), err=True)
     text = _read_stdin(loaded.settings.limits.argument_bytes) if arguments == "-" else arguments
     try:
-        app = App(loaded.settings, workspace.resolve(), ask=_asker(yes))
+        app = App(loaded.settings, workspace.resolve(), ask=_asker(yes), single_call=True)
     except (ValueError, OSError) as error:
         raise click.UsageError(str(error)) from None
     result = asyncio.run(_call(app, RawCall(tool, text), timeout))

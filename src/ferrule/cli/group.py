@@ -11,7 +11,7 @@ import click
 from ferrule._version import __version__
 from ferrule.app.load_settings import SettingsError
 from ferrule.cli.words import LANGUAGES, _
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtra, ToolError
 from ferrule.core.nearest import nearest
 
 if TYPE_CHECKING:
@@ -70,3 +70,6 @@ def run(summaries: Mapping[str, str]) -> None:
     except (SettingsError, MissingExtra) as error:
         click.echo(f"{_('Error')}: {error}", err=True)
         sys.exit(2)
+    except ToolError as error:  # from the parts that commands share with tools
+        click.echo(f"{_('Error')}: {error.message} {error.suggestion or ''}".rstrip(), err=True)
+        sys.exit(1)

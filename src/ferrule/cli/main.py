@@ -10,10 +10,14 @@ from ferrule._version import __version__
 _COMMANDS = {
     "audit": "See and check the record of every call.",
     "call": "Call one tool and print its result.",
+    "diff": "Show what a change did.",
     "doctor": "Check this installation and say what is missing.",
+    "history": "List the changes that tools made.",
     "lint": "Check tool definitions for what confuses models.",
+    "redo": "Make again what was undone.",
     "stats": "Show how often each tool ran, failed and was refused.",
     "tools": "List the tools and their definitions.",
+    "undo": "Take back what tools changed.",
 }
 
 

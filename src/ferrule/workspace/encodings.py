@@ -121,7 +121,10 @@ def _beyond_ascii(text: str) -> int:
 
 
 def _others(sample: bytes) -> Iterator[str]:
-    from charset_normalizer import from_bytes  # 40 ms, and hardly ever needed
+    try:
+        from charset_normalizer import from_bytes  # 40 ms, and hardly ever needed
+    except ImportError:
+        return  # the extra `files` is not installed; the familiar encodings need nothing
 
     for match in from_bytes(sample, threshold=_MOST_CHAOS, enable_fallback=False):
         if match.coherence >= _LEAST_COHERENCE:

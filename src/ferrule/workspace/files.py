@@ -31,7 +31,7 @@ class Files:
     def __init__(self, session: Session) -> None:
         roots = [session.workspace, *cast("tuple[Path, ...]", session.config.get("roots", ()))]
         self.paths = Paths(roots, session.directory)
-        self.tracker = Tracker()
+        self.tracker = Tracker(strict=not session.config.get("single_call", False))
         self._session = session
         self._history: History | None = None
 

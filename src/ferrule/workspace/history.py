@@ -176,6 +176,10 @@ class History:
 
         return self._again_if_broken(find)
 
+    def show(self, path: Path) -> str:
+        """A path as it is shown to people and models."""
+        return self._paths.show(path)
+
     def diff(self, first: int, last: int | None = None, *, most: int = 50_000) -> str:
         """What a change did, or all from one to another taken together, as a unified diff of bounded length."""
 

@@ -30,7 +30,9 @@ class Tracker:
     time but other bytes has.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, strict: bool = True) -> None:
+        self._strict = strict
+        """Whether a file that was never read may not be changed; a single call from a shell has nothing before it."""
         self._lock = threading.Lock()
         self._seen: OrderedDict[Path, tuple[str, bytes | None]] = OrderedDict()
 
@@ -52,6 +54,8 @@ class Tracker:
         with self._lock:
             seen = self._seen.get(place.path)
         if seen is None:
+            if not self._strict:
+                return
             raise PathProblem(
                 "not_read",
                 f"`{place}` has not been read yet.",

@@ -1,0 +1,42 @@
+"""`ferrule history`: what the tools changed in a workspace, newest first."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from ferrule.cli.options import json_option, workspace_option
+from ferrule.cli.past import group_document, history_of
+from ferrule.cli.table import print_table
+from ferrule.cli.words import _
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ferrule.workspace.changes import Group
+    from ferrule.workspace.history import History
+
+
+@click.command("history", help=_("List the changes that tools made in the workspace, newest first."))
+@click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help=_("How many."))
+@json_option
+@workspace_option
+def command(limit: int, as_json: bool, workspace: Path) -> None:
+    history = history_of(workspace)
+    groups = history.recent(limit)
+    if as_json:
+        click.echo(json.dumps([group_document(group, history) for group in groups], ensure_ascii=False, indent=2))
+    elif not groups:
+        click.echo(_("No changes are on record."), err=True)
+    else:
+        print_table(["N", _("TIME"), _("TOOL"), _("STATE"), _("CHANGES")], [_line(group, history) for group in groups])
+
+
+def _line(group: Group, history: History) -> list[str]:
+    moment = datetime.fromtimestamp(group.time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    changes = ", ".join(f"{change.operation} {history.show(change.path)}" for change in group.changes[:5])
+    more = f", … ({len(group.changes)})" if len(group.changes) > 5 else ""
+    return [str(group.number), moment, group.origin.tool, str(group.phase), changes + more]

@@ -1,0 +1,58 @@
+"""The history of a workspace, for the commands that show it and go back in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ferrule.workspace.files import history_folder
+from ferrule.workspace.history import History
+from ferrule.workspace.paths import Paths
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ferrule.workspace.changes import Group
+    from ferrule.workspace.undo_report import Report
+
+
+def history_of(workspace: Path) -> History:
+    paths = Paths([workspace.resolve()])
+    return History(history_folder(paths.roots[0].path), paths)
+
+
+def group_document(group: Group, history: History) -> dict[str, Any]:
+    """A group of changes as JSON."""
+    return {
+        "number": group.number,
+        "time": group.time,
+        "tool": group.origin.tool,
+        "call_id": group.origin.call,
+        "session": group.origin.session,
+        "state": str(group.phase),
+        "changes": [
+            {
+                "path": history.show(change.path),
+                "operation": str(change.operation),
+                "other": history.show(change.other) if change.other else None,
+                "covered": change.covered,
+            }
+            for change in group.changes
+        ],
+    }
+
+
+def report_document(report: Report, history: History) -> dict[str, Any]:
+    """What came of an undo or redo as JSON."""
+    return {
+        "done": [group_document(group, history) for group in report.groups],
+        "refused": None
+        if report.refused is None
+        else {
+            "group": group_document(report.refused.group, history),
+            "conflicts": [
+                {"why": str(one.why), "path": one.name, "message": one.text, "diff": one.diff}
+                for one in report.refused.conflicts
+            ],
+        },
+        "message": str(report),
+    }
