@@ -139,3 +139,9 @@ def test_without_any_settings_no_validator_is_imported(files: tuple[Path, Path])
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=files[1].parent, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_workspace_cannot_switch_on_what_the_person_switched_off(files: tuple[Path, Path]) -> None:
+    files[0].write_text('[tools]\ndisabled = ["x"]\n')
+    files[1].write_text('[tools]\ndisabled = ["y"]\n')
+    assert load_settings(files[1].parent).settings.tools.disabled == ["x", "y"]

@@ -131,12 +131,12 @@ def _narrowed(project: Mapping[str, Any], person: Settings, set_aside: list[str]
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """The upper source wins, key by key; deny lists add up, because no source may lift another's refusal."""
+    """The upper source wins, key by key; what is denied or disabled adds up: no source may lift another's refusal."""
     merged = dict(below)
     for key, value in above.items():
         if isinstance(value, dict) and isinstance(merged.get(key), dict):
             merged[key] = _merge(merged[key], cast("dict[str, Any]", value))
-        elif key == "deny" and isinstance(value, list) and isinstance(merged.get(key), list):
+        elif key in ("deny", "disabled") and isinstance(value, list) and isinstance(merged.get(key), list):
             merged[key] = [*merged[key], *cast("list[Any]", value)]
         else:
             merged[key] = value

@@ -26,7 +26,7 @@ class RawCall:
     one version of the tool; without it the current one runs.
     """
 
-    __slots__ = ("arguments", "id", "name", "version")
+    __slots__ = ("arguments", "has_own_id", "id", "name", "version")
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class RawCall:
         self.name = name
         self.arguments: Any = arguments
         self.id = id or new_call_id()
+        self.has_own_id = bool(id)
         self.version = version
 
     def __repr__(self) -> str:
@@ -58,7 +59,7 @@ class RawCall:
 class Invocation:
     """A tool with validated parameters, ready to be authorised and run."""
 
-    __slots__ = ("call_id", "params", "repairs", "tool")
+    __slots__ = ("call_id", "given", "params", "repairs", "tool")
 
     def __init__(self, tool: Tool[Any], params: Any, call_id: str, repairs: tuple[str, ...] = ()) -> None:
         self.tool = tool
