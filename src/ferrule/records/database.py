@@ -68,6 +68,10 @@ class AuditError(Exception):
 def open_for_writing(path: Path, *, patience: float) -> sqlite3.Connection:
     """A connection that may append; makes the file, or brings an older one up to date."""
     try:
+        if path.exists() and not path.is_file():
+            raise AuditError(
+                f"Cannot open the audit log {path}: it is not a regular file. Choose another place for it."
+            )
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Arguments are private: only the owner may read the file, whatever the umask is.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
