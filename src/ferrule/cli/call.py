@@ -46,7 +46,9 @@ EXIT_TERMINATED = 143
 @click.command(
     "call",
     help=_("Call TOOL with ARGUMENTS, a JSON object; `-` reads it from stdin."),
-    epilog=_(
+    epilog=_("`ferrule tools TOOL` shows what a tool takes.")
+    + "\n\n"
+    + _(
         "Exit codes: 0 done, 1 the tool failed, 2 usage, 3 refused, 4 time-out, 130 interrupted, 143 ended by SIGTERM."
     ),
 )

@@ -57,7 +57,11 @@ def run(summaries: Mapping[str, str]) -> None:
         cls=LazyGroup,
         summaries=summaries,
         invoke_without_command=True,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "max_content_width": 100,
+            "color": False if os.environ.get("NO_COLOR") else None,
+        },
         help=_("Tools for language models: defined once, shown to any model, run safely and on the record."),
     )
     @click.version_option(__version__, "-V", "--version", message="ferrule %(version)s")

@@ -90,18 +90,30 @@ def open_for_reading(path: str | Path) -> sqlite3.Connection:
     if not path.is_file():
         raise AuditError(f"There is no audit log at {path}.")
     try:
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
         try:
-            connection.execute("PRAGMA busy_timeout = 5000")
-            if _check_identity(connection, path) != SCHEMA_VERSION:
-                raise AuditError(f"{path} is not an audit log yet: nothing was recorded in it.")
-        except BaseException:
-            connection.close()
-            raise
+            connection = _view(path, "mode=ro")
+        except sqlite3.OperationalError:
+            # Even a reader must make files beside the log, and may not in a read-only folder. Where no writer left
+            # anything to be merged, the file alone is the whole log.
+            if Path(f"{path.resolve()}-wal").exists():
+                raise
+            connection = _view(path, "mode=ro&immutable=1")
     except sqlite3.Error as problem:
         raise AuditError(_words_for(problem, path)) from problem
     # Bytes that are not text must show up as a changed row, not as a crash of whoever looks for it.
     connection.text_factory = _text
+    return connection
+
+
+def _view(path: Path, how: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?{how}", uri=True, isolation_level=None)
+    try:
+        connection.execute("PRAGMA busy_timeout = 5000")
+        if _check_identity(connection, path) != SCHEMA_VERSION:
+            raise AuditError(f"{path} is not an audit log yet: nothing was recorded in it.")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
