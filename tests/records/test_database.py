@@ -294,7 +294,6 @@ def test_a_log_in_a_read_only_folder_can_be_read_when_no_writer_left_anything(
         open_for_reading(path)
 
 
-@pytest.mark.parametrize("place", ["/dev/null", "/"])
-def test_what_is_no_regular_file_is_refused(place: str) -> None:
+def test_what_is_no_regular_file_is_refused() -> None:
     with pytest.raises(AuditError, match="not a regular file"):
-        open_for_writing(Path(place), patience=0.1)
+        open_for_writing(Path(os.devnull), patience=0.1)

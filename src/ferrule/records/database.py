@@ -68,7 +68,7 @@ class AuditError(Exception):
 def open_for_writing(path: Path, *, patience: float) -> sqlite3.Connection:
     """A connection that may append; makes the file, or brings an older one up to date."""
     try:
-        if path.exists() and not path.is_file():
+        if path.exists() and not (path.is_file() or path.is_dir()):
             raise AuditError(
                 f"Cannot open the audit log {path}: it is not a regular file. Choose another place for it."
             )
