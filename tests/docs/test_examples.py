@@ -100,7 +100,7 @@ def run(command: str, folder: Path) -> str:
     environment = {
         **os.environ,
         "FERRULE_DATA": str(folder / "data"),
-        "FERRULE_CONFIG": str(folder / "none.toml"),
+        "FERRULE_CONFIG": os.devnull,
         "LC_ALL": "C.UTF-8",
         **settings,
     }

@@ -196,13 +196,13 @@ def test_a_comma_where_a_value_may_be_missing_is_not_taken_away(text: str) -> No
     assert not asyncio.run(Runtime([take]).run("take", text)).success
 
 
-class Inner(BaseModel):
+class Boxed(BaseModel):
     x: int
 
 
 def test_a_doubled_key_beside_something_mended_is_still_refused() -> None:
     @tool(kind="readonly")
-    def take(inner: Inner, n: int) -> int:
+    def take(inner: Boxed, n: int) -> int:
         """Take."""
         return n
 

@@ -35,6 +35,8 @@ class Loaded:
 def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
     """Settings for a workspace. `flags` is a nested mapping in the files' own form."""
     user_file, project_file = user_settings_file(), workspace / PROJECT_FILE
+    if os.environ.get("FERRULE_CONFIG") and not user_file.exists():
+        raise SettingsError(f"FERRULE_CONFIG names {user_file}, and there is no such file.")
     environment = _from_environment()
     merged: dict[str, Any] = {}
     files: list[Path] = []
