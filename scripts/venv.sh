@@ -18,12 +18,26 @@ find_python() {
 ensure_venv() {
   local extra=$1 venv="$here/.venv" stamp wanted python
   stamp="$venv/.ferrule-$extra"
-  wanted=$(cksum <"$here/pyproject.toml")
-  if [ -x "$venv/bin/ferrule" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
+  # With the clone's own path: what a moved or copied .venv holds points to where it was made.
+  wanted="$(cksum <"$here/pyproject.toml") $here"
+  if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && [ -x "$venv/bin/ferrule" ] && "$venv/bin/python" -c '' 2>/dev/null; then
     return 0
   fi
+  if [ -L "$venv" ] && [ -x "$venv/bin/ferrule" ] && "$venv/bin/python" -c '' 2>/dev/null; then
+    # Someone linked another clone's .venv here: nothing in it is changed, and this clone's own code is what runs.
+    export PYTHONPATH="$here/src${PYTHONPATH:+:$PYTHONPATH}"
+    return 0
+  fi
+  if [ ! -w "$here" ] || { [ -d "$venv" ] && [ ! -w "$venv" ]; }; then
+    if [ -e "$venv" ] || [ -L "$venv" ]; then
+      echo "You cannot use the .venv in $here (it belongs to another user or is out of date) and may not write there. Clone Ferrule into a folder of your own." >&2
+    else
+      echo "You may not write in $here, so no .venv can be made there. Clone Ferrule into a folder of your own." >&2
+    fi
+    return 1
+  fi
   python=$(find_python) || return 1
-  if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -c '' 2>/dev/null; then
+  if ! "$venv/bin/python" -c '' 2>/dev/null || ! made_here "$venv"; then
     echo "Making .venv with $("$python" --version 2>&1) …" >&2
     "$python" -m venv --clear "$venv" || {
       echo "Could not make a virtual environment. On Debian or Ubuntu: apt-get install python3-venv" >&2
@@ -36,4 +50,9 @@ ensure_venv() {
     return 1
   }
   printf '%s\n' "$wanted" >"$stamp"
+}
+
+# made_here VENV: whether its scripts start the Python of this very folder; those of a moved or copied one do not.
+made_here() {
+  head -n 3 "$1/bin/pip" 2>/dev/null | grep -qF "$1/bin/"
 }

@@ -42,3 +42,9 @@ def test_disabled_tools_are_there_but_not_shown(tmp_path: Path) -> None:
     tools = build_tools(Settings(tools=ToolSettings(plugins=False, disabled=["getCurrentDateTime"])), tmp_path)
     assert "getCurrentDateTime" not in tools.registry.names()
     assert "getCurrentDateTime" in tools.registry
+
+
+def test_a_file_among_the_folders_says_what_to_name(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").touch()
+    tools = build_tools(Settings(tools=ToolSettings(plugins=False, folders=[Path("mine.py")])), tmp_path)
+    assert [one.reason for one in tools.broken] == ["it is a file; name its folder"]

@@ -11,7 +11,8 @@ from ferrule.app.load_settings import SettingsError, load_settings
 
 @pytest.fixture(autouse=True)
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """The person's file and the project's file, neither written yet."""
+    """The person's file, empty, and the project's file, not written yet."""
+    (tmp_path / "person.toml").touch()
     monkeypatch.setenv("FERRULE_CONFIG", str(tmp_path / "person.toml"))
     (tmp_path / "project").mkdir()
     return tmp_path / "person.toml", tmp_path / "project" / "ferrule.toml"
@@ -139,3 +140,16 @@ def test_without_any_settings_no_validator_is_imported(files: tuple[Path, Path])
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=files[1].parent, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_workspace_cannot_switch_on_what_the_person_switched_off(files: tuple[Path, Path]) -> None:
+    files[0].write_text('[tools]\ndisabled = ["x"]\n')
+    files[1].write_text('[tools]\ndisabled = ["y"]\n')
+    assert load_settings(files[1].parent).settings.tools.disabled == ["x", "y"]
+
+
+def test_a_file_that_was_named_must_be_there(files: tuple[Path, Path]) -> None:
+    person, project = files
+    person.unlink()
+    with pytest.raises(SettingsError, match=r"FERRULE_CONFIG names .*person.toml, and there is no such file"):
+        load_settings(project.parent)

@@ -33,6 +33,13 @@ def sleep_long(seconds: float) -> str:
     time.sleep(seconds)
     return "slept"
 
+@tool(kind="readonly")
+async def wait_long(seconds: float) -> str:
+    """Wait for a while. Use this to wait."""
+    print_ready()
+    await asyncio.sleep(seconds)
+    return "waited"
+
 @tool(kind="readonly", timeout=0.2)
 async def hang_around() -> str:
     """Hang. Use this to test time limits."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,3 +60,27 @@ def test_a_file_that_is_no_audit_log_is_said_to_be_none(ferrule: Command) -> Non
         assert done.code == 2, command
         assert "Traceback" not in done.err
     assert other.read_text() == "hello"
+
+
+def test_a_damaged_row_is_named_by_verify_and_doctor(ferrule: Command) -> None:
+    for text in ("one", "two", "three"):
+        ferrule("call", "echo_text", f'{{"text": "{text}"}}')
+    with sqlite3.connect(ferrule.folder / "data" / "audit.db") as database:
+        for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {trigger}")
+        database.execute("UPDATE calls SET outcome = 'permission_error' WHERE seq = 2")
+    database.close()
+    assert "row 2: " in ferrule("audit", "verify").err
+    assert "row 2: " in ferrule("doctor").out
+
+
+def test_the_list_cuts_long_arguments_and_show_has_everything(ferrule: Command) -> None:
+    ferrule("call", "echo_text", f'{{"text": "{"x" * 300}"}}')
+    heading, line = ferrule("audit", "list").out.splitlines()
+    assert line.endswith("x…")
+    assert len(line) - heading.index("ARGUMENTS") == 80
+    shown = ferrule("audit", "show", "1").out
+    assert "x" * 300 in shown
+    fields = dict(line.split(maxsplit=1) for line in shown.splitlines())
+    assert datetime.fromisoformat(fields["time"]).tzinfo is not None
+    assert fields["duration"].endswith(" ms")

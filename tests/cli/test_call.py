@@ -7,6 +7,7 @@ import pty
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -61,6 +62,9 @@ def test_without_json_an_error_goes_to_stderr_in_words(ferrule: Command) -> None
         ["call", "echo_text", "{}", "--mode", "yolo"],
         ["call", "echo_text", "{}", "--workspace", "/no/such/folder"],
         ["call", "echo_text", "{}", "--timeout", "0"],
+        ["call", "echo_text", "{}", "--timeout", "nan"],
+        ["call", "echo_text", "{}", "--timeout", "inf"],
+        ["call", "echo_text", "{}", "--timeout", "soon"],
         ["call", "echo_text", "{}", "--allow", "Bash(rm *)"],
         ["call", "echo_text", "{}", "--no-such-option"],
     ],
@@ -168,3 +172,70 @@ def test_output_that_nobody_reads_is_no_traceback(ferrule: Command) -> None:
     )  # fmt: skip
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"FERRULE_DATA": "/proc/x"},
+        {"FERRULE_AUDIT_PATH": "/dev/null"},
+        {"FERRULE_AUDIT_PATH": "/etc/passwd"},
+        {"FERRULE_AUDIT_PATH": "/"},
+    ],
+)
+def test_a_place_that_cannot_hold_the_records_is_one_line_that_says_what_to_do(
+    ferrule: Command, environment: dict[str, str]
+) -> None:
+    done = ferrule("call", "echo_text", '{"text": "x"}', **environment)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    for remedy in ("FERRULE_DATA", "`audit.path`", "FERRULE_AUDIT_ENABLED=false"):
+        assert remedy in done.err
+    as_json = ferrule("call", "echo_text", '{"text": "x"}', "--json", **environment)
+    assert (as_json.code, as_json.err) == (2, "")
+    assert "FERRULE_AUDIT_ENABLED=false" in as_json.json["error"]["suggestion"]
+    assert ferrule("call", "echo_text", '{"text": "x"}', FERRULE_AUDIT_ENABLED="false", **environment).code == 0
+
+
+@pytest.mark.parametrize("tool", ["sleep_long", "wait_long"])
+def test_sigterm_stops_the_tool_records_the_call_and_ends_with_143(ferrule: Command, tool: str) -> None:
+    program = subprocess.Popen(
+        ferrule.arguments("call", tool, '{"seconds": 60}'), cwd=ferrule.workspace, env=ferrule.environment,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert program.stderr is not None
+    assert program.stderr.readline() == "ready\n"
+    program.send_signal(signal.SIGTERM)
+    _out, err = program.communicate(timeout=20)
+    assert program.returncode == 143
+    assert "Traceback" not in err
+    assert ferrule("audit", "list", "--json").json[0]["outcome"] == "cancelled_error"
+
+
+def test_ctrl_c_while_arguments_are_awaited_ends_with_130_and_no_words(ferrule: Command) -> None:
+    program = subprocess.Popen(
+        ferrule.arguments("call", "echo_text", "-"), cwd=ferrule.workspace, env=ferrule.environment,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    for _attempt in range(2000):  # until it reads
+        waits_in = Path(f"/proc/{program.pid}/wchan").read_text() if Path("/proc/self/wchan").exists() else ""
+        if "pipe" in waits_in:
+            break
+        time.sleep(0.01)
+    program.send_signal(signal.SIGINT)
+    assert program.communicate(timeout=20) == ("", "")
+    assert program.returncode == 130
+
+
+def test_arguments_from_stdin_that_are_no_text_or_too_much_are_refused_in_words(ferrule: Command) -> None:
+    def given(raw: bytes, **environment: str) -> tuple[int, str]:
+        done = subprocess.run(
+            ferrule.arguments("call", "echo_text", "-"), input=raw, capture_output=True, timeout=60, check=False,
+            cwd=ferrule.workspace, env={**ferrule.environment, **environment},
+        )  # fmt: skip
+        return done.returncode, (done.stdout + done.stderr).decode()
+
+    assert given(b'\xef\xbb\xbf{"text": "after a mark"}') == (0, "after a mark\n")
+    code, words = given(b'{"text": "\xff"}')
+    assert (code, "not UTF-8: byte 11 is 0xff" in words) == (2, True)
+    code, words = given(b'{"text": "much"}', FERRULE_LIMITS_ARGUMENT_BYTES="10")
+    assert (code, "more than 10 bytes" in words, "limits.argument_bytes" in words) == (2, True, True)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+import signal
+import subprocess
+import time
 from typing import TYPE_CHECKING
+
+import pytest
 
 from ferrule._version import __version__
 from ferrule.cli.main import _COMMANDS
@@ -29,3 +35,55 @@ def test_each_command_has_help_and_the_summary_does_not_lie(ferrule: Command) ->
         done = ferrule(name, "--help")
         assert done.code == 0, done.err
         assert f"ferrule {name}" in done.out
+
+
+def in_a_shell(ferrule: Command, line: str, *arguments: str) -> tuple[int, str]:
+    """`line` with the command in place of FERRULE; its exit code and stderr."""
+    words = " ".join(shlex.quote(part) for part in ferrule.arguments(*arguments))
+    done = subprocess.run(
+        ["bash", "-c", line.replace("FERRULE", words)],
+        cwd=ferrule.workspace, env=ferrule.environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["tools"], ["--help"], ["--version"], ["doctor"], ["call", "getCurrentDirectory"]]
+)
+def test_output_that_nobody_reads_ends_alike_everywhere(ferrule: Command, arguments: list[str]) -> None:
+    line = "set -o pipefail; { sleep 0.2; exec FERRULE; } | true"
+    assert in_a_shell(ferrule, line, *arguments) == (141, "")
+
+
+@pytest.mark.parametrize("arguments", [["tools"], ["--help"], ["--version"], ["call", "getCurrentDirectory"]])
+@pytest.mark.parametrize("where", [">/dev/full", ">&-"])
+def test_output_that_cannot_be_written_is_one_line(ferrule: Command, arguments: list[str], where: str) -> None:
+    code, err = in_a_shell(ferrule, f"FERRULE {where}", *arguments)
+    assert code == 1
+    assert err.startswith("Error: The output could not be written: ")
+    assert err.count("\n") == 1
+
+
+def test_a_current_folder_that_is_gone_is_one_line(ferrule: Command) -> None:
+    for arguments in (["tools"], ["call", "getCurrentDirectory"], ["doctor"]):
+        code, err = in_a_shell(ferrule, "mkdir gone && cd gone && rmdir ../gone && FERRULE", *arguments)
+        assert (code, err) == (2, "Error: The current folder is gone; change to another one.\n")
+
+
+def test_closed_input_and_errors_do_no_harm(ferrule: Command) -> None:
+    assert in_a_shell(ferrule, "FERRULE <&- 2>&-", "call", "getCurrentDirectory")[0] == 0
+
+
+@pytest.mark.parametrize("after", [0.12, 0.2, 0.3, 0.4])
+def test_ctrl_c_at_any_moment_shows_no_traceback(ferrule: Command, after: float) -> None:
+    program = subprocess.Popen(
+        ferrule.arguments("doctor"), cwd=ferrule.workspace, env=ferrule.environment,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(after)
+    program.send_signal(signal.SIGINT)
+    _out, err = program.communicate(timeout=20)
+    assert "in main\n" not in err  # before that it is the interpreter's own start
+    assert "Aborted" not in err
+    if not err:
+        assert program.returncode in (130, 0, -signal.SIGINT)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from ferrule.cli.table import cut, print_table, width
+
+from .test_call import at_a_terminal
+
+if TYPE_CHECKING:
+    from .conftest import Command
 
 
 def test_wide_and_combining_characters_count_as_shown() -> None:
@@ -25,3 +32,13 @@ def test_columns_stand_under_their_headers(capsys: pytest.CaptureFixture[str]) -
 def test_control_characters_are_shown_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(["A"], [["\x1b[31mred\n"]])
     assert capsys.readouterr().out.splitlines() == ["A", "\\x1b[31mred\\n"]
+
+
+def test_only_the_heading_is_styled_and_nothing_without_colour(ferrule: Command) -> None:
+    shown, _code = at_a_terminal(ferrule, ["tools"], "")
+    heading, *rows = shown.splitlines()
+    assert heading.startswith("\x1b[1m")
+    assert "\x1b" not in "".join(rows)
+    ferrule.environment["NO_COLOR"] = "1"
+    for arguments in (["tools"], ["doctor"]):
+        assert "\x1b" not in at_a_terminal(ferrule, arguments, "")[0]

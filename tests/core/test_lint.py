@@ -190,6 +190,8 @@ def test_a_class_says_its_touches_by_a_method():
 
         name = "move_city"
 
+        def run(self, params: CityParams, context: object) -> None: ...
+
     class MoveCityCarefully(MoveCity):
         """Move a city, for planners who need it elsewhere."""
 

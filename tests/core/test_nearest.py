@@ -89,3 +89,7 @@ def test_one_slip_is_forgiven(name: str, data: st.DataObject):
     slips = [name[:at] + name[at + 1 :], name[:at] + "z" + name[at:], name[:at] + "z" + name[at + 1 :]]
     for wrong in slips:
         assert nearest(wrong, ["mnopqrstuvwx", name]) == [name]
+
+
+def test_the_name_that_lacks_one_letter_comes_before_all_others():
+    assert nearest("getCurrentDateTim", ["getCurrentDirectory", "getCurrentDateTime"])[0] == "getCurrentDateTime"

@@ -98,11 +98,9 @@ def test_the_words_for_each_sort_of_mistake() -> None:
             ],
             '{"even": 3}': ["range even: should be a multiple of 2; got integer 3"],
             '{"many": [1], "items": [{}]}': ["value arguments: give `many` or `items`"],
-            '{"pet": {"kind": "fish"}}': [
-                "value pet: Input tag 'fish' found using 'kind' does not match any of the expected tags: 'cat', 'dog'; got an object"  # noqa: E501
-            ],
+            '{"pet": {"kind": "fish"}}': ["enum pet.kind: must be one of 'cat', 'dog'; got string \"fish\""],
             '{"pet": {"kind": "cat", "lives": "nine"}}': ['type pet.lives: expected integer, got string "nine"'],
-            '{"pet": {"lives": 9}}': ["value pet: Unable to extract tag using discriminator 'kind'; got an object"],
+            '{"pet": {"lives": 9}}': ["missing pet.kind: required, but missing"],
             '{"itms": []}': ["unknown itms: unknown field. Did you mean `items`?"],
             '{"zzzzzz": 1}': [
                 "unknown zzzzzz: unknown field. Known fields: `pet`, `size`, `either`, `items`, `short`, `code`, `many`, `day`, `even`, `loose`"  # noqa: E501

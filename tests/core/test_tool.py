@@ -47,7 +47,7 @@ def test_what_a_tool_is_when_nothing_is_said() -> None:
     """T1, T2."""
 
     class Plain(Tool[GreetParams]):
-        pass
+        def run(self, params: GreetParams, context: ToolContext) -> None: ...
 
     one = Plain()
     assert (one.name, one.display_name, one.kind, one.version, one.category) == (
@@ -183,12 +183,12 @@ def test_parameters_are_found_through_generic_classes_and_inheritance() -> None:
     assert Child().params.load('{"name": "Ada"}').name == "Ada"
 
 
-def test_a_tool_without_run_fails_as_a_result() -> None:
+def test_a_tool_without_run_is_refused_to_its_author() -> None:
     class Idle(Tool[GreetParams]):
         kind = Kind.READONLY
 
-    result = asyncio.run(Runtime([Idle()]).run("Idle", {"name": "x"}))
-    assert "NotImplementedError: Idle has no `run`." in result.llm_content
+    with pytest.raises(DefinitionError, match="Idle has no `run`"):
+        Idle()
 
 
 def test_a_tool_that_does_not_say_what_it_touches_may_touch_anything() -> None:

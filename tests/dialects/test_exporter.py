@@ -75,3 +75,18 @@ def test_losses_are_those_of_the_tools_shown_last() -> None:
 def test_strictness_can_be_decided_for_all() -> None:
     (definition,) = Exporter("openai", strict=True).definitions([RawTool(objects())])
     assert definition["function"]["strict"] is True
+
+
+def test_a_tool_that_cannot_be_called_is_left_out_and_named() -> None:
+    """R6."""
+    from ferrule import tool
+
+    @tool(kind="readonly")
+    def good() -> None:
+        """Good."""
+
+    def bad(thing: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+    exporter = Exporter("openai")
+    assert len(exporter.definitions([good, tool(bad)])) == 1
+    assert exporter.losses[0].tool == "bad"

@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,11 @@ def test_python_examples_print_what_the_page_shows(page: Path, tmp_path: Path, m
 
 @pytest.mark.parametrize("page", of_language("console"), ids=name)
 def test_terminal_sessions_show_what_really_comes_out(page: Path, tmp_path: Path) -> None:
+    """A python block that begins with `# folder/file.py` is that file."""
     for example in examples(page):
+        if example.language == "python" and (file := re.match(r"# ([\w/]+\.py)\n", example.text)):
+            (tmp_path / file[1]).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / file[1]).write_text(example.text, encoding="utf-8")
         if example.language != "console":
             continue
         for command, shown in sessions(example.text):
@@ -88,13 +93,16 @@ def sessions(text: str) -> list[tuple[str, str]]:
 
 
 def run(command: str, folder: Path) -> str:
-    program, *arguments = shlex.split(command)
+    words = shlex.split(command)
+    settings = dict(word.split("=", 1) for word in takewhile(re.compile(r"[A-Z_]+=").match, words))
+    program, *arguments = words[len(settings) :]
     assert program in ("./run", "ferrule"), f"{command}: only ferrule is run here"
     environment = {
         **os.environ,
         "FERRULE_DATA": str(folder / "data"),
-        "FERRULE_CONFIG": str(folder / "none.toml"),
+        "FERRULE_CONFIG": os.devnull,
         "LC_ALL": "C.UTF-8",
+        **settings,
     }
     done = subprocess.run(
         [sys.executable, "-m", "ferrule", *arguments],

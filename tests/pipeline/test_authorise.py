@@ -28,8 +28,11 @@ ODD = make("odd", kind="readonly", read_only=False)
 ALL = [READ, WRITE, EXEC, DANGER, GUARDED, ODD]
 
 
-def verdicts(policy: KindPolicy) -> dict[str, str]:
-    session = Session()
+TOOLS = {one.name: one for one in ALL}
+
+
+def verdicts(policy: KindPolicy, session: Session | None = None) -> dict[str, str]:
+    session = session or Session()
     return {one.name: policy.decide(Invocation(one, one.params.load("{}"), "c"), session).verdict.value for one in ALL}
 
 
@@ -66,10 +69,12 @@ def test_a_denied_read_only_tool_does_not_run() -> None:
 
 def test_what_was_always_allowed_is_remembered_but_never_against_a_denial() -> None:
     policy = KindPolicy(deny=["write"])
+    session = Session()
     for name in ("write", "execute"):
-        policy.remember(name)
-    assert verdicts(policy)["execute"] == "allow"
-    assert verdicts(policy)["write"] == "deny"
+        policy.remember(Invocation(TOOLS[name], TOOLS[name].params.load("{}"), "c"), session)
+    assert verdicts(policy, session)["execute"] == "allow"
+    assert verdicts(policy, session)["write"] == "deny"
+    assert verdicts(policy, Session())["execute"] == "ask"
 
 
 @pytest.mark.parametrize("rule", ["", "Bash(ls)"])
@@ -172,7 +177,7 @@ class Fixed:
             raise self.decision
         return self.decision
 
-    def remember(self, rule: str) -> None: ...
+    def remember(self, invocation: Invocation, session: Session) -> None: ...
 
 
 @pytest.mark.parametrize(

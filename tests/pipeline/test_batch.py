@@ -16,6 +16,7 @@ from ferrule import (
     CallRecord,
     KindPolicy,
     RawCall,
+    Registry,
     Runtime,
     Session,
     ToolContext,
@@ -418,3 +419,127 @@ def test_many_calls_on_different_files_take_the_time_of_one() -> None:
         return time.perf_counter() - began
 
     assert asyncio.run(main()) < 1.5
+
+
+def test_a_chained_call_is_recorded_with_what_it_ran_with() -> None:
+    """P8, O3."""
+    keeper = Keeper()
+
+    async def main() -> None:
+        runtime = Runtime([find], recorders=[keeper])
+        await runtime.batch(
+            [RawCall("find", {"name": "x"}, id="a"), RawCall("find", {"name": {"$ref": "a.path"}}, id="b")]
+        )
+
+    asyncio.run(main())
+    arguments = {record.call_id: record.arguments for record in keeper.records}
+    assert "$ref" not in str(arguments["b"])
+
+
+def test_a_reference_to_an_id_that_two_calls_have_is_refused() -> None:
+    """P8."""
+
+    async def main() -> list[ToolResult]:
+        twice = [RawCall("find", {"name": "x"}, id="a"), RawCall("find", {"name": "y"}, id="a")]
+        return await Runtime([find]).batch([*twice, RawCall("find", {"name": {"$ref": "a.path"}})])
+
+    results = asyncio.run(main())
+    assert [result.success for result in results] == [True, True, False]
+    assert "two earlier calls have the id `a`" in results[2].llm_content
+
+
+def test_what_is_no_call_is_refused_to_the_programmer() -> None:
+    with pytest.raises(TypeError, match="RawCall"):
+        asyncio.run(Runtime([find]).batch(["find"]))  # type: ignore[list-item]
+
+
+def test_a_batch_cancelled_twice_still_leaves_a_record_of_every_call() -> None:
+    """O3."""
+
+    @tool(kind="readonly")
+    async def stop_slowly(n: int) -> None:
+        """Stop slowly."""
+        try:
+            await asyncio.sleep(10)
+        finally:
+            await asyncio.sleep(0.2)
+
+    keeper = Keeper()
+
+    async def main() -> None:
+        runtime = Runtime([stop_slowly], recorders=[keeper])
+        calls = [RawCall("stop_slowly", {"n": n}, id=f"c{n}") for n in range(6)]
+        task = asyncio.create_task(runtime.batch(calls, concurrency=2))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert sorted(record.call_id for record in keeper.records) == [f"c{n}" for n in range(6)]
+
+
+def test_a_call_sees_the_registry_as_the_calls_before_it_left_it() -> None:
+    """P5: as if one after the other."""
+    registry = Registry()
+
+    @tool(kind="execute")
+    def switch_off(name: str) -> None:
+        """Switch off."""
+        registry.disable(name)
+
+    @tool(kind="execute")
+    def bring_in() -> None:
+        """Bring in."""
+        registry.register(find)
+
+    registry.register_many([show, switch_off, bring_in])
+
+    async def main() -> list[bool]:
+        runtime = Runtime(registry, policy=KindPolicy(mode="bypass"))
+        calls = [
+            RawCall("switch_off", {"name": "show"}),
+            RawCall("show", {"path": "x"}),
+            RawCall("bring_in"),
+            RawCall("find", {"name": "x"}),
+        ]
+        return [result.success for result in await runtime.batch(calls)]
+
+    assert asyncio.run(main()) == [True, False, True, True]
+
+
+def test_one_path_written_two_ways_is_one_path() -> None:
+    """P5."""
+    done: list[str] = []
+
+    @tool(kind="write", touches=lambda params: [writes("path", params.path)])
+    async def put(path: str, delay: float) -> None:
+        """Put."""
+        await asyncio.sleep(delay)
+        done.append(path)
+
+    paths = ["/w/a.txt", "/w/./a.txt", "/w/x/../a.txt", "/w//a.txt"]
+
+    async def main() -> None:
+        runtime = Runtime([put], policy=KindPolicy(mode="bypass"))
+        await runtime.batch([RawCall("put", {"path": p, "delay": 0.05 - n / 100}) for n, p in enumerate(paths)])
+
+    asyncio.run(main())
+    assert done == paths
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"path": {"$ref": "a.path"},}',
+        '```json\n{"path": {"$ref": "a.path"}}\n```',
+        '{"path": {"\\u0024ref": "a.path"}}',
+        '{"path": {"$ref": "a.path"}, "times": "1"}',
+    ],
+)
+def test_a_reference_is_found_in_arguments_that_need_mending(text: str) -> None:
+    """P8."""
+    results = chain(RawCall("find", {"name": "x"}, id="a"), RawCall("show", text))
+    assert results[1].data == "</src/x>"

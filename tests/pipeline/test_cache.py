@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import Field, SecretStr
 
 from ferrule import Caller, DefinitionError, RawCall, Registry, Runtime, Session, ToolError, tool
 from ferrule.pipeline import cache as cache_module
@@ -183,3 +184,21 @@ def test_changing_what_was_given_does_not_change_what_is_kept() -> None:
             result.data.append("b")
 
     asyncio.run(go())
+
+
+def test_parameters_that_a_model_would_hide_still_tell_calls_apart() -> None:
+    """P7, P4: neither the cache nor the person's question goes by what a serializer leaves out."""
+
+    @tool(kind="readonly", cache=True)
+    def log_in(word: SecretStr, place: Annotated[str, Field(exclude=True)]) -> str:
+        """Log in."""
+        return f"{word.get_secret_value()} {place}"
+
+    async def go() -> list[Any]:
+        runtime = Runtime([log_in])
+        calls = [("a", "x"), ("b", "x"), ("a", "y")]
+        return [(await runtime.run("log_in", {"word": word, "place": place})).data for word, place in calls]
+
+    assert asyncio.run(go()) == ["a x", "b x", "a y"]
+    invocation = log_in.build({"word": "a", "place": "/etc"})
+    assert invocation.signature == '{"word":"a","place":"/etc"}'

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule import Answer, CallRecord, Choice, KindPolicy, Question, RawCall, Runtime, ToolResult, tool
+from ferrule import (
+    Answer,
+    CallRecord,
+    Choice,
+    KindPolicy,
+    Question,
+    RawCall,
+    Registry,
+    Runtime,
+    Session,
+    ToolResult,
+    tool,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,3 +212,60 @@ def test_a_policy_that_allows_asks_nobody() -> None:
     person = Person(NO)
     assert calls(person, "/a/x", policy=KindPolicy(mode="accept-edits"))[0].success
     assert person.questions == []
+
+
+@pytest.mark.parametrize("answer", ["once", Choice.ONCE, Answer(Choice.ONCE)])
+def test_an_asker_may_be_a_plain_function_and_answer_in_a_word(answer: Any) -> None:
+    """P4."""
+
+    @tool(kind="write")
+    def save() -> str:
+        """Save."""
+        return "saved"
+
+    assert asyncio.run(Runtime([save], ask=lambda question: answer).run("save")).success
+
+
+@pytest.mark.parametrize("answer", [True, None, "maybe", 5])
+def test_an_answer_that_is_none_lets_nothing_run_and_says_what_one_is(answer: Any) -> None:
+    """P4."""
+
+    @tool(kind="write")
+    def save() -> str:
+        """Save."""
+        return "saved"
+
+    result = asyncio.run(Runtime([save], ask=lambda question: answer).run("save"))
+    assert result.error is not None
+    assert result.error.kind == "permission_error"
+    assert "Answer(Choice.ONCE)" in (result.error.suggestion or "")
+
+
+def test_an_always_is_for_its_session_and_its_tool_alone() -> None:
+    """P4, O4."""
+    asked: list[str] = []
+
+    def make(answer: str) -> Any:
+        @tool(kind="write", name="wipe", abstract_rule=lambda params: "rule")
+        def wipe() -> str:
+            """Wipe."""
+            return answer
+
+        return wipe
+
+    def ask(question: Question) -> str:
+        asked.append(question.rule)
+        return "always"
+
+    async def go() -> None:
+        registry = Registry([make("first")])
+        runtime = Runtime(registry, ask=ask)
+        here, there = Session(), Session()
+        for session in (here, here, there, there):
+            await runtime.run("wipe", session=session)
+        assert len(asked) == 2
+        registry.register(make("second"), replace=True)
+        await runtime.run("wipe", session=here)
+        assert len(asked) == 3
+
+    asyncio.run(go())

@@ -253,3 +253,14 @@ def test_secrets_in_the_details_of_an_error_do_not_leave() -> None:
     assert stopped.details is not None
     assert "abc" not in str(stopped.details)
     assert stopped.details["n"] == 1
+
+
+def test_a_value_that_only_has_an_address_is_no_result() -> None:
+    @tool(kind="readonly")
+    def leak() -> object:
+        """Leak."""
+        return {"x": object()}
+
+    result = asyncio.run(Runtime([leak]).run("leak"))
+    assert not result.success
+    assert "0x" not in result.llm_content

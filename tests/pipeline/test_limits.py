@@ -17,3 +17,15 @@ def test_every_bound_has_a_default_that_bounds() -> None:
 def test_limits_cannot_be_changed_while_calls_run() -> None:
     with pytest.raises(FrozenInstanceError):
         DEFAULT_LIMITS.timeout = 5  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("timeout", -1), ("concurrency", 0), ("threads", "4"), ("timeout", float("nan"))]
+)
+def test_a_limit_that_cannot_be_one_is_refused(name: str, value: object) -> None:
+    with pytest.raises(ValueError, match=name):
+        Limits(**{name: value})  # type: ignore[arg-type]
+
+
+def test_a_cancelled_tool_may_be_given_no_time_at_all() -> None:
+    assert Limits(grace=0).grace == 0

@@ -180,3 +180,33 @@ def test_repair_is_idempotent_and_leaves_what_was_valid_alone(arguments: dict[st
 def test_the_result_says_what_was_mended() -> None:
     result = asyncio.run(Runtime([take]).run("take", '{"number": "5",}'))
     assert result.metadata == {"repairs": ["a trailing comma was removed", '`number`: "5" read as 5']}
+
+
+@pytest.mark.parametrize(
+    "text", ['{"items": [1,,]}', '{"items": [1,2,,,]}', '{"items": [,]}', '{"items": [1],,}', "{,}"]
+)
+def test_a_comma_where_a_value_may_be_missing_is_not_taken_away(text: str) -> None:
+    """P2: only what has one reading is mended."""
+
+    @tool(kind="readonly")
+    def take(items: list[int | None]) -> list[int | None]:
+        """Take."""
+        return items
+
+    assert not asyncio.run(Runtime([take]).run("take", text)).success
+
+
+class Boxed(BaseModel):
+    x: int
+
+
+def test_a_doubled_key_beside_something_mended_is_still_refused() -> None:
+    @tool(kind="readonly")
+    def take(inner: Boxed, n: int) -> int:
+        """Take."""
+        return n
+
+    text = '{"inner": "{\\"x\\"\\u003a1}", "n": 1, "n": 2}'
+    result = asyncio.run(Runtime([take]).run("take", text))
+    assert result.error is not None
+    assert "stands twice" in result.error.message

@@ -242,10 +242,10 @@ def test_a_span_is_around_the_tools_run() -> None:
 
     class Tracer:
         @contextmanager
-        def span(self, invocation: Any, session: Any) -> Generator[None]:
+        def span(self, invocation: Any, session: Any) -> Generator[Any]:
             seen.append("in")
             try:
-                yield
+                yield self
             finally:
                 seen.append("out")
 

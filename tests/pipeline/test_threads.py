@@ -201,7 +201,7 @@ def test_jobs_that_end_just_as_they_are_abandoned_leave_the_pool_whole() -> None
     assert eventually(lambda: pool.stuck == 0)
     assert 0 < pool._threads <= 4
     assert eventually(lambda: pool._idle == pool._threads)
-    assert pool._waiting == 0
+    assert eventually(lambda: pool._waiting == 0)
 
 
 def test_idle_threads_go_home(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -236,7 +236,33 @@ Suggestion: Use another tool; its author has to mend this one.\
 
 
 def test_places_whose_values_are_not_known_yet_are_passed_over() -> None:
-    call = RawCall("order", {"items": {"$ref": "x"}, "colour": "red"})
-    validate_around(order, call, [("items",)], DEFAULT_LIMITS)
+    arguments = {"items": {"$ref": "x"}, "colour": "red"}
+    assert validate_around(order, arguments, [("items",)], DEFAULT_LIMITS) == arguments
     with pytest.raises(Stopped, match="`items`"):
-        validate_around(order, call, [("note",)], DEFAULT_LIMITS)
+        validate_around(order, arguments, [("note",)], DEFAULT_LIMITS)
+
+
+def test_what_a_check_raises_is_cleaned_and_a_secret_is_not_quoted() -> None:
+    """P10."""
+
+    def check(params: Any) -> Any:
+        raise ValueError("cannot reach postgres://admin:hunter2@db/x from /srv/app/internal/conf.py")
+
+    @tool(kind="readonly", check=check)
+    def ask(question: str) -> str:
+        """Ask."""
+        return question
+
+    result = asyncio.run(Runtime([ask]).run("ask", {"question": "x"}))
+    assert "hunter2" not in str(result.to_dict())
+    assert "/srv/app" not in str(result.to_dict())
+
+    @tool(kind="readonly")
+    def pay(pin: int, password: str) -> str:
+        """Pay."""
+        return "paid"
+
+    wrong = asyncio.run(Runtime([pay]).run("pay", {"pin": "12a4", "password": ["s3cr3t"]}))
+    mended = asyncio.run(Runtime([pay]).run("pay", {"pin": "1234", "password": 5555}))
+    for told in (str(wrong.to_dict()), str(mended.to_dict())):
+        assert not any(secret in told for secret in ("12a4", "s3cr3t", "1234", "5555"))

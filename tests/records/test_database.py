@@ -270,3 +270,30 @@ def test_the_words_for_a_person(path: Path, tmp_path: Path) -> None:
             "There is no audit log at …/none.db.",
         ]
     )
+
+
+def test_a_log_in_a_read_only_folder_can_be_read_when_no_writer_left_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.db"
+    open_for_writing(path, patience=1).close()
+    connect = sqlite3.connect
+    asked: list[str] = []
+
+    def as_in_a_read_only_folder(database: str, **options: Any) -> sqlite3.Connection:
+        asked.append(database)
+        if "immutable=1" not in database:
+            raise sqlite3.OperationalError("unable to open database file")
+        return connect(database, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", as_in_a_read_only_folder)
+    open_for_reading(path).close()
+    assert len(asked) == 2
+    Path(f"{path}-wal").touch()
+    with pytest.raises(AuditError, match="unable to open"):
+        open_for_reading(path)
+
+
+def test_what_is_no_regular_file_is_refused() -> None:
+    with pytest.raises(AuditError, match="not a regular file"):
+        open_for_writing(Path(os.devnull), patience=0.1)

@@ -32,13 +32,17 @@ def build_tools(settings: Settings, workspace: Path) -> Tools:
     registry.register_many(builtin_tools(), origin="builtin")
     tools = Tools(registry)
     if settings.tools.plugins or settings.tools.folders:
-        from ferrule.plugins.discovery import Discovered, discover_folder, discover_installed
+        from ferrule.plugins.discovery import Broken, Discovered, discover_folder, discover_installed
 
         found = Discovered()
         if settings.tools.plugins:
             discover_installed(found)
         for folder in settings.tools.folders:
-            discover_folder((workspace / folder.expanduser()), found)
+            place = workspace / folder.expanduser()
+            if place.is_file():
+                found.broken.append(Broken(str(place), "it is a file; name its folder"))
+            else:
+                discover_folder(place, found)
         found.register(registry)
         tools.plugins, tools.broken = found.plugins, found.broken
     for name in settings.tools.disabled:

@@ -35,6 +35,8 @@ class Loaded:
 def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
     """Settings for a workspace. `flags` is a nested mapping in the files' own form."""
     user_file, project_file = user_settings_file(), workspace / PROJECT_FILE
+    if os.environ.get("FERRULE_CONFIG") and not user_file.exists():
+        raise SettingsError(f"FERRULE_CONFIG names {user_file}, and there is no such file.")
     environment = _from_environment()
     merged: dict[str, Any] = {}
     files: list[Path] = []
@@ -131,12 +133,12 @@ def _narrowed(project: Mapping[str, Any], person: Settings, set_aside: list[str]
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """The upper source wins, key by key; deny lists add up, because no source may lift another's refusal."""
+    """The upper source wins, key by key; what is denied or disabled adds up: no source may lift another's refusal."""
     merged = dict(below)
     for key, value in above.items():
         if isinstance(value, dict) and isinstance(merged.get(key), dict):
             merged[key] = _merge(merged[key], cast("dict[str, Any]", value))
-        elif key == "deny" and isinstance(value, list) and isinstance(merged.get(key), list):
+        elif key in ("deny", "disabled") and isinstance(value, list) and isinstance(merged.get(key), list):
             merged[key] = [*merged[key], *cast("list[Any]", value)]
         else:
             merged[key] = value

@@ -13,6 +13,8 @@ from ferrule.cli.words import _
 from ferrule.pipeline.confirm import Answer, Choice
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ferrule.pipeline.confirm import Question
 
 _MOST = 4000
@@ -24,11 +26,15 @@ async def say_yes(question: Question) -> Answer:
 
 
 class TerminalAsker:
-    """Shows exactly what will run and takes yes or no; Ctrl-C and end of input mean no."""
+    """Shows exactly what will run and takes yes or no; Ctrl-C, SIGTERM and end of input mean no."""
+
+    def __init__(self, on_sigterm: Callable[[], None] = lambda: None) -> None:
+        self._on_sigterm = on_sigterm
 
     async def __call__(self, question: Question) -> Answer:
-        # asyncio keeps the first Ctrl-C for itself; at a prompt it must end the prompt.
+        # asyncio keeps both for itself until it runs again; at a prompt they must end the prompt.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        before_term = signal.signal(signal.SIGTERM, self._terminated)
         try:
             click.echo(f"{_(question.reason)}:", err=True)
             click.echo(f"  {visible(question.summary)}", err=True)
@@ -43,7 +49,12 @@ class TerminalAsker:
             raise asyncio.CancelledError from None
         finally:
             signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGTERM, before_term)
         return Answer(Choice.ONCE if said.strip().lower() in ("y", "yes", "是") else Choice.NO)
+
+    def _terminated(self, _number: int, _frame: object) -> None:
+        self._on_sigterm()
+        raise KeyboardInterrupt
 
 
 def visible(text: str) -> str:

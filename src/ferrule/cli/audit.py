@@ -13,13 +13,17 @@ import click
 
 from ferrule.app.locations import audit_path
 from ferrule.cli.options import json_option, settings_for
+from ferrule.cli.output import write
 from ferrule.cli.since import SINCE
-from ferrule.cli.table import print_table
+from ferrule.cli.table import cut, print_table
+from ferrule.cli.verdict import what_is_wrong
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
     from ferrule.records.reader import AuditReader
     from ferrule.records.row import AuditRow
+
+_ARGUMENTS_COLUMNS = 80  # `show`, `export` and --json have the rest
 
 
 @click.group(
@@ -78,8 +82,7 @@ def show(path: Path, which: str, as_json: bool) -> None:
         return
     for key, value in row.to_dict().items():
         if value not in (None, "", False):
-            shown = _clock(value) if key == "time" else value
-            click.echo(f"{key:18}{shown}")
+            write(f"{key:18}{_in_full(key, value)}")
 
 
 @command.command("verify", help=_("Check that no record was changed, removed or put in another order."))
@@ -103,7 +106,7 @@ def verify_log(path: Path, head: str | None, as_json: bool) -> None:
     elif found.ok:
         click.echo(_("{rows} records verified. Head: {head}").format(rows=found.rows, head=found.head))
     else:
-        click.echo(_("The log does not hold: {why}").format(why=found.why), err=True)
+        click.echo(_("The log does not hold: {why}").format(why=what_is_wrong(found)), err=True)
     sys.exit(0 if found.ok else 1)
 
 
@@ -140,8 +143,14 @@ def _line(row: AuditRow) -> list[str]:
         row.outcome,
         decision,
         f"{row.duration * 1000:.1f} ms",
-        " ".join(row.arguments.split()),
+        cut(" ".join(row.arguments.split()), _ARGUMENTS_COLUMNS),
     ]
+
+
+def _in_full(key: str, value: Any) -> Any:
+    if key == "time":
+        return datetime.fromtimestamp(value).astimezone().isoformat(timespec="milliseconds")
+    return f"{value * 1000:.1f} ms" if key == "duration" else value
 
 
 def _clock(seconds: float) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,6 +22,8 @@ from ferrule.cli.options import (
     settings_for,
     workspace_option,
 )
+from ferrule.cli.output import write
+from ferrule.cli.since import SECONDS
 from ferrule.cli.words import _
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind, Stage, Stopped
@@ -36,19 +40,24 @@ EXIT_CODES = {
     ErrorKind.TIMEOUT: 4,
     ErrorKind.CANCELLED: 130,
 }
+EXIT_TERMINATED = 143
 
 
 @click.command(
     "call",
     help=_("Call TOOL with ARGUMENTS, a JSON object; `-` reads it from stdin."),
-    epilog=_("Exit codes: 0 done, 1 the tool failed, 2 usage, 3 refused, 4 time-out, 130 interrupted."),
+    epilog=_("`ferrule tools TOOL` shows what a tool takes.")
+    + "\n\n"
+    + _(
+        "Exit codes: 0 done, 1 the tool failed, 2 usage, 3 refused, 4 time-out, 130 interrupted, 143 ended by SIGTERM."
+    ),
 )
 @click.argument("tool")
 @click.argument("arguments", required=False)
 @workspace_option
 @permission_options
 @click.option("--yes", is_flag=True, help=_("Answer every question with yes; what is denied stays denied."))
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help=_("Seconds the call may run."))
+@click.option("--timeout", type=SECONDS, help=_("Seconds the call may run."))
 @json_option
 def command(
     tool: str,
@@ -65,16 +74,61 @@ def command(
     if loaded.settings.permissions.mode == "bypass":
         click.echo(_("Mode bypass: everything that is not denied runs without asking."), err=True)
     text = _read_stdin(loaded.settings.limits.argument_bytes) if arguments == "-" else arguments
+    call, ending = RawCall(tool, text), _Ending()
     try:
-        app = App(loaded.settings, workspace.resolve(), ask=_asker(yes), single_call=True)
+        app = App(loaded.settings, workspace.resolve(), ask=_asker(yes, ending), single_call=True)
     except (ValueError, OSError) as error:
         raise click.UsageError(str(error)) from None
-    result = asyncio.run(_call(app, RawCall(tool, text), timeout))
+    except Exception as error:
+        if type(error).__name__ != "AuditError":  # its module is not imported when nothing is recorded
+            raise
+        _show(_without_record(call, error), as_json)
+        sys.exit(2)
+    try:
+        result = asyncio.run(_call(app, call, timeout, ending))
+    except asyncio.CancelledError:  # before the call, or after it
+        sys.exit(EXIT_TERMINATED)
     _show(result, as_json)
+    if ending.terminated:
+        sys.exit(EXIT_TERMINATED)
     sys.exit(0 if result.error is None else EXIT_CODES.get(result.error.kind, 1))
 
 
-async def _call(app: App, call: RawCall, timeout: float | None) -> ToolResult:
+class _Ending:
+    """Whether SIGTERM came. It cancels the call like Ctrl-C, so that the tool is stopped and the call recorded."""
+
+    def __init__(self) -> None:
+        self.terminated = False
+
+    def note(self) -> None:
+        self.terminated = True
+
+    def watch(self) -> None:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+        def end() -> None:
+            self.note()
+            loop.remove_signal_handler(signal.SIGTERM)  # a second one ends the program at once
+            if task is not None:
+                task.cancel()
+
+        with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows has no such signal
+            loop.add_signal_handler(signal.SIGTERM, end)
+
+
+def _without_record(call: RawCall, error: Exception) -> ToolResult:
+    """A call that did not run because it could not have been recorded."""
+    hint = _(
+        "Name a place that can be written with FERRULE_DATA or the setting `audit.path`, "
+        "or switch the log off: FERRULE_AUDIT_ENABLED=false."
+    )
+    stopped = Stopped(Stage.RECORD, ErrorKind.UNKNOWN, str(error), hint)
+    result = format_stopped(call.id, call.name, stopped)
+    return replace(result, llm_content=f"{_('Error')}: {error} {hint}")
+
+
+async def _call(app: App, call: RawCall, timeout: float | None, ending: _Ending) -> ToolResult:
+    ending.watch()
     async with app:
         report_broken(app.tools)
         _warm_up(app, call)
@@ -98,19 +152,35 @@ def _warm_up(app: App, call: RawCall) -> None:
 
 def _show(result: ToolResult, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(result.to_dict(), ensure_ascii=False, indent=2))
-    elif result.success:
-        click.echo(result.llm_content)
+        write(json.dumps(result.to_dict(), ensure_ascii=False, indent=2))
     else:
-        click.echo(result.llm_content, err=True)
+        write(result.llm_content, err=not result.success)
 
 
-def _asker(yes: bool) -> Asker | None:
+def _asker(yes: bool, ending: _Ending) -> Asker | None:
     if yes:
         return say_yes
-    # A confirmation is never taken from a pipe: whoever fills it is not the person.
-    return TerminalAsker() if sys.stdin.isatty() and sys.stderr.isatty() else None
+    # A confirmation is never taken from a pipe: whoever fills it is not the person. A closed one is None.
+    at_a_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+    return TerminalAsker(ending.note) if at_a_terminal else None
 
 
-def _read_stdin(most: int) -> Any:
-    return sys.stdin.buffer.read(most + 1)
+def _read_stdin(most: int) -> str:
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - the caller closed it
+        raise click.UsageError(_("Standard input is closed, so no arguments can be read from it."))
+    given = sys.stdin.buffer.read(most + 1)
+    if len(given) > most:
+        raise click.UsageError(
+            _(
+                "Standard input holds more than {most} bytes of arguments. "
+                "To take more, raise the setting `limits.argument_bytes` (FERRULE_LIMITS_ARGUMENT_BYTES)."
+            ).format(most=most)
+        )
+    try:
+        return given.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(
+            _("Standard input is not UTF-8: byte {position} is {byte}.").format(
+                position=error.start + 1, byte=f"0x{given[error.start]:02x}"
+            )
+        ) from None

@@ -18,6 +18,7 @@ from ferrule.app.load_settings import SettingsError, load_settings
 from ferrule.app.locations import PROJECT_FILE, audit_path, user_settings_file
 from ferrule.app.settings import Settings
 from ferrule.cli.options import json_option, workspace_option
+from ferrule.cli.verdict import what_is_wrong
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
@@ -117,8 +118,12 @@ def _records(settings: Settings, workspace: Path) -> Iterator[Check]:
     if not settings.audit.enabled:
         yield Check("audit", "note", _("switched off in the settings"))
         return
-    found = verify(path)
+    try:
+        found = verify(path)
+    except AuditError as error:
+        yield Check("audit", "fail", str(error))
+        return
     if found.ok:
         yield Check("audit", "ok", _("{path}: {rows} records verified").format(path=path, rows=found.rows))
     else:
-        yield Check("audit", "fail", f"{path}: {found.why}")
+        yield Check("audit", "fail", f"{path}: {what_is_wrong(found)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import click
 
 from ferrule._version import __version__
 from ferrule.app.load_settings import SettingsError
+from ferrule.cli.output import write
 from ferrule.cli.words import LANGUAGES, _
 from ferrule.core.errors import MissingExtra, ToolError
 from ferrule.core.nearest import nearest
@@ -55,7 +57,11 @@ def run(summaries: Mapping[str, str]) -> None:
         cls=LazyGroup,
         summaries=summaries,
         invoke_without_command=True,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "max_content_width": 100,
+            "color": False if os.environ.get("NO_COLOR") else None,
+        },
         help=_("Tools for language models: defined once, shown to any model, run safely and on the record."),
     )
     @click.version_option(__version__, "-V", "--version", message="ferrule %(version)s")
@@ -65,11 +71,28 @@ def run(summaries: Mapping[str, str]) -> None:
         if context.invoked_subcommand is None:
             click.echo(context.get_help())
 
-    try:
+    if "_FERRULE_COMPLETE" in os.environ:  # a shell asks for completions
         ferrule(prog_name="ferrule")
-    except (SettingsError, MissingExtra) as error:
-        click.echo(f"{_('Error')}: {error}", err=True)
+    try:
+        # Not click's own `main`: it ends with 1 when nobody reads the output, and says `Aborted!` on Ctrl-C.
+        with ferrule.make_context("ferrule", sys.argv[1:]) as context:
+            ferrule.invoke(context)
+    except click.exceptions.Exit as ended:
+        sys.exit(ended.exit_code)
+    except (click.Abort, EOFError):
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except _mendable() as error:
+        write(f"{_('Error')}: {error}", err=True)
         sys.exit(2)
     except ToolError as error:  # from the parts that commands share with tools
         click.echo(f"{_('Error')}: {error.message} {error.suggestion or ''}".rstrip(), err=True)
         sys.exit(1)
+
+
+def _mendable() -> tuple[type[Exception], ...]:
+    """What a person can mend. The records are not imported for this: without them they raised nothing."""
+    records = sys.modules.get("ferrule.records.database")
+    return (SettingsError, MissingExtra, *([records.AuditError] if records else []))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ferrule.app.find_tools import build_tools
-from ferrule.cli.options import json_option, report_broken, settings_for, workspace_option
+from ferrule.cli.options import json_option, settings_for, workspace_option
+from ferrule.cli.output import write
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
@@ -45,14 +46,17 @@ def command(path: Path | None, ignore: tuple[str, ...], as_json: bool, workspace
         click.echo(json.dumps(document, ensure_ascii=False, indent=2))
     else:
         for one in broken:
-            click.echo(f"{one.source}: {_('error')} load: {one.reason}")
+            write(f"{one.source}: {_('error')} load: {one.reason}")
         for name, finding in findings:
             place = f"{name}.{finding.where}" if finding.where else name
             click.echo(f"{place}: {_(finding.severity)} {finding.rule}: {finding.message}")
             if finding.suggestion:
                 click.echo(f"    {finding.suggestion}")
         click.echo(
-            _("{tools} tools checked, {findings} findings.").format(tools=len(tools), findings=len(findings)), err=True
+            _("{tools} tools checked, {findings} findings.").format(
+                tools=len(tools), findings=len(findings) + len(broken)
+            ),
+            err=True,
         )
     sys.exit(1 if broken or findings else 0)
 
@@ -60,8 +64,7 @@ def command(path: Path | None, ignore: tuple[str, ...], as_json: bool, workspace
 def _tools(path: Path | None, workspace: Path) -> tuple[list[Tool[Any]], list[Broken]]:
     if path is None:
         found = build_tools(settings_for(workspace).settings, workspace.resolve())
-        report_broken(found)
-        return found.registry.tools(), []
+        return found.registry.tools(), found.broken
     from ferrule.plugins.discovery import discover_file, discover_folder
 
     discovered = discover_folder(path) if path.is_dir() else discover_file(path)

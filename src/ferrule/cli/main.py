@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
 from ferrule._version import __version__
+
+TYPE_CHECKING = False  # as in `typing`, whose import would take longer than all the rest here
+if TYPE_CHECKING:
+    from typing import Any
 
 _COMMANDS = {
     "audit": "See and check the record of every call.",
@@ -23,19 +28,90 @@ _COMMANDS = {
 
 def main() -> None:
     """Run the command line; never shows a traceback for what a person can mend."""
+    code = 0
+    try:
+        _run()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:  # whoever read our output has gone
+        code = 141
+    except OSError as error:
+        code = _report(error)
+    except SystemExit as ended:
+        code = ended.code
+    finally:
+        _end_at_once_on_ctrl_c()
+    if code:
+        _let_go_of_output()
+        sys.exit(code)
+
+
+def _run() -> None:
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] - the caller closed it
+        raise OSError(errno.EBADF, "standard output is closed")
     if sys.argv[1:] in (["--version"], ["-V"]):
         print(f"ferrule {__version__}")  # noqa: T201 - before anything else is imported
         return
+    _end_at_once_on_ctrl_c()
+    streams: tuple[Any, ...] = (sys.stdout, sys.stderr)
+    for stream in streams:
+        if getattr(stream, "errors", "") == "strict" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a character that the terminal lacks is no failure
     from ferrule.cli.words import choose_language
 
     choose_language(sys.argv[1:])
     from ferrule.cli.group import run
 
+    _interrupt_on_ctrl_c()
+    run(_COMMANDS)
+
+
+def _end_at_once_on_ctrl_c() -> None:
+    """For the times when nothing is open yet, or no longer: an exception inside an import shows a traceback."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not when the caller has it ignored
+        signal.signal(signal.SIGINT, _end_at_once)
+
+
+def _interrupt_on_ctrl_c() -> None:
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is _end_at_once:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end_at_once(_number: int, _frame: object) -> None:
+    os._exit(130)
+
+
+def _report(error: OSError) -> int:
+    from contextlib import suppress
+
+    from ferrule.cli.words import _
+
     try:
-        run(_COMMANDS)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        # Whoever read our output has gone. Point stdout elsewhere so that the exit does not complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        os.getcwd()  # noqa: PTH109 - starts faster than a Path
+    except OSError:
+        words, code = _("The current folder is gone; change to another one."), 2
+    else:
+        place = f"{error.filename}: " if error.filename else ""
+        words, code = f"{place}{error.strerror or error}.", 1
+        if error.errno in (errno.ENOSPC, errno.EBADF, errno.EIO, errno.EDQUOT) and not error.filename:
+            words = _("The output could not be written: {why}.").format(why=error.strerror)
+    with suppress(OSError, AttributeError):  # stderr may be gone too
+        sys.stderr.write(f"{_('Error')}: {words}\n")
+        sys.stderr.flush()
+    return code
+
+
+def _let_go_of_output() -> None:
+    """Point what cannot be written elsewhere, so that the interpreter does not complain about it while it ends."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        except AttributeError:
+            continue

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ferrule.app.load_settings import Loaded, load_settings
+from ferrule.cli.output import write
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
@@ -78,4 +79,4 @@ def report_broken(tools: Tools) -> None:
 
 
 def warn(message: str) -> None:
-    click.echo(f"{_('Warning')}: {message}", err=True)
+    write(f"{_('Warning')}: {message}", err=True)

@@ -1,7 +1,8 @@
-"""A moment in the past, as people write it: `2h`, `3d`, `2026-01-31`."""
+"""Times, as people write them: a moment in the past (`2h`, `3d`, `2026-01-31`), and seconds."""
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from datetime import datetime
@@ -35,4 +36,20 @@ class Since(_ParamType):
             self.fail(_("{value} is not a time; write 2h, 3d, or 2026-01-31.").format(value=repr(value)), param, ctx)
 
 
+class Seconds(_ParamType):
+    """A number above zero that a clock can reach."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = math.nan
+        if not 0 < seconds < math.inf:
+            self.fail(_("{value} is not a number of seconds above 0.").format(value=repr(value)), param, ctx)
+        return seconds
+
+
+SECONDS = Seconds()
 SINCE = Since()

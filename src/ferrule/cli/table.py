@@ -40,7 +40,8 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         line = "".join(cell + " " * (widths[column] - width(cell) + 2) for column, cell in enumerate(first))
         if room is not None:
             last = cut(last, max(8, room - width(line)))
-        click.echo(click.style((line + last).rstrip(), bold=number == 0))
+        text = (line + last).rstrip()
+        click.echo(text if number else click.style(text, bold=True))
 
 
 def _visible(text: str) -> str:

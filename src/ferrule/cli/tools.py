@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ferrule.app.find_tools import build_tools
+from ferrule.cli.details import print_details
 from ferrule.cli.options import json_option, report_broken, settings_for, warn, workspace_option
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 _DIALECTS = ("openai", "openai-responses", "anthropic", "gemini", "mcp")
 
 
-@click.command("tools", help=_("List the tools, or those that hold every word of QUERY."))
+@click.command(
+    "tools", help=_("List the tools, or those that hold every word of QUERY; a tool's exact name shows all of it.")
+)
 @click.argument("query", nargs=-1)
 @json_option
 @click.option("--dialect", type=click.Choice(_DIALECTS), help=_("Print definitions in a provider's form, as JSON."))
@@ -41,6 +44,9 @@ def command(
         source = source.for_mode(mode)
     if role:
         source = source.for_role(role)
+    if len(query) == 1 and not (dialect or as_json) and query[0] in source.names():
+        print_details(next(tool for tool in source.tools() if tool.name == query[0]))
+        return
     shown = source.search(" ".join(query), most=1000) if query else source.tools()
     if dialect:
         _print_definitions(shown, dialect)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from posixpath import normpath
 from typing import NamedTuple
 
 
@@ -42,11 +43,20 @@ def collide(left: Touches, right: Touches) -> bool:
 
 
 def _overlap(a: str, b: str) -> bool:
-    if a == b or a == "*" or b == "*":
+    if a == "*" or b == "*":
+        return True
+    a, b = _one_name(a), _one_name(b)
+    if a == b:
         return True
     if not (a.startswith("path:") and b.startswith("path:")):
         return False
     return _inside(a, b) or _inside(b, a)
+
+
+def _one_name(resource: str) -> str:
+    if not resource.startswith("path:"):
+        return resource
+    return "path:" + normpath(resource.removeprefix("path:")).replace("//", "/")
 
 
 def _inside(inner: str, outer: str) -> bool:

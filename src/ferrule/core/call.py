@@ -27,7 +27,7 @@ class RawCall:
     one version of the tool; without it the current one runs.
     """
 
-    __slots__ = ("arguments", "id", "name", "version")
+    __slots__ = ("arguments", "has_own_id", "id", "name", "version")
 
     def __init__(
         self,
@@ -40,6 +40,7 @@ class RawCall:
         self.name = name
         self.arguments: Any = arguments
         self.id = id or new_call_id()
+        self.has_own_id = bool(id)
         self.version = version
 
     def __repr__(self) -> str:

@@ -46,8 +46,14 @@ def compile_function(name: str, function: Callable[..., Any]) -> Compiled:
             continue
         if parameter.name == "model_config":
             raise DefinitionError(f"`{name}`: no parameter can be called `model_config`; pydantic keeps that name.")
-        default = ... if parameter.default is parameter.empty else parameter.default
-        info = FieldInfo.from_annotated_attribute(annotation, default)
+        try:
+            info = (
+                FieldInfo.from_annotation(annotation)
+                if parameter.default is parameter.empty
+                else FieldInfo.from_annotated_attribute(annotation, parameter.default)
+            )
+        except TypeError as error:
+            raise DefinitionError(f"`{name}`: `{parameter.name}`: {_first_line(error)}") from error
         if info.description is None and parameter.name in described:
             info.description = described[parameter.name]
         fields[parameter.name] = (annotation, info)

@@ -26,7 +26,7 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
         if plain == wanted:
             score = 0.0
         elif len(wanted) >= 3 and plain and (plain in wanted or wanted in plain):
-            score = 0.3 + abs(len(plain) - len(wanted)) / max(len(plain), len(wanted)) / 2
+            score = abs(len(plain) - len(wanted)) / max(len(plain), len(wanted))
         else:
             longer = len(plain) if len(plain) > len(wanted) else len(wanted)
             bound = longer // 3 or 1

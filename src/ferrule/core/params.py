@@ -5,10 +5,11 @@ Imports pydantic, so it is itself imported only when a tool is first shown or ca
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from pydantic_core import ValidationError
+from pydantic_core import ValidationError, to_json
 
+from ferrule.core.closed_models import close_schema, closed_validator
 from ferrule.core.key_count import key_counter
 from ferrule.core.pydantic_problems import read_problems
 
@@ -52,7 +53,7 @@ class ModelParams:
 
     def __init__(self, model: type[BaseModel]) -> None:
         self.model = model
-        self._validate = model.__pydantic_validator__.validate_json
+        self._validate = closed_validator(model).validate_json
         self._schema: dict[str, Any] | None = None
         self._hints: dict[str, str] = {}
         self._count_keys: Callable[[Any], int | None] | None = None
@@ -69,6 +70,7 @@ class ModelParams:
             for prop in schema.get("properties", {}).values():
                 prop.pop("title", None)
             schema.setdefault("properties", {})
+            close_schema(schema, self.model)
             self._schema = schema
         return self._schema
 
@@ -79,7 +81,8 @@ class ModelParams:
             raise read_problems(error, text, self.schema, self._hints) from None
 
     def dump(self, params: Any) -> bytes:
-        return params.__pydantic_serializer__.to_json(params, by_alias=True)
+        # Not by the model's serializer, which may hide fields: two calls that differ must not look the same.
+        return to_json(opened(params), fallback=str, inf_nan_mode="strings")
 
     def flat_size(self, params: Any) -> int | None:
         if self._count_keys is None:
@@ -89,3 +92,28 @@ class ModelParams:
 
 def _unknown(_: Any) -> None:
     return None
+
+
+def opened(value: Any) -> Any:
+    """A value with nothing hidden: every field of every model under the name it is given by, secrets included."""
+    fields: dict[str, Any] | None = getattr(cast("Any", type(value)), "model_fields", None)
+    if fields is not None:
+        given = {_name_of(name, fields.get(name)): opened(item) for name, item in value.__dict__.items()}
+        extra = cast("dict[str, Any]", value.__pydantic_extra__ or {})
+        return {**given, **{name: opened(item) for name, item in extra.items()}}
+    if hasattr(value, "get_secret_value"):
+        return value.get_secret_value()
+    if isinstance(value, dict):
+        return {str(key): opened(item) for key, item in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted((opened(item) for item in cast("set[Any]", value)), key=repr)
+    if isinstance(value, (list, tuple)):
+        return [opened(item) for item in cast("list[Any]", value)]
+    return value
+
+
+def _name_of(name: str, info: Any) -> str:
+    alias = getattr(info, "validation_alias", None) or getattr(info, "alias", None)
+    choices = getattr(alias, "choices", None)
+    chosen = choices[0] if choices else alias
+    return chosen if isinstance(chosen, str) else name

@@ -86,6 +86,13 @@ def _problem(item: Any, kind: str, path: tuple[PathPart, ...], value: Any, schem
         return Problem(path, "missing", "required, but missing" + _hint(path, schema))
     if kind == "extra_forbidden" or kind == "unexpected_keyword_argument":
         return _unknown(path, schema)
+    if kind == "union_tag_invalid":
+        tag = str(item["ctx"]["discriminator"]).strip("'")
+        known, given = item["ctx"]["expected_tags"], item["ctx"]["tag"]
+        return Problem((*path, tag), "enum", f"must be one of {known}; got {got(given)}")
+    if kind == "union_tag_not_found":
+        tag = str(item["ctx"]["discriminator"]).strip("'")
+        return Problem((*path, tag), "missing", "required, but missing")
     code = _CODES.get(kind, "value")
     if code == "enum":
         return Problem(path, "enum", f"must be {item['ctx']['expected']}; got {got(found)}")

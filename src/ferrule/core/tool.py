@@ -115,6 +115,8 @@ class Tool(Generic[P]):
         own = inspect.getattr_static(type(self), "description")
         if not isinstance(own, property):  # a class may simply write `description = "…"`
             declared["description"] = own
+        if not any("run" in vars(owner) for owner in type(self).__mro__ if owner is not Tool):
+            raise DefinitionError(f"{type(self).__name__} has no `run`. Write `def run(self, params, context)`.")
         said = {**declared, **options}
         self._settle(self.name or type(self).__name__, said, style_of(self.run))
 

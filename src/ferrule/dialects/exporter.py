@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ferrule.core.call import RawCall
+from ferrule.core.errors import DefinitionError
 from ferrule.dialects.known import dialect as find_dialect
+from ferrule.dialects.losses import Loss
 from ferrule.dialects.names import NameMap
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
     from ferrule.dialects.dialect import Dialect
-    from ferrule.dialects.losses import Exported, Loss
+    from ferrule.dialects.losses import Exported
 
 
 class Exporter:
@@ -32,10 +34,18 @@ class Exporter:
         self.names = names or NameMap()
         self._kept: WeakKeyDictionary[Tool[Any], tuple[tuple[Any, ...], Exported]] = WeakKeyDictionary()
         self._shown: list[Exported] = []
+        self._left_out: list[Loss] = []
 
     def definitions(self, tools: Iterable[Tool[Any]]) -> list[dict[str, Any]]:
         """The definitions, in the order given."""
-        shown = [self.export(tool) for tool in tools]
+        shown: list[Exported] = []
+        self._left_out = []
+        for tool in tools:
+            try:
+                shown.append(self.export(tool))
+            except DefinitionError as error:  # one that cannot be called is not shown, and the others are
+                what = f"left out, because it cannot be called: {error}"
+                self._left_out.append(Loss(tool.name, "", "definition", what))
         self._shown = shown
         return [exported.definition for exported in shown]
 
@@ -55,7 +65,7 @@ class Exporter:
     @property
     def losses(self) -> tuple[Loss, ...]:
         """What the definitions shown last could not say."""
-        return tuple(loss for exported in self._shown for loss in exported.losses)
+        return (*self._left_out, *(loss for exported in self._shown for loss in exported.losses))
 
     def resolve(self, external_name: str) -> str:
         """The tool's own name; a name that was never shown comes back as it is, to be reported as unknown."""

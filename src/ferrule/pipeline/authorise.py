@@ -37,8 +37,8 @@ class Policy(Protocol):
 
     def decide(self, invocation: Invocation, session: Session) -> Decision: ...
 
-    def remember(self, rule: str) -> None:
-        """Keep an «always allow» for this session."""
+    def remember(self, invocation: Invocation, session: Session) -> None:
+        """Keep an «always allow» of this call's abstract rule, for this tool and this session alone."""
         ...
 
 
@@ -76,11 +76,12 @@ class KindPolicy:
         self.mode = Mode(mode)
         self._allow = _Names(allow)
         self._deny = _Names(deny)
-        self._remembered: set[str] = set()
+        self._remembered: set[tuple[str, Tool[Any], str]] = set()
         self._free = self.mode is not Mode.PLAN and not self._allow and not self._deny
 
-    def remember(self, rule: str) -> None:
-        self._remembered.add(rule)
+    def remember(self, invocation: Invocation, session: Session) -> None:
+        # The tool object itself: one that takes its name or its place is another tool, and asks again.
+        self._remembered.add((session.id, invocation.tool, invocation.abstract_rule))
 
     def decide(self, invocation: Invocation, session: Session) -> Decision:
         tool = invocation.tool
@@ -95,7 +96,7 @@ class KindPolicy:
             return Decision(Verdict.ALLOW, f"`{rule}` is allowed", rule)
         if mode is Mode.BYPASS:
             return _BYPASS
-        if self._remembered and (rule := invocation.abstract_rule) in self._remembered:
+        if self._remembered and (session.id, tool, rule := invocation.abstract_rule) in self._remembered:
             return Decision(Verdict.ALLOW, f"`{rule}` was always allowed in this session", rule)
         decision = self._by_kind(invocation)
         if mode is Mode.DONT_ASK and decision.verdict is Verdict.ASK:

@@ -8,11 +8,12 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, Touches
-from ferrule.core.call import Invocation, RawCall
+from ferrule.core.call import Invocation, RawCall, new_call_id
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.pipeline.cleaning import clean_exception
 from ferrule.pipeline.lookup import lookup
-from ferrule.pipeline.references import Reference, check_against_output, find_references, resolve
+from ferrule.pipeline.references import Reference, ambiguous, check_against_output, find_references, resolve
+from ferrule.pipeline.repair import readable
 from ferrule.pipeline.schedule import Schedule
 from ferrule.pipeline.validate import as_json, validate, validate_around
 
@@ -54,15 +55,33 @@ async def run_batch(
     planned: list[_Planned] = []
     waits: list[set[int]] = []
     by_id: dict[str, int] = {}
+    doubled: set[str] = set()
+    _keep_apart(calls)
     for position, call in enumerate(calls):
+        if not isinstance(call, RawCall):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise TypeError(f"A batch takes calls, not {call!r}. Write RawCall(name, arguments).")
         plan = _plan(runtime, call, session, planned, by_id, given)
         planned.append(plan)
+        for reference in plan.references:
+            if reference.source in doubled:
+                plan.prepared, plan.references, plan.touches = ambiguous(reference), [], NOTHING
+                break
         waiting = schedule.add(position, plan.touches)
         waiting.update(by_id[reference.source] for reference in plan.references if reference.source in by_id)
         waits.append(waiting)
+        if call.id in by_id:
+            doubled.add(call.id)
         by_id[call.id] = position
     limit = concurrency or runtime.limits.concurrency
     return await _Run(runtime, planned, waits, by_id, session, parent, given, max(1, limit)).finish()
+
+
+def _keep_apart(calls: Sequence[RawCall]) -> None:
+    """An id that was made up gives way to one that was given, so that a reference means what it says."""
+    given = {call.id for call in calls if getattr(call, "has_own_id", False)}
+    for call in calls:
+        while not getattr(call, "has_own_id", True) and call.id in given:
+            call.id = new_call_id()
 
 
 def _plan(
@@ -76,11 +95,12 @@ def _plan(
     plan = _Planned(call)
     try:
         tool = plan.tool = lookup(runtime.tools, call)
+        is_text = isinstance(call.arguments, (str, bytes))
         if not _may_refer(call):
             plan.prepared = invocation = validate(tool, call, runtime.limits)
             plan.touches = _touches(invocation, session)
             return plan
-        plan.arguments = _parsed(tool, call)
+        plan.arguments = readable(call.arguments if is_text else as_json(tool, call.arguments))
         plan.references = find_references(plan.arguments, [*by_id, *given])
         if not plan.references:  # a `$ref` of another sort
             plan.prepared = invocation = validate(tool, call, runtime.limits)
@@ -90,7 +110,8 @@ def _plan(
             source = earlier[by_id[reference.source]].tool if reference.source in by_id else None
             if source is not None:
                 check_against_output(reference, source)
-        validate_around(tool, call, [reference.place for reference in plan.references], runtime.limits)
+        places = [reference.place for reference in plan.references]
+        plan.arguments = validate_around(tool, plan.arguments, places, runtime.limits)
         # What it touches is known only with its arguments; until then it may be anything its kind allows.
         plan.touches = READS_ANYTHING if tool.read_only else WRITES_ANYTHING
         if not tool.concurrency_safe:
@@ -98,6 +119,11 @@ def _plan(
     except Stopped as stopped:
         plan.prepared = stopped
         plan.references = []
+        # An earlier call may yet bring the tool, or what its own check asks for; so this one keeps its turn.
+        if plan.tool is None:
+            plan.touches = READS_ANYTHING
+        elif plan.tool.has_check:
+            plan.touches = WRITES_ANYTHING
     except Exception:
         # What breaks here breaks again when the call is run, and becomes its result; the others go on.
         logger.exception("Call %s of %s could not be planned", call.id, call.name)
@@ -107,22 +133,13 @@ def _plan(
 
 
 def _may_refer(call: RawCall) -> bool:
+    """Whether the arguments may hold a reference; a `$` may also be written as an escape."""
     arguments = call.arguments
     if isinstance(arguments, str):
-        return '"$ref"' in arguments
+        return "ref" in arguments and ("$" in arguments or "\\u" in arguments)
     if isinstance(arguments, bytes):
-        return b'"$ref"' in arguments
-    return "'$ref'" in repr(arguments) if arguments else False
-
-
-def _parsed(tool: Tool[Any], call: RawCall) -> Any:
-    from pydantic_core import from_json
-
-    text = call.arguments if isinstance(call.arguments, (str, bytes)) else as_json(tool, call.arguments)
-    try:
-        return from_json(text, allow_inf_nan=False)
-    except ValueError:
-        return None  # validation says what is wrong with it
+        return b"ref" in arguments and (b"$" in arguments or b"\\u" in arguments)
+    return "$ref" in repr(arguments) if arguments else False
 
 
 def _touches(invocation: Invocation, session: Session) -> Touches:
@@ -159,6 +176,7 @@ class _Run:
         self._limit = limit
         self._results: list[ToolResult | None] = [None] * len(planned)
         self._missing = [len(waiting) for waiting in waits]
+        self._waited = [bool(waiting) for waiting in waits]
         self._followers: list[list[int]] = [[] for _ in planned]
         for position, waiting in enumerate(waits):
             for other in waiting:
@@ -194,37 +212,38 @@ class _Run:
     async def _one(self, position: int) -> None:
         self._begun.add(position)
         plan = self._planned[position]
-        prepared = plan.prepared
-        if plan.references:
-            prepared = self._resolved(plan)
+        call, prepared = self._resolved(plan) if plan.references else (plan.call, plan.prepared)
+        if self._waited[position] and not plan.references:
+            prepared = None  # what ran before may have changed what there is to call: look again, as in turn
         self._results[position] = await self._runtime.run_prepared(
-            plan.call, prepared, session=self._session, parent=self._parent
+            call, prepared, session=self._session, parent=self._parent
         )
 
-    def _resolved(self, plan: _Planned) -> Invocation | Stopped:
-        """A chained call once the results it uses are there."""
+    def _resolved(self, plan: _Planned) -> tuple[RawCall, Invocation | Stopped]:
+        """A chained call once the results it uses are there, with the arguments it really runs with."""
         values = dict(self._given)
         for reference in plan.references:
             if reference.source not in self._by_id:
                 continue
             result = self._results[self._by_id[reference.source]]
             if result is None or not result.success:
-                return Stopped(
+                return plan.call, Stopped(
                     Stage.VALIDATE,
                     ErrorKind.VALIDATION,
                     f"`{plan.call.name}` was not run: it uses the result of `{reference.source}`, which failed.",
                     "Mend that call first, then make both again.",
                 )
             values[reference.source] = result.data
+        call = plan.call
         try:
             arguments = resolve(plan.arguments, plan.references, values)
             call = RawCall(plan.call.name, arguments, id=plan.call.id, version=plan.call.version)
-            return validate(lookup(self._runtime.tools, call), call, self._runtime.limits)
+            return call, validate(lookup(self._runtime.tools, call), call, self._runtime.limits)
         except Stopped as stopped:
-            return stopped
+            return call, stopped
         except Exception as error:
             logger.exception("Call %s of %s could not be given its arguments", plan.call.id, plan.call.name)
-            return Stopped(
+            return call, Stopped(
                 Stage.VALIDATE,
                 ErrorKind.VALIDATION,
                 f"`{plan.call.name}` was not run: a result it uses cannot be an argument. {clean_exception(error)}",
@@ -252,11 +271,19 @@ class _Run:
         running = list(self._running)
         for task in running:
             task.cancel()
-        if running:
-            await asyncio.wait(running)
-        for position in range(len(self._planned)):
-            if position in self._begun:
-                continue
-            call = self._planned[position].call
-            never = Stopped(Stage.LOOKUP, ErrorKind.CANCELLED, f"`{call.name}` was cancelled before it ran.")
-            await self._runtime.run_prepared(call, never, session=self._session, parent=self._parent)
+        # First those that never began, in one step: a second cancelling must not lose them.
+        never_began = [
+            asyncio.ensure_future(self._never(plan.call))
+            for position, plan in enumerate(self._planned)
+            if position not in self._begun
+        ]
+        waiting = [*running, *never_began]
+        while pending := [task for task in waiting if not task.done()]:
+            try:
+                await asyncio.wait(pending)
+            except asyncio.CancelledError:
+                continue  # cancelled already; each call ends within its grace, and leaves its record
+
+    async def _never(self, call: RawCall) -> None:
+        never = Stopped(Stage.LOOKUP, ErrorKind.CANCELLED, f"`{call.name}` was cancelled before it ran.")
+        await self._runtime.run_prepared(call, never, session=self._session, parent=self._parent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import logging
 import threading
 import time
@@ -30,7 +31,7 @@ class ResultCache:
     def key(self, invocation: Invocation, session: Session) -> Key:
         """What makes two calls the same. The tool object is part of it: a replaced tool starts afresh."""
         tool = invocation.tool
-        params = tool.params.dump(invocation.params)
+        params = hashlib.blake2b(tool.params.dump(invocation.params)).digest()  # not itself: it may hold secrets
         place = (str(session.workspace), str(session.directory))
         return (tool, tool.version, params, session.caller, place)
 
@@ -44,8 +45,7 @@ class ResultCache:
                 del self._kept[key]
                 return None
             self._kept.move_to_end(key)
-        again = copy.copy(result)
-        again.data = copy.deepcopy(result.data)  # whoever changes what they got changes only that
+        again = copy.deepcopy(result)  # whoever changes what they got changes only that
         again.call_id = invocation.call_id
         again.metadata = {**result.metadata, "cached": True}
         again.metadata.pop("repairs", None)  # what was mended then says nothing of this call
@@ -56,9 +56,8 @@ class ResultCache:
     def put(self, key: Key, result: ToolResult, seconds: float) -> None:
         if not result.success:
             return
-        kept = copy.copy(result)
         try:
-            kept.data = copy.deepcopy(result.data)
+            kept = copy.deepcopy(result)
         except Exception:  # noqa: BLE001 - a value may refuse to be copied in any way
             logger.debug("A result of %s cannot be copied, so it is not kept", result.tool)
             return

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.secrets import redact_text
+from ferrule.core.secrets import redact_text, redact_value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,6 +49,20 @@ def _relative_to(root: str, text: str) -> str:
 
 def _shorten(found: re.Match[str]) -> str:
     return "…/" + re.split(r"[/\\]", found[0].rstrip("/\\"))[-1]
+
+
+def clean_value(value: Any, workspace: Path | None = None) -> Any:
+    """A value whose every text is clean, and whose secrets are gone."""
+    value = redact_value(value)
+
+    def clean(part: Any) -> Any:
+        if isinstance(part, str):
+            return clean_text(part, workspace)
+        if isinstance(part, dict):
+            return {clean_text(str(key), workspace): clean(item) for key, item in cast("dict[Any, Any]", part).items()}
+        return [clean(item) for item in cast("list[Any]", part)] if isinstance(part, list) else part
+
+    return clean(value)
 
 
 def _without_traceback(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
@@ -44,9 +45,9 @@ class Question:
 
 
 class Asker(Protocol):
-    """Puts a question to a person."""
+    """Puts a question to a person. May be async or not, and may answer with a plain word: once, always or no."""
 
-    async def __call__(self, question: Question) -> Answer: ...
+    def __call__(self, question: Question) -> Awaitable[Answer | str] | Answer | str: ...
 
 
 class Confirm:
@@ -71,11 +72,28 @@ class Confirm:
             again = policy.decide(invocation, session)
             if again.verdict == "allow":
                 return Answer(Choice.ALWAYS)
-            answer = await self._asker(_question(invocation, decision))
-            answer = Answer(Choice(answer.choice), answer.reason)  # an asker may say "no" in plain words
+            if again.verdict == "deny":
+                return Answer(Choice.NO, again.reason)
+            said = self._asker(_question(invocation, decision))
+            answer = _understood(tool.name, await said if isinstance(said, Awaitable) else said)
             if answer.choice is Choice.ALWAYS:
-                policy.remember(invocation.abstract_rule)
+                policy.remember(invocation, session)
         return answer
+
+
+def _understood(tool: str, said: object) -> Answer:
+    """Whatever an asker gave, as an answer; what cannot be one is no leave to run."""
+    try:
+        if isinstance(said, Answer):
+            return Answer(Choice(said.choice), said.reason)
+        return Answer(Choice(said))  # pyright: ignore[reportArgumentType]
+    except ValueError:
+        raise Stopped(
+            Stage.CONFIRM,
+            ErrorKind.PERMISSION,
+            f"`{tool}` was not run: the answer {said!r} is none.",
+            "The program that embeds Ferrule must answer with Answer(Choice.ONCE), Choice.ALWAYS or Choice.NO.",
+        ) from None
 
 
 def refused(invocation: Invocation, answer: Answer) -> Stopped:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
 from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult
-from ferrule.core.secrets import redact_value
-from ferrule.pipeline.cleaning import clean_exception, clean_text
+from ferrule.pipeline.cleaning import clean_exception, clean_text, clean_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +100,7 @@ def stopped_by(tool: str, cause: BaseException, workspace: Path | None) -> Stopp
     cause = _unwrapped(cause)
     if isinstance(cause, ToolError):
         suggestion = clean_text(str(cause.suggestion), workspace) if cause.suggestion else None
-        details = redact_value(dict(cause.details)) if cause.details else None
+        details = clean_value(dict(cause.details), workspace) if cause.details else None
         return Stopped(Stage.EXECUTE, cause.kind, clean_text(str(cause.message), workspace), suggestion, details)
     if isinstance(cause, TimeoutError):
         return Stopped(Stage.EXECUTE, ErrorKind.TIMEOUT, f"`{tool}` failed. {clean_exception(cause, workspace)}")

@@ -22,13 +22,21 @@ def _plain(value: object) -> dict[Any, Any]:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
+def _shown(value: object) -> str:
+    """What a value says of itself; an address in memory says nothing."""
+    kind = type(value)
+    if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
+        raise TypeError(f"{kind.__name__} has no JSON form")
+    return str(value)
+
+
 def to_words(value: Any) -> str:
     """A result as JSON that every reader takes."""
     try:
-        return to_json(value, fallback=str, inf_nan_mode="strings").decode()
+        return to_json(value, fallback=_shown, inf_nan_mode="strings").decode()
     except PydanticSerializationError as error:
         if "surrogate" not in str(error):
             raise
         # Such as the name of a file that is not UTF-8; the formatting stage makes it well-formed text.
-        plain = to_jsonable_python(value, fallback=str, inf_nan_mode="strings")
+        plain = to_jsonable_python(value, fallback=_shown, inf_nan_mode="strings")
         return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))

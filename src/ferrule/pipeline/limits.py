@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(slots=True, frozen=True)
@@ -26,6 +26,14 @@ class Limits:
     """Abandoned sync calls that may still hang before further sync calls are refused."""
     nesting: int = 16
     """How deep tools may call tools."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < float("inf"):
+                raise ValueError(f"Limits: {one.name} must be a number, not {value!r}.")
+            if value == 0 and one.name != "grace":
+                raise ValueError(f"Limits: {one.name} must be more than 0.")
 
 
 DEFAULT_LIMITS = Limits()

@@ -60,7 +60,15 @@ class Watcher(Protocol):
     def started(self, invocation: Invocation, session: Session) -> None: ...
 
 
+class Span(Protocol):
+    """One execution while it is traced."""
+
+    def result(self, value: Any) -> None:
+        """Note what the tool gave."""
+        ...
+
+
 class Tracer(Protocol):
     """Wraps a tool's execution, for spans."""
 
-    def span(self, invocation: Invocation, session: Session) -> AbstractContextManager[Any]: ...
+    def span(self, invocation: Invocation, session: Session) -> AbstractContextManager[Span]: ...

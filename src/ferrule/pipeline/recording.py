@@ -19,6 +19,9 @@ class Recording:
 
     def __init__(self, recorders: Iterable[Recorder]) -> None:
         self._recorders = tuple(recorders)
+        for one in self._recorders:
+            if not callable(getattr(one, "record", None)):
+                raise TypeError(f"{one!r} is no recorder: it has no method `record`.")
         self.watchers = tuple(one for one in self._recorders if isinstance(one, Watcher))
         self._pending: set[asyncio.Future[Any]] = set()
 
@@ -36,8 +39,9 @@ class Recording:
         for recorder in self._recorders:
             try:
                 pending = recorder.record(record)
-            except Exception:
+            except Exception as error:
                 logger.exception("Call %s could not be recorded by %s", record.call_id, type(recorder).__name__)
+                waiting.append(_failed(error))
                 continue
             if pending is not None:
                 waiting.append(pending)
@@ -56,3 +60,7 @@ class Recording:
         self._pending.discard(future)
         if not future.cancelled() and (error := future.exception()) is not None:
             logger.error("A call could not be recorded", exc_info=error)
+
+
+async def _failed(error: Exception) -> None:
+    raise error

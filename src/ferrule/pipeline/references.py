@@ -112,6 +112,11 @@ def _replaced(value: Any, place: tuple[PathPart, ...], new: Any) -> Any:
     return copied
 
 
+def ambiguous(reference: Reference) -> Stopped:
+    """The early exit of a call that refers to an id which two earlier calls have."""
+    return _broken(reference.text, f"two earlier calls have the id `{reference.source}`", "Give every call its own id.")
+
+
 def _broken(text: str, why: str, hint: str | None = None) -> Stopped:
     return Stopped(
         Stage.VALIDATE,

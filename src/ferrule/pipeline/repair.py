@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.problems import InvalidParams, PathPart, Problem, show
 from ferrule.core.schema_walk import schema_at
+from ferrule.core.secrets import is_secret_name
 from ferrule.pipeline.json_text import check_text
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 _ROUNDS = 6  # every text repair once, then the values, then the values inside mended ones
 _NOTHING = object()
-_STRING_OR_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+")|,(\s*[}\]])', re.DOTALL)
+# Only a comma after a value is one too many; after another comma or a bracket, a value may be missing.
+_STRING_OR_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+")|(?<=[\w"}\]])(\s*),(\s*[}\]])', re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
@@ -55,6 +57,25 @@ def repair(
     return invalid.problems
 
 
+def readable(text: str | bytes) -> Any:
+    """The value of JSON text, mended where it must be; None when it cannot be read."""
+    for _ in range(_ROUNDS):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            mended = _mend_text(text, [])
+            if mended is None:
+                return None
+            text = mended
+    return None
+
+
+def mend_around(invalid: InvalidParams, schema: Any) -> Any:
+    """The value with what can be mended mended, or None when nothing could be."""
+    value = _mend_value(invalid, schema, [])
+    return None if value is _NOTHING else value
+
+
 def _mend_text(text: str | bytes, notes: list[str]) -> str | None:
     """Text that is not JSON, made JSON; None when nothing here is sure to be meant."""
     if isinstance(text, bytes):
@@ -76,7 +97,7 @@ def _without_fence(text: str) -> str:
 
 
 def _without_trailing_commas(text: str) -> str:
-    return _STRING_OR_TRAILING_COMMA.sub(lambda found: found[1] or found[2], text)
+    return _STRING_OR_TRAILING_COMMA.sub(lambda found: found[1] or found[2] + found[3], text)
 
 
 def _with_escaped_controls(text: str) -> str:
@@ -112,7 +133,8 @@ def _mend_value(invalid: InvalidParams, schema: Any, notes: list[str]) -> Any:
         if reading is not _NOTHING:
             value = copy.deepcopy(invalid.value) if value is _NOTHING else value
             value = _put(value, problem.path, reading)
-            notes.append(f"`{problem.where}`: {_story(found, reading)}")
+            secret = any(isinstance(part, str) and is_secret_name(part) for part in problem.path)
+            notes.append(f"`{problem.where}`: {'read as another type' if secret else _story(found, reading)}")
     return value
 
 

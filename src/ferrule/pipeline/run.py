@@ -86,6 +86,8 @@ class Runtime:
         """
         if not isinstance(call, RawCall):
             call = RawCall(call, arguments)
+        if timeout is not None and not timeout > 0:
+            raise ValueError(f"A time limit is more than 0 seconds, not {timeout!r}.")
         return self.run_prepared(call, None, session=session, timeout=timeout, parent=parent)
 
     async def run_prepared(
@@ -265,9 +267,11 @@ class Runtime:
             # A tool further up that waits for this very call holds the lock already.
             if not tool.concurrency_safe and (parent is None or tool.name not in parent.lineage):
                 await around.enter_async_context(self._alone.of(tool.name))
-            if self._tracer is not None:
-                around.enter_context(self._tracer.span(invocation, session))
-            return await self._executor.execute(invocation, context, seconds)
+            span = around.enter_context(self._tracer.span(invocation, session)) if self._tracer is not None else None
+            value = await self._executor.execute(invocation, context, seconds)
+            if span is not None:
+                span.result(value)
+            return value
 
     # Many calls
 

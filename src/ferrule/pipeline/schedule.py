@@ -6,6 +6,7 @@ earlier calls it collides with; what those wait for themselves follows.
 
 from __future__ import annotations
 
+from posixpath import normpath
 from typing import TYPE_CHECKING
 
 from ferrule.core.access import Touch
@@ -96,10 +97,11 @@ class Schedule:
 
 
 def _plain(resource: str) -> str:
-    """A folder is the same with and without its closing slash."""
-    if resource.endswith("/") and resource.startswith("path:"):
-        return resource.rstrip("/") if resource.strip("/") != "path:" else "path:/"
-    return resource
+    """One name for each path, however it is written: `/a//b/./c/` is `/a/b/c`."""
+    if not resource.startswith("path:"):
+        return resource
+    name = normpath(resource.removeprefix("path:"))
+    return f"path:/{name.lstrip('/')}" if name.startswith("/") else f"path:{name}"
 
 
 def _ancestors(resource: str) -> list[str]:

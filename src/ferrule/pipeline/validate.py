@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import Invocation
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
 from ferrule.core.problems import InvalidParams, Problem
+from ferrule.core.secrets import is_secret_name
+from ferrule.pipeline.cleaning import clean_text
 from ferrule.pipeline.json_text import check_text, plain_problem
-from ferrule.pipeline.repair import repair
+from ferrule.pipeline.repair import mend_around, repair
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from ferrule.pipeline.limits import Limits
 
 _SHOWN_PROBLEMS = 20
+
+logger = logging.getLogger("ferrule.calls")
 _SHOWN_CHARACTERS = 1000
 
 
@@ -48,12 +54,15 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
             if isinstance(mended, list):
                 raise _invalid(tool, mended) from None
             params, repairs = mended
-        check_text(text, tool.params.flat_size(params), limits, duplicates=is_text)
+        # The count of keys says something of the text that came in only if that is what was read.
+        known = None if repairs else tool.params.flat_size(params)
+        check_text(text, known, limits, duplicates=is_text)
         if tool.has_check:
             _check(tool, params)
     except InvalidParams as invalid:
         raise _invalid(tool, invalid.problems) from None
     except DefinitionError as error:
+        logger.warning("Tool %s cannot be called: %s", tool.name, error)
         raise Stopped(
             Stage.VALIDATE,
             ErrorKind.EXECUTION,
@@ -64,16 +73,27 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
     return Invocation(tool, params, call.id, repairs)
 
 
-def validate_around(tool: Tool[Any], call: RawCall, places: list[tuple[PathPart, ...]], limits: Limits) -> None:
-    """Check everything but the given places, whose values are not known yet; raises `Stopped`."""
-    text = call.arguments if isinstance(call.arguments, (str, bytes)) else as_json(tool, call.arguments)
-    try:
-        check_text(text, None, limits, duplicates=True)
-        tool.params.load(text)
-    except InvalidParams as invalid:
-        rest = [p for p in invalid.problems if not any(p.path[: len(place)] == place for place in places)]
-        if rest:
-            raise _invalid(tool, rest) from None
+def validate_around(tool: Tool[Any], arguments: Any, places: list[tuple[PathPart, ...]], limits: Limits) -> Any:
+    """Check everything but the given places, whose values are not known yet; raises `Stopped`.
+
+    Gives the arguments, mended where they had to be.
+    """
+    for _ in range(4):
+        text = as_json(tool, arguments)
+        try:
+            check_text(text, None, limits, duplicates=False)
+            tool.params.load(text)
+        except InvalidParams as invalid:
+            rest = [p for p in invalid.problems if not any(p.path[: len(place)] == place for place in places)]
+            if not rest:
+                return arguments
+            mended = mend_around(InvalidParams(rest, invalid.value), tool.input_schema)
+            if mended is None:
+                raise _invalid(tool, rest) from None
+            arguments = mended
+        else:
+            return arguments
+    raise _invalid(tool, [Problem((), "value", "they do not fit, whatever is mended")])
 
 
 def _check(tool: Tool[Any], params: Any) -> None:
@@ -104,7 +124,7 @@ def _cut(text: str) -> str:
 
 
 def _invalid(tool: Tool[Any], problems: list[Problem]) -> Stopped:
-    listed = [{"path": _cut(p.where), "code": p.code, "message": _cut(p.message)} for p in problems[:_SHOWN_PROBLEMS]]
+    listed = [{"path": _cut(p.where), "code": p.code, "message": _cut(_fit(p))} for p in problems[:_SHOWN_PROBLEMS]]
     if len(problems) == 1 and problems[0].code in ("json", "limit"):
         message = f"The arguments of `{tool.name}` were not accepted: {listed[0]['message']}."
     else:
@@ -120,3 +140,11 @@ def _invalid(tool: Tool[Any], problems: list[Problem]) -> Stopped:
         f"Call `{tool.name}` again with {tool.expected_form}.",
         {"problems": listed},
     )
+
+
+def _fit(problem: Problem) -> str:
+    """A problem's message as it may leave: what code raised is cleaned, and a secret's value is not quoted."""
+    message = clean_text(problem.message) if problem.code == "value" else problem.message
+    if any(isinstance(part, str) and is_secret_name(part) for part in problem.path):
+        return re.sub(r"\bgot .*", "got a value that is not shown", message, flags=re.DOTALL)
+    return message

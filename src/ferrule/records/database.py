@@ -68,6 +68,10 @@ class AuditError(Exception):
 def open_for_writing(path: Path, *, patience: float) -> sqlite3.Connection:
     """A connection that may append; makes the file, or brings an older one up to date."""
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise AuditError(
+                f"Cannot open the audit log {path}: it is not a regular file. Choose another place for it."
+            )
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Arguments are private: only the owner may read the file, whatever the umask is.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -86,18 +90,30 @@ def open_for_reading(path: str | Path) -> sqlite3.Connection:
     if not path.is_file():
         raise AuditError(f"There is no audit log at {path}.")
     try:
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
         try:
-            connection.execute("PRAGMA busy_timeout = 5000")
-            if _check_identity(connection, path) != SCHEMA_VERSION:
-                raise AuditError(f"{path} is not an audit log yet: nothing was recorded in it.")
-        except BaseException:
-            connection.close()
-            raise
+            connection = _view(path, "mode=ro")
+        except sqlite3.OperationalError:
+            # Even a reader must make files beside the log, and may not in a read-only folder. Where no writer left
+            # anything to be merged, the file alone is the whole log.
+            if Path(f"{path.resolve()}-wal").exists():
+                raise
+            connection = _view(path, "mode=ro&immutable=1")
     except sqlite3.Error as problem:
         raise AuditError(_words_for(problem, path)) from problem
     # Bytes that are not text must show up as a changed row, not as a crash of whoever looks for it.
     connection.text_factory = _text
+    return connection
+
+
+def _view(path: Path, how: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?{how}", uri=True, isolation_level=None)
+    try:
+        connection.execute("PRAGMA busy_timeout = 5000")
+        if _check_identity(connection, path) != SCHEMA_VERSION:
+            raise AuditError(f"{path} is not an audit log yet: nothing was recorded in it.")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal
 
-from ferrule.records.database import open_for_reading
+from ferrule.records.database import AuditError, open_for_reading
 from ferrule.records.row import COLUMNS, SELECT, AuditRow
 
 if TYPE_CHECKING:
@@ -115,8 +116,11 @@ class AuditReader:
         clause = f"WHERE {' AND '.join(where)}" if where else ""
         # A connection for each question: cheap, safe from any thread, and no lock outlives it.
         with closing(open_for_reading(self.path)) as connection:
-            for row in connection.execute(f"{SELECT} {clause} {tail}", values):
-                yield AuditRow(*row)
+            try:
+                for row in connection.execute(f"{SELECT} {clause} {tail}", values):
+                    yield AuditRow(*row)
+            except sqlite3.Error as problem:
+                raise AuditError(f"{self.path} could not be read: {problem}.") from problem
 
 
 def _cell(value: Any) -> Any:

@@ -8,11 +8,12 @@ when one of these classes is made; whoever makes none pays nothing.
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ErrorKind, MissingExtra, Stopped, ToolError
 from ferrule.pipeline.execute import ToolFailed
-from ferrule.records.redact import keep_arguments, keep_text
+from ferrule.records.redact import keep_arguments, keep_text, redact_value
 from ferrule.records.statistics import UNKNOWN, was_refused, was_run
 
 if TYPE_CHECKING:
@@ -89,9 +90,10 @@ class ToolSpan:
         self._span = self._manager.__enter__()
         return self
 
-    def result(self, content: str) -> None:
+    def result(self, value: Any) -> None:
         if self._content:
-            self._span.set_attribute("gen_ai.tool.call.result", keep_text(content, _MAX_RESULT))
+            text = value if isinstance(value, str) else json.dumps(redact_value(value), ensure_ascii=False)
+            self._span.set_attribute("gen_ai.tool.call.result", keep_text(text, _MAX_RESULT))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -82,7 +82,8 @@ class Registry(ToolSource):
                 )
             self._refuse_taken(tool.name, aliases)
             # Replacing a tool that somebody switched off does not switch it on again.
-            enabled = known[tool.version].enabled and tool.enabled if taken else tool.enabled
+            switched_off = known and not any(one.enabled for one in known.values())
+            enabled = tool.enabled and not switched_off
             entry = Entry(tool, origin, enabled)
             was_current = not known or (taken and self._shown[tool.name] is known[tool.version])
             self._versions.setdefault(tool.name, {})[tool.version] = entry
@@ -252,5 +253,7 @@ class Registry(ToolSource):
 
 
 def _must_be_tool(tool: object) -> None:
+    if isinstance(tool, type) and issubclass(tool, Tool):
+        raise TypeError(f"A registry holds tools, not classes of them: write {tool.__name__}().")
     if not isinstance(tool, Tool):
         raise TypeError(f"A registry holds tools, not {tool!r}. Make one with @tool, a Tool subclass or raw_tool().")

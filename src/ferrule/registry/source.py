@@ -119,11 +119,17 @@ class ToolSource(ABC):
         wanted = frozenset((names,) if isinstance(names, str) else names)
         if "all" in wanted:
             return self.filtered(lambda tool: True)
+        wanted = wanted | self._meant(wanted)
         return self.filtered(lambda tool: tool.name in wanted)
+
+    def _meant(self, names: frozenset[str]) -> frozenset[str]:
+        """The names of the tools that aliases stand for."""
+        return frozenset(found.name for name in names if (found := self.get(name)) is not None)
 
     def without(self, names: Iterable[str]) -> View:
         """All but the named tools."""
         unwanted = frozenset(names)
+        unwanted = unwanted | self._meant(unwanted)
         return self.filtered(lambda tool: tool.name not in unwanted)
 
     def read_only(self) -> View:

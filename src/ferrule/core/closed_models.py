@@ -1,0 +1,75 @@
+"""Closes the models that a tool's parameters are made of: a field nobody declared is an error, and so is infinity.
+
+Pydantic passes over what it does not know unless told otherwise, which turns a typing mistake into a silent default.
+A model that says `extra` itself is left as it says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic_core import SchemaValidator
+
+
+def closed_validator(model: type[BaseModel]) -> SchemaValidator:
+    """The validator of a model in which every model inside refuses unknown fields; the model's own if none needs it."""
+    from pydantic_core import SchemaError, SchemaValidator
+
+    if not _any_open(model.__pydantic_core_schema__):
+        return cast("SchemaValidator", model.__pydantic_validator__)
+    try:
+        return SchemaValidator(_closed(model.__pydantic_core_schema__, None), _use_prebuilt=False)
+    except SchemaError:  # a schema of a kind that cannot be built again stays as its author made it
+        return cast("SchemaValidator", model.__pydantic_validator__)
+
+
+def close_schema(schema: dict[str, Any], model: type[BaseModel]) -> None:
+    """Say the same in the JSON Schema that models are shown."""
+    says: dict[str, bool] = {}
+    _note_models(model.__pydantic_core_schema__, says)
+    root = says.get(model.__name__, False)
+    for name, part in [(None, schema), *schema.get("$defs", {}).items()]:
+        is_open = root if name is None else says.get(str(part.get("title", name)), says.get(str(name), False))
+        if is_open and "properties" in part:
+            part.setdefault("additionalProperties", False)
+
+
+def _is_open(node: Any) -> bool:
+    return node.get("type") == "model" and "extra" not in getattr(node.get("cls"), "model_config", {})
+
+
+def _any_open(node: Any) -> bool:
+    if isinstance(node, dict):
+        return _is_open(node) or any(_any_open(part) for part in cast("dict[str, Any]", node).values())
+    return isinstance(node, (list, tuple)) and any(_any_open(part) for part in cast("list[Any]", node))
+
+
+def _note_models(node: Any, says: dict[str, bool]) -> None:
+    if isinstance(node, dict):
+        node = cast("dict[str, Any]", node)
+        if node.get("type") == "model":
+            says[getattr(node["cls"], "__name__", "")] = _is_open(node)
+        for part in node.values():
+            _note_models(part, says)
+    elif isinstance(node, (list, tuple)):
+        for part in cast("list[Any]", node):
+            _note_models(part, says)
+
+
+def _closed(node: Any, owner: Any) -> Any:
+    """A copy of a core schema with open models closed."""
+    if isinstance(node, dict):
+        node = cast("dict[str, Any]", node)
+        if node.get("type") == "model":
+            owner = node
+        copied = {key: _closed(part, owner) if key != "cls" else part for key, part in node.items()}
+        if node.get("type") == "model-fields" and owner is not None and _is_open(owner):
+            copied["extra_behavior"] = "forbid"
+        return copied
+    if isinstance(node, list):
+        return [_closed(part, owner) for part in cast("list[Any]", node)]
+    if type(node) is tuple:
+        return tuple(_closed(part, owner) for part in cast("tuple[Any, ...]", node))
+    return node

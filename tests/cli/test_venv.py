@@ -1,0 +1,125 @@
+"""`./run` and `./test`: a clone runs its own code wherever it lies, and says in a line why it cannot."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# Stands for Python: makes a .venv whose `pip` installs a `ferrule` that says from where it was installed.
+PYTHON = r"""#!/usr/bin/env bash
+case "$*" in
+  --version) echo "Python 3.11.0" ;;
+  "-m venv --clear "*)
+    rm -rf "$4"; mkdir -p "$4/bin"; cp "$0" "$4/bin/python"
+    printf '#!%s/bin/python\n' "$4" >"$4/bin/pip" ;;
+  "-m pip install "*)
+    for last; do :; done
+    printf '#!/bin/sh\necho "code of %s" "$@"\n' "${last%%\[*}" >"$(dirname "$0")/ferrule"
+    chmod +x "$(dirname "$0")/ferrule"
+    for tool in ruff pyright lint-imports; do
+      to="$(dirname "$0")/$tool"
+      printf '#!/bin/sh\necho "did %s $1"; [ "$1" != format ] && [ %s != pyright ]\n' $tool $tool >"$to"
+      chmod +x "$to"
+    done ;;
+  "-m pytest"*) echo "did pytest" ;;
+esac
+"""
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    folder = tmp_path / "a clone"
+    (folder / "scripts").mkdir(parents=True)
+    for name in ("run", "test", "pyproject.toml", "scripts/venv.sh"):
+        shutil.copy(ROOT / name, folder / name)
+    python = tmp_path / "python"
+    python.write_text(PYTHON)
+    python.chmod(0o755)
+    return folder
+
+
+def start(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    python = next(folder for folder in program.parents if (folder / "python").is_file()) / "python"
+    environment = {**os.environ, "FERRULE_PYTHON": str(python)}
+    environment.pop("PYTHONPATH", None)
+    return subprocess.run(
+        [str(program), *arguments], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_the_first_run_installs_and_the_next_does_not(clone: Path) -> None:
+    first = start(clone / "run", "tools")
+    assert first.stdout == f"code of {clone} tools\n"
+    assert "Making .venv" in first.stderr
+    assert start(clone / "run", "tools").stderr == ""
+
+
+@pytest.mark.parametrize("keep", [True, False], ids=["copied", "moved"])
+def test_a_clone_elsewhere_runs_its_own_code(clone: Path, keep: bool) -> None:
+    start(clone / "run")
+    other = clone.with_name("other")
+    if keep:
+        shutil.copytree(clone, other, symlinks=True)
+    else:
+        clone.rename(other)
+    done = start(other / "run", "tools")
+    assert done.stdout == f"code of {other} tools\n"
+    assert "Making .venv" in done.stderr
+
+
+def test_a_venv_whose_python_does_not_run_is_made_anew(clone: Path) -> None:
+    start(clone / "run")
+    (clone / ".venv" / "bin" / "python").write_text("#!/no/such/python\n")
+    assert start(clone / "run").stdout.strip() == f"code of {clone}"
+
+
+def test_a_symbolic_link_starts_the_clone_it_points_to(clone: Path) -> None:
+    (clone.parent / "bin").mkdir()
+    link = clone.parent / "bin" / "ferrule-run"
+    link.symlink_to(Path("..") / clone.name / "run")
+    again = clone.parent / "again"
+    again.symlink_to(link)
+    assert start(again, "x").stdout == f"code of {clone} x\n"
+
+
+def test_a_venv_that_is_linked_here_is_left_as_it_is(clone: Path) -> None:
+    start(clone / "run")
+    other = clone.with_name("other")
+    shutil.copytree(clone, other, ignore=shutil.ignore_patterns(".venv"))
+    (other / ".venv").symlink_to(clone / ".venv")
+    before = (clone / ".venv" / ".ferrule-all").read_text()
+    assert start(other / "run").returncode == 0
+    assert (clone / ".venv" / ".ferrule-all").read_text() == before
+    assert (other / ".venv").is_symlink()
+
+
+@pytest.mark.parametrize("with_venv", [False, True])
+def test_a_clone_that_may_not_be_written_says_so(clone: Path, with_venv: bool) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    if with_venv:
+        start(clone / "run")
+        (clone / ".venv" / "bin" / "python").write_text("#!/no/such/python\n")
+    clone.chmod(0o555)
+    try:
+        done = start(clone / "run")
+    finally:
+        clone.chmod(0o755)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "Clone Ferrule into a folder of your own" in done.stderr
+    assert "python3-venv" not in done.stderr
+
+
+def test_every_check_runs_and_those_that_failed_are_named_at_the_end(clone: Path) -> None:
+    done = start(clone / "test")
+    assert done.returncode == 1
+    for said in ("did ruff format", "did ruff check", "did pyright", "did lint-imports", "did pytest"):
+        assert said in done.stdout
+    assert done.stderr.endswith("\nFailed: format types\n")
