@@ -59,7 +59,7 @@ class RawCall:
 class Invocation:
     """A tool with validated parameters, ready to be authorised and run."""
 
-    __slots__ = ("call_id", "given", "params", "repairs", "tool")
+    __slots__ = ("call_id", "params", "repairs", "tool")
 
     def __init__(self, tool: Tool[Any], params: Any, call_id: str, repairs: tuple[str, ...] = ()) -> None:
         self.tool = tool
