@@ -84,6 +84,8 @@ def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
     if text.find(old, start + 1) >= 0:
         raise several([lines.number_at(at) for at in _starts(text, old)], Rung.EXACT)
     end = start + len(old)
+    if text[max(start - 1, 0) : start + 1] == "\r\n" or text[end - 1 : end + 1] == "\r\n":
+        return None  # half a line ending: not what anyone means
     first, last = lines.number_at(start) - 1, lines.number_at(end) - 1
     before = text[lines.starts[first] : start]
     follows = _follows(lines, last, end - lines.starts[last])
@@ -179,7 +181,7 @@ def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] 
 def _every(text: str, old: str, new: str) -> Found:
     """Every place, exactly or but for line endings."""
     lines = TextLines(text)
-    if old in text:
+    if old in text and not ("\r\n" in text and (old[0] == "\n" or old[-1] == "\r")):
         length = len(old)
         starts = [match.start() for match in re.finditer(re.escape(old), text)]
         single = "\n" not in old and "\r" not in old and ("\n" in new or "\r" in new)

@@ -31,7 +31,7 @@ def rebuild(place: Place, new: list[str]) -> str:
     file = place.file
     if _is_as_the_file(place, file, new):
         partners = _partners(file, new)
-        if _adds_blanks(place.old, file) and any(_ends_blank(new[j]) for j in range(len(new)) if j not in partners):
+        if _added_blanks(place.old, file) and any(_ends_blank(new[j]) for j in range(len(new)) if j not in partners):
             raise Unclear(_TRAILING)
         return _join(place, new, new, partners)
     forwards = _written(place, file, new, _partners(place.old, new))
@@ -116,7 +116,8 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
     changed = _replaced(len(old), len(new), partners)
     written: list[str] = []
     stripped_kept = blanks_added = False
-    copy_adds_blanks = _adds_blanks(old, file)
+    added = _added_blanks(old, file)
+    kept_added = any(_ends_blank(old[k]) and not _ends_blank(file[k]) and new[j] == old[k] for j, k in partners.items())
     gone = {old[k].rstrip(BLANKS) for k in set(range(len(old))) - set(partners.values()) if _loses_blanks(old, file, k)}
     for j, line in enumerate(new):
         k = partners.get(j)
@@ -124,8 +125,12 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
             last_part = j == len(new) - 1 and not line
             if not last_part and line.rstrip(BLANKS) in gone:
                 raise Unclear(_TRAILING)
-            if copy_adds_blanks and _ends_blank(line):
-                if any(map(_ends_blank, file)):
+            if added and _ends_blank(line):
+                if (
+                    _blanks_after(line) not in added
+                    or not (kept_added or place.lines.clean)
+                    or any(map(_ends_blank, file))
+                ):
                     raise Unclear(_TRAILING)
                 line = line.rstrip(BLANKS)
             blanks_added = blanks_added or (line != line.rstrip(BLANKS) and j < len(new) - 1)
@@ -142,9 +147,14 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
     return _join(place, new, written, partners)
 
 
-def _adds_blanks(old: Sequence[str], file: Sequence[str]) -> bool:
-    """Whether the copy has blanks at the ends of lines where the file has none."""
-    return any(_ends_blank(mine) and not _ends_blank(theirs) for mine, theirs in zip(old, file, strict=True))
+def _added_blanks(old: Sequence[str], file: Sequence[str]) -> set[str]:
+    """The blanks that the copy has at the ends of lines where the file has none."""
+    pairs = zip(old, file, strict=True)
+    return {_blanks_after(mine) for mine, theirs in pairs if _ends_blank(mine) and not _ends_blank(theirs)}
+
+
+def _blanks_after(line: str) -> str:
+    return line[len(line.rstrip(BLANKS)) :]
 
 
 def _ends_blank(line: str) -> bool:

@@ -48,6 +48,11 @@ class TextLines:
         return "\t" in self.text and any("\t" in line for line in self.stripped)
 
     @cached_property
+    def clean(self) -> bool:
+        """Whether no line with words ends with blanks."""
+        return not any(len(line) > len(trimmed) > 0 for line, trimmed in zip(self.contents, self.trimmed, strict=True))
+
+    @cached_property
     def usual_ending(self) -> str:
         if self._newline == "\r":
             return "\r"
