@@ -75,8 +75,8 @@ class Replay:
                 ):
                     continue
                 old, new = damage(shown.old, shown), damage(shown.new, shown)
-                if "lost" in name and old.endswith("\n") and shown.before.count(old) == 1:
-                    continue  # an exact edit all the same, of one line less
+                if "lost" in name and shown.old.endswith(("\n\n", "\r\n\r\n")):
+                    continue  # an edit all the same, of one line less
                 if old == shown.old or (damage is numbered and not shown.old.strip()):
                     continue
                 if old not in shown.old and old in shown.before:
@@ -84,12 +84,13 @@ class Replay:
                 hidden = " (hides the change)" if hides_the_change(damage, shown) else ""
                 self._try(f"{name}{hidden}", shown, old, new)
                 if damage is not dedented_alone:
-                    self._try(
-                        f"{name}, old only{' (hides the change)' if _hidden_in_old(old, shown) else ''}",
-                        shown,
-                        old,
-                        shown.new,
-                    )
+                    self._old_only(name, shown, damage(shown.old, replace(shown, new=shown.old)))
+
+    def _old_only(self, name: str, case: Case, old: str) -> None:
+        """The old text alone is damaged; the new one is as it should be."""
+        if old != case.old and (old in case.old or old not in case.before):
+            hidden = " (hides the change)" if _hidden_in_old(old, case) else ""
+            self._try(f"{name}, old only{hidden}", case, old, case.new)
 
     def _try(self, name: str, case: Case, old: str, new: str) -> None:
         encoding = _ENCODINGS[self._encoding % len(_ENCODINGS)]

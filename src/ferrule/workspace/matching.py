@@ -86,29 +86,21 @@ def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
     end = start + len(old)
     if text[max(start - 1, 0) : start + 1] == "\r\n" or text[end - 1 : end + 1] == "\r\n":
         return None  # half a line ending: not what anyone means
-    first, last = lines.number_at(start) - 1, lines.number_at(end) - 1
-    before = text[lines.starts[first] : start]
-    follows = _follows(lines, last, end - lines.starts[last])
+    before, follows = lines.before(start), lines.after(end)
     wanted, given = as_lines(old), as_lines(new)
     if len(wanted) == 1:
-        new = _with_endings(new, lines.style(last))
+        new = _with_endings(new, lines.style_at(end))
     try:
         ends = settle_ends(wanted, given, before=before, follows=follows)
         whole = takes_indentation(before, wanted, given, ends_line=not wanted[-1] or not (follows or "").strip())
     except Unclear as unclear:
-        raise _unclear(lines, first, len(wanted), unclear) from None
+        raise _unclear(lines, lines.number_at(start) - 1, len(wanted), unclear) from None
     span = Span(
         start - len(before) if whole else start,
-        lines.starts[last + 1] if ends.take_line_ending else end,
-        new + lines.style(last - 1) if ends.add_line_ending else new,
+        lines.next_line(end) if ends.take_line_ending else end,
+        new + lines.style_at(start) if ends.add_line_ending else new,
     )
     return span, Rung.INDENTATION if whole else Rung.LINE_ENDS if ends else Rung.EXACT
-
-
-def _follows(lines: TextLines, last: int, column: int) -> str | None:
-    """What stands after a match on its last line; None where the text ends."""
-    rest = lines.contents[last][column:]
-    return None if last == len(lines) - 1 and not rest.strip() else rest
 
 
 def _starts(text: str, old: str) -> list[int]:
@@ -126,7 +118,7 @@ def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
     if len(place.old) < len(wanted) and len(new) > 1 and not new[-1]:
         new = new[:-1]
     before = lines.contents[place.first][: place.column]
-    follows = _follows(lines, place.last, place.end_column)
+    follows = lines.after(place.end)
     ends_line = not place.old[-1] or not (follows or "").strip()
     try:
         ends = settle_ends(place.old, new, before=before, follows=follows)
@@ -185,10 +177,7 @@ def _every(text: str, old: str, new: str) -> Found:
         length = len(old)
         starts = [match.start() for match in re.finditer(re.escape(old), text)]
         single = "\n" not in old and "\r" not in old and ("\n" in new or "\r" in new)
-        spans = [
-            Span(at, at + length, _with_endings(new, lines.style(lines.number_at(at) - 1)) if single else new)
-            for at in starts
-        ]
+        spans = [Span(at, at + length, _with_endings(new, lines.style_at(at)) if single else new) for at in starts]
         return Found(spans, Rung.EXACT)
     wanted = as_lines(old)
     spans = (

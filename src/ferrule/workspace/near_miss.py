@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ferrule.workspace.text_lines import TextLines
 
 _MOST_LINES, _MOST_WIDTH, _AROUND = 40, 300, 6
-_MOST_WANTED, _MOST_WORDS, _MOST_HITS, _MOST_COMPARED = 200, 12, 30, 5
+_MOST_WANTED, _MOST_WORDS, _MOST_HITS, _MOST_COMPARED = 200, 10, 20, 4
 _LEGEND = "· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space"
 _WORD = re.compile(r"\w{3,}")
 
@@ -100,14 +100,14 @@ def _rare_words(old: Sequence[str]) -> list[tuple[int, str]]:
 
 def _hits(lines: TextLines, word: str) -> list[int]:
     """The lines a word is on; none when they are many, since then it says nothing."""
-    if lines.text.count(word) > _MOST_HITS:
-        return []
     found: list[int] = []
     at = lines.text.find(word)
     while at >= 0:
-        found.append(lines.number_at(at) - 1)
+        if len(found) == _MOST_HITS:
+            return []
+        found.append(at)
         at = lines.text.find(word, at + len(word))
-    return found
+    return [lines.number_at(at) - 1 for at in found]
 
 
 def _likeness(lines: TextLines, first: int, old: Sequence[str]) -> float:
