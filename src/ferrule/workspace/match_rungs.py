@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from ferrule.workspace.text_lines import TextLines
 
-_MOST_WORDS = 4
+_MOST_WORDS = 8
+_WORD = re.compile(r"[^ \t]+")
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_]{3,}")
 
 
 class Writing(Protocol):
@@ -146,27 +148,23 @@ def by_typography_and_indentation(lines: TextLines, old: list[str]) -> Iterator[
 def _typographic_parts(lines: TextLines, old: list[str]) -> Iterator[tuple[list[str], int | None]]:
     """The parts of the file to look at, as its lines and the number of the first (None: the whole file).
 
-    Folding a large file takes long, so only the surroundings of a word that must be there are looked at.
+    Folding a large file takes long, so only the surroundings of words that must be there are looked at.
     """
     if not typographic("\n".join(old)) and not typographic(lines.text):
         return
-    words = [(index, word) for index, line in enumerate(old) for word in re.findall(r"[A-Za-z0-9_]{3,}", line)]
-    if not words:
+    starts = _likely_starts(lines, old, _PLAIN_WORD)
+    if starts is None:
         yield lines.contents, None
         return
-    offset, found = _lines_with(lines, words)
-    for first in sorted({index - offset for index in found}):
-        if first >= 0:
-            yield lines.contents[first : first + len(old)], first
+    for first in starts:
+        yield lines.contents[first : first + len(old)], first
 
 
 def _by_inner_tabs(lines: TextLines, old: list[str]) -> Iterator[Place]:
-    """Places where tabs within lines became spaces too. Looked for around the longest word, since few such exist."""
-    words = [(index, word) for index, line in enumerate(old) for word in re.findall(r"[^ \t]+", line)]
-    offset, found = _lines_with(lines, words)
+    """Places where tabs within lines became spaces too. Looked for around its longest words."""
     count = len(old) - (old[-1] == "")
-    for first in sorted({index - offset for index in found}):
-        if first < 0 or first + len(old) > len(lines):
+    for first in _likely_starts(lines, old, _WORD) or []:
+        if first + len(old) > len(lines):
             continue
         file = lines.contents[first : first + count]
         tabs = tab_readings(old[:count], file)
@@ -179,16 +177,18 @@ def _by_inner_tabs(lines: TextLines, old: list[str]) -> Iterator[Place]:
             yield place
 
 
-def _lines_with(lines: TextLines, words: Sequence[tuple[int, str]]) -> tuple[int, list[int]]:
-    """The rarest of the longest words, as the line of the old text it is on, and the lines of the file that have it."""
-    best: tuple[int, list[int]] | None = None
-    for offset, word in sorted(words, key=lambda pair: -len(pair[1]))[:_MOST_WORDS]:
-        found = [line for _, line in _hits(lines.text, word, lines.newline)]
-        if best is None or len(found) < len(best[1]):
-            best = offset, found
-        if not found:
-            break
-    return best or (0, [])
+def _likely_starts(lines: TextLines, old: Sequence[str], word: re.Pattern[str]) -> list[int] | None:
+    """The lines where the old text may start, since its longest words stand where they should; None without words."""
+    found = [(offset, part) for offset, line in enumerate(old) for part in word.findall(line)]
+    found = sorted(found, key=lambda pair: -len(pair[1]))[:_MOST_WORDS]
+    if not found:
+        return None
+    (offset, part), *others = found
+    contents = lines.contents
+    starts = [index - offset for index, line in enumerate(contents) if part in line and index >= offset]
+    for offset, part in others:
+        starts = [start for start in starts if start + offset < len(contents) and part in contents[start + offset]]
+    return starts
 
 
 def _walk_all(old: str, file: str) -> Pieces | None:
@@ -216,12 +216,12 @@ def _search_whole(keys: Sequence[str], wanted: Sequence[str]) -> Iterator[tuple[
         yield first, count + (ended and first + count < len(keys))
 
 
-def _hits(haystack: str, needle: str, newline: str = "\n") -> Iterator[tuple[int, int]]:
+def _hits(haystack: str, needle: str) -> Iterator[tuple[int, int]]:
     """Each place of the needle, overlapping ones too, with the number of line ends before it."""
     at = haystack.find(needle)
     line = counted = 0
     while at >= 0:
-        line += haystack.count(newline, counted, at)
+        line += haystack.count("\n", counted, at)
         counted = at
         yield at, line
         at = haystack.find(needle, at + 1)
