@@ -94,7 +94,7 @@ def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
         ends = settle_ends(wanted, given, before=before, follows=follows)
         whole = takes_indentation(before, wanted, given, ends_line=not wanted[-1] or not (follows or "").strip())
     except Unclear as unclear:
-        raise _unclear(lines, lines.number_at(start) - 1, len(wanted), unclear) from None
+        raise _unclear(lines, lines.number_at(start) - 1, wanted, unclear) from None
     span = Span(
         start - len(before) if whole else start,
         lines.next_line(end) if ends.take_line_ending else end,
@@ -132,12 +132,12 @@ def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
         if replacement == lines.text[place.start : place.end]:
             raise Unclear("the file would stay as it is")
     except Unclear as unclear:
-        raise _unclear(lines, place.first, len(place.old), unclear) from None
+        raise _unclear(lines, place.first, place.old, unclear) from None
     return Span(place.start, place.end, replacement)
 
 
-def _unclear(lines: TextLines, first: int, count: int, unclear: Unclear) -> EditProblem:
-    shown = excerpt(lines, first, count, around=first)
+def _unclear(lines: TextLines, first: int, old: list[str], unclear: Unclear) -> EditProblem:
+    shown = excerpt(lines, first, len(old) - (len(old) > 1 and not old[-1]), around=first)
     return misfit(first + 1, str(unclear), shown, _WHOLE_LINES)
 
 
@@ -161,7 +161,7 @@ def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] 
             raise several([place.first + 1 for place in places], Rung.ESCAPED)
         if plain_new is None or plain_new == plain:
             unclear = Unclear("whether the new text is escaped too is not clear")
-            raise _unclear(lines, places[0].first, len(places[0].old), unclear)
+            raise _unclear(lines, places[0].first, places[0].old, unclear)
         found = _climb(lines, plain, plain_new)
         if found is not None:
             spans.append(found[0])

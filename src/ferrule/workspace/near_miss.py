@@ -114,8 +114,9 @@ def _likeness(lines: TextLines, first: int, old: Sequence[str]) -> float:
     score = 0.0
     for offset, line in enumerate(old[:30]):
         if first + offset < len(lines):
-            theirs = lines.contents[first + offset]
-            score += SequenceMatcher(None, line.strip()[:200], theirs.strip()[:200], autojunk=False).ratio()
+            mine, theirs = line.strip()[:200], lines.contents[first + offset].strip()[:200]
+            equal = 3.0 if mine == theirs and mine else 0.0
+            score += equal or SequenceMatcher(None, mine, theirs, autojunk=False).ratio()
     return score
 
 

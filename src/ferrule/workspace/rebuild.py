@@ -119,14 +119,14 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
     stripped_kept = blanks_added = False
     added = _added_blanks(old, file)
     kept_added = any(_ends_blank(old[k]) and not _ends_blank(file[k]) and new[j] == old[k] for j, k in partners.items())
-    gone = {old[k].rstrip(BLANKS) for k in set(range(len(old))) - set(partners.values()) if _loses_blanks(old, file, k)}
+    losing = {old[k].rstrip(BLANKS) for k in range(len(old)) if _loses_blanks(old, file, k)}
     for j, line in enumerate(new):
         k = partners.get(j)
         if indented and line and not line.strip(BLANKS) and (k is None or line not in (old[k], file[k])):
             raise Unclear("how far to indent its empty lines cannot be told from it")
         if k is None:
             last_part = j == len(new) - 1 and not line
-            if not last_part and line.rstrip(BLANKS) in gone:
+            if not last_part and line.rstrip(BLANKS) in losing:
                 raise Unclear(_TRAILING)
             if added and _ends_blank(line):
                 if (
