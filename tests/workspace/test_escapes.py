@@ -24,7 +24,7 @@ def test_what_is_half_escaped_is_not_read():
 
 
 def test_a_new_text_in_doubt_is_none():
-    assert list(without_escapes('\\"a\\"', '\\"a\\n\\"'))[0] == ('"a"', None)
+    assert next(without_escapes('\\"a\\"', '\\"a\\n\\"')) == ('"a"', None)
 
 
 @given(st.text('ab"\\\n\t'), st.text('ab"\\\n\t'))

@@ -1,5 +1,4 @@
 import pytest
-
 from tests.workspace.edit_asking import edited
 
 

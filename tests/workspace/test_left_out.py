@@ -1,5 +1,5 @@
+# ruff: noqa: E501 - a text that is pinned stands on one line
 from inline_snapshot import snapshot
-
 from tests.workspace.edit_asking import edited, words
 
 FILE = "def f():\n    return 1\n\n\nx = f()\n"

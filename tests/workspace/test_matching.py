@@ -1,11 +1,12 @@
+# ruff: noqa: E501 - a text that is pinned stands on one line
 import time
 
 import pytest
 from inline_snapshot import snapshot
+from tests.workspace.edit_asking import edited, words
 
 from ferrule.workspace.edit_problems import EditProblem
 from ferrule.workspace.matching import find_edit
-from tests.workspace.edit_asking import edited, words
 
 EXACT, LINE_ENDS, INDENTATION = "exact", "line endings or trailing space", "indentation"
 TYPOGRAPHY, NUMBERS, ESCAPED = "typography", "line numbers", "escaped"

@@ -1,7 +1,8 @@
+# ruff: noqa: E501 - a text that is pinned stands on one line
 from inline_snapshot import snapshot
+from tests.workspace.edit_asking import edited, words
 
 from ferrule.workspace.near_miss import visible
-from tests.workspace.edit_asking import edited, words
 
 FILE = "class Door:\n    def open(self):\n\tif self.locked:\n            return False  \n        self.state = 'open'\n"
 
@@ -38,10 +39,9 @@ Suggestion: Read the file again and copy the text to change from it.\
 
 def test_a_place_at_the_end_of_the_file():
     assert words(FILE, "        self.state = 'open'\n        return True\n", "x\n") == snapshot("""\
-[missing, not_found_error] The old text is not in the file. The nearest is on lines 5-6. The first difference is on line 6, column 1: the file has an empty line, you gave `return True`.
+[missing, not_found_error] The old text is not in the file. The nearest is on line 5. The first difference is on line 6: the file ends before it, you gave `········return True`.
 
      5	········self.state = 'open'
-     6	
 (· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
 Suggestion: Copy the old text from these lines, with their spaces and tabs, and try again.\
 """)

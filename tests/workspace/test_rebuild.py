@@ -1,6 +1,5 @@
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tests.workspace.edit_asking import edited
 
 

@@ -1,4 +1,4 @@
-r"""Undoes an escaping that a whole text went through on its way: `\n`, `\"`, `&lt;`."""
+"""Undoes an escaping that a whole text went through on its way, as in JSON or HTML."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ and where they tell both, nothing is written.
 
 from __future__ import annotations
 
+import re
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from ferrule.workspace.match_rungs import Place
 
 _MOST_COMPARED = 4_000_000
+_WORD = re.compile(r"\w+")
+_SHARED = 0.3
 _TRAILING = "which blanks at the ends of its lines should stay cannot be told from it"
 
 
@@ -69,7 +72,15 @@ def _indented_as_the_file(old: Sequence[str], file: Sequence[str], new: Sequence
     moved = any(line.strip(BLANKS) in known for line in new)
     if moved or margin(new) != margin(old):
         raise Unclear("the new text is indented neither like it nor clearly like the file")
+    if not _share_words(old, new):
+        raise Unclear("the new text has nothing in common with it, so how far to indent it is not clear")
     return False
+
+
+def _share_words(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether one text looks like a change of the other: else nothing says that both lost the same margin."""
+    mine, ours = (set(_WORD.findall("\n".join(lines))) for lines in (old, new))
+    return len(mine & ours) >= _SHARED * min(len(mine), len(ours))
 
 
 def _check_edges(file: Sequence[str], new: Sequence[str]) -> None:
