@@ -114,7 +114,13 @@ class TestIndentation:
         assert edited("x\r\n  a\r\n  b\r\n", "a\nb\n", "a\nc\n") == (INDENTATION, "x\r\n  a\r\n  c\r\n")
 
     def test_new_text_as_the_file_has_it_is_not_indented_again(self):
-        assert edited("  a\n  b\n  c\n", "a\nb\nc\n", "  a\n  x\n  c\n") == (INDENTATION, "  a\n  x\n  c\n")
+        assert edited("  a\n    b\n  c\n", "a\n  b\nc\n", "  a\n    b\n    x\n  c\n") == (
+            INDENTATION,
+            "  a\n    b\n    x\n  c\n",
+        )
+
+    def test_lines_of_one_depth_may_be_meant_deeper(self):
+        assert edited("  a\n  b\n  c\n", "a\nb\nc\n", "  a\n  x\n  c\n")[0] == "misfit"
 
     def test_lines_shifted_unevenly_do_not_fit(self):
         assert edited("  a\n    b\n", "a\nb\n", "c\n")[0] == "missing"

@@ -51,7 +51,7 @@ def _is_as_the_file(place: Place, file: Sequence[str], new: Sequence[str]) -> bo
     writing = place.writing if isinstance(place.writing, Adapted) else Adapted()
     if as_file > 2 * alike:
         if writing.indentation is not None:
-            _check_edges(file, new)
+            _check_kept(place.old, file, new)
         return True
     if as_file and alike <= 2 * as_file:
         raise Unclear("the new text shares lines both with it and with the file where the two differ")
@@ -70,11 +70,15 @@ def _indented_as_the_file(old: Sequence[str], file: Sequence[str], new: Sequence
         return (_with_tabs(new) or _with_spaces(new)) and _with_tabs(new) == _with_tabs(file)
     known = {line.strip(BLANKS) for line in old} - {""}
     moved = any(line.strip(BLANKS) in known for line in new)
-    if moved or margin(new) != margin(old):
+    if moved or margin(new) != margin(old) or _first_indentation(new) != _first_indentation(old):
         raise Unclear("the new text is indented neither like it nor clearly like the file")
     if not _share_words(old, new):
         raise Unclear("the new text has nothing in common with it, so how far to indent it is not clear")
     return False
+
+
+def _first_indentation(lines: Sequence[str]) -> str:
+    return next((blanks_before(line) for line in lines if line.strip(BLANKS)), "")
 
 
 def _share_words(old: Sequence[str], new: Sequence[str]) -> bool:
@@ -83,10 +87,15 @@ def _share_words(old: Sequence[str], new: Sequence[str]) -> bool:
     return len(mine & ours) >= _SHARED * min(len(mine), len(ours))
 
 
-def _check_edges(file: Sequence[str], new: Sequence[str]) -> None:
-    """New text that stands as in the file starts and ends as the file does; else it may be a change of indentation."""
+def _check_kept(old: Sequence[str], file: Sequence[str], new: Sequence[str]) -> None:
+    """New text indented as the file is starts and ends as the file does, and shares lines of two depths with it.
+
+    With lines of one depth alone, it may as well be the copy's lines, indented deeper on purpose.
+    """
     theirs, ours = ([line.rstrip(BLANKS) for line in lines if line.strip(BLANKS)] for lines in (file, new))
-    if not theirs or not ours or (theirs[0], theirs[-1]) != (ours[0], ours[-1]):
+    kept = {blanks_before(file[k]) for j, k in _partners(file, new).items() if new[j] == file[k] != old[k]}
+    converted = _with_tabs(old) != _with_tabs(file)
+    if not ours or (theirs[0], theirs[-1]) != (ours[0], ours[-1]) or (len(kept) < 2 and not converted):
         raise Unclear("whether the new text is indented like it or like the file is not clear")
 
 
