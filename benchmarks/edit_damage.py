@@ -133,6 +133,20 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
+# What issue 3 names; the others are shown too, and must not come out wrong either.
+NAMED = frozenset(
+    {
+        "trailing space dropped",
+        "dedented",
+        "4 spaces for tabs",
+        "LF for CRLF",
+        "numbered lines",
+        "smart quotes",
+        "lost final newline",
+    }
+)
+
+
 def hides_the_change(damage: Damage, case: Case) -> bool:
     """Whether lines that the edit makes different look the same once damaged: then no reader could tell."""
     olds = case.old.splitlines(keepends=True)

@@ -2,7 +2,9 @@
 
     python benchmarks/edit_replay.py [REPOSITORY…] [--pypi NAME…] [--npm NAME…]
 
-Ends with 1 when anything came out wrong, an exact edit did not apply, or fewer than 95% of the damaged ones did.
+Ends with 1 when anything came out wrong, an exact edit did not apply, or fewer than 95% of those damaged in a way that
+issue 3 names did. Where the damage makes lines look alike that the edit makes different ("hides the change"), no reader
+could tell what was meant: these are counted apart.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edit_damage import DAMAGES, Case, dedented_alone, hides_the_change, numbered, trailing_dropped
+from edit_damage import DAMAGES, NAMED, Case, dedented_alone, hides_the_change, numbered, trailing_dropped
 from edit_sources import git_changes, npm_changes, pypi_changes
 from ferrule.workspace.edit_problems import EditProblem
 from ferrule.workspace.edit_spans import apply_spans
@@ -198,19 +200,28 @@ def _hunks(path: str, before: str, after: str, chance: random.Random) -> Iterato
 def report(replay: Replay) -> bool:
     """Print the table; whether the bars hold. What only the old text suffered must not come out wrong either."""
     print(f"{'':54}{'cases':>8}{'right':>8}{'refused':>8}{'WRONG':>7}")
-    sums = {"all damaged": Tally(), "all damaged, old only": Tally()}
+    sums = {"named damages": Tally(), "other damages": Tally(), "old text only": Tally(), "hides the change": Tally()}
     for name, tally in replay.tallies.items():
         _row(name, tally)
-        if name != "exact" and "hides the change" not in name:
-            kind = sums["all damaged, old only" if "old only" in name else "all damaged"]
+        if name != "exact":
+            kind = sums[_kind(name)]
             kind.right += tally.right
             kind.wrong += tally.wrong
             kind.refused.update(tally.refused)
+    print()
     for name, tally in sums.items():
         _row(name, tally)
-    exact, damaged = replay.tallies["exact"], sums["all damaged"]
-    wrong = sum(tally.wrong for tally in sums.values())
-    return exact.right == exact.total and not wrong and damaged.right >= 0.95 * damaged.total
+    exact, named = replay.tallies["exact"], sums["named damages"]
+    wrong = sum(tally.wrong for name, tally in sums.items() if name != "hides the change")
+    return exact.right == exact.total and not wrong and named.right >= 0.95 * named.total
+
+
+def _kind(name: str) -> str:
+    if "hides the change" in name:
+        return "hides the change"
+    if "old only" in name:
+        return "old text only"
+    return "named damages" if name in NAMED else "other damages"
 
 
 def _row(name: str, tally: Tally) -> None:

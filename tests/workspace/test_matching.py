@@ -75,6 +75,7 @@ class TestLineEnds:
         assert edited("a\r\nb\r\n", "a", "a\nc") == (EXACT, "a\r\nc\r\nb\r\n")
 
     def test_endings_given_on_purpose_stay(self):
+        assert edited("a", "a", "b\r\nc") == (EXACT, "b\r\nc")
         assert edited("a\r\nb\r\n", "a\r\n", "a\n") == (EXACT, "a\nb\r\n")
 
     def test_mixed_endings_stay_line_by_line(self):

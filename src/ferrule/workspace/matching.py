@@ -182,7 +182,7 @@ def _every(text: str, old: str, new: str) -> Found:
     wanted = as_lines(old)
     spans = (
         [
-            Span(match.start(), match.end(), _with_endings(new, _style_of(match[0])))
+            Span(match.start(), match.end(), _style_of(match[0]).join(as_lines(new)))
             for match in re.finditer(r"(?:\r\n|\n|\r)".join(map(re.escape, wanted)), text)
         ]
         if len(wanted) > 1
@@ -198,7 +198,5 @@ def _style_of(text: str) -> str:
 
 
 def _with_endings(new: str, ending: str) -> str:
-    """The text with one kind of line ending, unless it has several itself."""
-    bare = new.replace("\r\n", "")
-    kinds = ("\r\n" in new) + ("\n" in bare) + ("\r" in bare)
-    return ending.join(as_lines(new)) if kinds == 1 else new
+    """The text with the line endings of the file, unless it brings others than plain ones on purpose."""
+    return new if "\r" in new else new.replace("\n", ending)
