@@ -120,6 +120,12 @@ class TestIndentation:
             "  a\n    b\n    x\n  c\n",
         )
 
+    def test_a_dedented_copy_in_a_file_with_tabs(self):
+        assert edited("f:\n\n\tcall(a)\n\n", "\ncall(a)\n\n", "\ncall(\n\ta\n)\n\n") == (
+            INDENTATION,
+            "f:\n\n\tcall(\n\t\ta\n\t)\n\n",
+        )
+
     def test_lines_of_one_depth_may_be_meant_deeper(self):
         assert edited("  a\n  b\n  c\n", "a\nb\nc\n", "  a\n  x\n  c\n")[0] == "misfit"
 

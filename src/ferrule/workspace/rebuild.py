@@ -64,13 +64,14 @@ def _indented_as_the_file(old: Sequence[str], file: Sequence[str], new: Sequence
     """Where no line tells: by tabs or spaces, or else only when the margin is that of the copy."""
     if not any(line.strip(BLANKS) for line in new):
         return False
-    if _with_tabs(old) != _with_tabs(file):
+    if _converted(old, file):
         if _with_tabs(new) and _with_spaces(new):
             raise Unclear("the new text is indented with tabs and with spaces, and it is not")
         return (_with_tabs(new) or _with_spaces(new)) and _with_tabs(new) == _with_tabs(file)
     known = {line.strip(BLANKS) for line in old} - {""}
     moved = any(line.strip(BLANKS) in known for line in new)
-    if moved or margin(new) != margin(old) or _first_indentation(new) != _first_indentation(old):
+    deeper = len(margin(old)) > len(margin(file))
+    if moved or deeper or margin(new) != margin(old) or _first_indentation(new) != _first_indentation(old):
         raise Unclear("the new text is indented neither like it nor clearly like the file")
     if not _share_words(old, new):
         raise Unclear("the new text has nothing in common with it, so how far to indent it is not clear")
@@ -94,9 +95,15 @@ def _check_kept(old: Sequence[str], file: Sequence[str], new: Sequence[str]) -> 
     """
     theirs, ours = ([line.rstrip(BLANKS) for line in lines if line.strip(BLANKS)] for lines in (file, new))
     kept = {blanks_before(file[k]) for j, k in _partners(file, new).items() if new[j] == file[k] != old[k]}
-    converted = _with_tabs(old) != _with_tabs(file)
-    if not ours or (theirs[0], theirs[-1]) != (ours[0], ours[-1]) or (len(kept) < 2 and not converted):
+    if not ours or (theirs[0], theirs[-1]) != (ours[0], ours[-1]) or (len(kept) < 2 and not _converted(old, file)):
         raise Unclear("whether the new text is indented like it or like the file is not clear")
+
+
+def _converted(old: Sequence[str], file: Sequence[str]) -> bool:
+    """Whether the copy has spaces where the file has tabs, or the other way round."""
+    if _with_tabs(old):
+        return not _with_tabs(file) and _with_spaces(file)
+    return _with_spaces(old) and _with_tabs(file)
 
 
 def _with_tabs(lines: Sequence[str]) -> bool:
@@ -159,6 +166,8 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
             blanks_added = blanks_added or (line != line.rstrip(BLANKS) and j < len(new) - 1)
             written.append(place.writing.line(line, changed.get(j)))
         elif old[k] == file[k]:
+            if added and line != old[k] and _ends_blank(line):
+                raise Unclear(_TRAILING)
             written.append(line)
         elif line in (old[k], file[k]):
             stripped_kept = stripped_kept or (line == old[k] and _loses_blanks(old, file, k))
