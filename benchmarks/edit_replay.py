@@ -2,7 +2,9 @@
 
     python benchmarks/edit_replay.py [REPOSITORY…] [--pypi NAME…] [--npm NAME…]
 
-Ends with 1 when anything came out wrong, an exact edit did not apply, or fewer than 95% of the damaged ones did.
+Ends with 1 when anything came out wrong, an exact edit did not apply, or fewer than 95% of those damaged in a way that
+issue 3 names did. Where the damage makes lines look alike that the edit makes different ("hides the change"), no reader
+could tell what was meant: these are counted apart.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import argparse
 import codecs
 import hashlib
 import random
+import re
 import sys
 import tempfile
 from collections import Counter, defaultdict
@@ -19,7 +22,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edit_damage import DAMAGES, Case, dedented_alone, hides_the_change, numbered, trailing_dropped
+from edit_damage import DAMAGES, NAMED, Case, dedented_alone, hides_the_change, numbered, trailing_dropped
 from edit_sources import git_changes, npm_changes, pypi_changes
 from ferrule.workspace.edit_problems import EditProblem
 from ferrule.workspace.edit_spans import apply_spans
@@ -74,19 +77,22 @@ class Replay:
                 ):
                     continue
                 old, new = damage(shown.old, shown), damage(shown.new, shown)
-                if old.endswith("\n") and not new and shown.before.count(old) == 1:
-                    continue  # all the same an exact edit, of fewer lines
+                if "lost" in name and shown.old.endswith(("\n\n", "\r\n\r\n")):
+                    continue  # an edit all the same, of one line less
                 if old == shown.old or (damage is numbered and not shown.old.strip()):
                     continue
+                if old not in shown.old and old in shown.before:
+                    continue  # by chance an exact edit of another place
                 hidden = " (hides the change)" if hides_the_change(damage, shown) else ""
                 self._try(f"{name}{hidden}", shown, old, new)
                 if damage is not dedented_alone:
-                    self._try(
-                        f"{name}, old only{' (hides the change)' if _hidden_in_old(old, shown) else ''}",
-                        shown,
-                        old,
-                        shown.new,
-                    )
+                    self._old_only(name, shown, damage(shown.old, replace(shown, new=shown.old)))
+
+    def _old_only(self, name: str, case: Case, old: str) -> None:
+        """The old text alone is damaged; the new one is as it should be."""
+        if old != case.old and (old in case.old or old not in case.before):
+            hidden = " (hides the change)" if _hidden_in_old(old, case) else ""
+            self._try(f"{name}, old only{hidden}", case, old, case.new)
 
     def _try(self, name: str, case: Case, old: str, new: str) -> None:
         encoding = _ENCODINGS[self._encoding % len(_ENCODINGS)]
@@ -117,7 +123,7 @@ def _hidden_in_old(old: str, case: Case) -> bool:
     new = set(case.new.splitlines())
     return old == case.new or any(
         damaged != true and damaged in new
-        for damaged, true in zip(old.splitlines(), case.old.splitlines(), strict=False)
+        for damaged, true in zip(re.sub(r"(?m)^ *\d+\t", "", old).splitlines(), case.old.splitlines(), strict=False)
     )
 
 
@@ -192,24 +198,36 @@ def _hunks(path: str, before: str, after: str, chance: random.Random) -> Iterato
 
 
 def report(replay: Replay) -> bool:
-    print(f"{'':48}{'cases':>8}{'right':>8}{'refused':>8}{'WRONG':>7}{'':>8}")
-    damaged = Tally()
-    fine = True
+    """Print the table; whether the bars hold. What only the old text suffered must not come out wrong either."""
+    print(f"{'':54}{'cases':>8}{'right':>8}{'refused':>8}{'WRONG':>7}")
+    sums = {"named damages": Tally(), "other damages": Tally(), "old text only": Tally(), "hides the change": Tally()}
     for name, tally in replay.tallies.items():
-        share = tally.right / tally.total
-        codes = ", ".join(f"{code} {count}" for code, count in tally.refused.most_common())
-        print(f"{name:48}{tally.total:8}{tally.right:8}{tally.refused.total():8}{tally.wrong:7}{share:8.1%}  {codes}")
-        if name == "exact":
-            fine = tally.right == tally.total
-        elif "hides the change" not in name:
-            damaged.right += tally.right
-            damaged.wrong += tally.wrong
-            damaged.refused.update(tally.refused)
-    share = damaged.right / max(damaged.total, 1)
-    print(
-        f"{'all damaged':48}{damaged.total:8}{damaged.right:8}{damaged.refused.total():8}{damaged.wrong:7}{share:8.1%}"
-    )
-    return fine and not damaged.wrong and share >= 0.95
+        _row(name, tally)
+        if name != "exact":
+            kind = sums[_kind(name)]
+            kind.right += tally.right
+            kind.wrong += tally.wrong
+            kind.refused.update(tally.refused)
+    print()
+    for name, tally in sums.items():
+        _row(name, tally)
+    exact, named = replay.tallies["exact"], sums["named damages"]
+    wrong = sum(tally.wrong for name, tally in sums.items() if name != "hides the change")
+    return exact.right == exact.total and not wrong and named.right >= 0.95 * named.total
+
+
+def _kind(name: str) -> str:
+    if "hides the change" in name:
+        return "hides the change"
+    if "old only" in name:
+        return "old text only"
+    return "named damages" if name in NAMED else "other damages"
+
+
+def _row(name: str, tally: Tally) -> None:
+    codes = ", ".join(f"{code} {count}" for code, count in tally.refused.most_common())
+    share = tally.right / max(tally.total, 1)
+    print(f"{name:54}{tally.total:8}{tally.right:8}{tally.refused.total():8}{tally.wrong:7}{share:8.1%}  {codes}")
 
 
 def main() -> int:

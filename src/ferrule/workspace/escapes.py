@@ -1,4 +1,4 @@
-r"""Undoes an escaping that a whole text went through on its way: `\n`, `\"`, `&lt;`."""
+"""Undoes an escaping that a whole text went through on its way, as in JSON or HTML."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _plain(text: str, table: Mapping[str, str]) -> str | None:
 
 def _whole_copy(used: set[str]) -> bool:
     """Whether the old text shows that everything was escaped, and not quotes alone."""
-    return bool(used & {"\\n", "&lt;", "&gt;", "&amp;"})
+    return bool(used & {"\\n", "&lt;", "&gt;"})
 
 
 def _new(new: str, table: Mapping[str, str], used: set[str]) -> str | None:

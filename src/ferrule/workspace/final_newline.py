@@ -33,9 +33,10 @@ def settle_ends(old: list[str], new: list[str], *, before: str, follows: str | N
     old_ended, new_ended = len(old) > 1 and not old[-1], not new[-1]
     ends_line = not follows.strip(BLANKS)
     if not old_ended:
-        deletes_lines = new == [""] and not before
+        deletes_lines = new == [""]
         gains_ending = ends_line and len(new) > 1 and new_ended and new[:-1] != old
-        if gains_ending and len(new) - 1 != len(old) and new[-2].strip(BLANKS) != old[-1].strip(BLANKS):
+        alike = new[-2:-1] and new[-2].strip(BLANKS) == old[-1].strip(BLANKS)
+        if gains_ending and not alike and (len(new) - 1 != len(old) or not new[-2].strip(BLANKS)):
             raise Unclear(
                 "only the new text ends with a line ending, so whether an empty line should follow is not clear"
             )

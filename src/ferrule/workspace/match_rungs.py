@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from ferrule.workspace.text_lines import TextLines
 
-_MOST_PLACES = 1_000
+_MOST_WORDS = 8
+_WORD = re.compile(r"[^ \t]+")
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_]{3,}")
 
 
 class Writing(Protocol):
@@ -110,47 +112,60 @@ def by_indentation(lines: TextLines, old: list[str]) -> Iterator[Place]:
 
 def by_typography(lines: TextLines, old: list[str]) -> Iterator[Place]:
     """Places that differ in quotes, dashes, dots and spaces, and besides perhaps in blanks at the end of lines."""
-    if not _has_typography(lines, old):
-        return
-    folding = Folding(lines.text, *old)
-    wanted = [folding.key(line.rstrip(BLANKS)) for line in old]
-    for first, key_column, count in _search([folding.key(line) for line in lines.trimmed], wanted):
-        column = folding.column(lines.contents[first], key_column)
-        place = _walked(lines, first, column, old[:count])
-        if place is not None:
-            yield place
+    for part, first in _typographic_parts(lines, old):
+        folding = Folding(*part, *old)
+        wanted = [folding.key(line.rstrip(BLANKS)) for line in old]
+        for offset, key_column, count in _search([folding.key(line.rstrip(BLANKS)) for line in part], wanted):
+            if offset == 0 or first is None:
+                line = offset + (first or 0)
+                column = folding.column(lines.contents[line], key_column)
+                place = _walked(lines, line, column, old[:count])
+                if place is not None:
+                    yield place
 
 
 def by_typography_and_indentation(lines: TextLines, old: list[str]) -> Iterator[Place]:
     """Places that differ in typography and in indentation both."""
-    if not _has_typography(lines, old):
+    for part, first in _typographic_parts(lines, old):
+        folding = Folding(*part, *old)
+        wanted = [folding.key(line.strip(BLANKS)) for line in old]
+        for offset, count in _search_whole([folding.key(line.strip(BLANKS)) for line in part], wanted):
+            if offset and first is not None:
+                continue
+            place = _whole(lines, offset + (first or 0), old[: min(count, len(lines) - offset - (first or 0))])
+            file = place.file
+            indentation = Reindent(place.old, file, lines.text)
+            walked = [
+                _walk_all(mine.strip(BLANKS), theirs.strip(BLANKS))
+                for mine, theirs in zip(place.old, file, strict=True)
+            ]
+            pieces = [line for line in walked if line is not None]
+            if indentation.fits and len(pieces) == len(walked):
+                place.writing = Adapted(indentation, Retype(pieces, lines.text))
+                yield place
+
+
+def _typographic_parts(lines: TextLines, old: list[str]) -> Iterator[tuple[list[str], int | None]]:
+    """The parts of the file to look at, as its lines and the number of the first (None: the whole file).
+
+    Folding a large file takes long, so only the surroundings of words that must be there are looked at.
+    """
+    if not typographic("\n".join(old)) and not typographic(lines.text):
         return
-    folding = Folding(lines.text, *old)
-    keys = [folding.key(line) for line in lines.stripped]
-    for first, count in _search_whole(keys, [folding.key(line.strip(BLANKS)) for line in old]):
-        place = _whole(lines, first, old[:count])
-        file = place.file
-        indentation = Reindent(place.old, file, lines.text)
-        walked = [_walk_all(mine.strip(BLANKS), theirs.strip(BLANKS)) for mine, theirs in zip(old, file, strict=False)]
-        pieces = [line for line in walked if line is not None]
-        if indentation.fits and len(pieces) == len(walked):
-            place.writing = Adapted(indentation, Retype(pieces, lines.text))
-            yield place
+    starts = _likely_starts(lines, old, _PLAIN_WORD)
+    if starts is None:
+        yield lines.contents, None
+        return
+    for first in starts:
+        yield lines.contents[first : first + len(old)], first
 
 
 def _by_inner_tabs(lines: TextLines, old: list[str]) -> Iterator[Place]:
-    """Places where tabs within lines became spaces too. Looked for around the longest word, since few such exist."""
-    words = [(len(word), index, word) for index, line in enumerate(old) for word in re.findall(r"[^ \t]+", line)]
-    if not words:
-        return
-    _, offset, word = max(words)
-    seen: set[int] = set()
+    """Places where tabs within lines became spaces too. Looked for around its longest words."""
     count = len(old) - (old[-1] == "")
-    for index in _lines_with(lines, word):
-        first = index - offset
-        if first in seen or first < 0 or first + len(old) > len(lines):
+    for first in _likely_starts(lines, old, _WORD) or []:
+        if first + len(old) > len(lines):
             continue
-        seen.add(first)
         file = lines.contents[first : first + count]
         tabs = tab_readings(old[:count], file)
         if tabs is None:
@@ -162,19 +177,18 @@ def _by_inner_tabs(lines: TextLines, old: list[str]) -> Iterator[Place]:
             yield place
 
 
-def _lines_with(lines: TextLines, word: str) -> Iterator[int]:
-    at, number, counted = lines.text.find(word), 0, 0
-    for _ in range(_MOST_PLACES):
-        if at < 0:
-            return
-        number += lines.number_at(at) - 1 if counted == 0 else lines.text.count("\n", counted, at)
-        counted = at
-        yield number
-        at = lines.text.find(word, at + 1)
-
-
-def _has_typography(lines: TextLines, old: list[str]) -> bool:
-    return typographic("\n".join(old)) or typographic(lines.text)
+def _likely_starts(lines: TextLines, old: Sequence[str], word: re.Pattern[str]) -> list[int] | None:
+    """The lines where the old text may start, since its longest words stand where they should; None without words."""
+    found = [(offset, part) for offset, line in enumerate(old) for part in word.findall(line)]
+    found = sorted(found, key=lambda pair: -len(pair[1]))[:_MOST_WORDS]
+    if not found:
+        return None
+    (offset, part), *others = found
+    contents = lines.contents
+    starts = [index - offset for index, line in enumerate(contents) if part in line and index >= offset]
+    for offset, part in others:
+        starts = [start for start in starts if start + offset < len(contents) and part in contents[start + offset]]
+    return starts
 
 
 def _walk_all(old: str, file: str) -> Pieces | None:
@@ -185,12 +199,8 @@ def _walk_all(old: str, file: str) -> Pieces | None:
 def _search(keys: Sequence[str], wanted: Sequence[str]) -> Iterator[tuple[int, int, int]]:
     """Line, column and number of lines of each place where the wanted lines stand, whole or as parts of lines."""
     haystack, needle = "\n".join(keys), "\n".join(wanted)
-    at = haystack.find(needle)
-    for _ in range(_MOST_PLACES):
-        if at < 0:
-            break
-        yield haystack.count("\n", 0, at), at - haystack.rfind("\n", 0, at) - 1, len(wanted)
-        at = haystack.find(needle, at + 1)
+    for at, line in _hits(haystack, needle):
+        yield line, at - haystack.rfind("\n", 0, at) - 1, len(wanted)
     # A text that ends with a line ending may stand at the end of a file that does not.
     if len(wanted) > 1 and not wanted[-1] and haystack.endswith(needle[:-1]):
         at = len(haystack) - len(needle) + 1
@@ -202,12 +212,18 @@ def _search_whole(keys: Sequence[str], wanted: Sequence[str]) -> Iterator[tuple[
     ended = len(wanted) > 1 and not wanted[-1]
     count = len(wanted) - ended
     haystack, needle = "\n" + "\n".join(keys) + "\n", "\n" + "\n".join(wanted[:count]) + "\n"
-    at = haystack.find(needle)
-    for _ in range(_MOST_PLACES):
-        if at < 0:
-            return
-        first = haystack.count("\n", 0, at)
+    for _, first in _hits(haystack, needle):
         yield first, count + (ended and first + count < len(keys))
+
+
+def _hits(haystack: str, needle: str) -> Iterator[tuple[int, int]]:
+    """Each place of the needle, overlapping ones too, with the number of line ends before it."""
+    at = haystack.find(needle)
+    line = counted = 0
+    while at >= 0:
+        line += haystack.count("\n", counted, at)
+        counted = at
+        yield at, line
         at = haystack.find(needle, at + 1)
 
 

@@ -84,29 +84,23 @@ def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
     if text.find(old, start + 1) >= 0:
         raise several([lines.number_at(at) for at in _starts(text, old)], Rung.EXACT)
     end = start + len(old)
-    first, last = lines.number_at(start) - 1, lines.number_at(end) - 1
-    before = text[lines.starts[first] : start]
-    follows = _follows(lines, last, end - lines.starts[last])
+    if text[max(start - 1, 0) : start + 1] == "\r\n" or text[end - 1 : end + 1] == "\r\n":
+        return None  # half a line ending: not what anyone means
+    before, follows = lines.before(start), lines.after(end)
     wanted, given = as_lines(old), as_lines(new)
     if len(wanted) == 1:
-        new = _with_endings(new, lines.style(last))
+        new = _with_endings(new, lines.style_at(end))
     try:
         ends = settle_ends(wanted, given, before=before, follows=follows)
         whole = takes_indentation(before, wanted, given, ends_line=not wanted[-1] or not (follows or "").strip())
     except Unclear as unclear:
-        raise _unclear(lines, first, len(wanted), unclear) from None
+        raise _unclear(lines, lines.number_at(start) - 1, wanted, unclear) from None
     span = Span(
         start - len(before) if whole else start,
-        lines.starts[last + 1] if ends.take_line_ending else end,
-        new + lines.style(last - 1) if ends.add_line_ending else new,
+        lines.next_line(end) if ends.take_line_ending else end,
+        new + lines.style_at(start) if ends.add_line_ending else new,
     )
     return span, Rung.INDENTATION if whole else Rung.LINE_ENDS if ends else Rung.EXACT
-
-
-def _follows(lines: TextLines, last: int, column: int) -> str | None:
-    """What stands after a match on its last line; None where the text ends."""
-    rest = lines.contents[last][column:]
-    return None if last == len(lines) - 1 and not rest.strip() else rest
 
 
 def _starts(text: str, old: str) -> list[int]:
@@ -124,7 +118,7 @@ def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
     if len(place.old) < len(wanted) and len(new) > 1 and not new[-1]:
         new = new[:-1]
     before = lines.contents[place.first][: place.column]
-    follows = _follows(lines, place.last, place.end_column)
+    follows = lines.after(place.end)
     ends_line = not place.old[-1] or not (follows or "").strip()
     try:
         ends = settle_ends(place.old, new, before=before, follows=follows)
@@ -138,12 +132,12 @@ def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
         if replacement == lines.text[place.start : place.end]:
             raise Unclear("the file would stay as it is")
     except Unclear as unclear:
-        raise _unclear(lines, place.first, len(place.old), unclear) from None
+        raise _unclear(lines, place.first, place.old, unclear) from None
     return Span(place.start, place.end, replacement)
 
 
-def _unclear(lines: TextLines, first: int, count: int, unclear: Unclear) -> EditProblem:
-    shown = excerpt(lines, first, count, around=first)
+def _unclear(lines: TextLines, first: int, old: list[str], unclear: Unclear) -> EditProblem:
+    shown = excerpt(lines, first, len(old) - (len(old) > 1 and not old[-1]), around=first)
     return misfit(first + 1, str(unclear), shown, _WHOLE_LINES)
 
 
@@ -167,7 +161,7 @@ def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] 
             raise several([place.first + 1 for place in places], Rung.ESCAPED)
         if plain_new is None or plain_new == plain:
             unclear = Unclear("whether the new text is escaped too is not clear")
-            raise _unclear(lines, places[0].first, len(places[0].old), unclear)
+            raise _unclear(lines, places[0].first, places[0].old, unclear)
         found = _climb(lines, plain, plain_new)
         if found is not None:
             spans.append(found[0])
@@ -179,19 +173,16 @@ def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] 
 def _every(text: str, old: str, new: str) -> Found:
     """Every place, exactly or but for line endings."""
     lines = TextLines(text)
-    if old in text:
+    if old in text and not ("\r\n" in text and (old[0] == "\n" or old[-1] == "\r")):
         length = len(old)
         starts = [match.start() for match in re.finditer(re.escape(old), text)]
         single = "\n" not in old and "\r" not in old and ("\n" in new or "\r" in new)
-        spans = [
-            Span(at, at + length, _with_endings(new, lines.style(lines.number_at(at) - 1)) if single else new)
-            for at in starts
-        ]
+        spans = [Span(at, at + length, _with_endings(new, lines.style_at(at)) if single else new) for at in starts]
         return Found(spans, Rung.EXACT)
     wanted = as_lines(old)
     spans = (
         [
-            Span(match.start(), match.end(), _with_endings(new, _style_of(match[0])))
+            Span(match.start(), match.end(), _style_of(match[0]).join(as_lines(new)))
             for match in re.finditer(r"(?:\r\n|\n|\r)".join(map(re.escape, wanted)), text)
         ]
         if len(wanted) > 1
@@ -207,7 +198,5 @@ def _style_of(text: str) -> str:
 
 
 def _with_endings(new: str, ending: str) -> str:
-    """The text with one kind of line ending, unless it has several itself."""
-    bare = new.replace("\r\n", "")
-    kinds = ("\r\n" in new) + ("\n" in bare) + ("\r" in bare)
-    return ending.join(as_lines(new)) if kinds == 1 else new
+    """The text with the line endings of the file, unless it brings others than plain ones on purpose."""
+    return new if "\r" in new else new.replace("\n", ending)

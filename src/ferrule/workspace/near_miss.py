@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ferrule.workspace.text_lines import TextLines
 
 _MOST_LINES, _MOST_WIDTH, _AROUND = 40, 300, 6
-_MOST_WANTED, _MOST_WORDS, _MOST_HITS, _MOST_COMPARED = 200, 12, 30, 5
+_MOST_WANTED, _MOST_WORDS, _MOST_HITS, _MOST_COMPARED = 200, 10, 20, 4
 _LEGEND = "· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space"
 _WORD = re.compile(r"\w{3,}")
 
@@ -34,13 +34,12 @@ def missing(lines: TextLines, old: list[str]) -> EditProblem:
             suggestion="Read the file again and copy the text to change from it.",
         )
     difference = _first_difference(lines, first, old[:count])
-    where = "line" if count == 1 else "lines"
-    last = min(first + count, len(lines))
-    span = f"{first + 1:,}" if last == first + 1 else f"{first + 1:,}-{last:,}"
+    last = max(min(first + count, _count(lines)), first + 1)
+    where = f"line {first + 1:,}" if last == first + 1 else f"lines {first + 1:,}-{last:,}"
     said = f" The first difference is on {difference[1]}." if difference else ""
     return EditProblem(
         "missing",
-        f"The old text is not in the file. The nearest is on {where} {span}.{said}\n\n"
+        f"The old text is not in the file. The nearest is on {where}.{said}\n\n"
         + excerpt(lines, first, count, around=difference[0] if difference else first),
         kind=ErrorKind.NOT_FOUND,
         suggestion="Copy the old text from these lines, with their spaces and tabs, and try again.",
@@ -50,7 +49,7 @@ def missing(lines: TextLines, old: list[str]) -> EditProblem:
 
 def excerpt(lines: TextLines, first: int, count: int, *, around: int) -> str:
     """Some lines as Read shows them, with the blanks at their edges visible."""
-    last = min(first + count, len(lines))
+    last = min(first + count, max(_count(lines), first + 1))
     if last - first > _MOST_LINES:
         first = max(first, around - _AROUND)
         last = min(first + _MOST_LINES, last)
@@ -66,6 +65,11 @@ def visible(line: str) -> str:
     body = re.sub(r" {2,}", lambda match: "·" * len(match[0]), body)
     shown = start.replace(" ", "·") + body + end.replace(" ", "·")
     return shown.replace("\t", "→").replace("\r", "␍").replace("\u00a0", "⍽").replace("\u202f", "⍽")
+
+
+def _count(lines: TextLines) -> int:
+    """The number of lines; what follows the last line ending is none."""
+    return len(lines) - (not lines.contents[-1])
 
 
 def _clipped(line: str) -> str:
@@ -100,29 +104,30 @@ def _rare_words(old: Sequence[str]) -> list[tuple[int, str]]:
 
 def _hits(lines: TextLines, word: str) -> list[int]:
     """The lines a word is on; none when they are many, since then it says nothing."""
-    if lines.text.count(word) > _MOST_HITS:
-        return []
     found: list[int] = []
     at = lines.text.find(word)
     while at >= 0:
-        found.append(lines.number_at(at) - 1)
+        if len(found) == _MOST_HITS:
+            return []
+        found.append(at)
         at = lines.text.find(word, at + len(word))
-    return found
+    return [lines.number_at(at) - 1 for at in found]
 
 
 def _likeness(lines: TextLines, first: int, old: Sequence[str]) -> float:
     score = 0.0
     for offset, line in enumerate(old[:30]):
         if first + offset < len(lines):
-            theirs = lines.contents[first + offset]
-            score += SequenceMatcher(None, line.strip()[:200], theirs.strip()[:200], autojunk=False).ratio()
+            mine, theirs = line.strip()[:200], lines.contents[first + offset].strip()[:200]
+            equal = 3.0 if mine == theirs and mine else 0.0
+            score += equal or SequenceMatcher(None, mine, theirs, autojunk=False).ratio()
     return score
 
 
 def _first_difference(lines: TextLines, first: int, old: Sequence[str]) -> tuple[int, str] | None:
     """The line, and words for it. Differences that would have been forgiven come last."""
     pairs = [
-        (first + offset, line, lines.contents[first + offset] if first + offset < len(lines) else None)
+        (first + offset, line, lines.contents[first + offset] if first + offset < _count(lines) else None)
         for offset, line in enumerate(old)
     ]
     for index, mine, theirs in pairs:

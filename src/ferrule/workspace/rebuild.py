@@ -7,6 +7,7 @@ and where they tell both, nothing is written.
 
 from __future__ import annotations
 
+import re
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from ferrule.workspace.match_rungs import Place
 
 _MOST_COMPARED = 4_000_000
+_WORD = re.compile(r"\w+")
+_SHARED = 0.3
 _TRAILING = "which blanks at the ends of its lines should stay cannot be told from it"
 
 
@@ -31,7 +34,7 @@ def rebuild(place: Place, new: list[str]) -> str:
     file = place.file
     if _is_as_the_file(place, file, new):
         partners = _partners(file, new)
-        if _adds_blanks(place.old, file) and any(_ends_blank(new[j]) for j in range(len(new)) if j not in partners):
+        if _added_blanks(place.old, file) and any(_ends_blank(new[j]) for j in range(len(new)) if j not in partners):
             raise Unclear(_TRAILING)
         return _join(place, new, new, partners)
     forwards = _written(place, file, new, _partners(place.old, new))
@@ -48,7 +51,7 @@ def _is_as_the_file(place: Place, file: Sequence[str], new: Sequence[str]) -> bo
     writing = place.writing if isinstance(place.writing, Adapted) else Adapted()
     if as_file > 2 * alike:
         if writing.indentation is not None:
-            _check_edges(file, new)
+            _check_kept(place.old, file, new)
         return True
     if as_file and alike <= 2 * as_file:
         raise Unclear("the new text shares lines both with it and with the file where the two differ")
@@ -61,22 +64,46 @@ def _indented_as_the_file(old: Sequence[str], file: Sequence[str], new: Sequence
     """Where no line tells: by tabs or spaces, or else only when the margin is that of the copy."""
     if not any(line.strip(BLANKS) for line in new):
         return False
-    if _with_tabs(old) != _with_tabs(file):
+    if _converted(old, file):
         if _with_tabs(new) and _with_spaces(new):
             raise Unclear("the new text is indented with tabs and with spaces, and it is not")
         return (_with_tabs(new) or _with_spaces(new)) and _with_tabs(new) == _with_tabs(file)
     known = {line.strip(BLANKS) for line in old} - {""}
     moved = any(line.strip(BLANKS) in known for line in new)
-    if moved or margin(new) != margin(old):
+    deeper = len(margin(old)) > len(margin(file))
+    if moved or deeper or margin(new) != margin(old) or _first_indentation(new) != _first_indentation(old):
         raise Unclear("the new text is indented neither like it nor clearly like the file")
+    if not _share_words(old, new):
+        raise Unclear("the new text has nothing in common with it, so how far to indent it is not clear")
     return False
 
 
-def _check_edges(file: Sequence[str], new: Sequence[str]) -> None:
-    """New text that stands as in the file starts and ends as the file does; else it may be a change of indentation."""
+def _first_indentation(lines: Sequence[str]) -> str:
+    return next((blanks_before(line) for line in lines if line.strip(BLANKS)), "")
+
+
+def _share_words(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether one text looks like a change of the other: else nothing says that both lost the same margin."""
+    mine, ours = (set(_WORD.findall("\n".join(lines))) for lines in (old, new))
+    return len(mine & ours) >= _SHARED * min(len(mine), len(ours))
+
+
+def _check_kept(old: Sequence[str], file: Sequence[str], new: Sequence[str]) -> None:
+    """New text indented as the file is starts and ends as the file does, and shares lines of two depths with it.
+
+    With lines of one depth alone, it may as well be the copy's lines, indented deeper on purpose.
+    """
     theirs, ours = ([line.rstrip(BLANKS) for line in lines if line.strip(BLANKS)] for lines in (file, new))
-    if not theirs or not ours or (theirs[0], theirs[-1]) != (ours[0], ours[-1]):
+    kept = {blanks_before(file[k]) for j, k in _partners(file, new).items() if new[j] == file[k] != old[k]}
+    if not ours or (theirs[0], theirs[-1]) != (ours[0], ours[-1]) or (len(kept) < 2 and not _converted(old, file)):
         raise Unclear("whether the new text is indented like it or like the file is not clear")
+
+
+def _converted(old: Sequence[str], file: Sequence[str]) -> bool:
+    """Whether the copy has spaces where the file has tabs, or the other way round."""
+    if _with_tabs(old):
+        return not _with_tabs(file) and _with_spaces(file)
+    return _with_spaces(old) and _with_tabs(file)
 
 
 def _with_tabs(lines: Sequence[str]) -> bool:
@@ -115,22 +142,32 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
     old = place.old
     changed = _replaced(len(old), len(new), partners)
     written: list[str] = []
+    indented = isinstance(place.writing, Adapted) and place.writing.indentation is not None
     stripped_kept = blanks_added = False
-    copy_adds_blanks = _adds_blanks(old, file)
-    gone = {old[k].rstrip(BLANKS) for k in set(range(len(old))) - set(partners.values()) if _loses_blanks(old, file, k)}
+    added = _added_blanks(old, file)
+    kept_added = any(_ends_blank(old[k]) and not _ends_blank(file[k]) and new[j] == old[k] for j, k in partners.items())
+    losing = {old[k].rstrip(BLANKS) for k in range(len(old)) if _loses_blanks(old, file, k)}
     for j, line in enumerate(new):
         k = partners.get(j)
+        if indented and line and not line.strip(BLANKS) and (k is None or line not in (old[k], file[k])):
+            raise Unclear("how far to indent its empty lines cannot be told from it")
         if k is None:
             last_part = j == len(new) - 1 and not line
-            if not last_part and line.rstrip(BLANKS) in gone:
+            if not last_part and line.rstrip(BLANKS) in losing:
                 raise Unclear(_TRAILING)
-            if copy_adds_blanks and _ends_blank(line):
-                if any(map(_ends_blank, file)):
+            if added and _ends_blank(line):
+                if (
+                    _blanks_after(line) not in added
+                    or not (kept_added or place.lines.clean)
+                    or any(map(_ends_blank, file))
+                ):
                     raise Unclear(_TRAILING)
                 line = line.rstrip(BLANKS)
             blanks_added = blanks_added or (line != line.rstrip(BLANKS) and j < len(new) - 1)
             written.append(place.writing.line(line, changed.get(j)))
         elif old[k] == file[k]:
+            if added and line != old[k] and _ends_blank(line):
+                raise Unclear(_TRAILING)
             written.append(line)
         elif line in (old[k], file[k]):
             stripped_kept = stripped_kept or (line == old[k] and _loses_blanks(old, file, k))
@@ -142,9 +179,14 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
     return _join(place, new, written, partners)
 
 
-def _adds_blanks(old: Sequence[str], file: Sequence[str]) -> bool:
-    """Whether the copy has blanks at the ends of lines where the file has none."""
-    return any(_ends_blank(mine) and not _ends_blank(theirs) for mine, theirs in zip(old, file, strict=True))
+def _added_blanks(old: Sequence[str], file: Sequence[str]) -> set[str]:
+    """The blanks that the copy has at the ends of lines where the file has none."""
+    pairs = zip(old, file, strict=True)
+    return {_blanks_after(mine) for mine, theirs in pairs if _ends_blank(mine) and not _ends_blank(theirs)}
+
+
+def _blanks_after(line: str) -> str:
+    return line[len(line.rstrip(BLANKS)) :]
 
 
 def _ends_blank(line: str) -> bool:

@@ -9,38 +9,52 @@ BLANKS = " \t"
 
 
 class TextLines:
-    """The lines of a text: `contents` without line endings, `starts` their places.
+    """The lines of a text, worked out when asked for: an exact edit of a large file needs few of them.
 
     A carriage return alone ends lines only in a text without any line feed.
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._newline = "\r" if "\r" in text and "\n" not in text else "\n"
-        self._raw = text.split(self._newline)
-        self.contents = self._raw
-        if self._newline == "\n" and "\r" in text:
-            last = len(self._raw) - 1
-            self.contents = [
-                line[:-1] if index < last and line.endswith("\r") else line for index, line in enumerate(self._raw)
-            ]
+        self.newline = "\r" if "\n" not in text and "\r" in text else "\n"
 
     def __len__(self) -> int:
         return len(self.contents)
 
     @cached_property
+    def _raw(self) -> list[str]:
+        """The lines as split, perhaps with half of their line ending."""
+        return self.text.split(self.newline)
+
+    @cached_property
+    def contents(self) -> list[str]:
+        """The lines without line endings."""
+        text = self.text
+        if self.newline == "\r" or "\r\n" not in text:
+            return self._raw
+        pairs = text.count("\r\n")
+        if pairs == text.count("\n"):
+            return text.split("\r\n")
+        last = len(self._raw) - 1
+        return [line[:-1] if index < last and line.endswith("\r") else line for index, line in enumerate(self._raw)]
+
+    @cached_property
     def starts(self) -> list[int]:
+        """Where each line starts, and the end."""
         return list(accumulate((len(line) + 1 for line in self._raw), initial=0))
 
     @cached_property
     def trimmed(self) -> list[str]:
         """The lines without trailing blanks."""
+        text = self.text
+        if "\r" not in text and " \n" not in text and "\t\n" not in text and not text.endswith((" ", "\t")):
+            return self.contents
         return [line.rstrip(BLANKS) for line in self.contents]
 
     @cached_property
     def stripped(self) -> list[str]:
         """The lines without the blanks around them."""
-        return [line.strip(BLANKS) for line in self.contents]
+        return [line.lstrip(BLANKS) for line in self.trimmed]
 
     @cached_property
     def inner_tabs(self) -> bool:
@@ -48,24 +62,54 @@ class TextLines:
         return "\t" in self.text and any("\t" in line for line in self.stripped)
 
     @cached_property
-    def usual_ending(self) -> str:
-        if self._newline == "\r":
-            return "\r"
-        return "\r\n" if self.text.count("\r\n") * 2 > self.text.count("\n") else "\n"
+    def clean(self) -> bool:
+        """Whether no line with words ends with blanks."""
+        return not any(len(line) > len(trimmed) > 0 for line, trimmed in zip(self.contents, self.trimmed, strict=True))
 
     def ending(self, index: int) -> str:
         """What ends a line: nothing for the last."""
-        if index >= len(self.contents) - 1:
-            return ""
-        return "\r\n" if len(self._raw[index]) > len(self.contents[index]) else self._newline
+        return self.ending_at(self.starts[index])
 
     def style(self, index: int) -> str:
         """The line ending that a line next to this one should have."""
-        return self.ending(index) or (self.ending(index - 1) if index else "") or self.usual_ending
+        return self.style_at(self.starts[index])
+
+    def ending_at(self, position: int) -> str:
+        """What ends the line that a character is on."""
+        at = self.text.find(self.newline, position)
+        if at < 0:
+            return ""
+        return "\r\n" if at and self.text[at - 1 : at + 1] == "\r\n" else self.newline
+
+    def style_at(self, position: int) -> str:
+        """The line ending for lines near a character: that of its own line, or else of the one before."""
+        own = self.ending_at(position)
+        if own:
+            return own
+        before = self.text.rfind(self.newline, 0, position)
+        return "\n" if before < 0 else self.ending_at(before)
 
     def number_at(self, position: int) -> int:
         """The number, from 1, of the line that a character is on."""
-        return self.text.count(self._newline, 0, position) + 1
+        return self.text.count(self.newline, 0, position) + 1
+
+    def before(self, position: int) -> str:
+        """What stands before a character on its line."""
+        return self.text[self.text.rfind(self.newline, 0, position) + 1 : position]
+
+    def after(self, position: int) -> str | None:
+        """What stands on a character's line from there on, without the line ending; None where the text just ends."""
+        at = self.text.find(self.newline, position)
+        if at < 0:
+            rest = self.text[position:]
+            return rest if rest.strip() else None
+        rest = self.text[position:at]
+        return rest[:-1] if rest.endswith("\r") else rest
+
+    def next_line(self, position: int) -> int:
+        """Where the line after a character's starts."""
+        at = self.text.find(self.newline, position)
+        return len(self.text) if at < 0 else at + 1
 
 
 def as_lines(text: str) -> list[str]:

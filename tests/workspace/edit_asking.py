@@ -1,0 +1,23 @@
+"""How the tests ask for an edit."""
+
+from ferrule.workspace.edit_problems import EditProblem
+from ferrule.workspace.edit_spans import apply_spans
+from ferrule.workspace.matching import find_edit
+
+
+def edited(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple[str, str]:
+    """The rung, or the code of the problem, and the text that results."""
+    try:
+        found = find_edit(text, old, new, replace_all=replace_all)
+    except EditProblem as problem:
+        return problem.code, text
+    return str(found.rung), apply_spans(text, found.spans)
+
+
+def words(text: str, old: str, new: str, *, replace_all: bool = False) -> str:
+    """What a model reads when an edit fails."""
+    try:
+        find_edit(text, old, new, replace_all=replace_all)
+    except EditProblem as problem:
+        return f"[{problem.code}, {problem.kind}] {problem.message}\nSuggestion: {problem.suggestion}"
+    raise AssertionError("the edit was found")

@@ -1,0 +1,42 @@
+# ruff: noqa: E501 - a text that is pinned stands on one line
+from inline_snapshot import snapshot
+from tests.workspace.edit_asking import edited, words
+
+FILE = "def f():\n    return 1\n\n\nx = f()\n"
+
+
+def test_lines_that_know_the_indentation_are_taken_by_the_letter():
+    assert edited(FILE, "return 1", "y = 1\n    return y") == ("exact", FILE.replace("return 1", "y = 1\n    return y"))
+    assert edited(FILE, "return 1", "if x:\n        return 1\n    return 2")[0] == "exact"
+
+
+def test_lines_that_may_lack_it_are_not_guessed():
+    assert words(FILE, "return 1", "y = 1\nreturn y") == snapshot("""\
+[misfit, execution_error] The old text fits on line 2, but it leaves out the indentation there, so how far to indent the lines after it is not clear. Nothing was changed.
+
+     2	····return 1
+(· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
+Suggestion: Give the old and the new text as whole lines, exactly as they stand in the file.\
+""")
+    assert edited(FILE, "return 1", "if x:\n    return 1")[0] == "misfit"
+    assert edited(FILE, "return 1", "def g():  # inner\n    return 1")[0] == "misfit"
+
+
+def test_a_new_text_that_brings_the_indentation_along_is_not_guessed():
+    assert words(FILE, "return 1\n", "    return 2\n") == snapshot("""\
+[misfit, execution_error] The old text fits on line 2, but it leaves out the indentation there, and the new text has it. Nothing was changed.
+
+     2	····return 1
+(· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
+Suggestion: Give the old and the new text as whole lines, exactly as they stand in the file.\
+""")
+
+
+def test_a_first_line_alone_without_indentation():
+    text = "  a\n  b\nc\n"
+    assert edited(text, "a\n  b", "  x\n  y") == ("indentation", "  x\n  y\nc\n")
+
+
+def test_a_line_that_goes_goes_with_its_indentation():
+    assert edited(FILE, "return 1\n", "")[1] == "def f():\n\n\nx = f()\n"
+    assert edited(FILE, "return 1", "")[1] == "def f():\n\n\nx = f()\n"

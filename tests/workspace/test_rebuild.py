@@ -1,0 +1,28 @@
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.workspace.edit_asking import edited
+
+
+def test_a_contradiction_is_not_settled_by_guessing():
+    text = "  a\n  b\n  c\n  d\n"
+    assert edited(text, "a\nb\nc\nd\n", "a\n  b\nx\nd\n")[0] in ("misfit", "missing", "indentation")
+    assert edited("a  \nb\nc  \n", "a\nb\nc\n", "a  \nx\nc\n")[0] == "misfit"
+
+
+def test_a_moved_line_does_not_lose_its_blanks_unseen():
+    assert edited("a  \nb\nc\n", "a\nb\nc\n", "b\nx\na\nc\n")[0] == "misfit"
+
+
+def test_a_change_that_comes_to_nothing_is_refused():
+    assert edited("a  \nb\n", "a\nb\n", "a  \nb\n")[0] == "misfit"
+
+
+@given(st.lists(st.sampled_from(["a", "a  ", "b", "}", "} ", ""]), min_size=2, max_size=8), st.integers(0, 7))
+def test_lines_that_stay_keep_every_blank(lines: list[str], at: int):
+    text = "".join(f"{line}\n" for line in lines)
+    at %= len(lines)
+    old = "".join(f"{line.rstrip()}\n" for line in lines)
+    new = "".join("changed\n" if index == at else f"{line.rstrip()}\n" for index, line in enumerate(lines))
+    rung, result = edited(text, old, new)
+    if rung not in ("misfit", "missing", "several"):
+        assert result == "".join("changed\n" if index == at else f"{line}\n" for index, line in enumerate(lines))
