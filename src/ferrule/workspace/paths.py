@@ -93,14 +93,9 @@ class Paths:
     def locate(self, given: str) -> Place:
         """What a path means, whether or not anything is there; links on the way are followed, none may lead out."""
         _check_text(given)
-        absolute = os.path.normpath(self.directory / Path(given).expanduser()) if ".." not in given else None
-        wanted = Path(absolute) if absolute else self._without_dots(given)
+        path = self.directory / _with_home(given)
+        wanted = _without_dots(path) if ".." in given else Path(os.path.normpath(path))
         return self._settle(given, wanted, links=0)
-
-    def _without_dots(self, given: str) -> Path:
-        """`a/../b`, where `..` after a link means the parent of what the link leads to, as everywhere."""
-        path = self.directory / Path(given).expanduser()
-        return Path(os.path.realpath(path.parent)) / path.name if path.name != ".." else Path(os.path.realpath(path))
 
     def _settle(self, given: str, wanted: Path, links: int) -> Place:
         root = self._root_of(wanted)
@@ -261,6 +256,16 @@ def check_new_name(place: Place) -> None:
                 kind=ErrorKind.VALIDATION,
                 suggestion=f"Use `{part.rstrip(' .')}`.",
             )
+
+
+def _with_home(given: str) -> Path:
+    """`~` alone and `~/` mean the home; any other name may begin with it, as `~$letter.docx` does."""
+    return Path(given).expanduser() if given == "~" or given.startswith("~/") else Path(given)
+
+
+def _without_dots(path: Path) -> Path:
+    """`a/../b`, where `..` after a link means the parent of what the link leads to, as everywhere."""
+    return Path(os.path.realpath(path.parent)) / path.name if path.name != ".." else Path(os.path.realpath(path))
 
 
 def _check_text(given: str) -> None:
