@@ -333,6 +333,47 @@ def test_a_file_swapped_for_a_link_while_it_is_written_never_reaches_the_target(
     assert look(outside) == {"secret.txt": SECRET}
 
 
+def test_a_file_that_is_replaced_all_the_time_is_always_there(desk: Desk) -> None:
+    """Editors save by renaming; the old file's way is then gone, not its name."""
+    path = desk.put("f.txt", "mine\n")
+
+    def save() -> None:
+        beside = desk.workspace / "beside"
+        beside.write_text("mine\n")
+        beside.replace(path)
+
+    with swapping(save):
+        results = for_a_while(lambda _: desk.read("f.txt"))
+    assert {result.llm_content for result in results} == {"     1\tmine"}
+
+
+def test_a_file_may_be_called_deleted(desk: Desk) -> None:
+    desk.put("f.txt (deleted)", "mine\n")
+    assert desk.read("f.txt (deleted)").success
+    assert desk.write("new (deleted)", "x").data["created"]
+
+
+def test_renaming_the_workspace_does_not_lead_elsewhere(desk: Desk) -> None:
+    desk.put("f.txt", "mine\n")
+    assert desk.read("f.txt").success
+    desk.workspace.rename(desk.workspace.with_name("moved"))
+    desk.workspace.mkdir()
+    desk.put("f.txt", "an impostor\n")
+    assert desk.read("f.txt").llm_content == "     1\tmine"
+
+
+def test_a_workspace_that_was_removed_is_said_to_be_gone(desk: Desk) -> None:
+    desk.seen("f.txt", "mine\n").unlink()
+    desk.workspace.rmdir()
+    assert desk.read("f.txt").llm_content == snapshot(
+        "Error (execution_error): `f.txt` cannot be used: the workspace is gone."
+    )
+    assert desk.write("f.txt", "mine").llm_content == snapshot(
+        "Error (execution_error): `f.txt` cannot be used: the workspace is gone."
+    )
+    assert not desk.workspace.exists()
+
+
 # Hard links, and what is no file
 
 

@@ -33,6 +33,7 @@ _LOOK_ALIKES = {
     "\uff0e",
     "\u3002",
 }
+_GONE = " (deleted)"  # what the kernel adds to the path of an open file that was removed
 _INVISIBLE = ("Cc", "Cf", "Zl", "Zp")
 
 
@@ -121,7 +122,20 @@ class Paths:
             path = _path_of(opened, wanted)
         finally:
             os.close(opened)
+        if path is None and wanted == root.path:
+            raise _failed(given, FileNotFoundError(errno.ENOENT, "the workspace is gone"))
+        if path is None:
+            return self._settle(given, wanted, links)  # replaced by another file at this very moment: look again
+        if root.path != path and root.path not in path.parents:
+            path = self._after_renaming(given, root, path)
         return Place(root, path, self.show(path))
+
+    def _after_renaming(self, given: str, root: Root, path: Path) -> Path:
+        """A path under the name that the root has now, as one under the name it is known by."""
+        now = _path_of(root.descriptor, root.path)
+        if now is None or (path != now and now not in path.parents):
+            raise self.outside(given)  # moved out at this very moment
+        return root.path / path.relative_to(now)
 
     def _through_link(self, given: str, wanted: Path, links: int) -> Place:
         """A link the kernel would not follow: one that leads out, or an absolute one that may lead back in."""
@@ -301,9 +315,19 @@ def _failed(given: str, error: OSError) -> PathProblem:
     return PathProblem("failed", f"`{given}` cannot be used: {why}.")
 
 
-def _path_of(opened: int, fallback: Path) -> Path:
-    """Where an open file really is."""
+def _path_of(opened: int, fallback: Path) -> Path | None:
+    """Where an open file really is; None when it is nowhere any more."""
     try:
-        return Path(f"/proc/self/fd/{opened}").readlink()
+        path = Path(f"/proc/self/fd/{opened}").readlink()
     except OSError:
         return Path(os.path.realpath(fallback))
+    if path.name.endswith(_GONE) and not _is_at(opened, path):
+        return None
+    return path
+
+
+def _is_at(opened: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(opened), path.lstat())
+    except OSError:
+        return False
