@@ -515,6 +515,18 @@ Suggestion: The nearest folder that exists is `src`.\
     assert desk.read("src/qqq").llm_content == snapshot("Error (not_found_error): There is no file at `src/qqq`.")
 
 
+def test_a_suggestion_works_as_it_stands_in_a_sub_directory(desk: Desk) -> None:
+    desk.put("sub/main.py", "mine\n")
+    desk.put("lib/util.py", "mine\n")
+    below = Desk(desk.workspace, working_directory=desk.workspace / "sub")
+    for wrong in ("mian.py", "../lib/utli.py"):
+        error = refused(below.read(wrong), "missing").error
+        assert error is not None
+        assert error.details is not None
+        [name] = error.details["nearest"]
+        assert below.read(name).success, name
+
+
 def test_an_outside_path_is_refused_in_words(desk: Desk) -> None:
     assert refused(desk.read("../x"), "outside").llm_content == snapshot("""\
 Error (permission_error): `../x` is outside the workspace.

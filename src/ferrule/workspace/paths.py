@@ -170,6 +170,11 @@ class Paths:
                 return str(path.relative_to(root.path))
         return str(path)
 
+    def _from_here(self, path: Path) -> str:
+        """A path as it can be given again: relative paths start in the working directory."""
+        inside = self._root_of(path) is self.roots[0]
+        return os.path.relpath(path, os.path.realpath(self.directory)) if inside else str(path)
+
     # Using
 
     def exists(self, place: Place) -> bool:
@@ -233,12 +238,12 @@ class Paths:
                 "missing",
                 f"There is no file at `{given}`, and no folder `{self.show(folder)}`.",
                 kind=ErrorKind.NOT_FOUND,
-                suggestion=f"The nearest folder that exists is `{self.show(existing)}`.",
+                suggestion=f"The nearest folder that exists is `{self._from_here(existing)}`.",
             )
         normal = unicodedata.normalize("NFC", wanted).rstrip(". ")
         twins = [name for name in names if name != wanted and unicodedata.normalize("NFC", name).rstrip(". ") == normal]
         close = twins or nearest(wanted, names)
-        listed = [self.show(folder / name) for name in close]
+        listed = [self._from_here(folder / name) for name in close]
         suggestion = "Did you mean " + " or ".join(f"`{one}`" for one in listed) + "?" if listed else None
         if strange := sorted(_LOOK_ALIKES & set(given)):
             shown = ", ".join(f"U+{ord(one):04X} {unicodedata.name(one)}" for one in strange)
