@@ -147,8 +147,8 @@ def test_the_hash_of_a_row_is_the_same_for_ever() -> None:
     second = seal(2, content_of(record), first[-1])
     assert [first[-1], second[-1]] == snapshot(
         [
-            "3680c34f5caf1aa1561bd8e2b596010ecd74686c2fd6f0f73d71418dcd6aa9ae",
-            "e586187056e03171f0b6a91274179a80edafd52a9468ac13d9cffafccedade01",
+            '3680c34f5caf1aa1561bd8e2b596010ecd74686c2fd6f0f73d71418dcd6aa9ae',
+            'e586187056e03171f0b6a91274179a80edafd52a9468ac13d9cffafccedade01',
         ]
     )
 
