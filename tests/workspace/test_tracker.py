@@ -144,7 +144,7 @@ def test_the_lines_that_changed_are_named(place: Place, before: bytes, now: byte
 def test_a_change_of_line_endings_alone_is_one_of_those_lines(place: Place, before: bytes, now: bytes) -> None:
     seen = Tracker()
     seen.saw(place, before)
-    with pytest.raises(PathProblem, match="has changed since you read it: line 2[.]"):
+    with pytest.raises(PathProblem, match=r"has changed since you read it: line 2[.]"):
         seen.require_seen(place, now)
 
 
@@ -157,7 +157,7 @@ def test_any_difference_is_seen_and_no_other(place: Place) -> None:
         seen.saw(place, before)
         seen.require_seen(place, before)
         if before != now:
-            with pytest.raises(PathProblem, match="has changed since you read it: lines? [0-9]"):
+            with pytest.raises(PathProblem, match=r"has changed since you read it: lines? [0-9]"):
                 seen.require_seen(place, now)
 
     check()
@@ -176,7 +176,7 @@ def test_of_a_large_file_the_name_of_its_content_is_enough(place: Place, monkeyp
     seen = Tracker()
     seen.saw(place, b"x" * 11)
     seen.require_seen(place, b"x" * 11)
-    with pytest.raises(PathProblem, match="has changed since you read it[.]"):
+    with pytest.raises(PathProblem, match=r"has changed since you read it[.]"):
         seen.require_seen(place, b"y" * 11)
 
 
