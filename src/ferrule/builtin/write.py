@@ -49,6 +49,10 @@ def write(
 
     changed = change_file(context, file_path, make, must_exist=False)
     verb = "Created" if changed.created else "Overwrote"
-    words = f"{verb} `{changed.place}` ({changed.lines:,} lines, {changed.size:,} bytes)."
+    words = f"{verb} `{changed.place}` ({_count(changed.lines, 'line')}, {_count(changed.size, 'byte')})."
     data = {"file_path": changed.place.name, "created": changed.created, "lines": changed.lines, "bytes": changed.size}
     return Output(data=data, llm_content=words, display_content=words, metadata=dict(changed.metadata))
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
