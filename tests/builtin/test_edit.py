@@ -249,7 +249,7 @@ ENCODINGS = st.sampled_from(
     form=ENCODINGS,
     new=st.text("ab é一\n", max_size=6),
 )
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_bytes_outside_the_edit_never_change(
     desk: Desk, before: list[tuple[str, str]], after: list[tuple[str, str]], form: tuple[str, bytes], new: str
 ) -> None:

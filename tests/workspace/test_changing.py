@@ -63,7 +63,7 @@ def test_edits_from_several_event_loops_and_through_two_names_all_land(desk: Des
 
         return asyncio.run(run())
 
-    async def both() -> list[list[ToolResult]]:
+    async def both() -> tuple[list[ToolResult], list[ToolResult]]:
         return await asyncio.gather(
             asyncio.to_thread(work, calls[::2], "f.txt"), asyncio.to_thread(work, calls[1::2], "link.txt")
         )

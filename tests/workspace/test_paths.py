@@ -243,7 +243,7 @@ def swapping(*steps: Callable[[], object]) -> Generator[None]:
     assert not broke, broke
 
 
-def for_a_while(run: Callable[[int], ToolResult], seconds: float = 0.6) -> list[ToolResult]:
+def for_a_while(run: Callable[[int], ToolResult], seconds: float = 0.4) -> list[ToolResult]:
     until, results = time.monotonic() + seconds, list[ToolResult]()
     while time.monotonic() < until:
         results.append(run(len(results)))
