@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
 from tests.workspace.desk import Desk, refused
 
 from ferrule import ErrorKind, ToolResult
-from ferrule.workspace import confined
+from ferrule.workspace import atomic, confined, paths
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.problems import PathProblem
 
@@ -224,6 +226,8 @@ def swapping(*steps: Callable[[], object]) -> Generator[None]:
     """Something that never sits still, in a thread of its own."""
     over = threading.Event()
     broke: list[BaseException] = []
+    patience = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
 
     def work() -> None:
         try:
@@ -240,6 +244,7 @@ def swapping(*steps: Callable[[], object]) -> Generator[None]:
     finally:
         over.set()
         thread.join()
+        sys.setswitchinterval(patience)
     assert not broke, broke
 
 
@@ -324,6 +329,82 @@ def test_a_folder_swapped_for_a_link_while_files_are_written_stays_untouched(des
         results = for_a_while(lambda number: desk.write(f"folder/{number}.txt", "mine"))
     assert any(result.success for result in results)
     assert look(outside) == {"secret.txt": SECRET}
+
+
+class Moments:
+    """Does something at one chosen moment of a call: as the so manyth step on the way to a file begins or has ended."""
+
+    STEPS = (
+        (Paths, "locate"),
+        (Paths, "stat"),
+        (Paths, "open"),
+        (Paths, "open_file"),
+        (paths, "open_beneath"),
+        (atomic, "_open_folder"),
+        (atomic, "_attributes"),
+        (atomic, "_fill"),
+        (atomic, "open_beneath"),
+    )
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.passed, self.chosen, self.act = 0, -1, lambda: None
+        for owner, name in self.STEPS:
+            patch.setattr(owner, name, self._around(getattr(owner, name)))
+
+    def _around(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any, **named: Any) -> Any:
+            self._tick()
+            try:
+                return step(*arguments, **named)
+            finally:
+                self._tick()
+
+        return run
+
+    def _tick(self) -> None:
+        self.passed += 1
+        if self.passed == self.chosen:
+            self.act()
+
+    def choose(self, moment: int, act: Callable[[], None]) -> None:
+        self.passed, self.chosen, self.act = 0, moment, act
+
+
+@pytest.mark.parametrize("what", ["folder", "file"])
+@pytest.mark.parametrize("tool", ["Read", "readFile", "Write", "Edit"])
+def test_a_link_swapped_in_at_any_moment_of_a_call_leads_nowhere(
+    desk: Desk, outside: Path, monkeypatch: pytest.MonkeyPatch, tool: str, what: str
+) -> None:
+    """Not left to luck: once for every step on the way, at its beginning and at its end."""
+    moments = Moments(monkeypatch)
+    arguments = {"Write": {"content": "mine"}, "Edit": {"old_string": "mine", "new_string": "ours"}}.get(tool, {})
+
+    def run(moment: int) -> ToolResult:
+        folder = desk.workspace / f"folder{moment}"
+        file = folder / "secret.txt"
+
+        def swap() -> None:
+            if what == "folder":
+                folder.rename(folder.with_name(f"{folder.name}-away"))
+                folder.symlink_to(outside)
+            else:
+                file.unlink(missing_ok=True)
+                file.symlink_to("../../ws-evil/secret.txt")
+
+        moments.choose(0, swap)
+        if tool == "Write":
+            folder.mkdir()
+        else:
+            desk.seen(f"{folder.name}/secret.txt", "mine\n")
+        moments.choose(moment, swap)
+        return desk.call(tool, f"{folder.name}/secret.txt", **arguments)
+
+    assert run(0).success  # with no swap at all
+    for moment in range(1, moments.passed + 1):
+        result = run(moment)
+        assert "secret of" not in result.llm_content
+        assert result.error is None or result.error.kind is not ErrorKind.UNKNOWN, result.llm_content
+        assert look(outside) == {"secret.txt": SECRET}, moment
 
 
 def test_a_file_swapped_for_a_link_while_it_is_written_never_reaches_the_target(desk: Desk, outside: Path) -> None:
