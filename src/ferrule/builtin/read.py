@@ -12,6 +12,7 @@ from ferrule.core.context import Session, ToolContext
 from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Attachment, Output
+from ferrule.workspace.amounts import amount
 from ferrule.workspace.files import MOST_EDITABLE, files_of, real_path
 from ferrule.workspace.media import SHOWN_IMAGES, media_type, notebook_cells
 from ferrule.workspace.pages import Page, read_lines
@@ -65,8 +66,10 @@ def read(
 
 def _read_page(files: Files, place: Place, opened: int, size: int, offset: int, limit: int) -> Page | Output:
     if size <= MOST_EDITABLE:
-        # Read whole, so that a later change can tell whether this is still what was seen.
-        data = files.paths.read(place)
+        # Read whole, so that a later change can tell whether this is still what was seen; and from the very file that
+        # is shown, which another may have replaced by now.
+        with os.fdopen(os.dup(opened), "rb") as file:
+            data = file.read()
         files.tracker.saw(place, data)
         kind = media_type(data[:300])
         if kind in SHOWN_IMAGES:
@@ -99,18 +102,16 @@ def _numbered(place: Place, page: Page, offset: int) -> Output:
     metadata = {key: data[key] for key in ("total_lines", "lines_read", "has_more")}
     if not page.lines:
         empty = page.total in (0, None) and offset == 0
-        words = (
-            f"`{place}` is empty."
-            if empty
-            else f"`{place}` has {page.total:,} lines; offset {offset:,} is past its end."
-        )
+        words = f"`{place}` is empty." if empty else _past_end(place, amount(page.total or 0, "line"), offset)
         return Output(data=data, llm_content=words, display_content=words, metadata=metadata)
     rows = [f"{number:>6}\t{line}{_cut_note(page, number)}" for number, line in enumerate(page.lines, page.first)]
     if page.has_more:
         following = page.first - 1 + len(page.lines)
-        left = f"{page.total - following:,} more lines" if page.total is not None else "more lines"
+        left = amount(page.total - following, "more line") if page.total is not None else "more lines"
         rows.append(f"[… {left}; read on with offset={following}]")
-    display = f"read {len(page.lines):,} lines" + (f" of {page.total:,}" if page.has_more and page.total else "")
+    display = f"read {amount(len(page.lines), 'line')}" + (
+        f" of {page.total:,}" if page.has_more and page.total else ""
+    )
     return Output(data=data, llm_content="\n".join(rows), display_content=display, metadata=metadata)
 
 
@@ -136,10 +137,15 @@ def _notebook(place: Place, cells: list[str], offset: int, limit: int) -> Output
     shown = cells[offset : offset + limit]
     more = len(cells) - offset - len(shown)
     text = "\n\n".join(shown) + (
-        f"\n[… {more:,} more cells; read on with offset={offset + len(shown)}]" if more > 0 else ""
+        f"\n[… {amount(more, 'more cell')}; read on with offset={offset + len(shown)}]" if more > 0 else ""
     )
+    none = _past_end(place, amount(len(cells), "cell"), offset) if cells else f"`{place}` is a notebook without cells."
     return Output(
         data={"file_path": place.name, "cells": len(cells), "cells_read": len(shown), "has_more": more > 0},
-        llm_content=text or f"`{place}` is a notebook without cells.",
-        display_content=f"read {len(shown)} cells",
+        llm_content=text or none,
+        display_content=f"read {amount(len(shown), 'cell')}",
     )
+
+
+def _past_end(place: Place, length: str, offset: int) -> str:
+    return f"`{place}` has {length}; offset {offset:,} is past its end."

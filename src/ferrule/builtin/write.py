@@ -10,6 +10,7 @@ from ferrule.core.access import Touch, writes
 from ferrule.core.context import Session, ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
+from ferrule.workspace.amounts import amount
 from ferrule.workspace.changing import change_file
 from ferrule.workspace.files import real_path
 from ferrule.workspace.text import Text, encode_new
@@ -49,6 +50,6 @@ def write(
 
     changed = change_file(context, file_path, make, must_exist=False)
     verb = "Created" if changed.created else "Overwrote"
-    words = f"{verb} `{changed.place}` ({changed.lines:,} {'line' if changed.lines == 1 else 'lines'}, {changed.size:,} bytes)."
+    words = f"{verb} `{changed.place}` ({amount(changed.lines, 'line')}, {amount(changed.size, 'byte')})."
     data = {"file_path": changed.place.name, "created": changed.created, "lines": changed.lines, "bytes": changed.size}
     return Output(data=data, llm_content=words, display_content=words, metadata=dict(changed.metadata))

@@ -131,7 +131,8 @@ def _extended(name: str, folder: int) -> tuple[tuple[str, bytes], ...]:
     if not hasattr(os, "listxattr"):
         return ()
     try:
-        opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        # Without waiting: what is a pipe by now would wait for its other end.
+        opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
         return ()
     try:
@@ -149,7 +150,8 @@ def _apply(opened: int, before: Attributes | None, mode: int | None) -> None:
         if mode is not None:
             os.fchmod(opened, mode)
         return
-    if (before.owner, before.group) != (os.geteuid(), os.getegid()):
+    made = os.fstat(opened)  # a folder may hand down a group of its own
+    if (before.owner, before.group) != (made.st_uid, made.st_gid):
         try:
             os.fchown(opened, before.owner, before.group)
         except PermissionError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ferrule.core.errors import ErrorKind
 from ferrule.workspace.changes import NOTHING, Origin
 from ferrule.workspace.diff import changed_counts, unified_diff
 from ferrule.workspace.files import MOST_EDITABLE, files_of
@@ -57,6 +58,8 @@ def change_file(
         if found is None:
             if must_exist:
                 files.paths.find(given)
+            if given.endswith("/"):
+                raise _a_folder(given)
             check_new_name(place)
             before, text = None, None
         else:
@@ -93,6 +96,15 @@ def _line_count(text: Text | None) -> int:
     if text is None or not text.text:
         return 0
     return text.text.count("\n") + (0 if text.final_newline else 1)
+
+
+def _a_folder(given: str) -> PathProblem:
+    return PathProblem(
+        "name",
+        f"`{given}` is the name of a folder.",
+        kind=ErrorKind.VALIDATION,
+        suggestion="Give the name of a file; the folders on its way are made.",
+    )
 
 
 def _too_large(place: Place, size: int) -> PathProblem:

@@ -81,10 +81,10 @@ def _openat2(folder: int, path: str, flags: int, mode: int) -> int:
 
 def _walk(folder: int, path: str, flags: int, mode: int) -> int:
     """The same without the kernel's help. `folders` is the way back, so that `..` cannot pass the top."""
-    folders = [os.dup(folder)]
-    parts = [part for part in path.split("/") if part not in ("", ".")][::-1]
     if path.startswith("/"):
         raise LeadsOut(errno.EXDEV, "an absolute path", path)
+    folders = [os.dup(folder)]
+    parts = [part for part in path.split("/") if part not in ("", ".")][::-1]
     links = 0
     device = os.fstat(folder).st_dev
     try:

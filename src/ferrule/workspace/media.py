@@ -10,7 +10,6 @@ _SIGNATURES: tuple[tuple[bytes, int, str], ...] = (
     (b"\xff\xd8\xff", 0, "image/jpeg"),
     (b"GIF87a", 0, "image/gif"),
     (b"GIF89a", 0, "image/gif"),
-    (b"WEBP", 8, "image/webp"),
     (b"%PDF-", 0, "application/pdf"),
     (b"PK\x03\x04", 0, "application/zip"),
     (b"\x1f\x8b", 0, "application/gzip"),
@@ -22,11 +21,11 @@ _SIGNATURES: tuple[tuple[bytes, int, str], ...] = (
     (b"SQLite format 3\x00", 0, "application/vnd.sqlite3"),
     (b"OggS", 0, "audio/ogg"),
     (b"ID3", 0, "audio/mpeg"),
-    (b"WAVE", 8, "audio/wav"),
     (b"ftyp", 4, "video/mp4"),
     (b"\x00asm", 0, "application/wasm"),
     (b"ustar", 257, "application/x-tar"),
 )
+_RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 SHOWN_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Pictures that models can look at."""
 
@@ -35,6 +34,8 @@ _MOST_OUTPUT = 2_000
 
 def media_type(head: bytes) -> str:
     """What the first bytes of a file say it is."""
+    if head.startswith(b"RIFF") and (kind := _RIFF.get(head[8:12])):
+        return kind
     for signature, place, name in _SIGNATURES:
         if head[place : place + len(signature)] == signature:
             return name

@@ -33,6 +33,7 @@ _LOOK_ALIKES = {
     "\uff0e",
     "\u3002",
 }
+_GONE = " (deleted)"  # what the kernel adds to the path of an open file that was removed
 _INVISIBLE = ("Cc", "Cf", "Zl", "Zp")
 
 
@@ -93,14 +94,9 @@ class Paths:
     def locate(self, given: str) -> Place:
         """What a path means, whether or not anything is there; links on the way are followed, none may lead out."""
         _check_text(given)
-        absolute = os.path.normpath(self.directory / Path(given).expanduser()) if ".." not in given else None
-        wanted = Path(absolute) if absolute else self._without_dots(given)
+        path = self.directory / _with_home(given)
+        wanted = _without_dots(path) if ".." in given else Path(os.path.normpath(path))
         return self._settle(given, wanted, links=0)
-
-    def _without_dots(self, given: str) -> Path:
-        """`a/../b`, where `..` after a link means the parent of what the link leads to, as everywhere."""
-        path = self.directory / Path(given).expanduser()
-        return Path(os.path.realpath(path.parent)) / path.name if path.name != ".." else Path(os.path.realpath(path))
 
     def _settle(self, given: str, wanted: Path, links: int) -> Place:
         root = self._root_of(wanted)
@@ -126,7 +122,20 @@ class Paths:
             path = _path_of(opened, wanted)
         finally:
             os.close(opened)
+        if path is None and wanted == root.path:
+            raise _failed(given, FileNotFoundError(errno.ENOENT, "the workspace is gone"))
+        if path is None:
+            return self._settle(given, wanted, links)  # replaced by another file at this very moment: look again
+        if root.path != path and root.path not in path.parents:
+            path = self._after_renaming(given, root, path)
         return Place(root, path, self.show(path))
+
+    def _after_renaming(self, given: str, root: Root, path: Path) -> Path:
+        """A path under the name that the root has now, as one under the name it is known by."""
+        now = _path_of(root.descriptor, root.path)
+        if now is None or (path != now and now not in path.parents):
+            raise self.outside(given)  # moved out at this very moment
+        return root.path / path.relative_to(now)
 
     def _through_link(self, given: str, wanted: Path, links: int) -> Place:
         """A link the kernel would not follow: one that leads out, or an absolute one that may lead back in."""
@@ -160,6 +169,11 @@ class Paths:
             if root.path in path.parents:
                 return str(path.relative_to(root.path))
         return str(path)
+
+    def _from_here(self, path: Path) -> str:
+        """A path as it can be given again: relative paths start in the working directory."""
+        inside = self._root_of(path) is self.roots[0]
+        return os.path.relpath(path, os.path.realpath(self.directory)) if inside else str(path)
 
     # Using
 
@@ -224,12 +238,12 @@ class Paths:
                 "missing",
                 f"There is no file at `{given}`, and no folder `{self.show(folder)}`.",
                 kind=ErrorKind.NOT_FOUND,
-                suggestion=f"The nearest folder that exists is `{self.show(existing)}`.",
+                suggestion=f"The nearest folder that exists is `{self._from_here(existing)}`.",
             )
         normal = unicodedata.normalize("NFC", wanted).rstrip(". ")
         twins = [name for name in names if name != wanted and unicodedata.normalize("NFC", name).rstrip(". ") == normal]
         close = twins or nearest(wanted, names)
-        listed = [self.show(folder / name) for name in close]
+        listed = [self._from_here(folder / name) for name in close]
         suggestion = "Did you mean " + " or ".join(f"`{one}`" for one in listed) + "?" if listed else None
         if strange := sorted(_LOOK_ALIKES & set(given)):
             shown = ", ".join(f"U+{ord(one):04X} {unicodedata.name(one)}" for one in strange)
@@ -261,6 +275,16 @@ def check_new_name(place: Place) -> None:
                 kind=ErrorKind.VALIDATION,
                 suggestion=f"Use `{part.rstrip(' .')}`.",
             )
+
+
+def _with_home(given: str) -> Path:
+    """`~` alone and `~/` mean the home; any other name may begin with it, as `~$letter.docx` does."""
+    return Path(given).expanduser() if given == "~" or given.startswith("~/") else Path(given)
+
+
+def _without_dots(path: Path) -> Path:
+    """`a/../b`, where `..` after a link means the parent of what the link leads to, as everywhere."""
+    return Path(os.path.realpath(path.parent)) / path.name if path.name != ".." else Path(os.path.realpath(path))
 
 
 def _check_text(given: str) -> None:
@@ -296,9 +320,19 @@ def _failed(given: str, error: OSError) -> PathProblem:
     return PathProblem("failed", f"`{given}` cannot be used: {why}.")
 
 
-def _path_of(opened: int, fallback: Path) -> Path:
-    """Where an open file really is."""
+def _path_of(opened: int, fallback: Path) -> Path | None:
+    """Where an open file really is; None when it is nowhere any more."""
     try:
-        return Path(f"/proc/self/fd/{opened}").readlink()
+        path = Path(f"/proc/self/fd/{opened}").readlink()
     except OSError:
         return Path(os.path.realpath(fallback))
+    if path.name.endswith(_GONE) and not _is_at(opened, path):
+        return None
+    return path
+
+
+def _is_at(opened: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(opened), path.lstat())
+    except OSError:
+        return False

@@ -76,7 +76,7 @@ class Tracker:
 
 def _changed_lines(before: bytes, now: bytes) -> str:
     """Which lines of the file as it is now differ: `lines 10-14, 20`."""
-    old, new = before.splitlines(), now.splitlines()
+    old, new = before.splitlines(keepends=True), now.splitlines(keepends=True)
     if len(old) + len(new) > 20_000:
         return "many lines"
     spans: list[str] = []

@@ -1,0 +1,82 @@
+"""One writer at a time for each file."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from ferrule.workspace import locks
+from ferrule.workspace.locks import writing
+
+A, B = Path("/a"), Path("/b")
+
+
+def test_two_writers_of_one_file_take_turns() -> None:
+    count = 0
+
+    def add() -> None:
+        nonlocal count
+        for _ in range(200):
+            with writing(A):
+                was = count
+                threading.Event().wait(0)
+                count = was + 1
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert count == 800
+
+
+def test_writers_of_different_files_do_not_wait_for_each_other() -> None:
+    both = threading.Barrier(2, timeout=10)
+
+    def work(path: Path) -> None:
+        with writing(path):
+            both.wait()
+
+    threads = [threading.Thread(target=work, args=(path,)) for path in (A, B)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not both.broken
+
+
+def test_several_files_in_any_order_never_wait_in_a_ring() -> None:
+    def work(*paths: Path) -> None:
+        for _ in range(500):
+            with writing(*paths):
+                pass
+
+    threads = [threading.Thread(target=work, args=paths, daemon=True) for paths in ((A, B), (B, A), (A, B, A))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_writer_may_take_its_own_lock_again_and_gives_it_back_after_a_failure() -> None:
+    with pytest.raises(ZeroDivisionError), writing(A), writing(A, B):
+        _ = 1 / 0
+    taken: list[bool] = []
+
+    def work() -> None:
+        with writing(A, B):
+            taken.append(True)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert taken == [True]
+
+
+def test_locks_that_nobody_uses_are_forgotten() -> None:
+    with writing(Path("/only/here")):
+        pass
+    assert Path("/only/here") not in locks._locks  # pyright: ignore[reportPrivateUsage]
