@@ -1,0 +1,193 @@
+"""Runs a program for a tool: no shell, a clean environment, its output as it comes, and nothing of it left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from typing import TYPE_CHECKING
+
+from ferrule.core.errors import ToolError
+from ferrule.workspace.landlock import Confinement, confine_thread
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+_CHUNK = 1 << 18
+_GATHERED = 1 << 15
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.008
+_MOST_COMPLAINTS = 1 << 16
+
+
+class Child:
+    """A running program. Leaving the block kills it and whatever it started."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        opened: int | None = None,
+        confinement: Confinement | None = None,
+    ) -> None:
+        self._arguments = arguments
+        self._folder = folder
+        self._opened = opened
+        self._environment = environment
+        self._confinement = confinement
+        self._complaints = bytearray()
+        self._process: subprocess.Popen[bytes]
+        self._more: asyncio.Future[None] | None = None
+        self.confined = False
+        """Whether the kernel holds it to its confinement."""
+
+    async def __aenter__(self) -> Child:
+        self._start()
+        loop = asyncio.get_running_loop()
+        os.set_blocking(self._out, False)
+        os.set_blocking(self._err, False)
+        loop.add_reader(self._err, self._hear)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._out)
+        loop.remove_reader(self._err)
+        # The group's leader is not waited for yet, so its number cannot belong to anyone else.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+        self._process.wait()
+
+    @property
+    def complaints(self) -> str:
+        """What it wrote to standard error, up to a bound."""
+        return self._complaints.decode(errors="replace")
+
+    async def output(self) -> AsyncIterator[bytes]:
+        """Its standard output in pieces: the first as soon as it is there, later ones gathered for a moment."""
+        loop = asyncio.get_running_loop()
+        pause = _SHORTEST_PAUSE
+        while True:
+            try:
+                piece = os.read(self._out, _CHUNK)
+            except BlockingIOError:
+                self._more = loop.create_future()
+                loop.add_reader(self._out, self._wake)
+                try:
+                    await self._more
+                finally:
+                    loop.remove_reader(self._out)
+                continue
+            if not piece:
+                return
+            yield piece
+            if len(piece) < _GATHERED:  # many small writes would cost a turn of the loop each
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def ended(self) -> int:
+        """Its exit code; call it after its output has ended."""
+        code = self._process.poll()
+        if code is None:
+            code = await asyncio.get_running_loop().run_in_executor(None, self._wait_a_little)
+        self._hear()
+        return code
+
+    def _wait_a_little(self) -> int:
+        # It has closed its output, so it is about to end; one that will not is killed.
+        try:
+            return self._process.wait(2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+    @property
+    def _out(self) -> int:
+        assert self._process.stdout is not None
+        return self._process.stdout.fileno()
+
+    @property
+    def _err(self) -> int:
+        assert self._process.stderr is not None
+        return self._process.stderr.fileno()
+
+    def _wake(self) -> None:
+        if self._more is not None and not self._more.done():
+            self._more.set_result(None)
+
+    def _hear(self) -> None:
+        """Take in what it complains of, so that it never waits for a reader."""
+        try:
+            while piece := os.read(self._err, _CHUNK):
+                self._complaints += piece[: max(0, _MOST_COMPLAINTS - len(self._complaints))]
+        except BlockingIOError:
+            return
+        asyncio.get_running_loop().remove_reader(self._err)
+
+    def _start(self) -> None:
+        if self._confinement is None:
+            self._open(subprocess.DEVNULL)
+            return
+        failure: list[Exception] = []
+        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)  # opened while we still may
+
+        def start(confinement: Confinement) -> None:
+            try:
+                self.confined = confine_thread(confinement)
+                self._open(nothing)
+            except Exception as error:  # noqa: BLE001 - carried out of the thread, and raised there
+                failure.append(error)
+
+        thread = threading.Thread(target=start, args=(self._confinement,), name="ferrule-child")
+        try:
+            thread.start()
+            thread.join()
+        finally:
+            os.close(nothing)
+        if failure:
+            raise failure[0]
+
+    def _open(self, nothing: int) -> None:
+        folder = str(self._folder)
+        if self._opened is not None and os.path.isdir("/proc/self/fd"):  # noqa: PTH112 - no Path on the hot path
+            folder = f"/proc/self/fd/{self._opened}"  # the very folder that was looked at, whatever its name is now
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - arguments, never a shell line
+                self._arguments,
+                stdin=nothing,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=folder,
+                env=dict(self._environment),
+                start_new_session=True,
+                bufsize=0,
+            )
+        except ValueError as error:  # a NUL byte
+            raise ToolError(f"An argument cannot be passed on: {error}.", kind="validation_error") from None
+
+
+def find_program(name: str, inside: Iterable[Path] = ()) -> str | None:
+    """A program on PATH, never one that lies in a workspace, where anyone may have put it."""
+    roots = [os.path.realpath(root) for root in inside]
+    safe: list[str] = []
+    for entry in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        real = os.path.realpath(entry)
+        if entry.startswith("/") and not any(real == root or real.startswith(root + "/") for root in roots):
+            safe.append(entry)
+    found = shutil.which(name, path=os.pathsep.join(safe)) if safe else None
+    if found is None:
+        return None
+    real = os.path.realpath(found)
+    return None if any(real.startswith(root + "/") for root in roots) else found
