@@ -55,7 +55,7 @@ def _summary(found: GlobResult) -> str:
     render=_render,
     display=_summary,
 )
-async def glob(
+async def glob(  # noqa: D417 - the context is filled in
     context: ToolContext,
     pattern: Annotated[str, Field(min_length=1, max_length=4096)],
     path: str = ".",

@@ -12,7 +12,7 @@ from ferrule.core.problems import Problem
 from ferrule.workspace.globs import glob_below, split_globs
 from ferrule.workspace.matches import Line, Names, first_matches, in_words, lines_of
 from ferrule.workspace.names import about_names, one_line
-from ferrule.workspace.search import Findings, Mode, Query, search
+from ferrule.workspace.search import Mode, Query, search
 from ferrule.workspace.session_paths import paths_of, reads_below
 
 _MOST = 10_000
@@ -82,7 +82,7 @@ def _check(params: Any) -> list[Problem]:
     render=_render,
     display=_summary,
 )
-async def grep(
+async def grep(  # noqa: D417 - the context is filled in
     context: ToolContext,
     pattern: Annotated[str, Field(min_length=1, max_length=10_000)],
     path: str = ".",

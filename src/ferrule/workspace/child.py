@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from ferrule.core.errors import ToolError
 from ferrule.workspace.landlock import Confinement, confine_thread
@@ -44,6 +44,7 @@ class Child:
         self._confinement = confinement
         self._complaints = bytearray()
         self._process: subprocess.Popen[bytes]
+        self._out = self._err = -1
         self._more: asyncio.Future[None] | None = None
         self.confined = False
         """Whether the kernel holds it to its confinement."""
@@ -65,10 +66,13 @@ class Child:
         # The group's leader is not waited for yet, so its number cannot belong to anyone else.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        for pipe in (self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
+        for pipe in self._pipes:
+            pipe.close()
         self._process.wait()
+
+    @property
+    def _pipes(self) -> list[IO[bytes]]:
+        return [pipe for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
 
     @property
     def complaints(self) -> str:
@@ -112,16 +116,6 @@ class Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
             return self._process.wait()
-
-    @property
-    def _out(self) -> int:
-        assert self._process.stdout is not None
-        return self._process.stdout.fileno()
-
-    @property
-    def _err(self) -> int:
-        assert self._process.stderr is not None
-        return self._process.stderr.fileno()
 
     def _wake(self) -> None:
         if self._more is not None and not self._more.done():
@@ -174,6 +168,7 @@ class Child:
                 start_new_session=True,
                 bufsize=0,
             )
+            self._out, self._err = (pipe.fileno() for pipe in self._pipes)
         except ValueError as error:  # a NUL byte
             raise ToolError(f"An argument cannot be passed on: {error}.", kind="validation_error") from None
 

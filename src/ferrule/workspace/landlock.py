@@ -16,7 +16,7 @@ from typing import Any
 
 _CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446  # the same numbers on every architecture
 _NO_NEW_PRIVILEGES = 38
-_EXECUTE, _READ_FILE, _READ_FOLDER = 1 << 0, 1 << 2, 1 << 3
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _RIGHTS_OF_VERSION = {1: 13, 2: 14, 3: 15, 4: 15}
 _NEWEST_RIGHTS = 16
 _BENEATH = 1
@@ -73,6 +73,7 @@ def confine_thread(confinement: Confinement) -> bool:
     try:
         for folder in confinement.folders or ():
             _allow(opened, folder, (_READ_FILE | _READ_FOLDER) & rights)
+        _allow_path(opened, os.devnull, (_READ_FILE | _WRITE_FILE) & rights)
         for path in confinement.files:
             _allow_path(opened, path, _READ_FILE & rights)
         for path in confinement.programs:

@@ -5,23 +5,20 @@ from __future__ import annotations
 import os
 import re
 import sysconfig
-from contextlib import asynccontextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.workspace.child import Child, find_program
-from ferrule.workspace.ignore_files import FERRULE_IGNORE, enclosing_ignore_files
+from ferrule.workspace.ignore_files import FERRULE_IGNORE, NEVER, enclosing_ignore_files
 from ferrule.workspace.landlock import Confinement, needed_by
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
 
     from ferrule.workspace.paths import Paths, Place
 
-NEVER = (".git", "node_modules")
-"""Folders that no search goes into, unless it starts there."""
 _ALWAYS = (
     "--no-config",
     "--color=never",
@@ -51,11 +48,10 @@ def find_ripgrep(paths: Paths) -> str | None:
     return _bundled() or find_program("rg", (root.path for root in paths.roots))
 
 
-@asynccontextmanager
-async def ripgrep(
+def ripgrep(
     program: str, paths: Paths, place: Place, flags: Sequence[str], globs: Sequence[str], pattern: str | None
-) -> AsyncIterator[Child]:
-    """A search that runs. Names come out below the root of `place`, and begin with `./`."""
+) -> Child:
+    """A search, run on entering it. Names come out below the root of `place`, and begin with `./`."""
     root = place.root
     chosen = [f"--glob={glob}" for glob in globs]
     if (root.path / FERRULE_IGNORE).is_file():
@@ -65,10 +61,7 @@ async def ripgrep(
     below = "" if place.inner == "." else place.inner
     arguments = [program, *_ALWAYS, *flags, *chosen, "--", *positional, f"./{below}"]
     may = Confinement(needed_by(program), (root.descriptor,), enclosing_ignore_files(root.path))
-    async with Child(
-        arguments, folder=root.path, opened=root.descriptor, environment=_ENVIRONMENT, confinement=may
-    ) as child:
-        yield child
+    return Child(arguments, folder=root.path, opened=root.descriptor, environment=_ENVIRONMENT, confinement=may)
 
 
 class UnsupportedByDefault(Exception):  # noqa: N818 - asks for the other engine
@@ -86,12 +79,12 @@ class FilesNotRead:
     def notes(self) -> list[str]:
         said: list[str] = []
         if self.denied:
-            said.append(f"{_count(self.denied, 'place')} could not be read: permission denied.")
+            said.append(f"{counted(self.denied, 'place')} could not be read: permission denied.")
         if self.too_hard:
-            files = _count(self.too_hard, "file")
+            files = counted(self.too_hard, "file")
             said.append(f"The pattern was given up on in {files}: too many ways to match. Make it simpler.")
         if self.other:
-            said.append(f"{_count(self.other, 'file')} could not be read.")
+            said.append(f"{counted(self.other, 'file')} could not be read.")
         return said
 
 
@@ -120,17 +113,21 @@ def _failure(said: str, pattern: str, *, with_pcre2: bool) -> ToolError:
     if "is not supported" in words or "are not supported" in words or "not available in this build" in words:
         if not with_pcre2:
             raise UnsupportedByDefault
-        return _invalid("it uses look-around or a backreference, and this ripgrep has no PCRE2", "Write it without.")
+        return invalid_pattern(
+            "it uses look-around or a backreference, and this ripgrep has no PCRE2", "Write it without."
+        )
     if words.startswith("regex parse error"):
         return _parse_error(words, pattern)
     if words.startswith("PCRE2: error compiling"):
-        return _invalid(words.partition(": ")[2].removeprefix("error compiling pattern ").strip(), _escaping(pattern))
+        return invalid_pattern(
+            words.partition(": ")[2].removeprefix("error compiling pattern ").strip(), escaping(pattern)
+        )
     if words.startswith("the literal"):
-        return _invalid(
+        return invalid_pattern(
             "it holds a line break, and lines are searched one at a time", "Set `multiline` to true to search across."
         )
     if "exceeds size limit" in words:
-        return _invalid("it is too large once its repetitions are written out", "Use smaller repetition counts.")
+        return invalid_pattern("it is too large once its repetitions are written out", "Use smaller repetition counts.")
     if words.startswith("error parsing glob"):
         glob, _, why = words.removeprefix("error parsing glob ").partition(": ")
         return ToolError(
@@ -143,7 +140,7 @@ def _failure(said: str, pattern: str, *, with_pcre2: bool) -> ToolError:
         return ToolError(
             f"There is no file type `{named}`.",
             kind=ErrorKind.VALIDATION,
-            suggestion=f"Types are names such as `py`, `js`, `ts`, `rust`, `go`, `java`, `md`. Or use `glob`: `*.{named}`.",
+            suggestion=f"Types are names such as `py`, `js`, `ts`, `rust`, `go` and `md`. Or use `glob`: `*.{named}`.",
         )
     return ToolError(f"The search failed: {words.splitlines()[0] if words else 'ripgrep said nothing'}.")
 
@@ -156,10 +153,10 @@ def _parse_error(words: str, pattern: str) -> ToolError:
         at = len(pointer["blank"]) - (len(pointer["pattern"]) - len(pattern)) // 2 - 1
         if 0 <= at <= len(pattern) and f"(?:{pattern})" == pointer["pattern"]:
             where = f", at character {at + 1} (`{pattern[at : at + 10]}`)" if pattern[at:] else ", at its end"
-    return _invalid(f"{why}{where}", _escaping(pattern))
+    return invalid_pattern(f"{why}{where}", escaping(pattern))
 
 
-def _invalid(why: str, suggestion: str) -> ToolError:
+def invalid_pattern(why: str, suggestion: str) -> ToolError:
     return ToolError(
         f"The pattern is not a regular expression that can be searched for: {why}.",
         kind=ErrorKind.VALIDATION,
@@ -168,12 +165,12 @@ def _invalid(why: str, suggestion: str) -> ToolError:
     )
 
 
-def _escaping(pattern: str) -> str:
+def escaping(pattern: str) -> str:
     escaped = re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", pattern)
     if len(pattern) > 200 or "\\" in pattern:
         return r"Put a backslash before each special character that is meant as it stands: `\{`, `\(`, `\[`."
     return f"To search for the text as it stands, escape it: `{escaped}`."
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
