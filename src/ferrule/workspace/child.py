@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import threading
+from time import monotonic
 from typing import IO, TYPE_CHECKING
 
 from ferrule.core.errors import ToolError
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 18
 _GATHERED = 1 << 15
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.008
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.003
 _MOST_COMPLAINTS = 1 << 16
+_SECONDS_TO_END = 2.0
 
 
 class Child:
@@ -103,19 +105,22 @@ class Child:
 
     async def ended(self) -> int:
         """Its exit code; call it after its output has ended."""
-        code = self._process.poll()
-        if code is None:
-            code = await asyncio.get_running_loop().run_in_executor(None, self._wait_a_little)
+        end = monotonic() + _SECONDS_TO_END
+        while (code := self._code()) is None:
+            await asyncio.sleep(0.001)
+            if monotonic() > end:
+                self._process.kill()
         self._hear()
         return code
 
-    def _wait_a_little(self) -> int:
-        # It has closed its output, so it is about to end; one that will not is killed.
-        try:
-            return self._process.wait(2)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            return self._process.wait()
+    def _code(self) -> int | None:
+        """How it ended, without letting go of its number: the group must still be its own when it is killed."""
+        if not hasattr(os, "waitid"):
+            return self._process.poll()
+        found = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
     def _wake(self) -> None:
         if self._more is not None and not self._more.done():
@@ -165,7 +170,7 @@ class Child:
                 stderr=subprocess.PIPE,
                 cwd=folder,
                 env=dict(self._environment),
-                start_new_session=True,
+                process_group=0,
                 bufsize=0,
             )
             self._out, self._err = (pipe.fileno() for pipe in self._pipes)

@@ -119,9 +119,7 @@ def _failure(said: str, pattern: str, *, with_pcre2: bool) -> ToolError:
     if words.startswith("regex parse error"):
         return _parse_error(words, pattern)
     if words.startswith("PCRE2: error compiling"):
-        return invalid_pattern(
-            words.partition(": ")[2].removeprefix("error compiling pattern ").strip(), escaping(pattern)
-        )
+        return invalid_pattern(words.rpartition(": ")[2].strip(), escaping(pattern))
     if words.startswith("the literal"):
         return invalid_pattern(
             "it holds a line break, and lines are searched one at a time", "Set `multiline` to true to search across."
@@ -158,7 +156,7 @@ def _parse_error(words: str, pattern: str) -> ToolError:
 
 def invalid_pattern(why: str, suggestion: str) -> ToolError:
     return ToolError(
-        f"The pattern is not a regular expression that can be searched for: {why}.",
+        f"The pattern cannot be searched for: {why}.",
         kind=ErrorKind.VALIDATION,
         suggestion=suggestion,
         details={"code": "pattern"},
