@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ferrule import ToolError
-from ferrule.workspace.globs import compile_glob, escape_glob, glob_below, split_globs
+from ferrule.workspace.globs import compile_glob, escape_glob, glob_below, select, split_globs
 from ferrule.workspace.paths import Paths
 
 
@@ -66,3 +66,19 @@ def test_what_leads_out_is_refused(glob: str, tmp_path: Path) -> None:
 
 def test_dots_within_a_name_lead_nowhere(tmp_path: Path) -> None:
     assert glob_below("a..b/*", Paths([tmp_path]).find(".")) == "/a..b/*"
+
+
+def test_what_ripgrep_is_told_and_what_is_looked_at_afterwards() -> None:
+    names = select(["*.py", "!x/*"])
+    assert names.flags == ("--glob=!x/*", "--type-add=ferrule:*.py", "--type=ferrule")
+    assert names.fits is None
+    paths = select(["/src/**/*.py"])
+    assert paths.flags == ("--type-add=ferrule:*.py", "--type=ferrule")
+    assert paths.fits is not None
+    assert paths.fits(b"./src/a/b.py")
+    assert not paths.fits(b"./lib/b.py")
+    both = select(["*.py"], "js")
+    assert both.flags == ("--type=js",)
+    assert both.fits is not None
+    assert select(["/a/{b/c,d}", "*.py"]).flags == ()
+    assert select(["include:py"]).flags[0] == "--type-add=ferrule:[i]nclude:py"

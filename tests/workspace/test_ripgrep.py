@@ -20,7 +20,7 @@ def run(paths: Paths, pattern: str, *flags: str, path: str = ".") -> tuple[bytes
     async def main() -> tuple[bytes, str, int]:
         program = find_ripgrep(paths)
         assert program is not None
-        async with ripgrep(program, paths, paths.find(path), flags, (), pattern) as running:
+        async with ripgrep(program, paths.find(path), flags, pattern) as running:
             output = b"".join([piece async for piece in running.output()])
             code = await running.ended()
         return output, running.complaints, code

@@ -8,6 +8,7 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ToolError
+from ferrule.workspace.globs import select
 from ferrule.workspace.ripgrep import find_ripgrep, ripgrep, understand
 from ferrule.workspace.search import SECONDS, until
 
@@ -39,10 +40,13 @@ async def find_files(
 
         return await plain_find(paths, place, globs, most, show)
     rest, dated, notes = b"", list[Dated](), list[str]()
-    async with ripgrep(program, paths, place, ("--files",), globs, None) as running:
+    chosen = select(globs)
+    async with ripgrep(program, place, ("--files", *chosen.flags), None) as running:
         try:
             async for piece in until(running.output(), SECONDS):
                 *names, rest = (rest + piece).split(b"\0")
+                if chosen.fits is not None:
+                    names = list(filter(chosen.fits, names))
                 if names:
                     show(names)
                     dated += _with_dates(place.root, names)

@@ -6,7 +6,9 @@ any depth; one with a slash starts at the folder that is searched.
 
 from __future__ import annotations
 
+import os
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -14,9 +16,12 @@ from typing import TYPE_CHECKING
 from ferrule.core.errors import ErrorKind, ToolError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from ferrule.workspace.paths import Place
 
 _LONGEST = 4096
+_OWN_TYPE = "ferrule"
 
 
 def split_globs(text: str) -> list[str]:
@@ -80,6 +85,46 @@ def escape_glob(text: str) -> str:
 
 def _refused(glob: str, why: str, suggestion: str) -> ToolError:
     return ToolError(f"The glob `{glob}` {why}.", kind=ErrorKind.VALIDATION, suggestion=suggestion)
+
+
+@dataclass(slots=True, frozen=True)
+class Selection:
+    """Which files a search is for: what ripgrep is told, and what it cannot be told and is looked at afterwards.
+
+    ripgrep's own `--glob` would bring back what the ignore files leave out, so wanted names go in as a file type.
+    """
+
+    flags: tuple[str, ...]
+    fits: Callable[[bytes], bool] | None
+
+
+def select(globs: Sequence[str], file_type: str | None = None) -> Selection:
+    """The files that fit any of the globs and none of those that begin with `!`, of one type if it is given."""
+    flags = [f"--glob={glob}" for glob in globs if glob.startswith("!")]
+    wanted = [glob for glob in globs if not glob.startswith("!")]
+    names = [_name_part(glob) for glob in wanted]
+    if file_type is not None:
+        flags.append(f"--type={file_type}")
+    elif wanted and all(names):
+        flags += [f"--type-add={_OWN_TYPE}:{name}" for name in names if name]
+        flags.append(f"--type={_OWN_TYPE}")
+    if not wanted or (file_type is None and not any("/" in glob for glob in wanted)):
+        return Selection(tuple(flags), None)
+    compiled = [compile_glob(glob) for glob in wanted]
+
+    def fits(name: bytes) -> bool:
+        path = os.fsdecode(name.removeprefix(b"./"))
+        return any(glob.fullmatch(path) for glob in compiled)
+
+    return Selection(tuple(flags), fits)
+
+
+def _name_part(glob: str) -> str | None:
+    """What a glob asks of the name alone; None where that cannot be told."""
+    folders, _, name = glob.rpartition("/")
+    if not name or "**" in name or folders.count("{") != folders.count("}") or "[" in folders and "]" not in folders:
+        return None
+    return f"[i]{name[1:]}" if name.startswith("include:") else name
 
 
 @lru_cache(maxsize=1024)

@@ -79,11 +79,12 @@ def _read(file: Path) -> Iterator[Rule]:
         opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return
-    with os.fdopen(opened, "rb") as stream:
-        try:
-            text = os.fsdecode(stream.read(_LARGEST))
-        except OSError:  # a folder of that name
-            return
+    try:
+        text = os.fsdecode(os.read(opened, _LARGEST))
+    except OSError:  # a folder of that name
+        return
+    finally:
+        os.close(opened)
     for line in text.splitlines():
         body = re.sub(r"(?<!\\)\s+$", "", line)
         if not body or body.startswith("#"):

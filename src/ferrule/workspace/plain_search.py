@@ -91,7 +91,7 @@ async def plain_find(
 async def plain_search(paths: Paths, query: Query, most: int, show: Callable[[list[bytes]], None]) -> Findings:
     """Search the contents of files."""
     pattern = _compile(query)
-    globs = [*query.globs]
+    of_type = compile_glob("*")
     if query.file_type:
         if query.file_type not in _TYPES:
             raise ToolError(
@@ -99,13 +99,15 @@ async def plain_search(paths: Paths, query: Query, most: int, show: Callable[[li
                 kind=ErrorKind.VALIDATION,
                 suggestion=f"Without ripgrep there are {', '.join(f'`{one}`' for one in _TYPES)}. Or use `glob`.",
             )
-        globs.append(_TYPES[query.file_type])
+        of_type = compile_glob(_TYPES[query.file_type])
 
     def work(stop: threading.Event, told: Callable[[list[bytes]], None]) -> Findings:
-        files, kept = _Files(paths, query.place, globs, stop), FirstInOrder(most, query)
+        files, kept = _Files(paths, query.place, query.globs, stop), FirstInOrder(most, query)
         findings = Findings()
         binary = 0
         for name, entry in files:
+            if not of_type.fullmatch(entry.path.name):
+                continue
             content = _content(paths, query.place, entry)
             if content is None or b"\0" in content:
                 binary += content is not None

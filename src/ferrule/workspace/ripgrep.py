@@ -49,17 +49,17 @@ def find_ripgrep(paths: Paths) -> str | None:
 
 
 def ripgrep(
-    program: str, paths: Paths, place: Place, flags: Sequence[str], globs: Sequence[str], pattern: str | None
+    program: str, place: Place, flags: Sequence[str], pattern: str | None
 ) -> Child:
     """A search, run on entering it. Names come out below the root of `place`, and begin with `./`."""
     root = place.root
-    chosen = [f"--glob={glob}" for glob in globs]
+    chosen = list(flags)
     if (root.path / FERRULE_IGNORE).is_file():
         chosen.append(f"--ignore-file=./{FERRULE_IGNORE}")
     chosen += [f"--glob=!**/{name}" for name in NEVER]
     positional = [] if pattern is None else [pattern]
     below = "" if place.inner == "." else place.inner
-    arguments = [program, *_ALWAYS, *flags, *chosen, "--", *positional, f"./{below}"]
+    arguments = [program, *_ALWAYS, *chosen, "--", *positional, f"./{below}"]
     may = Confinement(needed_by(program), (root.descriptor,), enclosing_ignore_files(root.path))
     return Child(arguments, folder=root.path, opened=root.descriptor, environment=_ENVIRONMENT, confinement=may)
 

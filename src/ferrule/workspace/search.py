@@ -9,6 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
 from ferrule.core.errors import ToolError
+from ferrule.workspace.globs import select
 from ferrule.workspace.ripgrep import FilesNotRead, UnsupportedByDefault, find_ripgrep, ripgrep, understand
 
 if TYPE_CHECKING:
@@ -114,10 +115,11 @@ class FirstInOrder:
 
 
 class Hits:
-    """Takes rg's output apart into hits, however it is cut into pieces."""
+    """Takes rg's output apart into hits, however it is cut into pieces; those whose name does not fit are dropped."""
 
-    def __init__(self, mode: Mode) -> None:
+    def __init__(self, mode: Mode, fits: Callable[[bytes], bool] | None = None) -> None:
         self._mode = mode
+        self._fits = fits
         self._rest = b""
         self._goes_on: bytes | None = None
         self.files = 0
@@ -128,6 +130,7 @@ class Hits:
         data = self._rest + piece if self._rest else piece
         if self._mode == "files_with_matches":
             *hits, self._rest = data.split(b"\0")
+            hits = hits if self._fits is None else list(filter(self._fits, hits))
             self.files += len(hits)
             return [hit + b"\0" for hit in hits]
         if self._mode == "count":
@@ -144,9 +147,10 @@ class Hits:
         hits: list[bytes] = []
         position = 0
         for found in _COUNTED.finditer(data):
-            hits.append(found[0][:-1])
-            self.matches += int(found[2])
             position = found.end()
+            if self._fits is None or self._fits(found[1]):
+                hits.append(found[0][:-1])
+                self.matches += int(found[2])
         self._rest = data[position:]
         self.files += len(hits)
         return hits
@@ -166,6 +170,7 @@ class Hits:
             else:
                 name_so_far = whole + b"\n\n"  # an empty line in the name itself
         self._rest = name_so_far + self._rest
+        hits = hits if self._fits is None else [hit for hit in hits if self._fits(_name(hit))]
         self.files += len(hits)
         if hits and self._goes_on is not None:
             self.files -= hits[0].startswith(self._goes_on)
@@ -182,6 +187,8 @@ class Hits:
             return []
         name, hit = self._rest[:name_end], self._rest[:line_end]
         self._rest = name + self._rest[line_end + 1 :]
+        if self._fits is not None and not self._fits(name[:-1]):
+            return []
         if self._goes_on != name:
             self.files += 1
             self._goes_on = name
@@ -196,21 +203,22 @@ async def search(paths: Paths, query: Query, most: int, show: Callable[[list[byt
 
         return await plain_search(paths, query, most, show)
     try:
-        return await _search(program, paths, query, most, show, pcre2=False)
+        return await _search(program, query, most, show, pcre2=False)
     except UnsupportedByDefault:
-        findings = await _search(program, paths, query, most, show, pcre2=True)
+        findings = await _search(program, query, most, show, pcre2=True)
         findings.notes.append("Searched with PCRE2, because of look-around or backreferences; that is slower.")
         return findings
 
 
 async def _search(
-    program: str, paths: Paths, query: Query, most: int, show: Callable[[list[bytes]], None], *, pcre2: bool
+    program: str, query: Query, most: int, show: Callable[[list[bytes]], None], *, pcre2: bool
 ) -> Findings:
-    hits, kept = Hits(query.mode), FirstInOrder(most, query)
-    flags = [*_flags(query), *(("--pcre2",) if pcre2 else ())]
+    chosen = select(query.globs, query.file_type)
+    hits, kept = Hits(query.mode, chosen.fits), FirstInOrder(most, query)
+    flags = [*_flags(query), *chosen.flags, *(("--pcre2",) if pcre2 else ())]
     complete, nothing_searched = True, False
     skipped = FilesNotRead()
-    async with ripgrep(program, paths, query.place, flags, query.globs, query.pattern) as running:
+    async with ripgrep(program, query.place, flags, query.pattern) as running:
         try:
             async for piece in until(running.output(), SECONDS):
                 if new := hits.feed(piece):
@@ -263,8 +271,6 @@ def _flags(query: Query) -> list[str]:
         flags.append("--ignore-case")
     if query.multiline:
         flags += ["--multiline", "--multiline-dotall"]
-    if query.file_type:
-        flags.append(f"--type={query.file_type}")
     return flags
 
 
