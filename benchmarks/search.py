@@ -13,20 +13,23 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ferrule import RawCall, Runtime, Session
 from ferrule.builtin.glob import glob
 from ferrule.builtin.grep import grep
 from ferrule.core.events import Done, Partial
-from ferrule.core.result import ToolResult
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.ripgrep import find_ripgrep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferrule.core.result import ToolResult
 
 MOST_RATIO, MOST_SECONDS_TO_FIRST = 1.25, 0.100
 BARE = ["--no-config", "--color=never", "--hidden", "--glob=!.git", "--glob=!node_modules"]

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from ferrule import ToolError
-from ferrule.workspace import child, git as module
+from ferrule.workspace import child
+from ferrule.workspace import git as module
 from ferrule.workspace.git import Repository, look_at_repository, without_login
 from ferrule.workspace.paths import Paths
 
@@ -180,7 +181,13 @@ def attribute(line: str, *pairs: str) -> Trap:
 def hooks(folder: Path, program: str) -> None:
     for where in (folder / ".git" / "hooks", folder / "hooks"):
         where.mkdir(exist_ok=True)
-        for name in ("post-index-change", "fsmonitor-watchman", "post-checkout", "reference-transaction", "pre-auto-gc"):
+        for name in (
+            "post-index-change",
+            "fsmonitor-watchman",
+            "post-checkout",
+            "reference-transaction",
+            "pre-auto-gc",
+        ):
             (where / name).write_text(f"#!/bin/sh\n{program}\n")
             (where / name).chmod(0o755)
     git(folder, "config", "core.hooksPath", str(folder / "hooks"))

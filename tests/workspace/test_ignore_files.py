@@ -6,6 +6,7 @@ import asyncio
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,7 +50,7 @@ RULES = st.dictionaries(
 
 @given(RULES)
 @settings(max_examples=25, deadline=None)
-def test_it_agrees_with_ripgrep(tmp_path_factory, rules: dict[str, str]) -> None:  # noqa: ANN001
+def test_it_agrees_with_ripgrep(tmp_path_factory: pytest.TempPathFactory, rules: dict[str, str]) -> None:
     root = tmp_path_factory.mktemp("ignore")
     plant(root, rules)
     assert by_walk(root) == by_ripgrep(root)

@@ -34,7 +34,7 @@ def confined(confinement: Confinement, *command: str) -> subprocess.CompletedPro
 
 
 def find(name: str) -> str:
-    return next(path for folder in ("/usr/bin", "/bin") if os.path.exists(path := os.path.realpath(f"{folder}/{name}")))
+    return next(path for folder in ("/usr/bin", "/bin") if Path(path := os.path.realpath(f"{folder}/{name}")).exists())
 
 
 def test_only_the_named_programs_start(tmp_path: Path) -> None:
@@ -57,8 +57,8 @@ def test_only_the_named_folders_are_read(tmp_path: Path) -> None:
     secret.write_text("secret")
     (inside / "a").write_text("hello")
     (inside / "out").symlink_to(secret)
-    rg = os.path.join(os.path.dirname(sys.executable), "rg")
-    if not os.path.exists(rg):
+    rg = str(Path(sys.executable).parent / "rg")
+    if not Path(rg).exists():
         pytest.skip("needs a program without shared libraries")
     opened = os.open(inside, os.O_PATH)
     done = confined(Confinement((rg,), (opened,)), rg, "--no-config", "-N", ".", str(inside / "a"), str(inside / "out"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ def plant(root: Path) -> None:
         (root / name).write_text(text)
     (root / "latin").write_bytes(b"caf\xe9 foo\n")
     (root / "binary").write_bytes(b"foo\0foo\n")
-    os.symlink("/etc", root / "out")
+    (root / "out").symlink_to("/etc")
 
 
 def ask(root: Path, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -73,9 +72,7 @@ def test_it_finds_what_ripgrep_finds(
 
 
 @pytest.mark.parametrize("arguments", [{"pattern": "foo("}, {"pattern": "a\\nb"}, {"pattern": "x", "type": "nope"}])
-def test_its_errors_say_what_to_do(
-    arguments: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_errors_say_what_to_do(arguments: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "find_ripgrep", lambda paths: None)
     result = asyncio.run(Runtime([grep], session=Session(workspace=tmp_path)).run("Grep", arguments))
     assert result.error is not None

@@ -1,9 +1,9 @@
 """ripgrep held tight: which binary, what it may do, and what its complaints mean."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sysconfig
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def run(paths: Paths, pattern: str, *flags: str, path: str = ".") -> tuple[bytes
 
 def test_the_binary_beside_the_interpreter_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = Paths([tmp_path])
-    assert find_ripgrep(paths) == os.path.join(sysconfig.get_path("scripts"), "rg")
+    assert find_ripgrep(paths) == str(Path(sysconfig.get_path("scripts")) / "rg")
     monkeypatch.setattr(module, "_bundled", lambda: None)
     (tmp_path / "rg").write_text("#!/bin/sh\n")
     (tmp_path / "rg").chmod(0o755)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from pydantic import Field
@@ -12,8 +14,8 @@ from ferrule.core.nearest import nearest
 from ferrule.workspace.find_files import find_files
 from ferrule.workspace.globs import glob_below
 from ferrule.workspace.matches import Names
-from ferrule.workspace.names import about_names, one_line
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.names import about_names, decoded, one_line
+from ferrule.workspace.place_kinds import require_folder
 from ferrule.workspace.session_paths import paths_of, reads_below
 
 if TYPE_CHECKING:
@@ -77,8 +79,7 @@ async def glob(  # noqa: D417 - the context is filled in
     """
     paths = paths_of(context.session)
     place = paths.find(path)
-    if not place.path.is_dir():
-        raise PathProblem("file", f"`{place}` is a file, not a folder.", suggestion="Give a folder as `path`.")
+    require_folder(paths, place, "Give a folder as `path`.")
     names = Names(paths, place)
     left = _MOST
 
@@ -101,7 +102,7 @@ async def glob(  # noqa: D417 - the context is filled in
         left_out = found.total - len(files)
         notes.insert(0, f"The {left_out:,} oldest of {found.total:,} left out. Narrow the pattern, or give a `path`.")
     if not found.total:
-        notes += _nearest(paths, place, pattern)
+        notes += _nearest(paths, place, pattern) or await _endings(paths, place)
     return {"pattern": pattern, "path": place.name, "files": files, "total": found.total, "notes": notes}
 
 
@@ -127,3 +128,13 @@ def _nearest(paths: Paths, place: Place, pattern: str) -> list[str]:
             return [f"`{paths.show(folder)}` is a folder. For the files in it use `{pattern.rstrip('/')}/**`."]
         return ["It may be ignored: `.gitignore`, `.ignore` and `.ferruleignore` count."]
     return []
+
+
+async def _endings(paths: Paths, place: Place) -> list[str]:
+    """What the files there are, when none of them is what was looked for."""
+    found = await find_files(paths, place, (), _MOST, lambda names: None)
+    if not found.total:
+        return [f"`{place}` holds no files, or all of them are ignored."]
+    counted = Counter(PurePosixPath(decoded(name)).suffix for name in found.names)
+    listed = ", ".join(f"`*{ending}` ({count:,})" for ending, count in counted.most_common(5) if ending)
+    return [f"Most files there are {listed}. What is ignored is not found."] if listed else []

@@ -12,6 +12,7 @@ from ferrule.core.problems import Problem
 from ferrule.workspace.globs import glob_below, split_globs
 from ferrule.workspace.matches import Line, Names, first_matches, in_words, lines_of
 from ferrule.workspace.names import about_names, one_line
+from ferrule.workspace.place_kinds import require_file_or_folder
 from ferrule.workspace.search import Mode, Query, search
 from ferrule.workspace.session_paths import paths_of, reads_below
 
@@ -126,6 +127,7 @@ async def grep(  # noqa: D417 - the context is filled in
     """
     paths = paths_of(context.session)
     place = paths.find(path)
+    require_file_or_folder(paths, place)
     globs = tuple(glob_below(one, place) for one in split_globs(glob or ""))
     query = Query(
         pattern, place, output_mode, globs, file_type, before or around, after or around, ignore_case, multiline

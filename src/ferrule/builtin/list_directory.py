@@ -12,7 +12,7 @@ from ferrule.core.context import ToolContext  # noqa: TC001 - read at run time, 
 from ferrule.core.function_tool import tool
 from ferrule.workspace.globs import compile_glob, glob_below
 from ferrule.workspace.names import about_names, one_line
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.place_kinds import require_folder
 from ferrule.workspace.session_paths import paths_of, reads_below
 from ferrule.workspace.walk import EntryKind, Walk
 
@@ -102,8 +102,7 @@ def list_directory(  # noqa: D417 - the context is filled in
     """
     paths = paths_of(context.session)
     place = paths.find(path)
-    if not place.path.is_dir():
-        raise PathProblem("file", f"`{place}` is a file, not a folder.", suggestion="Read it, or list its folder.")
+    require_folder(paths, place, "Read it, or list its folder.")
     globs = [compile_glob(glob_below(glob, place)) for glob in ignore or ()]
     root = place.root.path
 

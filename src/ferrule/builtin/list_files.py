@@ -10,7 +10,7 @@ from pydantic import Field
 from ferrule.core.context import ToolContext  # noqa: TC001 - read at run time, to be filled in
 from ferrule.core.function_tool import tool
 from ferrule.workspace.matches import Names
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.place_kinds import require_folder
 from ferrule.workspace.session_paths import paths_of, reads_below
 from ferrule.workspace.walk import Walk
 
@@ -57,10 +57,7 @@ def list_files(
     """
     paths = paths_of(context.session)
     place = paths.find(directory)
-    if not place.path.is_dir():
-        raise PathProblem(
-            "file", f"`{place}` is a file, not a directory.", suggestion="Read it, or list its directory."
-        )
+    require_folder(paths, place, "Read it, or list the folder it is in.")
     names = Names(paths, place)
     listed: ListedFiles = {"path": place.name, "files": [], "directories": [], "total": 0}
     for _, entry in Walk(paths, place).all(None if recursive else 1):

@@ -12,7 +12,7 @@ from ferrule.workspace.find_files import find_files
 from ferrule.workspace.globs import glob_below
 from ferrule.workspace.matches import Names
 from ferrule.workspace.names import one_line
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.place_kinds import require_folder
 from ferrule.workspace.session_paths import paths_of, reads_below
 
 _MOST = 1000
@@ -61,8 +61,7 @@ async def search_files(
     """
     paths = paths_of(context.session)
     place = paths.find(folder)
-    if not place.path.is_dir():
-        raise PathProblem("file", f"`{place}` is a file, not a directory.", suggestion="Give a directory as `baseDir`.")
+    require_folder(paths, place, "Give a folder as `baseDir`.")
     names = Names(paths, place)
     left = _MOST
 

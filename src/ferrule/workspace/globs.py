@@ -122,7 +122,7 @@ def select(globs: Sequence[str], file_type: str | None = None) -> Selection:
 def _name_part(glob: str) -> str | None:
     """What a glob asks of the name alone; None where that cannot be told."""
     folders, _, name = glob.rpartition("/")
-    if not name or "**" in name or folders.count("{") != folders.count("}") or "[" in folders and "]" not in folders:
+    if not name or "**" in name or folders.count("{") != folders.count("}") or ("[" in folders and "]" not in folders):
         return None
     return f"[i]{name[1:]}" if name.startswith("include:") else name
 

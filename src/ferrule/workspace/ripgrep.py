@@ -48,9 +48,7 @@ def find_ripgrep(paths: Paths) -> str | None:
     return _bundled() or find_program("rg", (root.path for root in paths.roots))
 
 
-def ripgrep(
-    program: str, place: Place, flags: Sequence[str], pattern: str | None
-) -> Child:
+def ripgrep(program: str, place: Place, flags: Sequence[str], pattern: str | None) -> Child:
     """A search, run on entering it. Names come out below the root of `place`, and begin with `./`."""
     root = place.root
     chosen = list(flags)
@@ -92,7 +90,7 @@ def understand(complaints: str, pattern: str, *, with_pcre2: bool = False) -> Fi
     """Tell what rg complained of. What stopped the whole search raises, in words a model can act on."""
     skipped = FilesNotRead()
     for line in complaints.splitlines():
-        if not line.startswith("rg: ") or line.startswith("rg: No files were searched"):
+        if not line.startswith("rg: "):
             continue
         of_a_file = _OF_A_FILE.match(line)
         if of_a_file is None:

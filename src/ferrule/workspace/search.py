@@ -216,7 +216,7 @@ async def _search(
     chosen = select(query.globs, query.file_type)
     hits, kept = Hits(query.mode, chosen.fits), FirstInOrder(most, query)
     flags = [*_flags(query), *chosen.flags, *(("--pcre2",) if pcre2 else ())]
-    complete, nothing_searched = True, False
+    complete = True
     skipped = FilesNotRead()
     async with ripgrep(program, query.place, flags, query.pattern) as running:
         try:
@@ -228,7 +228,6 @@ async def _search(
             complete = False
         else:
             code = await running.ended()
-            nothing_searched = "No files were searched" in running.complaints
             if code not in (0, 1):
                 skipped = understand(running.complaints, query.pattern, with_pcre2=pcre2)
                 if code != 2:
@@ -239,8 +238,6 @@ async def _search(
     matches = hits.matches if query.mode == "count" else kept.matches
     findings = Findings(kept.first(), hits.files, matches, complete=complete)
     findings.notes += skipped.notes()
-    if nothing_searched:
-        findings.notes.append("No file was searched: none is there that fits, or all are ignored.")
     if hits.binary:
         findings.notes.append(
             f"{binary_files(hits.binary)} with a match {'was' if hits.binary == 1 else 'were'} skipped."
