@@ -51,14 +51,14 @@ def body(result: ToolResult) -> list[str]:
 
 CASES = [
     Case(
-        "Grep content, 1,000 lines of 1,000 files",
+        "Grep content, 500 lines of 500 files",
         "Grep",
         {"pattern": "needle_here", "output_mode": "content", "head_limit": 1000},
         ["--line-number", "--with-filename", "--no-heading", "--", "needle_here", "./"],
         body,
     ),
     Case(
-        "Grep names of 1,000 files",
+        "Grep names of 500 files",
         "Grep",
         {"pattern": "needle_here", "head_limit": 1000},
         ["--files-with-matches", "--", "needle_here", "./"],
@@ -83,14 +83,14 @@ CASES = [
 
 
 def plant(folder: Path, files: int) -> None:
-    """Text in a tree like that of a large project; every twentieth file holds the needle, or has a rare name."""
+    """Text in a tree like that of a large project; some hold the needle, some have a rare name."""
     chance = random.Random(7)
     words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(3, 9))) for _ in range(2000)]
     for number in range(files):
         inner = folder / f"package_{number % 37}" / f"module_{number // 37 % 25}"
         inner.mkdir(parents=True, exist_ok=True)
         lines = [" ".join(chance.choices(words, k=6)) for _ in range(chance.randint(20, 120))]
-        if number % 20 == 0:
+        if number % 40 == 0:
             lines[7] += " needle_here = 1"
         ending = "rare" if number % 20 == 10 else chance.choice(["py", "js", "md"])
         inner.joinpath(f"file_{number}.{ending}").write_text("\n".join(lines) + "\n")

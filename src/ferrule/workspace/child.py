@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 18
 _GATHERED = 1 << 15
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.003
+_ROOM = 1 << 20
+_SHORTEST_PAUSE, _LONGEST_PAUSE, _LONGEST_BLIND_PAUSE = 0.0005, 0.025, 0.003
 _MOST_COMPLAINTS = 1 << 16
 _SECONDS_TO_END = 2.0
 
@@ -47,7 +49,9 @@ class Child:
         self._complaints = bytearray()
         self._process: subprocess.Popen[bytes]
         self._out = self._err = -1
-        self._more: asyncio.Future[None] | None = None
+        self._waiting: asyncio.Future[None] | None = None
+        self._exit: int | None = None
+        self._has_exited = False
         self.confined = False
         """Whether the kernel holds it to its confinement."""
 
@@ -57,6 +61,10 @@ class Child:
         os.set_blocking(self._out, False)
         os.set_blocking(self._err, False)
         loop.add_reader(self._err, self._hear)
+        with contextlib.suppress(OSError, AttributeError):  # Linux: room for much, and news of the end
+            fcntl.fcntl(self._out, fcntl.F_SETPIPE_SZ, _ROOM)
+            self._exit = os.pidfd_open(self._process.pid)
+            loop.add_reader(self._exit, self._see_exit)
         return self
 
     async def __aexit__(
@@ -65,6 +73,9 @@ class Child:
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._out)
         loop.remove_reader(self._err)
+        if self._exit is not None:
+            loop.remove_reader(self._exit)
+            os.close(self._exit)
         # The group's leader is not waited for yet, so its number cannot belong to anyone else.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -89,10 +100,10 @@ class Child:
             try:
                 piece = os.read(self._out, _CHUNK)
             except BlockingIOError:
-                self._more = loop.create_future()
+                self._waiting = loop.create_future()
                 loop.add_reader(self._out, self._wake)
                 try:
-                    await self._more
+                    await self._waiting
                 finally:
                     loop.remove_reader(self._out)
                 continue
@@ -100,8 +111,8 @@ class Child:
                 return
             yield piece
             if len(piece) < _GATHERED:  # many small writes would cost a turn of the loop each
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                await self._gather(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE if self._exit is not None else _LONGEST_BLIND_PAUSE)
 
     async def ended(self) -> int:
         """Its exit code; call it after its output has ended."""
@@ -122,9 +133,27 @@ class Child:
             return None
         return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
+    async def _gather(self, pause: float) -> None:
+        """Let output gather for a moment, but not past the end of the program."""
+        if self._has_exited:
+            return
+        loop = asyncio.get_running_loop()
+        self._waiting = loop.create_future()
+        timer = loop.call_later(pause, self._wake)
+        try:
+            await self._waiting
+        finally:
+            timer.cancel()
+
     def _wake(self) -> None:
-        if self._more is not None and not self._more.done():
-            self._more.set_result(None)
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def _see_exit(self) -> None:
+        self._has_exited = True
+        if self._exit is not None:
+            asyncio.get_running_loop().remove_reader(self._exit)
+        self._wake()
 
     def _hear(self) -> None:
         """Take in what it complains of, so that it never waits for a reader."""
