@@ -1,0 +1,140 @@
+"""Glob: find files by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Annotated, TypedDict
+
+from pydantic import Field
+
+from ferrule.core.context import ToolContext  # noqa: TC001 - read at run time, to be filled in
+from ferrule.core.function_tool import tool
+from ferrule.core.nearest import nearest
+from ferrule.workspace.find_files import find_files
+from ferrule.workspace.globs import glob_below
+from ferrule.workspace.matches import Names
+from ferrule.workspace.names import about_names, decoded, one_line
+from ferrule.workspace.place_kinds import require_folder
+from ferrule.workspace.session_paths import paths_of, reads_below
+
+if TYPE_CHECKING:
+    from ferrule.workspace.paths import Paths, Place
+
+_MOST = 1000
+_MOST_CHARACTERS = 90_000
+
+
+class GlobResult(TypedDict):
+    """The files, newest first; `total` counts those left out too."""
+
+    pattern: str
+    path: str
+    files: list[str]
+    total: int
+    notes: list[str]
+
+
+def _render(found: GlobResult) -> str:
+    lines = [_summary(found), *map(one_line, found["files"]), *(f"[{note}]" for note in found["notes"])]
+    return "\n".join(lines)
+
+
+def _summary(found: GlobResult) -> str:
+    total = found["total"]
+    if not total:
+        return f"No file fits `{found['pattern'][:200]}` in `{found['path']}`."
+    return f"Found {total:,} file{'' if total == 1 else 's'}."
+
+
+@tool(
+    name="Glob",
+    kind="readonly",
+    category="files",
+    tags=("standard", "files", "search"),
+    timeout=30,
+    touches=lambda params: reads_below(params.path),
+    render=_render,
+    display=_summary,
+)
+async def glob(  # noqa: D417 - the context is filled in
+    context: ToolContext,
+    pattern: Annotated[str, Field(min_length=1, max_length=4096)],
+    path: str = ".",
+) -> GlobResult:
+    """Find files by their name or path, newest first.
+
+    Use this when you know a part of the name, or want every file of a kind. To search in contents use Grep; to see
+    what a folder holds use LS.
+
+    Usage notes:
+        - `*` and `?` stay within a name, `**` spans folders, `{a,b}` and `[a-z]` choose: `src/**/*.{ts,tsx}`.
+        - A pattern without a slash fits at any depth: `*.py`, `Makefile`.
+        - Files only, hidden ones too. Left out are folders, links, `.git`, `node_modules`, and what `.gitignore`,
+          `.ignore` or `.ferruleignore` names, unless `path` starts there.
+
+    Args:
+        pattern: The glob, from `path` on.
+        path: The folder to look in; the working directory unless given.
+    """
+    paths = paths_of(context.session)
+    place = paths.find(path)
+    require_folder(paths, place, "Give a folder as `path`.")
+    names = Names(paths, place)
+    left = _MOST
+
+    def show(found: list[bytes]) -> None:
+        nonlocal left
+        if left > 0:
+            context.partial("\n".join(one_line(names.show(name)) for name in found[:left]))
+            left -= len(found)
+
+    found = await find_files(paths, place, (glob_below(pattern, place),), _MOST, show)
+    files: list[str] = []
+    characters = 0
+    for name in found.names:
+        files.append(names.show(name))
+        characters += len(files[-1]) + 1
+        if characters > _MOST_CHARACTERS:
+            break
+    notes = [*about_names(files), *found.notes]
+    if len(files) < found.total:
+        left_out = found.total - len(files)
+        notes.insert(0, f"The {left_out:,} oldest of {found.total:,} left out. Narrow the pattern, or give a `path`.")
+    if not found.total:
+        notes += _nearest(paths, place, pattern) or await _endings(paths, place)
+    return {"pattern": pattern, "path": place.name, "files": files, "total": found.total, "notes": notes}
+
+
+def _nearest(paths: Paths, place: Place, pattern: str) -> list[str]:
+    """Why nothing fits, where one look at the named folders tells."""
+    folder = place.path
+    for part in pattern.strip("/").split("/"):
+        if any(character in part for character in "*?[{!\\"):
+            break
+        here = folder / part
+        if here.is_symlink() or not here.exists():
+            try:
+                close = nearest(part, sorted(one.name for one in folder.iterdir())[:2000])
+            except OSError:
+                close = []
+            if close:
+                listed = " or ".join(f"`{paths.show(folder / one)}`" for one in close)
+                return [f"There is no `{paths.show(here)}`. Did you mean {listed}?"]
+            return [f"There is no `{paths.show(here)}`."] if "/" in pattern else []
+        folder = here
+    else:
+        if folder.is_dir() and folder != place.path:
+            return [f"`{paths.show(folder)}` is a folder. For the files in it use `{pattern.rstrip('/')}/**`."]
+        return ["It may be ignored: `.gitignore`, `.ignore` and `.ferruleignore` count."]
+    return []
+
+
+async def _endings(paths: Paths, place: Place) -> list[str]:
+    """What the files there are, when none of them is what was looked for."""
+    found = await find_files(paths, place, (), _MOST, lambda names: None)
+    if not found.total:
+        return [f"`{place}` holds no files, or all of them are ignored."]
+    counted = Counter(PurePosixPath(decoded(name)).suffix for name in found.names)
+    listed = ", ".join(f"`*{ending}` ({count:,})" for ending, count in counted.most_common(5) if ending)
+    return [f"Most files there are {listed}. What is ignored is not found."] if listed else []

@@ -1,0 +1,205 @@
+"""Grep: search the contents of files."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypedDict
+
+from pydantic import AliasChoices, Field
+
+from ferrule.core.context import ToolContext  # noqa: TC001 - read at run time, to be filled in
+from ferrule.core.function_tool import tool
+from ferrule.core.problems import Problem
+from ferrule.workspace.globs import glob_below, split_globs
+from ferrule.workspace.matches import Line, Names, first_matches, in_words, lines_of
+from ferrule.workspace.names import about_names, one_line
+from ferrule.workspace.place_kinds import require_file_or_folder
+from ferrule.workspace.search import Mode, Query, search
+from ferrule.workspace.session_paths import paths_of, reads_below
+
+_MOST = 10_000
+_MOST_CHARACTERS = 90_000
+
+
+class GrepFile(TypedDict):
+    path: str
+    count: int | None
+    lines: list[Line | None]
+
+
+class GrepResult(TypedDict):
+    """`count` and `lines` of a file are filled as the output mode says; a null line is a gap between groups."""
+
+    pattern: str
+    path: str
+    output_mode: Mode
+    files: list[GrepFile]
+    total_files: int
+    total_matches: int | None
+    line_numbers: bool
+    notes: list[str]
+
+
+def _render(found: GrepResult) -> str:
+    return "\n".join([_summary(found), *_body(found), *(f"[{note}]" for note in found["notes"])])
+
+
+def _body(found: GrepResult) -> list[str]:
+    numbered = found["line_numbers"]
+    if found["output_mode"] == "content":
+        return [text for file in found["files"] for text in in_words(file["path"], file["lines"], numbered=numbered)]
+    if found["output_mode"] == "count":
+        return [f"{one_line(file['path'])}:{file['count']}" for file in found["files"]]
+    return [one_line(file["path"]) for file in found["files"]]
+
+
+def _summary(found: GrepResult) -> str:
+    files, lines = found["total_files"], found["total_matches"]
+    if not files:
+        return f"No match for `{_short(found['pattern'])}` in `{found['path']}`."
+    counted = f"{files:,} file{'' if files == 1 else 's'}"
+    if lines is None:
+        return f"Found {counted} with a match."
+    return f"Found {lines:,} matching line{'' if lines == 1 else 's'} in {counted}."
+
+
+def _short(pattern: str) -> str:
+    return pattern if len(pattern) <= 100 else pattern[:99] + "…"
+
+
+def _check(params: Any) -> list[Problem]:
+    if "\0" in params.pattern:
+        return [Problem(("pattern",), "value", r"it holds a NUL byte; to search for one, write \x00")]
+    return []
+
+
+@tool(
+    name="Grep",
+    kind="readonly",
+    category="files",
+    tags=("standard", "files", "search"),
+    timeout=30,
+    touches=lambda params: reads_below(params.path),
+    check=_check,
+    render=_render,
+    display=_summary,
+)
+async def grep(  # noqa: D417 - the context is filled in
+    context: ToolContext,
+    pattern: Annotated[str, Field(min_length=1, max_length=10_000)],
+    path: str = ".",
+    glob: Annotated[str | None, Field(validation_alias=AliasChoices("glob", "include"))] = None,
+    file_type: Annotated[str | None, Field(alias="type", pattern=r"^[A-Za-z0-9_+-]+$")] = None,
+    output_mode: Mode = "files_with_matches",
+    after: Annotated[int, Field(alias="-A", ge=0, le=100)] = 0,
+    before: Annotated[int, Field(alias="-B", ge=0, le=100)] = 0,
+    around: Annotated[int, Field(alias="-C", ge=0, le=100)] = 0,
+    ignore_case: Annotated[bool, Field(alias="-i")] = False,
+    line_numbers: Annotated[bool, Field(alias="-n")] = True,
+    multiline: bool = False,
+    head_limit: Annotated[int, Field(ge=0, le=_MOST)] = 200,
+) -> GrepResult:
+    r"""Search the contents of files with a regular expression.
+
+    Use this to find where something is written: a name, a message, a setting. To find files by their name use Glob.
+
+    Usage notes:
+        - The syntax is ripgrep's: `log.*Error`, `fn\s+\w+`, `\bword\b`. Escape braces and parentheses that are meant
+          as they stand: `interface\{\}`, `main\(`. Look-around and backreferences work too, more slowly.
+        - Hidden files are searched. `.git`, `node_modules`, binary files, links, and what `.gitignore`, `.ignore` or
+          `.ferruleignore` names are not, unless `path` starts there.
+        - Results are in order of path. When some are left out, the result says how many.
+
+    Args:
+        pattern: The regular expression.
+        path: The file or folder to search; the working directory unless given.
+        glob: Only files that fit, e.g. `*.py`, `src/**/*.{ts,tsx}`, or `!*.min.js` for all but those. Several are
+            separated by commas.
+        file_type: Only files of a language, e.g. `py`, `js`, `rust`.
+        output_mode: `files_with_matches` gives names of files, `content` the lines, `count` the number of matching
+            lines of each file.
+        after: Lines to show after each match, in `content`.
+        before: Lines to show before each match, in `content`.
+        around: Lines to show before and after each match, in `content`.
+        ignore_case: Whether upper and lower case are the same.
+        line_numbers: Whether lines have their numbers before them, in `content`.
+        multiline: Whether a match may span lines; `.` then matches line breaks too.
+        head_limit: How many matching lines, or files, to show at most; 0 for as many as can be.
+    """
+    paths = paths_of(context.session)
+    place = paths.find(path)
+    require_file_or_folder(paths, place)
+    globs = tuple(glob_below(one, place) for one in split_globs(glob or ""))
+    query = Query(
+        pattern, place, output_mode, globs, file_type, before or around, after or around, ignore_case, multiline
+    )
+    names = Names(paths, place)
+    most = head_limit or _MOST
+    left = most
+
+    def show(hits: list[bytes]) -> None:
+        nonlocal left
+        if left > 0:
+            files, shown, _ = _files(hits[:left], query, names, left)
+            left -= shown
+            context.partial("\n".join(_body({**empty, "files": files})))
+
+    empty: GrepResult = {
+        "pattern": pattern, "path": place.name, "output_mode": output_mode, "files": [], "total_files": 0,
+        "total_matches": None, "line_numbers": line_numbers, "notes": [],
+    }  # fmt: skip
+    findings = await search(paths, query, most, show)
+    files, shown, cut = _files(findings.hits, query, names, most)
+    total = findings.matches if output_mode == "content" else findings.files
+    notes = [*_left_out(query, shown, total, cut=cut), *about_names(file["path"] for file in files), *findings.notes]
+    if not findings.files:
+        notes += _wider(query, path, glob)
+    return {
+        **empty,
+        "files": files,
+        "total_files": findings.files,
+        "total_matches": None if output_mode == "files_with_matches" else findings.matches,
+        "notes": notes,
+    }
+
+
+def _files(hits: list[bytes], query: Query, names: Names, most: int) -> tuple[list[GrepFile], int, bool]:
+    """The hits as data, how many results that is, and whether the text grew too long for more."""
+    files: list[GrepFile] = []
+    shown = characters = 0
+    for hit in hits:
+        path, lines, count = names.of(hit), list[Line | None](), None
+        if query.mode == "content":
+            lines = first_matches(lines_of(hit), most - shown)
+            characters += sum(len(line["text"]) + len(path) + 10 for line in lines if line)
+        elif query.mode == "count":
+            count = int(hit.rpartition(b"\0")[2])
+        characters += len(path)
+        if characters > _MOST_CHARACTERS:
+            return files, shown, True
+        if files and files[-1]["path"] == path:
+            files[-1]["lines"] += lines
+        else:
+            files.append({"path": path, "count": count, "lines": lines})
+        shown += sum(1 for line in lines if line and line["match"]) if query.mode == "content" else 1
+        if shown >= most:
+            break
+    return files, shown, False
+
+
+def _left_out(query: Query, shown: int, total: int, *, cut: bool) -> list[str]:
+    if shown >= total:
+        return []
+    noun = "matching lines" if query.mode == "content" else "files"
+    more = "" if cut else ", or raise `head_limit`"
+    return [f"{total - shown:,} of {total:,} {noun} left out. Narrow with `path`, `glob` or `type`{more}."]
+
+
+def _wider(query: Query, path: str, glob: str | None) -> list[str]:
+    ways: list[str] = []
+    if not query.ignore_case and any(one.isalpha() for one in query.pattern):
+        ways.append("set `-i` to true to ignore case")
+    if path != ".":
+        ways.append("search a wider `path`")
+    if glob or query.file_type:
+        ways.append(f"leave out `{'glob' if glob else 'type'}`")
+    return [f"Possible next steps: {'; '.join(ways)}."] if ways else []

@@ -1,0 +1,127 @@
+"""LS: what a folder holds."""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, TypedDict
+
+from pydantic import Field
+
+from ferrule.core.context import ToolContext  # noqa: TC001 - read at run time, to be filled in
+from ferrule.core.function_tool import tool
+from ferrule.workspace.globs import compile_glob, glob_below
+from ferrule.workspace.names import about_names, one_line
+from ferrule.workspace.place_kinds import require_folder
+from ferrule.workspace.session_paths import paths_of, reads_below
+from ferrule.workspace.walk import EntryKind, Walk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MOST = 1000
+
+
+class ListedEntry(TypedDict):
+    name: str
+    kind: EntryKind
+    size: int
+    depth: int
+
+
+class Listing(TypedDict):
+    """The entries of a folder, folders first; below each folder what is in it, down to the depth asked for."""
+
+    path: str
+    entries: list[ListedEntry]
+    notes: list[str]
+
+
+def _render(listing: Listing) -> str:
+    lines = [_line(entry) for entry in listing["entries"]]
+    return "\n".join([_summary(listing) + (":" if lines else ""), *lines, *(f"[{one}]" for one in listing["notes"])])
+
+
+def _line(entry: ListedEntry) -> str:
+    mark = {"directory": "/", "link": " (link)", "other": " (special file)"}.get(entry["kind"])
+    size = f"  {_size(entry['size'])}" if mark is None else mark
+    return f"{'  ' * (entry['depth'] + 1)}{one_line(entry['name'])}{size}"
+
+
+def _size(size: int) -> str:
+    if size < 1000:
+        return f"{size} B"
+    number = size / 1000
+    for unit in ("kB", "MB", "GB"):
+        if number < 1000 or unit == "GB":
+            return f"{number:.1f} {unit}" if number < 10 else f"{number:,.0f} {unit}"
+        number /= 1000
+    return ""
+
+
+def _summary(listing: Listing) -> str:
+    entries = listing["entries"]
+    folders = sum(entry["kind"] == "directory" for entry in entries)
+    files = len(entries) - folders
+    if not entries:
+        return f"`{listing['path']}` holds nothing to list"
+    parts = [f"{number:,} {noun if number == 1 else several}" for number, noun, several in
+             ((folders, "folder", "folders"), (files, "file", "files")) if number]  # fmt: skip
+    return f"`{listing['path']}` holds {' and '.join(parts)}"
+
+
+@tool(
+    name="LS",
+    display_name="ListFiles",
+    kind="readonly",
+    category="files",
+    tags=("standard", "files"),
+    timeout=30,
+    touches=lambda params: reads_below(params.path),
+    render=_render,
+    display=_summary,
+)
+def list_directory(  # noqa: D417 - the context is filled in
+    context: ToolContext,
+    path: str = ".",
+    ignore: Annotated[list[str] | None, Field(max_length=100)] = None,
+    depth: Annotated[int, Field(ge=1, le=20)] = 1,
+) -> Listing:
+    """List what a folder holds: folders first, then files with their sizes.
+
+    Use this to get to know a folder. To find files by name use Glob; to search in them use Grep.
+
+    Usage notes:
+        - Hidden files are shown. `.git`, `node_modules`, and what `.gitignore`, `.ignore` or `.ferruleignore` names
+          are left out, unless `path` starts there. Links are named and not followed.
+
+    Args:
+        path: The folder; the working directory unless given.
+        ignore: Globs of what else to leave out, e.g. `["*.log", "build/**"]`.
+        depth: How many levels of folders to list; 1 is this folder alone.
+    """
+    paths = paths_of(context.session)
+    place = paths.find(path)
+    require_folder(paths, place, "Read it, or list its folder.")
+    globs = [compile_glob(glob_below(glob, place)) for glob in ignore or ()]
+    root = place.root.path
+
+    def leave_out(entry: Path) -> bool:
+        inner = str(entry.relative_to(root))
+        return any(glob.fullmatch(inner) for glob in globs)
+
+    walk = Walk(paths, place, leave_out)
+    entries: list[ListedEntry] = []
+    walking = walk.all(depth)
+    for level, entry in islice(walking, _MOST):
+        context.cancellation.raise_if_requested()
+        name = os.fsencode(entry.path.name).decode(errors="replace")
+        entries.append({"name": name, "kind": entry.kind, "size": entry.size, "depth": level})
+    notes = about_names(entry["name"] for entry in entries)
+    if next(walking, None) is not None:
+        notes.append(f"Only the first {_MOST:,} entries. List a folder further down, or use Glob.")
+    if walk.ignored:
+        notes.append(f"{walk.ignored:,} ignored {'entry' if walk.ignored == 1 else 'entries'} left out.")
+    if walk.denied:
+        notes.append(f"{walk.denied:,} {'folder' if walk.denied == 1 else 'folders'} could not be read.")
+    return {"path": place.name, "entries": entries, "notes": notes}

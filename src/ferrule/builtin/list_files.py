@@ -1,0 +1,69 @@
+"""listFiles: what a directory holds, as two lists."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, TypedDict
+
+from pydantic import Field
+
+from ferrule.core.context import ToolContext  # noqa: TC001 - read at run time, to be filled in
+from ferrule.core.function_tool import tool
+from ferrule.workspace.matches import Names
+from ferrule.workspace.place_kinds import require_folder
+from ferrule.workspace.session_paths import paths_of, reads_below
+from ferrule.workspace.walk import Walk
+
+_MOST = 2000
+
+
+class ListedFiles(TypedDict):
+    path: str
+    files: list[str]
+    directories: list[str]
+    total: int
+
+
+def _show(listed: ListedFiles) -> str:
+    total = listed["total"]
+    return f"found {total:,} {'entry' if total == 1 else 'entries'}"
+
+
+@tool(
+    name="listFiles",
+    display_name="List files",
+    kind="readonly",
+    category="files",
+    tags=("assistant", "files"),
+    timeout=30,
+    touches=lambda params: reads_below(params.directory),
+    display=_show,
+)
+def list_files(
+    context: ToolContext,
+    directory: Annotated[
+        str, Field(alias="directoryPath", description="The directory; the working directory unless given.")
+    ] = ".",
+    recursive: Annotated[bool, Field(description="Whether to list the directories below it too.")] = False,
+) -> ListedFiles:
+    """List the files and directories in a directory.
+
+    Use this to see what is there before reading files. `total` counts every entry; of more than 2,000 entries the
+    first are listed.
+
+    Usage notes:
+        - Hidden files are listed. `.git`, `node_modules` and what `.gitignore`, `.ignore` or `.ferruleignore` names
+          are left out, unless `directoryPath` starts there. Links are listed as files and not followed.
+    """
+    paths = paths_of(context.session)
+    place = paths.find(directory)
+    require_folder(paths, place, "Read it, or list the folder it is in.")
+    names = Names(paths, place)
+    listed: ListedFiles = {"path": place.name, "files": [], "directories": [], "total": 0}
+    for _, entry in Walk(paths, place).all(None if recursive else 1):
+        context.cancellation.raise_if_requested()
+        listed["total"] += 1
+        if listed["total"] <= _MOST:
+            kind = "directories" if entry.kind == "directory" else "files"
+            listed[kind].append(names.show(os.fsencode(entry.path.relative_to(place.root.path))))
+    return listed

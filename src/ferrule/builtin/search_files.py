@@ -1,0 +1,75 @@
+"""searchFiles: find files by name, for the assistant set."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypedDict
+
+from pydantic import Field
+
+from ferrule.core.context import ToolContext  # noqa: TC001 - read at run time, to be filled in
+from ferrule.core.function_tool import tool
+from ferrule.workspace.find_files import find_files
+from ferrule.workspace.globs import glob_below
+from ferrule.workspace.matches import Names
+from ferrule.workspace.names import one_line
+from ferrule.workspace.place_kinds import require_folder
+from ferrule.workspace.session_paths import paths_of, reads_below
+
+_MOST = 1000
+
+
+class FilesFound(TypedDict):
+    pattern: str
+    matches: list[str]
+    count: int
+
+
+def _show(found: FilesFound) -> str:
+    count = found["count"]
+    return f"found {count:,} file{'' if count == 1 else 's'}"
+
+
+@tool(
+    name="searchFiles",
+    display_name="Search files",
+    kind="readonly",
+    category="files",
+    tags=("assistant", "files", "search"),
+    timeout=30,
+    touches=lambda params: reads_below(params.folder),
+    display=_show,
+)
+async def search_files(
+    context: ToolContext,
+    pattern: Annotated[
+        str,
+        Field(min_length=1, max_length=4096, description="A glob from `baseDir` on, e.g. `*.py` or `src/**/*.ts`."),
+    ],
+    folder: Annotated[
+        str, Field(alias="baseDir", description="The directory to look in; the working directory unless given.")
+    ] = ".",
+) -> FilesFound:
+    """Find files whose name or path fits a glob, newest first.
+
+    Use this when you know a part of a file's name. `count` counts every match; the newest 1,000 are listed. No match
+    is a success with a count of 0.
+
+    Usage notes:
+        - A pattern without a slash fits at any depth; `**` spans directories; `{a,b}` chooses.
+        - Hidden files count. `.git`, `node_modules`, links, and what `.gitignore`, `.ignore` or `.ferruleignore`
+          names are left out, unless `baseDir` starts there.
+    """
+    paths = paths_of(context.session)
+    place = paths.find(folder)
+    require_folder(paths, place, "Give a folder as `baseDir`.")
+    names = Names(paths, place)
+    left = _MOST
+
+    def show(found: list[bytes]) -> None:
+        nonlocal left
+        if left > 0:
+            context.partial("\n".join(one_line(names.show(name)) for name in found[:left]))
+            left -= len(found)
+
+    found = await find_files(paths, place, (glob_below(pattern, place),), _MOST, show)
+    return {"pattern": pattern, "matches": [names.show(name) for name in found.names], "count": found.total}

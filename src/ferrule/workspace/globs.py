@@ -1,0 +1,179 @@
+"""Globs: what a model writes, in the form ripgrep reads, and as a regular expression for where there is no ripgrep.
+
+`*` and `?` stay within a name, `**` spans folders, `{a,b}` and `[a-z]` choose. A glob without a slash means a name at
+any depth; one with a slash starts at the folder that is searched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from ferrule.core.errors import ErrorKind, ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ferrule.workspace.paths import Place
+
+_LONGEST = 4096
+_OWN_TYPE = "ferrule"
+
+
+def split_globs(text: str) -> list[str]:
+    """Several globs in one text, as models write them: `*.ts, *.tsx`. A comma in braces or brackets stays."""
+    parts: list[str] = [""]
+    depth = 0
+    for position, character in enumerate(text):
+        escaped = position > 0 and text[position - 1] == "\\"
+        if character in "{[" and not escaped:
+            depth += 1
+        elif character in "}]" and not escaped:
+            depth = max(0, depth - 1)
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+def glob_below(glob: str, place: Place) -> str:
+    """The glob as it reads from the root of `place`; what would lead out is refused."""
+    negated = glob.startswith("!")
+    body = glob[1:] if negated else glob
+    if len(body) > _LONGEST:
+        raise _refused(glob[:60] + "…", f"is {len(glob):,} characters long", f"Use at most {_LONGEST:,}.")
+    if "\0" in body:
+        raise _refused(glob.replace("\0", "\\0"), "holds a NUL byte", "Remove it.")
+    if ".." in body.split("/"):
+        raise _refused(glob, "leads out with `..`", "Give the folder as `path`, and the glob below it.")
+    body = body.removeprefix("./")
+    if body.startswith(("/", "~")):
+        body = _relative(glob, body, place)
+    if body.endswith("/"):
+        body += "**"
+    if not body:
+        raise _refused(glob, "is empty", "Use `**` for every file.")
+    if "/" in body:
+        inner = "" if place.inner == "." else escape_glob(place.inner) + "/"
+        body = f"/{inner}{body}"
+    return f"!{body}" if negated else body
+
+
+def _relative(glob: str, body: str, place: Place) -> str:
+    """An absolute glob that lies in the searched folder, from there on."""
+    start = PurePosixPath(body)
+    fixed: list[str] = []
+    for part in start.parts:
+        if any(character in part for character in "*?[{\\"):
+            break
+        fixed.append(part)
+    folder = PurePosixPath(*fixed) if fixed else start
+    if not folder.is_relative_to(place.path):
+        raise _refused(glob, f"does not lie in `{place.name}`", "Write it from the folder given as `path`.")
+    return "/".join(start.parts[len(place.path.parts) :]) or "**"
+
+
+def escape_glob(text: str) -> str:
+    """The glob that means just this text."""
+    return re.sub(r"([*?\[\]{}!\\])", r"\\\1", text)
+
+
+def _refused(glob: str, why: str, suggestion: str) -> ToolError:
+    return ToolError(f"The glob `{glob}` {why}.", kind=ErrorKind.VALIDATION, suggestion=suggestion)
+
+
+@dataclass(slots=True, frozen=True)
+class Selection:
+    """Which files a search is for: what ripgrep is told, and what it cannot be told and is looked at afterwards.
+
+    ripgrep's own `--glob` would bring back what the ignore files leave out, so wanted names go in as a file type.
+    """
+
+    flags: tuple[str, ...]
+    fits: Callable[[bytes], bool] | None
+
+
+def select(globs: Sequence[str], file_type: str | None = None) -> Selection:
+    """The files that fit any of the globs and none of those that begin with `!`, of one type if it is given."""
+    flags = [f"--glob={glob}" for glob in globs if glob.startswith("!")]
+    wanted = [glob for glob in globs if not glob.startswith("!")]
+    names = [_name_part(glob) for glob in wanted]
+    if file_type is not None:
+        flags.append(f"--type={file_type}")
+    elif wanted and all(names):
+        flags += [f"--type-add={_OWN_TYPE}:{name}" for name in names if name]
+        flags.append(f"--type={_OWN_TYPE}")
+    if not wanted or (file_type is None and not any("/" in glob for glob in wanted)):
+        return Selection(tuple(flags), None)
+    compiled = [compile_glob(glob) for glob in wanted]
+
+    def fits(name: bytes) -> bool:
+        path = os.fsdecode(name.removeprefix(b"./"))
+        return any(glob.fullmatch(path) for glob in compiled)
+
+    return Selection(tuple(flags), fits)
+
+
+def _name_part(glob: str) -> str | None:
+    """What a glob asks of the name alone; None where that cannot be told."""
+    folders, _, name = glob.rpartition("/")
+    if not name or "**" in name or folders.count("{") != folders.count("}") or ("[" in folders and "]" not in folders):
+        return None
+    return f"[i]{name[1:]}" if name.startswith("include:") else name
+
+
+@lru_cache(maxsize=1024)
+def compile_glob(glob: str) -> re.Pattern[str]:
+    """A glob as a regular expression over a path from the root, `/` between its parts."""
+    anchored = "/" in glob.rstrip("/")
+    body = glob.strip("/") if anchored else glob.rstrip("/")
+    try:
+        translated = _translate(body)
+        return re.compile(("" if anchored else "(?:.*/)?") + translated, re.DOTALL)
+    except re.error as error:
+        raise _refused(glob, f"cannot be read: {error.msg}", "Put a special character in brackets.") from None
+
+
+def _translate(glob: str) -> str:
+    out: list[str] = []
+    position = braces = 0
+    while position < len(glob):
+        rest = glob[position:]
+        character = glob[position]
+        if rest.startswith("**/") and (position == 0 or glob[position - 1] == "/"):
+            out.append("(?:.*/)?")
+            position += 3
+            continue
+        if rest == "**" and (position == 0 or glob[position - 1] == "/"):
+            out.append(".*")
+            position += 2
+            continue
+        position += 1
+        if character == "*":
+            if not (out and out[-1] == "[^/]*"):
+                out.append("[^/]*")
+        elif character == "?":
+            out.append("[^/]")
+        elif character == "[" and (end := glob.find("]", position + 1 + glob[position : position + 1].count("!"))) > 0:
+            chosen = glob[position:end].replace("\\", "\\\\").replace("[", "\\[")
+            out.append(f"[^/{chosen[1:]}]" if chosen[:1] in ("!", "^") else f"(?!/)[{chosen}]")
+            position = end + 1
+        elif character == "{" and "}" in rest:
+            braces += 1
+            out.append("(?:")
+        elif character == "}" and braces:
+            braces -= 1
+            out.append(")")
+        elif character == "," and braces:
+            out.append("|")
+        elif character == "\\" and position < len(glob):
+            out.append(re.escape(glob[position]))
+            position += 1
+        else:
+            out.append(re.escape(character))
+    return "".join(out) + ")" * braces

@@ -1,0 +1,140 @@
+"""Asks the Linux kernel to keep a program to what it needs: what it may read, and what it may start.
+
+The rules bind the thread that sets them and every process it starts from then on, for good. So a thread is made for
+each program, and ends once the program runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+_CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446  # the same numbers on every architecture
+_NO_NEW_PRIVILEGES = 38
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_RIGHTS_OF_VERSION = {1: 13, 2: 14, 3: 15, 4: 15}
+_NEWEST_RIGHTS = 16
+_BENEATH = 1
+
+
+class _Rules(ctypes.Structure):
+    _fields_ = (("files", ctypes.c_uint64),)
+
+
+class _Rule(ctypes.Structure):
+    _pack_ = 1
+    _layout_ = "ms"
+    _fields_ = (("allowed", ctypes.c_uint64), ("file", ctypes.c_int32))
+
+
+@dataclass(slots=True, frozen=True)
+class Confinement:
+    """What a program may do with files: read `folders` and `files`, start `programs`, and nothing else.
+
+    Without `folders` it may read everything, and only starting programs and writing are taken away.
+    """
+
+    programs: tuple[str, ...]
+    folders: tuple[int, ...] | None = None
+    files: tuple[str, ...] = field(default=())
+
+
+@lru_cache(maxsize=1)
+def kernel_version() -> int:
+    """The kernel's version of these rules; 0 where it has none."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    try:
+        return max(0, _libc().syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(1)))
+    except OSError:
+        return 0
+
+
+def confine_thread(confinement: Confinement) -> bool:
+    """Bind the calling thread, for good. False where the kernel cannot."""
+    version = kernel_version()
+    if version < 1:
+        return False
+    rights = (1 << _RIGHTS_OF_VERSION.get(version, _NEWEST_RIGHTS)) - 1
+    if confinement.folders is None:
+        rights &= ~(_READ_FILE | _READ_FOLDER)
+        if version >= 5:
+            rights &= ~(1 << 15)  # device controls belong to reading
+    libc = _libc()
+    rules = _Rules(rights)
+    opened = libc.syscall(_CREATE, ctypes.byref(rules), ctypes.c_size_t(ctypes.sizeof(rules)), ctypes.c_uint32(0))
+    if opened < 0:
+        return False
+    try:
+        for folder in confinement.folders or ():
+            _allow(opened, folder, (_READ_FILE | _READ_FOLDER) & rights)
+        _allow_path(opened, os.devnull, (_READ_FILE | _WRITE_FILE) & rights)
+        for path in confinement.files:
+            _allow_path(opened, path, _READ_FILE & rights)
+        for path in confinement.programs:
+            _allow_path(opened, path, (_EXECUTE | _READ_FILE) & rights)
+        if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
+            return False
+        return libc.syscall(_RESTRICT, ctypes.c_int(opened), ctypes.c_uint32(0)) == 0
+    finally:
+        os.close(opened)
+
+
+def _allow_path(rules: int, path: str, rights: int) -> None:
+    try:
+        opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return  # what is not there needs no leave
+    try:
+        _allow(rules, opened, rights)
+    finally:
+        os.close(opened)
+
+
+def _allow(rules: int, opened: int, rights: int) -> None:
+    if rights:
+        rule = _Rule(rights, opened)
+        _libc().syscall(_ADD_RULE, ctypes.c_int(rules), ctypes.c_int(_BENEATH), ctypes.byref(rule), ctypes.c_uint32(0))
+
+
+@lru_cache(maxsize=8)
+def needed_by(program: str) -> tuple[str, ...]:
+    """The program and, if it is linked dynamically, the loader that the kernel starts for it."""
+    try:
+        head = _first_bytes(program)
+        loader = _loader(head)
+    except (OSError, ValueError, IndexError):
+        loader = None
+    return (program, loader) if loader else (program,)
+
+
+def _first_bytes(program: str) -> bytes:
+    with Path(program).open("rb") as file:
+        return file.read(8192)
+
+
+def _loader(head: bytes) -> str | None:
+    """The interpreter that a 64-bit ELF file names."""
+    if head[:5] != b"\x7fELF\x02":
+        return None
+    order: Any = "little" if head[5] == 1 else "big"
+
+    def number(at: int, size: int) -> int:
+        return int.from_bytes(head[at : at + size], order)
+
+    table, size, count = number(32, 8), number(54, 2), number(56, 2)
+    for at in range(table, table + size * count, size):
+        if number(at, 4) == 3:
+            start, length = number(at + 8, 8), number(at + 32, 8)
+            return os.fsdecode(head[start : start + length].rstrip(b"\0")) or None
+    return None
+
+
+@lru_cache(maxsize=1)
+def _libc() -> Any:
+    return ctypes.CDLL(None, use_errno=True)

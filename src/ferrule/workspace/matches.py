@@ -1,0 +1,106 @@
+"""Reads the hits of a content search: the lines of one file, each cut to a length that can be shown."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TypedDict
+
+from ferrule.workspace.names import decoded, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ferrule.workspace.paths import Paths, Place
+
+LONGEST = 500
+"""Characters of one line that are shown."""
+_BEFORE_MATCH = 150
+_LINE = re.compile(rb"(?P<number>[0-9]+)(?::(?P<column>[0-9]+):|-)(?P<text>.*)", re.DOTALL)
+_OMITTED = re.compile(rb" \[\.\.\. (?:omitted end of long line|[0-9]+ more match(?:es)?)\]$")
+
+
+class Line(TypedDict):
+    """A line of a file; `match` is false for one that is only shown around a match."""
+
+    line: int
+    text: str
+    match: bool
+
+
+class Names:
+    """How files that a search names are shown: relative to the workspace where they lie in it."""
+
+    def __init__(self, paths: Paths, place: Place) -> None:
+        first = place.root == paths.roots[0]
+        self._before = "" if first else f"{place.root.path}/"
+
+    def show(self, name: bytes) -> str:
+        return self._before + decoded(name.removeprefix(b"./"))
+
+    def of(self, hit: bytes) -> str:
+        return self.show(hit[: hit.index(b"\0")])
+
+
+def lines_of(hit: bytes) -> list[Line | None]:
+    """The lines of one hit; None where lines between two groups are left out."""
+    lines: list[Line | None] = []
+    for raw in hit[hit.index(b"\0") + 1 :].split(b"\n"):
+        found = _LINE.match(raw)
+        if found is None:
+            if raw == b"--":
+                lines.append(None)
+            continue
+        column = found["column"]
+        lines.append(
+            {
+                "line": int(found["number"]),
+                "text": _cut(found["text"].removesuffix(b"\r"), int(column) - 1 if column else 0),
+                "match": column is not None,
+            }
+        )
+    return lines
+
+
+def first_matches(lines: list[Line | None], most: int) -> list[Line | None]:
+    """The lines up to so many matching ones, with what stands around them."""
+    seen = 0
+    for position, line in enumerate(lines):
+        if line is not None and line["match"]:
+            seen += 1
+            if seen > most:
+                kept = lines[:position]
+                while kept and (kept[-1] is None or not kept[-1]["match"]):
+                    kept.pop()
+                return kept
+    return lines
+
+
+def in_words(path: str, lines: Iterable[Line | None], *, numbered: bool) -> Iterator[str]:
+    """`path:12:text` for a match, `path-13-text` around it, as grep writes them."""
+    name = one_line(path)
+    for line in lines:
+        if line is None:
+            yield "--"
+            continue
+        mark = ":" if line["match"] else "-"
+        number = f"{line['line']}{mark}" if numbered else ""
+        yield f"{name}{mark}{number}{line['text']}"
+
+
+def _cut(text: bytes, at: int) -> str:
+    """The part of a long line around its match, and how much there was."""
+    if len(text) <= LONGEST:
+        return text.decode(errors="replace")
+    whole = text.decode(errors="replace")
+    if len(whole) <= LONGEST:
+        return whole
+    said = f"{len(whole):,}"
+    if omitted := _OMITTED.search(text):
+        text = text[: omitted.start()]
+        whole = text.decode(errors="replace")
+        said = f"more than {len(whole):,}"
+    at = min(len(text[:at].decode(errors="replace")), max(0, len(whole) - LONGEST + _BEFORE_MATCH))
+    start = max(0, at - _BEFORE_MATCH)
+    piece = whole[start : start + LONGEST]
+    before, after = "…" if start else "", "…" if start + LONGEST < len(whole) or omitted else ""
+    return f"{before}{piece}{after} [line cut: {LONGEST} of {said} characters]"

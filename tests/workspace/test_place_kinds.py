@@ -1,0 +1,26 @@
+"""What is at a place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ferrule.workspace.paths import Paths
+from ferrule.workspace.place_kinds import require_file_or_folder, require_folder
+from ferrule.workspace.problems import PathProblem
+
+
+def test_each_is_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "inner").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    paths = Paths([tmp_path])
+    require_folder(paths, paths.find("."), "x")
+    for name in (".", "file", "inner"):
+        require_file_or_folder(paths, paths.find(name))
+    with pytest.raises(PathProblem, match="is a file, not a folder"):
+        require_folder(paths, paths.find("file"), "x")
+    with pytest.raises(PathProblem, match="is a pipe"):
+        require_file_or_folder(paths, paths.find("pipe"))
