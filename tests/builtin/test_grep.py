@@ -145,7 +145,7 @@ Suggestion: Did you mean `src/app.py`?\
     assert words(grep, root, {"pattern": "x", "path": "../.."}) == snapshot("""\
 Error (permission_error): `../..` is outside the workspace.
 
-Suggestion: Use a path inside `…/ws`.\
+Suggestion: Use a path inside `.`.\
 """)
     assert words(grep, root, {"pattern": "x", "glob": "../*"}) == snapshot("""\
 Error (validation_error): The glob `../*` leads out with `..`.

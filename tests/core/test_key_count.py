@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -74,6 +75,8 @@ def test_the_count_is_the_number_of_keys(value: Any):
 def test_a_doubled_key_is_found_wherever_it_is(value: Any, data: st.DataObject):
     text = json.dumps({"branch": value})
     assert asyncio.run(Runtime([grow]).run("grow", text)).success
+    if any("{" in name for name in re.findall(r'"((?:[^"\\\\]|\\\\.)*)"', text)):
+        return  # a brace inside a string begins no object
     objects = [place for place, character in enumerate(text) if character == "{"]
     place = data.draw(st.sampled_from(objects))
     pairs: list[tuple[str, Any]] = json.JSONDecoder(object_pairs_hook=list).raw_decode(text, place)[0]

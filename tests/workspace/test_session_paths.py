@@ -22,9 +22,11 @@ def test_a_session_has_one_set_of_paths(tmp_path: Path) -> None:
 
 
 def test_what_a_search_touches_is_never_less_than_it_reads(tmp_path: Path) -> None:
+    session = Session(workspace=tmp_path)
     inside = writes("path", tmp_path / "a" / "b.txt")
-    assert collide(reads_below(str(tmp_path / "a")), (inside,))
-    assert not collide(reads_below(str(tmp_path / "c")), (inside,))
-    assert reads_below(None) == reads_below("a") == reads_below("/a\0b") == READS_ANYTHING
+    (tmp_path / "a").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "a")
-    assert collide(reads_below(str(tmp_path / "link")), (inside,))
+    for path in (str(tmp_path / "a"), "a", "./a/", "link", None):
+        assert collide(reads_below(path, session), (inside,)), path
+    assert not collide(reads_below(str(tmp_path / "c"), session), (inside,))
+    assert reads_below("a", None) == reads_below("/a\0b", session) == READS_ANYTHING

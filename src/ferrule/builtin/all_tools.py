@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Any
 from ferrule.builtin.edit import edit
 from ferrule.builtin.get_current_date_time import get_current_date_time
 from ferrule.builtin.get_current_directory import get_current_directory
+from ferrule.builtin.get_git_info import get_git_info
+from ferrule.builtin.glob import glob
+from ferrule.builtin.grep import grep
+from ferrule.builtin.list_directory import list_directory
+from ferrule.builtin.list_files import list_files
 from ferrule.builtin.multi_edit import multi_edit
 from ferrule.builtin.read import read
 from ferrule.builtin.read_file import read_file
+from ferrule.builtin.search_files import search_files
 from ferrule.builtin.write import write
 
 if TYPE_CHECKING:
@@ -18,4 +24,6 @@ if TYPE_CHECKING:
 
 def builtin_tools() -> list[Tool[Any]]:
     """Every tool Ferrule brings."""
-    return [read, write, edit, multi_edit, read_file, get_current_date_time, get_current_directory]
+    standard: list[Tool[Any]] = [read, write, edit, multi_edit, glob, grep, list_directory]
+    assistant: list[Tool[Any]] = [read_file, list_files, search_files, get_git_info]
+    return [*standard, *assistant, get_current_date_time, get_current_directory]

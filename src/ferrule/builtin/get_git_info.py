@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from ferrule.core.access import READS_ANYTHING
-from ferrule.core.context import ToolContext  # noqa: TC001 - read at run time, to be filled in
+from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.workspace.git import look_at_repository
 from ferrule.workspace.session_paths import paths_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from pydantic import Field
 
-from ferrule.core.context import ToolContext  # noqa: TC001 - read at run time, to be filled in
+from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.nearest import nearest
 from ferrule.workspace.find_files import find_files
@@ -53,7 +53,7 @@ def _summary(found: GlobResult) -> str:
     category="files",
     tags=("standard", "files", "search"),
     timeout=30,
-    touches=lambda params: reads_below(params.path),
+    touches_in=lambda params, session: reads_below(params.path, session),
     render=_render,
     display=_summary,
 )

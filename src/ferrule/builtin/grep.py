@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypedDict
 
 from pydantic import AliasChoices, Field
 
-from ferrule.core.context import ToolContext  # noqa: TC001 - read at run time, to be filled in
+from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.problems import Problem
 from ferrule.workspace.globs import glob_below, split_globs
@@ -78,7 +78,7 @@ def _check(params: Any) -> list[Problem]:
     category="files",
     tags=("standard", "files", "search"),
     timeout=30,
-    touches=lambda params: reads_below(params.path),
+    touches_in=lambda params, session: reads_below(params.path, session),
     check=_check,
     render=_render,
     display=_summary,

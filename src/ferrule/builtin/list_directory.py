@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from pydantic import Field
 
-from ferrule.core.context import ToolContext  # noqa: TC001 - read at run time, to be filled in
+from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.workspace.globs import compile_glob, glob_below
 from ferrule.workspace.names import about_names, one_line
@@ -77,7 +77,7 @@ def _summary(listing: Listing) -> str:
     category="files",
     tags=("standard", "files"),
     timeout=30,
-    touches=lambda params: reads_below(params.path),
+    touches_in=lambda params, session: reads_below(params.path, session),
     render=_render,
     display=_summary,
 )

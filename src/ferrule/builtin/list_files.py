@@ -7,7 +7,7 @@ from typing import Annotated, TypedDict
 
 from pydantic import Field
 
-from ferrule.core.context import ToolContext  # noqa: TC001 - read at run time, to be filled in
+from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.workspace.matches import Names
 from ferrule.workspace.place_kinds import require_folder
@@ -36,7 +36,7 @@ def _show(listed: ListedFiles) -> str:
     category="files",
     tags=("assistant", "files"),
     timeout=30,
-    touches=lambda params: reads_below(params.directory),
+    touches_in=lambda params, session: reads_below(params.directory, session),
     display=_show,
 )
 def list_files(

@@ -6,7 +6,7 @@ from typing import Annotated, TypedDict
 
 from pydantic import Field
 
-from ferrule.core.context import ToolContext  # noqa: TC001 - read at run time, to be filled in
+from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.workspace.find_files import find_files
 from ferrule.workspace.globs import glob_below
@@ -36,7 +36,7 @@ def _show(found: FilesFound) -> str:
     category="files",
     tags=("assistant", "files", "search"),
     timeout=30,
-    touches=lambda params: reads_below(params.folder),
+    touches_in=lambda params, session: reads_below(params.folder, session),
     display=_show,
 )
 async def search_files(

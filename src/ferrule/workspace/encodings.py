@@ -15,7 +15,7 @@ from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING
 
-from ferrule.workspace import common_characters as common
+from ferrule.workspace import familiar_characters as common
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

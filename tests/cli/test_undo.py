@@ -1,0 +1,44 @@
+"""`ferrule undo`: takes back what tools changed, and refuses where a file changed since (P11)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .conftest import Command
+
+
+def write(ferrule: Command, name: str, content: str) -> None:
+    arguments = f'{{"file_path": "{name}", "content": "{content}"}}'
+    assert ferrule("call", "Write", arguments, "--yes").code == 0
+
+
+def test_the_newest_change_is_taken_back_first(ferrule: Command) -> None:
+    write(ferrule, "a.txt", "one")
+    write(ferrule, "b/c.txt", "two")
+    assert ferrule("undo").out == "1 change undone.\n"
+    assert not (ferrule.workspace / "b").exists()
+    assert (ferrule.workspace / "a.txt").read_text() == "one"
+    assert ferrule("undo", "--to", "0").code == 0
+    assert not (ferrule.workspace / "a.txt").exists()
+    assert ferrule("undo").out == "There is nothing to be undone.\n"
+
+
+def test_a_file_that_changed_since_is_left_alone_and_shown(ferrule: Command) -> None:
+    write(ferrule, "a.txt", "one")
+    (ferrule.workspace / "a.txt").write_text("mine")
+    done = ferrule("undo", "--json")
+    assert done.code == 1
+    assert done.json["refused"]["conflicts"][0]["path"] == "a.txt"
+    assert "+mine" in done.json["refused"]["conflicts"][0]["diff"]
+    assert (ferrule.workspace / "a.txt").read_text() == "mine"
+
+
+def test_an_edit_from_the_shell_needs_no_reading_before(ferrule: Command) -> None:
+    (ferrule.workspace / "a.txt").write_bytes(b"one\r\ntwo\r\n")
+    edit = '{"file_path": "a.txt", "old_string": "two", "new_string": "2"}'
+    assert ferrule("call", "Edit", edit, "--yes").code == 0
+    assert (ferrule.workspace / "a.txt").read_bytes() == b"one\r\n2\r\n"
+    assert "-two" in ferrule("diff").out
+    ferrule("undo")
+    assert (ferrule.workspace / "a.txt").read_bytes() == b"one\r\ntwo\r\n"
