@@ -70,6 +70,8 @@ def test_an_exact_edit_of_parts_or_of_whole_lines_is_what_replacing_gives(text: 
     assume(old and old != new and text.find(old) == text.rfind(old))
     # Where a line's indentation is left out, new lines may be refused; see `left_out`.
     assume(text[:start].rpartition("\n")[2].strip() or not text[:start].rpartition("\n")[2])
+    # Blanks at the end of a line that changes go with it.
+    assume(text[start + len(old) :].partition("\n")[0].strip(" ") or not text[start + len(old) :].startswith(" "))
     found = find_edit(text, old, new)
     assert (str(found.rung), apply_spans(text, found.spans)) == ("exact", text.replace(old, new, 1))
 
