@@ -72,6 +72,8 @@ def _climb(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
         if len(places) > 1:
             raise several(sorted({place.first + 1 for place in places.values()}), rung)
         for place in places.values():
+            if "\r" in old and "\n" in new and "\r" not in new:
+                raise _unclear(lines, place.first, place.old, Unclear("the new text has other line endings than it"))
             return _settled(place, wanted, as_lines(new)), rung
     return None
 
