@@ -181,6 +181,10 @@ class TestTypography:
         text = "a = 'x'\n# the “other” one\n"
         assert edited(text, "a = ‘x’\n", "a = “x”\n")[0] == "misfit"
 
+    def test_prose_may_mean_what_it_types(self):
+        assert edited("a = 'x'\n", "a = ‘x’\n", "# that’s it\na = ‘x’\n")[0] == "misfit"
+        assert edited("a\n--\n", "a\n—\n", "a\n—\nb — c\n")[0] == "misfit"
+
 
 class TestLineNumbers:
     def test_numbers_are_taken_off_both_texts(self):
