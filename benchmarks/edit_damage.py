@@ -156,6 +156,12 @@ def hides_the_change(damage: Damage, case: Case) -> bool:
         line not in olds and line.rstrip("\r\n") != line.rstrip() for line in news
     ):
         return True  # blanks at the end of a new line: gone, or among others
+    if (
+        whole_old[-1:] != "\n"
+        and case.new.endswith(("\n\n", "\r\n\r\n"))
+        and not case.old.endswith(("\n\n", "\r\n\r\n"))
+    ):
+        return True  # an empty line at the end, or the line ending that the old text lost
     if damage is dedented_alone and _margin(case.old) != _margin(case.new):
         return True
     if whole_old == whole_new or (

@@ -81,7 +81,7 @@ class Replay:
                     continue  # an edit all the same, of one line less
                 if old == shown.old or (damage is numbered and not shown.old.strip()):
                     continue
-                if old not in shown.old and old in shown.before:
+                if _stands_elsewhere(old, shown):
                     continue  # by chance an exact edit of another place
                 hidden = " (hides the change)" if hides_the_change(damage, shown) else ""
                 self._try(f"{name}{hidden}", shown, old, new)
@@ -90,7 +90,7 @@ class Replay:
 
     def _old_only(self, name: str, case: Case, old: str) -> None:
         """The old text alone is damaged; the new one is as it should be."""
-        if old != case.old and (old in case.old or old not in case.before):
+        if old != case.old and not _stands_elsewhere(old, case):
             hidden = " (hides the change)" if _hidden_in_old(old, case) else ""
             self._try(f"{name}, old only{hidden}", case, old, case.new)
 
@@ -114,6 +114,11 @@ class Replay:
             self._show -= 1
             diff = _first_difference(result, _encoded(case.after, encoding))
             print(f"--- WRONG, {name}, {case.name}\n{old!r}\n--- to\n{new!r}\n--- {diff}\n", file=sys.stderr)
+
+
+def _stands_elsewhere(old: str, case: Case) -> bool:
+    plain = re.sub(r"(?m)^ *\d+\t", "", old).replace("\r\n", "\n")
+    return plain not in case.old.replace("\r\n", "\n") and plain in case.before.replace("\r\n", "\n")
 
 
 def _hidden_in_old(old: str, case: Case) -> bool:

@@ -45,7 +45,7 @@ def pypi_changes(name: str, cache: Path, apart: int = 1) -> Iterator[Change]:
                 # A mirror may give addresses relative to its index.
                 dated.append((file["upload_time"], urljoin(f"https://pypi.org/simple/{name}/", file["url"])))
     urls = [url for _, url in sorted(dated)]
-    yield from _between(_archive(urls[-1 - apart], cache), _archive(urls[-1], cache))
+    yield from _between(_archive(urls[max(len(urls) - 1 - apart, 0)], cache), _archive(urls[-1], cache))
 
 
 def npm_changes(name: str, cache: Path, apart: int = 1) -> Iterator[Change]:
@@ -54,7 +54,7 @@ def npm_changes(name: str, cache: Path, apart: int = 1) -> Iterator[Change]:
         about = json.load(answer)
     stable = sorted((about["time"][version], version) for version in about["versions"] if "-" not in version)
     urls = [about["versions"][version]["dist"]["tarball"] for _, version in stable]
-    yield from _between(_archive(urls[-1 - apart], cache), _archive(urls[-1], cache))
+    yield from _between(_archive(urls[max(len(urls) - 1 - apart, 0)], cache), _archive(urls[-1], cache))
 
 
 def _archive(url: str, cache: Path) -> dict[str, bytes]:

@@ -24,7 +24,7 @@ Suggestion: Give the old and the new text as whole lines, exactly as they stand 
 
 def test_a_new_text_that_brings_the_indentation_along_is_not_guessed():
     assert words(FILE, "return 1\n", "    return 2\n") == snapshot("""\
-[misfit, execution_error] The old text fits on line 2, but it leaves out the indentation there, and the new text has it. Nothing was changed.
+[misfit, execution_error] The old text fits on line 2, but it leaves out the indentation there, and the new text has some. Nothing was changed.
 
      2	····return 1
 (· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)

@@ -13,6 +13,10 @@ def test_an_empty_line_may_have_lost_its_tab():
     assert without_numbers("  1\ta\n  2\n  3\tb", "x") == ("a\n\nb", "x")
 
 
+def test_line_endings_stay():
+    assert without_numbers("  1\ta\r\n  2\r\n", "  1\tb\n") == ("a\r\n\r\n", "b\n")
+
+
 def test_a_new_line_may_have_none():
     assert without_numbers("  1\ta", "  1\ta\nb") == ("a", "a\nb")
 

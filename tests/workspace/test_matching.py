@@ -90,6 +90,11 @@ class TestLineEnds:
     def test_new_text_as_the_file_has_it_is_taken_as_it_is(self):
         assert edited("a  \nb\nc\n", "a\nb\n", "a  \nx\n") == (LINE_ENDS, "a  \nx\nc\n")
 
+    def test_blanks_after_a_line_that_changes_go_with_it(self):
+        assert edited("a\nb  \nc\n", "a\nb", "a\nd") == (LINE_ENDS, "a\nd\nc\n")
+        assert edited("a\nb  \nc\n", "a\nb", "x\nb") == (EXACT, "x\nb  \nc\n")
+        assert edited("a b  \n", "b", "d") == (EXACT, "a d  \n")
+
     def test_which_of_two_equal_lines_stays_is_not_guessed(self):
         assert edited("}  \n}\nend\n", "}\n}\nend", "}\nend")[0] == "misfit"
 
@@ -175,6 +180,10 @@ class TestTypography:
     def test_a_character_that_may_be_meant_is_not_changed(self):
         text = "a = 'x'\n# the “other” one\n"
         assert edited(text, "a = ‘x’\n", "a = “x”\n")[0] == "misfit"
+
+    def test_prose_may_mean_what_it_types(self):
+        assert edited("a = 'x'\n", "a = ‘x’\n", "# that’s it\na = ‘x’\n")[0] == "misfit"
+        assert edited("a\n--\n", "a\n—\n", "a\n—\nb — c\n")[0] == "misfit"
 
 
 class TestLineNumbers:

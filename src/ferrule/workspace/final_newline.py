@@ -36,12 +36,15 @@ def settle_ends(old: list[str], new: list[str], *, before: str, follows: str | N
         deletes_lines = new == [""]
         gains_ending = ends_line and len(new) > 1 and new_ended and new[:-1] != old
         alike = new[-2:-1] and new[-2].strip(BLANKS) == old[-1].strip(BLANKS)
-        if gains_ending and not alike and (len(new) - 1 != len(old) or not new[-2].strip(BLANKS)):
+        one_for_one = len(old) == 1 and len(new) == 2 and new[0].strip(BLANKS)
+        if gains_ending and not alike and not one_for_one:
             raise Unclear(
                 "only the new text ends with a line ending, so whether an empty line should follow is not clear"
             )
         return Ends(take_line_ending=gains_ending or (ends_line and deletes_lines))
     if not new_ended:
+        if not new[-1].strip(BLANKS) and ends_line:
+            raise Unclear("the new text ends with blanks, and so does the file there")
         return Ends(add_line_ending=[*new, ""] != old)
     return Ends(take_line_ending=ends_line and _gains_empty_line(old, new))
 

@@ -40,11 +40,12 @@ def takes_indentation(before: str, old: Sequence[str], new: Sequence[str], *, en
     later = [line for line in later if line.strip(BLANKS)]
     whole = before + blanks_before(old[0])
     goes_on = any(line.strip(BLANKS) for line in old[1:])
-    if (first.startswith(before) and first.strip(BLANKS)) or (later and not first.strip(BLANKS)):
+    shifted = first.strip(BLANKS) and blanks_before(first) != blanks_before(old[0])
+    if shifted or (later and not first.strip(BLANKS)):
         # A copy that lost its margin would have lost it on every line.
         if goes_on and blanks_before(first) == whole:
             return True
-        raise Unclear("it leaves out the indentation there, and the new text has it")
+        raise Unclear("it leaves out the indentation there, and the new text has some")
     if not later or not ends_line or goes_on:
         return False
     if not all(line.startswith(whole) for line in later) or _may_be_deeper(first, later[0], whole):

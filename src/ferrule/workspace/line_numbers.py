@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ferrule.workspace.text_lines import as_lines
-
-_NUMBERED = re.compile(r"[ \t]*(\d+)(?:[\t→](.*)|)", re.DOTALL)
+_NUMBERED = re.compile(r"[ \t]*(\d+)(?:[\t→](.*)|(\r?))", re.DOTALL)
 
 
 def without_numbers(old: str, new: str) -> tuple[str, str] | None:
@@ -27,7 +25,7 @@ def _without(new: str) -> str:
 
 def _split(text: str) -> list[tuple[int | None, str]] | None:
     """Number and rest of each line; None when no line has a number with its mark."""
-    lines = as_lines(text)
+    lines = text.split("\n")
     if len(lines) > 1 and not lines[-1]:
         lines.pop()
     split: list[tuple[int | None, str]] = []
@@ -38,9 +36,9 @@ def _split(text: str) -> list[tuple[int | None, str]] | None:
             split.append((None, line))
         else:
             marked = marked or match[2] is not None
-            split.append((int(match[1]), match[2] or ""))
+            split.append((int(match[1]), match[2] or match[3] or ""))
     return split if marked else None
 
 
 def _join(text: str, lines: list[str]) -> str:
-    return "\n".join(lines) + ("\n" if text.endswith(("\n", "\r")) else "")
+    return "\n".join(lines) + ("\n" if text.endswith("\n") else "")

@@ -72,6 +72,8 @@ def _climb(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
         if len(places) > 1:
             raise several(sorted({place.first + 1 for place in places.values()}), rung)
         for place in places.values():
+            if "\r" in old and "\n" in new and "\r" not in new:
+                raise _unclear(lines, place.first, place.old, Unclear("the new text has other line endings than it"))
             return _settled(place, wanted, as_lines(new)), rung
     return None
 
@@ -95,12 +97,14 @@ def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
         whole = takes_indentation(before, wanted, given, ends_line=not wanted[-1] or not (follows or "").strip())
     except Unclear as unclear:
         raise _unclear(lines, lines.number_at(start) - 1, wanted, unclear) from None
+    # Blanks after a whole line that changes went unseen; they belong to it.
+    blanks = lines.blanks_after(end) if not before and wanted[-1] and given[-1] != wanted[-1] else ""
     span = Span(
         start - len(before) if whole else start,
-        lines.next_line(end) if ends.take_line_ending else end,
+        lines.next_line(end) if ends.take_line_ending else end + len(blanks),
         new + lines.style_at(start) if ends.add_line_ending else new,
     )
-    return span, Rung.INDENTATION if whole else Rung.LINE_ENDS if ends else Rung.EXACT
+    return span, Rung.INDENTATION if whole else Rung.LINE_ENDS if ends or blanks else Rung.EXACT
 
 
 def _starts(text: str, old: str) -> list[int]:

@@ -106,6 +106,13 @@ class TextLines:
         rest = self.text[position:at]
         return rest[:-1] if rest.endswith("\r") else rest
 
+    def blanks_after(self, position: int) -> str:
+        """The blanks from a character to the end of its line, if there is nothing else."""
+        rest = self.after(position)
+        if rest is None:
+            return self.text[position:]
+        return "" if rest.strip(BLANKS) else rest
+
     def next_line(self, position: int) -> int:
         """Where the line after a character's starts."""
         at = self.text.find(self.newline, position)

@@ -24,7 +24,7 @@ _DASH = re.compile("[\u2013\u2014\u2015]")
 _DASHES = re.compile("-{2,}")
 _UNITS = re.compile(r"\.\.\.|--|.", re.DOTALL)
 _PLAIN_UNITS = frozenset(plain for forms in _PLAIN.values() for plain in forms)
-_IN_WORD = re.compile("[^\\W\\d_]\u2019[^\\W\\d_]")
+_IN_PROSE = re.compile("[^\\W\\d_]\u2019[^\\W\\d_]| [\u2013\u2014] ")
 _USUALLY_MEANT = frozenset(" -")
 
 Pieces = list[tuple[str, str]]
@@ -102,7 +102,7 @@ class Retype:
                     self._known.setdefault(mine, set()).add(theirs)
         changed = [(m, t) for m, found in self._known.items() for t in found if m != t]
         self._made_typographic = any(mine in _PLAIN for mine, _ in changed)
-        self._in_words = any(_IN_WORD.search("".join(mine for mine, _ in pieces)) for pieces in self._pairs)
+        self._in_prose = any(_IN_PROSE.search("".join(mine for mine, _ in pieces)) for pieces in self._pairs)
         self._made_plain = any(mine not in _PLAIN for mine, _ in changed)
 
     def line(self, line: str, partner: int | None) -> str:
@@ -110,8 +110,8 @@ class Retype:
         before = after = ""
         if partner is not None and partner < len(self._pairs):
             line, before, after = _shared(line, self._pairs[partner])
-        if self._made_typographic and not self._in_words and _IN_WORD.search(line):
-            raise Unclear("whether an apostrophe within a word is meant as typed cannot be told from it")
+        if self._made_typographic and not self._in_prose and _IN_PROSE.search(line):
+            raise Unclear("whether an apostrophe or a dash in its new words is meant as typed cannot be told")
         return before + "".join(self._unit(unit) for unit in _UNITS.findall(line)) + after
 
     def contradicts(self, new: Sequence[str]) -> bool:
