@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _EXTRAS = {
+    "files": ("charset_normalizer", "text in old encodings, and searching with ripgrep"),
     "schema": ("jsonschema_rs", "tools made from a raw JSON Schema"),
     "telemetry": ("opentelemetry", "OpenTelemetry spans and metrics"),
 }
@@ -79,8 +80,18 @@ def _checks(workspace: Path) -> Iterator[Check]:
                 keys=", ".join(loaded.set_aside)
             )
             yield Check("settings", "note", aside)
+    yield _files()
     yield from _tools(settings, workspace)
     yield from _records(settings, workspace)
+
+
+def _files() -> Check:
+    """What keeps the file tools inside the workspace, tried for real."""
+    from ferrule.workspace.confined import kernel_confines
+
+    if kernel_confines():
+        return Check("files", "ok", _("the kernel keeps paths inside the workspace (openat2)"))
+    return Check("files", "note", _("paths are checked part by part; this kernel has no openat2"))
 
 
 def _tools(settings: Settings, workspace: Path) -> Iterator[Check]:

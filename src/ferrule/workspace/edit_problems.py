@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.errors import ErrorKind
+from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 _SHOWN_LINES = 20
 
 
-class EditProblem(ToolError):  # noqa: N818 - reads as what it says
+class EditProblem(PathProblem):
     """An edit that was not made. `code` is a stable word: `identical`, `empty`, `missing`, `several` or `misfit`."""
-
-    def __init__(
-        self,
-        code: str,
-        message: str,
-        *,
-        kind: ErrorKind = ErrorKind.EXECUTION,
-        suggestion: str | None = None,
-        details: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(message, kind=kind, suggestion=suggestion, details={"code": code, **(details or {})})
-        self.code = code
 
 
 def identical() -> EditProblem:
