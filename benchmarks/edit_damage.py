@@ -159,6 +159,8 @@ def hides_the_change(damage: Damage, case: Case) -> bool:
         line not in olds and line.rstrip("\r\n") != line.rstrip() for line in news
     ):
         return True  # blanks at the end of a new line: gone, or among others
+    if "tabs" in damage.__qualname__ and any(line not in olds and line.startswith("  ") for line in news):
+        return True  # spaces of its own among those that were tabs
     if "smart" in damage.__qualname__ and set(TYPOGRAPHIC.findall(case.new)) - set(case.old):
         return True  # characters that the damage would have made stand in the new text by themselves
     if not whole_old.endswith("\n"):
