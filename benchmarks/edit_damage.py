@@ -166,6 +166,8 @@ def hides_the_change(damage: Damage, case: Case) -> bool:
     if not whole_old.endswith("\n"):
         if ("\r\n" in case.old) != ("\r\n" in case.new):
             return True  # the last line ending would have changed too
+        if not case.new.strip() and case.new:
+            return True  # an empty line, or nothing
         if case.new.endswith(_EMPTY_LINE) and not case.old.endswith(_EMPTY_LINE):
             return True  # an empty line at the end, or the line ending that the old text lost
     if damage is dedented_alone and _margin(case.old) != _margin(case.new):

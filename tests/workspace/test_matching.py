@@ -86,6 +86,7 @@ class TestLineEnds:
 
     def test_trailing_space_the_file_does_not_have_is_not_brought_in(self):
         assert edited("a\nb\nc\n", "a  \nb  \nc\n", "a  \nd  \nc\n") == (LINE_ENDS, "a\nd\nc\n")
+        assert edited("a\nb\n", "a  \nb\n", "c  \nd\n")[0] == "misfit"
 
     def test_new_text_as_the_file_has_it_is_taken_as_it_is(self):
         assert edited("a  \nb\nc\n", "a\nb\n", "a  \nx\n") == (LINE_ENDS, "a  \nx\nc\n")
