@@ -133,6 +133,9 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
+TYPOGRAPHIC = re.compile("[\u2018\u2019\u201c\u201d\u2013\u2014\u2026]")
+_EMPTY_LINE = ("\n\n", "\r\n\r\n")
+
 # What issue 3 names; the others are shown too, and must not come out wrong either.
 NAMED = frozenset(
     {
@@ -156,12 +159,17 @@ def hides_the_change(damage: Damage, case: Case) -> bool:
         line not in olds and line.rstrip("\r\n") != line.rstrip() for line in news
     ):
         return True  # blanks at the end of a new line: gone, or among others
-    if (
-        whole_old[-1:] != "\n"
-        and case.new.endswith(("\n\n", "\r\n\r\n"))
-        and not case.old.endswith(("\n\n", "\r\n\r\n"))
-    ):
-        return True  # an empty line at the end, or the line ending that the old text lost
+    if "tabs" in damage.__qualname__ and any(line not in olds and line.startswith("  ") for line in news):
+        return True  # spaces of its own among those that were tabs
+    if "smart" in damage.__qualname__ and set(TYPOGRAPHIC.findall(case.new)) - set(case.old):
+        return True  # characters that the damage would have made stand in the new text by themselves
+    if not whole_old.endswith("\n"):
+        if ("\r\n" in case.old) != ("\r\n" in case.new):
+            return True  # the last line ending would have changed too
+        if not case.new.strip() and case.new:
+            return True  # an empty line, or nothing
+        if case.new.endswith(_EMPTY_LINE) and not case.old.endswith(_EMPTY_LINE):
+            return True  # an empty line at the end, or the line ending that the old text lost
     if damage is dedented_alone and _margin(case.old) != _margin(case.new):
         return True
     if whole_old == whole_new or (

@@ -22,7 +22,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edit_damage import DAMAGES, NAMED, Case, dedented_alone, hides_the_change, numbered, trailing_dropped
+from edit_damage import DAMAGES, NAMED, TYPOGRAPHIC, Case, dedented_alone, hides_the_change, numbered, trailing_dropped
 from edit_sources import git_changes, npm_changes, pypi_changes
 from ferrule.workspace.edit_problems import EditProblem
 from ferrule.workspace.edit_spans import apply_spans
@@ -124,6 +124,8 @@ def _stands_elsewhere(old: str, case: Case) -> bool:
 def _hidden_in_old(old: str, case: Case) -> bool:
     """Whether a line that the edit changes looks, once damaged, like the changed line."""
     if case.old.endswith("\n") != case.new.endswith("\n") and old.endswith("\n") == case.new.endswith("\n"):
+        return True
+    if TYPOGRAPHIC.search(old) and set(TYPOGRAPHIC.findall(case.new)) - set(case.old):
         return True
     new = set(case.new.splitlines())
     return old == case.new or any(

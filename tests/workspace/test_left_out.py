@@ -22,6 +22,10 @@ Suggestion: Give the old and the new text as whole lines, exactly as they stand 
     assert edited(FILE, "return 1", "def g():  # inner\n    return 1")[0] == "misfit"
 
 
+def test_lines_that_may_be_aligned_are_not_guessed():
+    assert edited("    * a -- b\n", "* a -- b", "* c -- d\n           e")[0] == "misfit"
+
+
 def test_a_new_text_that_brings_the_indentation_along_is_not_guessed():
     assert words(FILE, "return 1\n", "    return 2\n") == snapshot("""\
 [misfit, execution_error] The old text fits on line 2, but it leaves out the indentation there, and the new text has some. Nothing was changed.

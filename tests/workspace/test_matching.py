@@ -78,6 +78,10 @@ class TestLineEnds:
         assert edited("a", "a", "b\r\nc") == (EXACT, "b\r\nc")
         assert edited("a\r\nb\r\n", "a\r\n", "a\n") == (EXACT, "a\nb\r\n")
 
+    def test_endings_that_may_be_meant_to_change_are_not_guessed(self):
+        assert edited("a  \nb\n", "a\nb\n", "a\r\nc\r\n")[0] == "misfit"
+        assert edited("a  \r\nb\r\n", "a\r\nb\r\n", "a\nc\n")[0] == "misfit"
+
     def test_mixed_endings_stay_line_by_line(self):
         assert edited("a\r\nb\nc\r\nd\n", "a\nb\nc\nd\n", "a\nb\nC\nd\n") == (LINE_ENDS, "a\r\nb\nC\nd\n")
 
@@ -86,6 +90,7 @@ class TestLineEnds:
 
     def test_trailing_space_the_file_does_not_have_is_not_brought_in(self):
         assert edited("a\nb\nc\n", "a  \nb  \nc\n", "a  \nd  \nc\n") == (LINE_ENDS, "a\nd\nc\n")
+        assert edited("a\nb\n", "a  \nb\n", "c  \nd\n")[0] == "misfit"
 
     def test_new_text_as_the_file_has_it_is_taken_as_it_is(self):
         assert edited("a  \nb\nc\n", "a\nb\n", "a  \nx\n") == (LINE_ENDS, "a  \nx\nc\n")
@@ -183,6 +188,7 @@ class TestTypography:
 
     def test_prose_may_mean_what_it_types(self):
         assert edited("a = 'x'\n", "a = ‘x’\n", "# that’s it\na = ‘x’\n")[0] == "misfit"
+        assert edited("it’s 'x'\n", "it’s ‘x’\n", "it’s ‘y’ ’z’\n")[0] == "misfit"
         assert edited("a\n--\n", "a\n—\n", "a\n—\nb — c\n")[0] == "misfit"
 
 

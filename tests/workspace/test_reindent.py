@@ -41,6 +41,13 @@ def test_what_cannot_be_told_is_not_guessed(old: list[str], file: list[str], lin
         reindented(old, file, line)
 
 
+def test_spaces_may_stand_for_spaces_where_the_file_has_both():
+    how = Reindent(["    a", "        b"], ["\ta", "\t\tb"], "\ta\n\t\tb\n\t    c")
+    assert how.line("    d") == "\td"
+    with pytest.raises(Unclear):
+        how.line("        d")
+
+
 def test_uneven_shifts_do_not_fit():
     assert not Reindent(["a", "b"], ["  a", "    b"], "").fits
 

@@ -62,4 +62,4 @@ def _may_be_deeper(first: str, following: str, whole: str) -> bool:
     if _OPENS_BLOCK.search(first):
         return not deeper
     wide = len(whole.expandtabs(4)) >= _WIDER_THAN_A_STEP
-    return not wide and not deeper and _STARTS_BLOCK.match(first) is not None
+    return deeper or (not wide and _STARTS_BLOCK.match(first) is not None)

@@ -72,10 +72,17 @@ def _climb(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
         if len(places) > 1:
             raise several(sorted({place.first + 1 for place in places.values()}), rung)
         for place in places.values():
-            if "\r" in old and "\n" in new and "\r" not in new:
+            if _changes_endings(old, new, lines.style(place.first)):
                 raise _unclear(lines, place.first, place.old, Unclear("the new text has other line endings than it"))
             return _settled(place, wanted, as_lines(new)), rung
     return None
+
+
+def _changes_endings(old: str, new: str, style: str) -> bool:
+    """Whether the old text has the line endings of the file and the new one others, perhaps on purpose."""
+    if "\n" not in old or "\n" not in new or ("\r" in old) == ("\r" in new):
+        return False
+    return "\r" in old or style == "\n"
 
 
 def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
@@ -93,6 +100,8 @@ def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
     if len(wanted) == 1:
         new = _with_endings(new, lines.style_at(end))
     try:
+        if given[:-1] == wanted and not given[-1] and not new.startswith(old):
+            raise Unclear("the new text has other line endings than it")
         ends = settle_ends(wanted, given, before=before, follows=follows)
         whole = takes_indentation(before, wanted, given, ends_line=not wanted[-1] or not (follows or "").strip())
     except Unclear as unclear:

@@ -156,11 +156,7 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
             if not last_part and line.rstrip(BLANKS) in losing:
                 raise Unclear(_TRAILING)
             if added and _ends_blank(line):
-                if (
-                    _blanks_after(line) not in added
-                    or not (kept_added or place.lines.clean)
-                    or any(map(_ends_blank, file))
-                ):
+                if _blanks_after(line) not in added or not kept_added or any(map(_ends_blank, file)):
                     raise Unclear(_TRAILING)
                 line = line.rstrip(BLANKS)
             blanks_added = blanks_added or (line != line.rstrip(BLANKS) and j < len(new) - 1)

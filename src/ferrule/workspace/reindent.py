@@ -72,7 +72,7 @@ class Reindent:
 
     def _indent(self, indentation: str) -> str:
         known = self._known.get(indentation)
-        if known is not None:
+        if known is not None and not self._mixes(indentation):
             return known
         results = {shift.apply(indentation) for shift in self._shifts}
         result = results.pop() if len(results) == 1 else None
@@ -88,13 +88,17 @@ class Reindent:
 
     def _may_be_aligned(self, indentation: str) -> bool:
         """Whether some of the spaces may be meant as spaces in a file that is indented with tabs."""
-        for shift in self._shifts:
-            if shift.width > 0:
-                if len(indentation.expandtabs(shift.width)) % shift.width:
-                    return True
-                if re.search(rf"(?m)^\t+ {{{shift.width}}}", self._text):
-                    return True
-        return False
+        widths = [shift.width for shift in self._shifts if shift.width > 0]
+        return any(len(indentation.expandtabs(width)) % width for width in widths) or self._mixes(indentation)
+
+    def _mixes(self, indentation: str) -> bool:
+        """Whether the file has tabs with that many spaces after them, so that spaces may stand for either."""
+        return any(
+            len(indentation.expandtabs(shift.width)) > shift.width
+            and re.search(rf"(?m)^\t+ {{{shift.width}}}", self._text) is not None
+            for shift in self._shifts
+            if shift.width > 0
+        )
 
 
 def margin(lines: Sequence[str]) -> str:

@@ -61,11 +61,6 @@ class TextLines:
         """Whether any line has a tab after its first word."""
         return "\t" in self.text and any("\t" in line for line in self.stripped)
 
-    @cached_property
-    def clean(self) -> bool:
-        """Whether no line with words ends with blanks."""
-        return not any(len(line) > len(trimmed) > 0 for line, trimmed in zip(self.contents, self.trimmed, strict=True))
-
     def ending(self, index: int) -> str:
         """What ends a line: nothing for the last."""
         return self.ending_at(self.starts[index])

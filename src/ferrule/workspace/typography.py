@@ -129,7 +129,9 @@ class Retype:
 
     def _unit(self, unit: str) -> str:
         known = self._known.get(unit)
-        if known is not None:
+        if known == {unit} and unit in _PLAIN and self._made_typographic:
+            pass  # the copy has it from the file, but others it made itself
+        elif known is not None:
             if len(known) == 1 and (unit in known or unit not in self._text or unit not in _PLAIN):
                 return next(iter(known))
             if unit in known and unit in _USUALLY_MEANT:
