@@ -27,7 +27,10 @@ class Problem:
     @property
     def where(self) -> str:
         """The place in the form a model would write it: `items[2].price`."""
-        return format_path(self.path)
+        path = self.path
+        if len(path) == 1 and isinstance(path[0], str):  # a field of the arguments themselves, as most are
+            return path[0]
+        return format_path(path)
 
 
 class InvalidParams(Exception):  # noqa: N818 - a finding, turned into words by the validate stage
@@ -77,6 +80,8 @@ def json_type(value: Any) -> str:
 def show(value: Any, limit: int = 60) -> str:
     """A value as short JSON-like text for a message; strings are quoted, long ones cut."""
     if isinstance(value, str):
+        if len(value) <= limit and value.isalnum():
+            return f'"{value}"'
         text = value if len(value) <= limit else value[: limit - 1] + "…"
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
     if value is None:

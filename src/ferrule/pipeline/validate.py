@@ -49,7 +49,9 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
         try:
             params = tool.params.load(text)
         except InvalidParams as invalid:
-            check_text(text, None, limits, duplicates=False)  # a limit says more than the parser's own words
+            short = is_text and len(text) <= min(limits.number_digits, 2 * limits.argument_depth)
+            if not short or invalid.problems[0].code == "json":
+                check_text(text, None, limits, duplicates=False)  # a limit says more than the parser's own words
             mended = repair(tool, text, invalid, limits)
             if isinstance(mended, list):
                 raise _invalid(tool, mended) from None
@@ -124,7 +126,7 @@ def _cut(text: str) -> str:
 
 
 def _invalid(tool: Tool[Any], problems: list[Problem]) -> Stopped:
-    listed = [{"path": _cut(p.where), "code": p.code, "message": _cut(_fit(p))} for p in problems[:_SHOWN_PROBLEMS]]
+    listed = [_listed(problem) for problem in problems[:_SHOWN_PROBLEMS]]
     if len(problems) == 1 and problems[0].code in ("json", "limit"):
         message = f"The arguments of `{tool.name}` were not accepted: {listed[0]['message']}."
     else:
@@ -142,9 +144,18 @@ def _invalid(tool: Tool[Any], problems: list[Problem]) -> Stopped:
     )
 
 
+def _listed(problem: Problem) -> dict[str, str]:
+    where, message = problem.where, _fit(problem)
+    if len(where) + len(message) > _SHOWN_CHARACTERS:
+        where, message = _cut(where), _cut(message)
+    return {"path": where, "code": problem.code, "message": message}
+
+
 def _fit(problem: Problem) -> str:
     """A problem's message as it may leave: what code raised is cleaned, and a secret's value is not quoted."""
     message = clean_text(problem.message) if problem.code == "value" else problem.message
+    if "got " not in message:
+        return message
     if any(isinstance(part, str) and is_secret_name(part) for part in problem.path):
         return re.sub(r"\bgot .*", "got a value that is not shown", message, flags=re.DOTALL)
     return message
