@@ -6,7 +6,7 @@ import os
 
 from hypothesis import settings
 
-# A loaded machine is no reason to fail, and no test may depend on the order of examples. In CI the examples are the same
-# in every run, so that a change is judged by what it changed; elsewhere they are new each time.
+# A loaded machine is no reason to fail, and no test may depend on the order of examples. In CI the examples are the
+# same in every run, so that a change is judged by what it changed; elsewhere they are new each time.
 settings.register_profile("ferrule", deadline=None, print_blob=True, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("ferrule")
