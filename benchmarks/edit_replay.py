@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 
 from edit_damage import DAMAGES, NAMED, TYPOGRAPHIC, Case, dedented_alone, hides_the_change, numbered, trailing_dropped
 from edit_sources import git_changes, npm_changes, pypi_changes
-from ferrule.workspace.edit_problems import EditProblem
-from ferrule.workspace.edit_spans import apply_spans
-from ferrule.workspace.matching import find_edit
+from ferrule.workspace.edits.edit_problems import EditProblem
+from ferrule.workspace.edits.edit_spans import apply_spans
+from ferrule.workspace.edits.matching import find_edit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

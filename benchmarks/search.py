@@ -24,7 +24,7 @@ from ferrule.builtin.glob import glob
 from ferrule.builtin.grep import grep
 from ferrule.core.events import Done, Partial
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.ripgrep import find_ripgrep
+from ferrule.workspace.searching.ripgrep import find_ripgrep
 
 if TYPE_CHECKING:
     from collections.abc import Callable

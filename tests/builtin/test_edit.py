@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 from tests.workspace.desk import Desk, refused
 
 from ferrule.builtin.edit import edit
-from ferrule.workspace.text import decode
+from ferrule.workspace.texts.text import decode
 
 CODE = """\
 def greet(name):

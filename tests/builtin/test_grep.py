@@ -16,7 +16,7 @@ from tests.builtin.search_workspace import ask, plant, words
 from ferrule import Partial, RawCall, Runtime, Session
 from ferrule.builtin.grep import grep
 from ferrule.core.lint import lint_tool
-from ferrule.workspace.landlock import kernel_version
+from ferrule.process.landlock import kernel_version
 
 
 def children() -> set[str]:

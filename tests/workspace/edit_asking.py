@@ -1,8 +1,8 @@
 """How the tests ask for an edit."""
 
-from ferrule.workspace.edit_problems import EditProblem
-from ferrule.workspace.edit_spans import apply_spans
-from ferrule.workspace.matching import find_edit
+from ferrule.workspace.edits.edit_problems import EditProblem
+from ferrule.workspace.edits.edit_spans import apply_spans
+from ferrule.workspace.edits.matching import find_edit
 
 
 def edited(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple[str, str]:

@@ -6,9 +6,9 @@ import os
 import stat
 from pathlib import Path
 
-from ferrule.workspace.changes import Caps, Delete, Move, Origin, SetMode, Write
-from ferrule.workspace.history import History
 from ferrule.workspace.paths import Paths, Place
+from ferrule.workspace.snapshots.changes import Caps, Delete, Move, Origin, SetMode, Write
+from ferrule.workspace.snapshots.history import History
 
 MEMORY = Path("/dev/shm")
 """Where fsync costs nothing, for tests that make thousands of changes."""

@@ -12,7 +12,7 @@ from tests.workspace.desk import Desk, refused
 
 from ferrule import RawCall, ToolResult
 from ferrule.workspace import changing
-from ferrule.workspace.changes import Phase
+from ferrule.workspace.snapshots.changes import Phase
 
 LINES = "".join(f"line {number:02}\n" for number in range(50))
 WANTED = LINES.replace("line", "done").encode()

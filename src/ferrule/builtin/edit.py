@@ -11,10 +11,10 @@ from ferrule.core.context import Session, ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
 from ferrule.workspace.changing import Changed, change_file, require_text
-from ferrule.workspace.edit_spans import Rung, Span
+from ferrule.workspace.edits.edit_spans import Rung, Span
+from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.files import real_path
-from ferrule.workspace.matching import find_edit
-from ferrule.workspace.text import Edit, Text, splice
+from ferrule.workspace.texts.text import Edit, Text, splice
 
 
 def touches_file(params: Any, session: Session | None) -> list[Touch]:

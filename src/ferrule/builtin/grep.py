@@ -9,11 +9,11 @@ from pydantic import AliasChoices, Field
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.problems import Problem
-from ferrule.workspace.globs import glob_below, split_globs
-from ferrule.workspace.matches import Line, Names, first_matches, in_words, lines_of
 from ferrule.workspace.names import about_names, one_line
 from ferrule.workspace.place_kinds import require_file_or_folder
-from ferrule.workspace.search import Mode, Query, search
+from ferrule.workspace.searching.globs import glob_below, split_globs
+from ferrule.workspace.searching.matches import Line, Names, first_matches, in_words, lines_of
+from ferrule.workspace.searching.search import Mode, Query, search
 from ferrule.workspace.session_paths import paths_of, reads_below
 
 _MOST = 10_000

@@ -10,11 +10,11 @@ from pydantic import Field
 
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
-from ferrule.workspace.globs import compile_glob, glob_below
 from ferrule.workspace.names import about_names, one_line
 from ferrule.workspace.place_kinds import require_folder
+from ferrule.workspace.searching.globs import compile_glob, glob_below
+from ferrule.workspace.searching.walk import EntryKind, Walk
 from ferrule.workspace.session_paths import paths_of, reads_below
-from ferrule.workspace.walk import EntryKind, Walk
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,10 +9,10 @@ from pydantic import Field
 
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
-from ferrule.workspace.matches import Names
 from ferrule.workspace.place_kinds import require_folder
+from ferrule.workspace.searching.matches import Names
+from ferrule.workspace.searching.walk import Walk
 from ferrule.workspace.session_paths import paths_of, reads_below
-from ferrule.workspace.walk import Walk
 
 _MOST = 2000
 

@@ -11,9 +11,9 @@ from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
 from ferrule.workspace.changing import change_file, require_text
-from ferrule.workspace.edit_spans import Rung
-from ferrule.workspace.multi_edit import find_edits
-from ferrule.workspace.text import Text
+from ferrule.workspace.edits.edit_spans import Rung
+from ferrule.workspace.edits.multi_edit import find_edits
+from ferrule.workspace.texts.text import Text
 
 
 class OneEdit(BaseModel):

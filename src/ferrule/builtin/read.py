@@ -15,8 +15,8 @@ from ferrule.core.result import Attachment, Output
 from ferrule.workspace.amounts import amount
 from ferrule.workspace.files import MOST_EDITABLE, files_of, real_path
 from ferrule.workspace.media import SHOWN_IMAGES, media_type, notebook_cells
-from ferrule.workspace.pages import Page, read_lines
-from ferrule.workspace.text import decode
+from ferrule.workspace.texts.pages import Page, read_lines
+from ferrule.workspace.texts.text import decode
 
 if TYPE_CHECKING:
     from ferrule.workspace.files import Files

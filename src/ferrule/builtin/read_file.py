@@ -12,7 +12,7 @@ from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import tool
 from ferrule.workspace.files import MOST_EDITABLE, files_of, real_path
 from ferrule.workspace.media import media_type
-from ferrule.workspace.text import decode
+from ferrule.workspace.texts.text import decode
 
 
 class FileContent(TypedDict):

@@ -8,11 +8,11 @@ from pydantic import Field
 
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
-from ferrule.workspace.find_files import find_files
-from ferrule.workspace.globs import glob_below
-from ferrule.workspace.matches import Names
 from ferrule.workspace.names import one_line
 from ferrule.workspace.place_kinds import require_folder
+from ferrule.workspace.searching.find_files import find_files
+from ferrule.workspace.searching.globs import glob_below
+from ferrule.workspace.searching.matches import Names
 from ferrule.workspace.session_paths import paths_of, reads_below
 
 _MOST = 1000

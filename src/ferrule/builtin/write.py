@@ -13,7 +13,7 @@ from ferrule.core.result import Output
 from ferrule.workspace.amounts import amount
 from ferrule.workspace.changing import change_file
 from ferrule.workspace.files import real_path
-from ferrule.workspace.text import Text, encode_new
+from ferrule.workspace.texts.text import Text, encode_new
 
 
 def _touches(params: Any, session: Session | None) -> list[Touch]:

@@ -16,8 +16,8 @@ from ferrule.cli.words import _
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ferrule.workspace.changes import Group
-    from ferrule.workspace.history import History
+    from ferrule.workspace.snapshots.changes import Group
+    from ferrule.workspace.snapshots.history import History
 
 
 @click.command("history", help=_("List the changes that tools made in the workspace, newest first."))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ferrule.workspace.files import history_folder
-from ferrule.workspace.history import History
 from ferrule.workspace.paths import Paths
+from ferrule.workspace.snapshots.history import History
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ferrule.workspace.changes import Group
-    from ferrule.workspace.undo_report import Report
+    from ferrule.workspace.snapshots.changes import Group
+    from ferrule.workspace.snapshots.undo_report import Report
 
 
 def history_of(workspace: Path) -> History:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
-from ferrule.workspace.changes import NOTHING, Origin
-from ferrule.workspace.diff import changed_counts, unified_diff
 from ferrule.workspace.files import MOST_EDITABLE, files_of
 from ferrule.workspace.locks import writing
 from ferrule.workspace.paths import Place, check_new_name
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.text import Text, decode
+from ferrule.workspace.snapshots.changes import NOTHING, Origin
+from ferrule.workspace.texts.diff import changed_counts, unified_diff
+from ferrule.workspace.texts.text import Text, decode
 from ferrule.workspace.tracker import digest
 
 if TYPE_CHECKING:

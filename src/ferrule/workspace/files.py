@@ -8,9 +8,9 @@ import threading
 from typing import TYPE_CHECKING, cast
 
 from ferrule.workspace.data_folder import data_folder
-from ferrule.workspace.history import History
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.snapshots.history import History
 from ferrule.workspace.tracker import Tracker
 
 if TYPE_CHECKING:

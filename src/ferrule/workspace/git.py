@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.workspace.child import Child, find_program
-from ferrule.workspace.landlock import Confinement, needed_by
+from ferrule.process.child import Child, find_program
+from ferrule.process.landlock import Confinement, needed_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

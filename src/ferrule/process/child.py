@@ -1,0 +1,222 @@
+"""Runs a program for a tool: no shell, a clean environment, its output as it comes, and nothing of it left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from time import monotonic
+from typing import IO, TYPE_CHECKING
+
+from ferrule.core.errors import ToolError
+from ferrule.process.landlock import Confinement, confine_thread
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+_CHUNK = 1 << 18
+_GATHERED = 1 << 15
+_ROOM = 1 << 20
+_SHORTEST_PAUSE, _LONGEST_PAUSE, _LONGEST_BLIND_PAUSE = 0.0005, 0.025, 0.003
+_MOST_COMPLAINTS = 1 << 16
+_SECONDS_TO_END = 2.0
+
+
+class Child:
+    """A running program. Leaving the block kills it and whatever it started."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        opened: int | None = None,
+        confinement: Confinement | None = None,
+    ) -> None:
+        self._arguments = arguments
+        self._folder = folder
+        self._opened = opened
+        self._environment = environment
+        self._confinement = confinement
+        self._complaints = bytearray()
+        self._process: subprocess.Popen[bytes]
+        self._out = self._err = -1
+        self._waiting: asyncio.Future[None] | None = None
+        self._exit: int | None = None
+        self._has_exited = False
+        self.confined = False
+        """Whether the kernel holds it to its confinement."""
+
+    async def __aenter__(self) -> Child:
+        self._start()
+        loop = asyncio.get_running_loop()
+        os.set_blocking(self._out, False)
+        os.set_blocking(self._err, False)
+        loop.add_reader(self._err, self._hear)
+        with contextlib.suppress(OSError, AttributeError):  # Linux: room for much, and news of the end
+            fcntl.fcntl(self._out, fcntl.F_SETPIPE_SZ, _ROOM)
+            self._exit = os.pidfd_open(self._process.pid)
+            loop.add_reader(self._exit, self._see_exit)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._out)
+        loop.remove_reader(self._err)
+        if self._exit is not None:
+            loop.remove_reader(self._exit)
+            os.close(self._exit)
+        # The group's leader is not waited for yet, so its number cannot belong to anyone else.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        for pipe in self._pipes:
+            pipe.close()
+        self._process.wait()
+
+    @property
+    def _pipes(self) -> list[IO[bytes]]:
+        return [pipe for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
+
+    @property
+    def complaints(self) -> str:
+        """What it wrote to standard error, up to a bound."""
+        return self._complaints.decode(errors="replace")
+
+    async def output(self) -> AsyncIterator[bytes]:
+        """Its standard output in pieces: the first as soon as it is there, later ones gathered for a moment."""
+        loop = asyncio.get_running_loop()
+        pause = _SHORTEST_PAUSE
+        while True:
+            try:
+                piece = os.read(self._out, _CHUNK)
+            except BlockingIOError:
+                self._waiting = loop.create_future()
+                loop.add_reader(self._out, self._wake)
+                try:
+                    await self._waiting
+                finally:
+                    loop.remove_reader(self._out)
+                continue
+            if not piece:
+                return
+            yield piece
+            if len(piece) < _GATHERED:  # many small writes would cost a turn of the loop each
+                await self._gather(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE if self._exit is not None else _LONGEST_BLIND_PAUSE)
+
+    async def ended(self) -> int:
+        """Its exit code; call it after its output has ended."""
+        end = monotonic() + _SECONDS_TO_END
+        while (code := self._code()) is None:
+            await asyncio.sleep(0.001)
+            if monotonic() > end:
+                self._process.kill()
+        self._hear()
+        return code
+
+    def _code(self) -> int | None:
+        """How it ended, without letting go of its number: the group must still be its own when it is killed."""
+        if not hasattr(os, "waitid"):
+            return self._process.poll()
+        found = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+
+    async def _gather(self, pause: float) -> None:
+        """Let output gather for a moment, but not past the end of the program."""
+        if self._has_exited:
+            return
+        loop = asyncio.get_running_loop()
+        self._waiting = loop.create_future()
+        timer = loop.call_later(pause, self._wake)
+        try:
+            await self._waiting
+        finally:
+            timer.cancel()
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def _see_exit(self) -> None:
+        self._has_exited = True
+        if self._exit is not None:
+            asyncio.get_running_loop().remove_reader(self._exit)
+        self._wake()
+
+    def _hear(self) -> None:
+        """Take in what it complains of, so that it never waits for a reader."""
+        try:
+            while piece := os.read(self._err, _CHUNK):
+                self._complaints += piece[: max(0, _MOST_COMPLAINTS - len(self._complaints))]
+        except BlockingIOError:
+            return
+        asyncio.get_running_loop().remove_reader(self._err)
+
+    def _start(self) -> None:
+        if self._confinement is None:
+            self._open(subprocess.DEVNULL)
+            return
+        failure: list[Exception] = []
+        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)  # opened while we still may
+
+        def start(confinement: Confinement) -> None:
+            try:
+                self.confined = confine_thread(confinement)
+                self._open(nothing)
+            except Exception as error:  # noqa: BLE001 - carried out of the thread, and raised there
+                failure.append(error)
+
+        thread = threading.Thread(target=start, args=(self._confinement,), name="ferrule-child")
+        try:
+            thread.start()
+            thread.join()
+        finally:
+            os.close(nothing)
+        if failure:
+            raise failure[0]
+
+    def _open(self, nothing: int) -> None:
+        folder = str(self._folder)
+        if self._opened is not None and os.path.isdir("/proc/self/fd"):  # noqa: PTH112 - no Path on the hot path
+            folder = f"/proc/self/fd/{self._opened}"  # the very folder that was looked at, whatever its name is now
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - arguments, never a shell line
+                self._arguments,
+                stdin=nothing,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=folder,
+                env=dict(self._environment),
+                process_group=0,
+                bufsize=0,
+            )
+            self._out, self._err = (pipe.fileno() for pipe in self._pipes)
+        except ValueError as error:  # a NUL byte
+            raise ToolError(f"An argument cannot be passed on: {error}.", kind="validation_error") from None
+
+
+def find_program(name: str, inside: Iterable[Path] = ()) -> str | None:
+    """A program on PATH, never one that lies in a workspace, where anyone may have put it."""
+    roots = [os.path.realpath(root) for root in inside]
+    safe: list[str] = []
+    for entry in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        real = os.path.realpath(entry)
+        if entry.startswith("/") and not any(real == root or real.startswith(root + "/") for root in roots):
+            safe.append(entry)
+    found = shutil.which(name, path=os.pathsep.join(safe)) if safe else None
+    if found is None:
+        return None
+    real = os.path.realpath(found)
+    return None if any(real.startswith(root + "/") for root in roots) else found

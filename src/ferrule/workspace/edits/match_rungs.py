@@ -1,0 +1,286 @@
+"""Looks for a text by lines, with ever more forgiven: where does it stand, and as what?
+
+Each search gives the places that fit, and with each a way to write new lines as the file would. Nothing here chooses
+between two places.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from ferrule.workspace.edits.inner_tabs import RespaceTabs, tab_readings
+from ferrule.workspace.edits.reindent import Reindent, Unclear
+from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
+from ferrule.workspace.edits.typography import Folding, Pieces, Retype, typographic, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ferrule.workspace.edits.text_lines import TextLines
+
+_MOST_WORDS = 8
+_WORD = re.compile(r"[^ \t]+")
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_]{3,}")
+
+
+class Writing(Protocol):
+    """Writes a new line as the file would; `partner` is the line of the old text it stands for, if there is one."""
+
+    def line(self, line: str, partner: int | None) -> str: ...
+
+
+@dataclass(slots=True)
+class AsGiven:
+    """Nothing to adapt: new lines stand as they were given."""
+
+    def line(self, line: str, partner: int | None) -> str:
+        return line
+
+
+@dataclass(slots=True)
+class Adapted:
+    """New lines in the file's indentation and characters."""
+
+    indentation: Reindent | None = None
+    characters: Retype | None = None
+    tabs: RespaceTabs | None = None
+
+    def line(self, line: str, partner: int | None) -> str:
+        before = blanks_before(line)
+        rest = line[len(before) :]
+        if self.characters is not None:
+            rest = self.characters.line(rest, partner)
+        if self.tabs is not None:
+            rest = self.tabs.line(before, rest, partner)
+        return self.indentation.line(before + rest) if self.indentation is not None else before + rest
+
+
+@dataclass(slots=True)
+class Place:
+    """A place that fits: from a column of line `first` to a column of the last, with the file's text of each line."""
+
+    lines: TextLines
+    first: int
+    column: int
+    old: list[str]
+    end_column: int
+    writing: Writing = field(default_factory=AsGiven)
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.old) - 1
+
+    @property
+    def start(self) -> int:
+        return self.lines.starts[self.first] + self.column
+
+    @property
+    def end(self) -> int:
+        return self.lines.starts[self.last] + self.end_column
+
+    @property
+    def file(self) -> list[str]:
+        """The file's lines here, the first and the last as far as they belong to the place."""
+        found = self.lines.contents[self.first : self.last + 1]
+        found[-1] = found[-1][: self.end_column]
+        found[0] = found[0][self.column :]
+        return found
+
+
+def by_line_ends(lines: TextLines, old: list[str]) -> Iterator[Place]:
+    """Places that differ in line endings and in blanks at the end of lines."""
+    for first, column, count in _search(lines.trimmed, [line.rstrip(BLANKS) for line in old]):
+        place = _placed(lines, first, column, old[:count], [line.rstrip(BLANKS) for line in old[:count]])
+        if place is not None:
+            yield place
+
+
+def by_indentation(lines: TextLines, old: list[str]) -> Iterator[Place]:
+    """Places that differ in indentation, by one rule for all lines; whole lines only."""
+    for first, count in _search_whole(lines.stripped, [line.strip(BLANKS) for line in old]):
+        place = _whole(lines, first, old[:count])
+        indentation = Reindent(place.old, place.file, lines.text)
+        if indentation.fits:
+            tabs = RespaceTabs.none(lines) if indentation.converts else None
+            place.writing = Adapted(indentation, tabs=tabs)
+            yield place
+    if lines.inner_tabs or any("\t" in line.strip(BLANKS) for line in old):
+        yield from _by_inner_tabs(lines, old)
+
+
+def by_typography(lines: TextLines, old: list[str]) -> Iterator[Place]:
+    """Places that differ in quotes, dashes, dots and spaces, and besides perhaps in blanks at the end of lines."""
+    for part, first in _typographic_parts(lines, old):
+        folding = Folding(*part, *old)
+        wanted = [folding.key(line.rstrip(BLANKS)) for line in old]
+        for offset, key_column, count in _search([folding.key(line.rstrip(BLANKS)) for line in part], wanted):
+            if offset == 0 or first is None:
+                line = offset + (first or 0)
+                column = folding.column(lines.contents[line], key_column)
+                place = _walked(lines, line, column, old[:count])
+                if place is not None:
+                    yield place
+
+
+def by_typography_and_indentation(lines: TextLines, old: list[str]) -> Iterator[Place]:
+    """Places that differ in typography and in indentation both."""
+    for part, first in _typographic_parts(lines, old):
+        folding = Folding(*part, *old)
+        wanted = [folding.key(line.strip(BLANKS)) for line in old]
+        for offset, count in _search_whole([folding.key(line.strip(BLANKS)) for line in part], wanted):
+            if offset and first is not None:
+                continue
+            place = _whole(lines, offset + (first or 0), old[: min(count, len(lines) - offset - (first or 0))])
+            file = place.file
+            indentation = Reindent(place.old, file, lines.text)
+            walked = [
+                _walk_all(mine.strip(BLANKS), theirs.strip(BLANKS))
+                for mine, theirs in zip(place.old, file, strict=True)
+            ]
+            pieces = [line for line in walked if line is not None]
+            if indentation.fits and len(pieces) == len(walked):
+                place.writing = Adapted(indentation, Retype(pieces, lines.text))
+                yield place
+
+
+def _typographic_parts(lines: TextLines, old: list[str]) -> Iterator[tuple[list[str], int | None]]:
+    """The parts of the file to look at, as its lines and the number of the first (None: the whole file).
+
+    Folding a large file takes long, so only the surroundings of words that must be there are looked at.
+    """
+    if not typographic("\n".join(old)) and not typographic(lines.text):
+        return
+    starts = _likely_starts(lines, old, _PLAIN_WORD)
+    if starts is None:
+        yield lines.contents, None
+        return
+    for first in starts:
+        yield lines.contents[first : first + len(old)], first
+
+
+def _by_inner_tabs(lines: TextLines, old: list[str]) -> Iterator[Place]:
+    """Places where tabs within lines became spaces too. Looked for around its longest words."""
+    count = len(old) - (old[-1] == "")
+    for first in _likely_starts(lines, old, _WORD) or []:
+        if first + len(old) > len(lines):
+            continue
+        file = lines.contents[first : first + count]
+        tabs = tab_readings(old[:count], file)
+        if tabs is None:
+            continue
+        place = _whole(lines, first, old)
+        indentation = Reindent(old, place.file, lines.text)
+        if indentation.fits:
+            place.writing = Adapted(indentation, tabs=tabs)
+            yield place
+
+
+def _likely_starts(lines: TextLines, old: Sequence[str], word: re.Pattern[str]) -> list[int] | None:
+    """The lines where the old text may start, since its longest words stand where they should; None without words."""
+    found = [(offset, part) for offset, line in enumerate(old) for part in word.findall(line)]
+    found = sorted(found, key=lambda pair: -len(pair[1]))[:_MOST_WORDS]
+    if not found:
+        return None
+    (offset, part), *others = found
+    contents = lines.contents
+    starts = [index - offset for index, line in enumerate(contents) if part in line and index >= offset]
+    for offset, part in others:
+        starts = [start for start in starts if start + offset < len(contents) and part in contents[start + offset]]
+    return starts
+
+
+def _walk_all(old: str, file: str) -> Pieces | None:
+    pieces = walk(old, file)
+    return pieces if pieces is not None and sum(len(theirs) for _, theirs in pieces) == len(file) else None
+
+
+def _search(keys: Sequence[str], wanted: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+    """Line, column and number of lines of each place where the wanted lines stand, whole or as parts of lines."""
+    haystack, needle = "\n".join(keys), "\n".join(wanted)
+    for at, line in _hits(haystack, needle):
+        yield line, at - haystack.rfind("\n", 0, at) - 1, len(wanted)
+    # A text that ends with a line ending may stand at the end of a file that does not.
+    if len(wanted) > 1 and not wanted[-1] and haystack.endswith(needle[:-1]):
+        at = len(haystack) - len(needle) + 1
+        yield haystack.count("\n", 0, at), at - haystack.rfind("\n", 0, at) - 1, len(wanted) - 1
+
+
+def _search_whole(keys: Sequence[str], wanted: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The first line, and the number of lines, of each place where the wanted lines stand as whole lines."""
+    ended = len(wanted) > 1 and not wanted[-1]
+    count = len(wanted) - ended
+    haystack, needle = "\n" + "\n".join(keys) + "\n", "\n" + "\n".join(wanted[:count]) + "\n"
+    for _, first in _hits(haystack, needle):
+        yield first, count + (ended and first + count < len(keys))
+
+
+def _hits(haystack: str, needle: str) -> Iterator[tuple[int, int]]:
+    """Each place of the needle, overlapping ones too, with the number of line ends before it."""
+    at = haystack.find(needle)
+    line = counted = 0
+    while at >= 0:
+        line += haystack.count("\n", counted, at)
+        counted = at
+        yield at, line
+        at = haystack.find(needle, at + 1)
+
+
+def _whole(lines: TextLines, first: int, old: list[str]) -> Place:
+    last = first + len(old) - 1
+    ended = len(old) > 1 and not old[-1]
+    return Place(lines, first, 0, old, 0 if ended else len(lines.contents[last]))
+
+
+def _placed(lines: TextLines, first: int, column: int, old: list[str], keys: list[str]) -> Place | None:
+    last = first + len(old) - 1
+    from_column = column if len(old) == 1 else 0
+    end = _end_column(lines, last, from_column, from_column + len(keys[-1]), old)
+    return None if end is None else Place(lines, first, column, old, end)
+
+
+def _end_column(lines: TextLines, last: int, from_column: int, end: int, old: list[str]) -> int | None:
+    """Where the place ends: with the whole line, or exactly where the last line of the old text does."""
+    if len(old) > 1 and not old[-1]:
+        return 0
+    content = lines.contents[last]
+    if end == len(lines.trimmed[last]):
+        return len(content)
+    return from_column + len(old[-1]) if content.startswith(old[-1], from_column) else None
+
+
+def _walked(lines: TextLines, first: int, column: int, old: list[str]) -> Place | None:
+    pieces: list[Pieces] = []
+    last = first + len(old) - 1
+    end = 0
+    for offset, mine in enumerate(old):
+        content = lines.contents[first + offset]
+        theirs = lines.trimmed[first + offset][column if offset == 0 else 0 :]
+        whole = _walk_all(mine.rstrip(BLANKS), theirs)
+        if whole is not None:
+            end = len(content)
+        elif first + offset == last:
+            # Only a part of the line: then every blank at its end counts.
+            whole = walk(mine, content[column if offset == 0 else 0 :])
+            if whole is not None:
+                end = (column if offset == 0 else 0) + sum(len(piece) for _, piece in whole)
+        if whole is None:
+            return None
+        pieces.append(whole)
+    if len(old) > 1 and not old[-1]:
+        end = 0
+    return Place(lines, first, column, old, end, Adapted(characters=Retype(pieces, lines.text)))
+
+
+__all__ = [
+    "Adapted",
+    "AsGiven",
+    "Place",
+    "Unclear",
+    "Writing",
+    "by_indentation",
+    "by_line_ends",
+    "by_typography",
+    "by_typography_and_indentation",
+]

@@ -1,0 +1,215 @@
+"""Finds the one place that an edit means, and what should stand there.
+
+A ladder: the exact text first; then, one rung at a time, with differences forgiven that copying brings about. A rung
+counts only when exactly one place fits. Letters, digits, operators and their order are never forgiven, and when what
+should stand in the file would be a guess, nothing is changed.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ferrule.workspace.edits.edit_problems import EditProblem, empty, identical, misfit, several
+from ferrule.workspace.edits.edit_spans import Found, Rung, Span
+from ferrule.workspace.edits.escapes import without_escapes
+from ferrule.workspace.edits.final_newline import settle_ends
+from ferrule.workspace.edits.left_out import takes_indentation
+from ferrule.workspace.edits.line_numbers import without_numbers
+from ferrule.workspace.edits.match_rungs import (
+    Place,
+    by_indentation,
+    by_line_ends,
+    by_typography,
+    by_typography_and_indentation,
+)
+from ferrule.workspace.edits.near_miss import excerpt, missing
+from ferrule.workspace.edits.rebuild import rebuild
+from ferrule.workspace.edits.reindent import Unclear
+from ferrule.workspace.edits.text_lines import TextLines, as_lines
+
+_RUNGS = (
+    (Rung.LINE_ENDS, by_line_ends),
+    (Rung.INDENTATION, by_indentation),
+    (Rung.TYPOGRAPHY, by_typography),
+    (Rung.TYPOGRAPHY, by_typography_and_indentation),
+)
+_NOTES = {
+    Rung.EXACT: "",
+    Rung.LINE_ENDS: "Found with other line endings or trailing space; the file's were kept.",
+    Rung.INDENTATION: "Found with other indentation; the new text was indented as the file is.",
+    Rung.TYPOGRAPHY: "Found with other quotes, dashes or spaces; the file's were kept.",
+    Rung.LINE_NUMBERS: "Found after taking off line numbers.",
+    Rung.ESCAPED: "Found after undoing escapes.",
+}
+_WHOLE_LINES = "Give the old and the new text as whole lines, exactly as they stand in the file."
+
+
+def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Found:
+    """Where `old` stands in `text` and what takes its place; raises `EditProblem` when that is not certain."""
+    if not old:
+        raise empty()
+    if old == new:
+        raise identical()
+    if replace_all:
+        return _every(text, old, new)
+    lines = TextLines(text)
+    found = _climb(lines, old, new)
+    if found is None:
+        found = _without_numbers(lines, old, new) or _without_escapes(lines, old, new)
+    if found is None:
+        raise missing(lines, as_lines(old))
+    span, rung = found
+    return Found([span], rung, _NOTES[rung])
+
+
+def _climb(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
+    exact = _exact(lines, old, new)
+    if exact is not None or not old.strip():
+        return exact
+    wanted = as_lines(old)
+    for rung, search in _RUNGS:
+        places = {(place.start, place.end): place for place in search(lines, wanted)}
+        if len(places) > 1:
+            raise several(sorted({place.first + 1 for place in places.values()}), rung)
+        for place in places.values():
+            if _changes_endings(old, new, lines.style(place.first)):
+                raise _unclear(lines, place.first, place.old, Unclear("the new text has other line endings than it"))
+            return _settled(place, wanted, as_lines(new)), rung
+    return None
+
+
+def _changes_endings(old: str, new: str, style: str) -> bool:
+    """Whether the old text has the line endings of the file and the new one others, perhaps on purpose."""
+    if "\n" not in old or "\n" not in new or ("\r" in old) == ("\r" in new):
+        return False
+    return "\r" in old or style == "\n"
+
+
+def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
+    text = lines.text
+    start = text.find(old)
+    if start < 0:
+        return None
+    if text.find(old, start + 1) >= 0:
+        raise several([lines.number_at(at) for at in _starts(text, old)], Rung.EXACT)
+    end = start + len(old)
+    if text[max(start - 1, 0) : start + 1] == "\r\n" or text[end - 1 : end + 1] == "\r\n":
+        return None  # half a line ending: not what anyone means
+    before, follows = lines.before(start), lines.after(end)
+    wanted, given = as_lines(old), as_lines(new)
+    if len(wanted) == 1:
+        new = _with_endings(new, lines.style_at(end))
+    try:
+        if given[:-1] == wanted and not given[-1] and not new.startswith(old):
+            raise Unclear("the new text has other line endings than it")
+        ends = settle_ends(wanted, given, before=before, follows=follows)
+        whole = takes_indentation(before, wanted, given, ends_line=not wanted[-1] or not (follows or "").strip())
+    except Unclear as unclear:
+        raise _unclear(lines, lines.number_at(start) - 1, wanted, unclear) from None
+    # Blanks after a whole line that changes went unseen; they belong to it.
+    blanks = lines.blanks_after(end) if not before and wanted[-1] and given[-1] != wanted[-1] else ""
+    span = Span(
+        start - len(before) if whole else start,
+        lines.next_line(end) if ends.take_line_ending else end + len(blanks),
+        new + lines.style_at(start) if ends.add_line_ending else new,
+    )
+    return span, Rung.INDENTATION if whole else Rung.LINE_ENDS if ends or blanks else Rung.EXACT
+
+
+def _starts(text: str, old: str) -> list[int]:
+    found: list[int] = []
+    at = text.find(old)
+    while at >= 0:
+        found.append(at)
+        at = text.find(old, at + 1)
+    return found
+
+
+def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
+    """The span for the one place that fits."""
+    lines = place.lines
+    if len(place.old) < len(wanted) and len(new) > 1 and not new[-1]:
+        new = new[:-1]
+    before = lines.contents[place.first][: place.column]
+    follows = lines.after(place.end)
+    ends_line = not place.old[-1] or not (follows or "").strip()
+    try:
+        ends = settle_ends(place.old, new, before=before, follows=follows)
+        if ends.take_line_ending:
+            place.old, place.end_column = [*place.old, ""], 0
+        if ends.add_line_ending:
+            new = [*new, ""]
+        if takes_indentation(before, place.old, new, ends_line=ends_line):
+            place.column = 0
+        replacement = rebuild(place, new)
+        if replacement == lines.text[place.start : place.end]:
+            raise Unclear("the file would stay as it is")
+    except Unclear as unclear:
+        raise _unclear(lines, place.first, place.old, unclear) from None
+    return Span(place.start, place.end, replacement)
+
+
+def _unclear(lines: TextLines, first: int, old: list[str], unclear: Unclear) -> EditProblem:
+    shown = excerpt(lines, first, len(old) - (len(old) > 1 and not old[-1]), around=first)
+    return misfit(first + 1, str(unclear), shown, _WHOLE_LINES)
+
+
+def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
+    stripped = without_numbers(old, new)
+    if stripped is None or not stripped[0].strip():
+        return None
+    if stripped[0] == stripped[1]:
+        raise identical()
+    found = _climb(lines, *stripped)
+    return None if found is None else (found[0], Rung.LINE_NUMBERS)
+
+
+def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
+    spans: list[Span] = []
+    for plain, plain_new in without_escapes(old, new):
+        places = list(by_line_ends(lines, as_lines(plain))) if plain.strip() else []
+        if not places:
+            continue
+        if len(places) > 1:
+            raise several([place.first + 1 for place in places], Rung.ESCAPED)
+        if plain_new is None or plain_new == plain:
+            unclear = Unclear("whether the new text is escaped too is not clear")
+            raise _unclear(lines, places[0].first, places[0].old, unclear)
+        found = _climb(lines, plain, plain_new)
+        if found is not None:
+            spans.append(found[0])
+    if len(spans) > 1:
+        raise several([lines.number_at(span.start) for span in spans], Rung.ESCAPED)
+    return (spans[0], Rung.ESCAPED) if spans else None
+
+
+def _every(text: str, old: str, new: str) -> Found:
+    """Every place, exactly or but for line endings."""
+    lines = TextLines(text)
+    if old in text and not ("\r\n" in text and (old[0] == "\n" or old[-1] == "\r")):
+        length = len(old)
+        starts = [match.start() for match in re.finditer(re.escape(old), text)]
+        single = "\n" not in old and "\r" not in old and ("\n" in new or "\r" in new)
+        spans = [Span(at, at + length, _with_endings(new, lines.style_at(at)) if single else new) for at in starts]
+        return Found(spans, Rung.EXACT)
+    wanted = as_lines(old)
+    spans = (
+        [
+            Span(match.start(), match.end(), _style_of(match[0]).join(as_lines(new)))
+            for match in re.finditer(r"(?:\r\n|\n|\r)".join(map(re.escape, wanted)), text)
+        ]
+        if len(wanted) > 1
+        else []
+    )
+    if not spans:
+        raise missing(lines, wanted)
+    return Found(spans, Rung.LINE_ENDS, _NOTES[Rung.LINE_ENDS])
+
+
+def _style_of(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n" if "\n" in text else "\r"
+
+
+def _with_endings(new: str, ending: str) -> str:
+    """The text with the line endings of the file, unless it brings others than plain ones on purpose."""
+    return new if "\r" in new else new.replace("\n", ending)

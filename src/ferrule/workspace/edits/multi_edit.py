@@ -1,0 +1,84 @@
+"""Several edits of one text, one after the other, as one change to the text as it was: all or none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ferrule.workspace.edits.edit_problems import EditProblem, in_edit
+from ferrule.workspace.edits.edit_spans import Found, Span, apply_spans
+from ferrule.workspace.edits.matching import find_edit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(slots=True, frozen=True)
+class FoundAll:
+    """What the edits come to: spans of the original text, the text that results, and how each edit was found."""
+
+    spans: list[Span]
+    text: str
+    steps: list[Found]
+
+
+@dataclass(slots=True, frozen=True)
+class _Piece:
+    """A part of the text on its way: characters of the original from `start` on, or (start None) new ones."""
+
+    text: str
+    start: int | None = None
+
+
+def find_edits(text: str, edits: Sequence[tuple[str, str, bool]]) -> FoundAll:
+    """Apply (old, new, replace_all) in turn, each on what the ones before made; raises naming the edit that failed."""
+    now, pieces, steps = text, [_Piece(text, 0)], list[Found]()
+    for number, (old, new, replace_all) in enumerate(edits, 1):
+        try:
+            found = find_edit(now, old, new, replace_all=replace_all)
+        except EditProblem as problem:
+            raise in_edit(number, len(edits), problem) from None
+        steps.append(found)
+        pieces = _replaced(pieces, found.spans)
+        now = apply_spans(now, found.spans)
+    return FoundAll(_spans(pieces, len(text)), now, steps)
+
+
+def _replaced(pieces: list[_Piece], spans: list[Span]) -> list[_Piece]:
+    """The pieces after a change; spans are in order."""
+    result: list[_Piece] = []
+    at = 0  # where the piece at hand begins in the text as it is now
+    waiting = iter([*spans, None])
+    span = next(waiting)
+    for piece in pieces:
+        used = 0
+        while span is not None and span.start < at + len(piece.text):
+            keep = max(span.start - at, used)
+            if span.start >= at:
+                result.append(_part(piece, used, keep))
+                result.append(_Piece(span.replacement))
+            used = min(span.end - at, len(piece.text))
+            if span.end > at + len(piece.text):
+                break
+            span = next(waiting)
+        result.append(_part(piece, used, len(piece.text)))
+        at += len(piece.text)
+    return [piece for piece in result if piece.text]
+
+
+def _part(piece: _Piece, start: int, end: int) -> _Piece:
+    return _Piece(piece.text[start:end], None if piece.start is None else piece.start + start)
+
+
+def _spans(pieces: list[_Piece], length: int) -> list[Span]:
+    """What stands between the pieces of the original that are left."""
+    spans: list[Span] = []
+    at, new = 0, ""
+    for piece in [*pieces, _Piece("", length)]:
+        if piece.start is None:
+            new += piece.text
+            continue
+        if new or piece.start > at:
+            spans.append(Span(at, piece.start, new))
+        at, new = piece.start + len(piece.text), ""
+    return spans

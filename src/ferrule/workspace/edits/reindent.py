@@ -1,0 +1,145 @@
+"""Explains how a copy's indentation differs from the file's, and indents new lines the way the file would.
+
+Only one explanation is allowed for all lines: a margin added or removed, tabs for spaces, spaces for tabs, or both.
+Where two explanations would indent a new line differently, there is none.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_WIDTHS = (2, 4, 8)
+
+
+class Unclear(Exception):  # noqa: N818 - reads as what it says
+    """What should stand in the file cannot be told for sure; the words say why."""
+
+
+@dataclass(slots=True, frozen=True)
+class _Shift:
+    """One explanation: convert (0: not, n: spaces to tabs of n, -n: tabs to n spaces), then take and put a margin."""
+
+    width: int
+    add: str = ""
+    remove: str = ""
+
+    def apply(self, indentation: str) -> str | None:
+        converted = _convert(indentation, self.width)
+        if not converted.startswith(self.remove):
+            return None
+        return self.add + converted[len(self.remove) :]
+
+
+class Reindent:
+    """How the lines of a copy (`old`) became those of the file (`file`), applied to lines that are new."""
+
+    def __init__(self, old: Sequence[str], file: Sequence[str], text: str) -> None:
+        pairs = {
+            (blanks_before(mine), blanks_before(theirs)) for mine, theirs in zip(old, file, strict=True) if mine.strip()
+        }
+        self._text = text
+        self._known = dict(pairs)
+        self._theirs = "".join(theirs for _, theirs in pairs)
+        self._mine = "".join(mine for mine, _ in pairs)
+        one_to_one = len(self._known) == len(pairs)
+        self._shifts = _explanations(sorted(pairs)) if one_to_one else []
+        self.fits = bool(self._shifts) or any(
+            all(mine.expandtabs(width) == theirs.expandtabs(width) for mine, theirs in pairs) for width in _WIDTHS
+        )
+        if not one_to_one:
+            several = {mine for mine, _ in pairs if len({t for m, t in pairs if m == mine}) > 1}
+            self._known = {mine: theirs for mine, theirs in pairs if mine not in several}
+
+    @property
+    def converts(self) -> bool:
+        """Whether spaces stand for tabs."""
+        return any(shift.width > 0 for shift in self._shifts)
+
+    def line(self, line: str) -> str:
+        """A new line, indented as the file would."""
+        if not line.strip(BLANKS):
+            return line
+        indentation = blanks_before(line)
+        return self._indent(indentation) + line[len(indentation) :]
+
+    def _indent(self, indentation: str) -> str:
+        known = self._known.get(indentation)
+        if known is not None and not self._mixes(indentation):
+            return known
+        results = {shift.apply(indentation) for shift in self._shifts}
+        result = results.pop() if len(results) == 1 else None
+        if result is None or self._foreign(indentation) or self._may_be_aligned(indentation):
+            raise Unclear("the indentation of its new lines cannot be told from it")
+        return result
+
+    def _foreign(self, indentation: str) -> bool:
+        """Whether the margin alone was taken away, so that nothing says how to read other blanks than the file's."""
+        if self._mine or not self._theirs:
+            return False
+        return ("\t" in indentation and "\t" not in self._theirs) or ("  " in indentation and " " not in self._theirs)
+
+    def _may_be_aligned(self, indentation: str) -> bool:
+        """Whether some of the spaces may be meant as spaces in a file that is indented with tabs."""
+        widths = [shift.width for shift in self._shifts if shift.width > 0]
+        return any(len(indentation.expandtabs(width)) % width for width in widths) or self._mixes(indentation)
+
+    def _mixes(self, indentation: str) -> bool:
+        """Whether the file has tabs with that many spaces after them, so that spaces may stand for either."""
+        return any(
+            len(indentation.expandtabs(shift.width)) > shift.width
+            and re.search(rf"(?m)^\t+ {{{shift.width}}}", self._text) is not None
+            for shift in self._shifts
+            if shift.width > 0
+        )
+
+
+def margin(lines: Sequence[str]) -> str:
+    """The indentation that all lines with words have in common."""
+    indentations = [blanks_before(line) for line in lines if line.strip(BLANKS)]
+    columns = takewhile(lambda column: len(set(column)) == 1, zip(*indentations, strict=False))
+    return "".join(column[0] for column in columns)
+
+
+def _explanations(pairs: Sequence[tuple[str, str]]) -> list[_Shift]:
+    found: list[_Shift] = []
+    mine = "".join(before for before, _ in pairs)
+    for width in (0, 4, 8, 2, -4, -8, -2):
+        if (width > 0 and " " not in mine) or (width < 0 and "\t" not in mine):
+            continue
+        shift = _shift(pairs, width)
+        if shift is not None:
+            if width == 0 or (width != 2 and not shift.add and not shift.remove):
+                return [shift]
+            found.append(shift)
+    return found
+
+
+def _shift(pairs: Sequence[tuple[str, str]], width: int) -> _Shift | None:
+    if not pairs:
+        return _Shift(width)
+    mine, theirs = _convert(pairs[0][0], width), pairs[0][1]
+    if theirs.endswith(mine):
+        shift = _Shift(width, add=theirs[: len(theirs) - len(mine)])
+    elif mine.endswith(theirs):
+        shift = _Shift(width, remove=mine[: len(mine) - len(theirs)])
+    else:
+        return None
+    return shift if all(shift.apply(before) == after for before, after in pairs) else None
+
+
+def _convert(indentation: str, width: int) -> str:
+    if width == 0:
+        return indentation
+    spaces = indentation.expandtabs(abs(width))
+    if width < 0:
+        return spaces
+    tabs, rest = divmod(len(spaces), width)
+    return "\t" * tabs + " " * rest

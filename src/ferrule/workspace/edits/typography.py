@@ -1,0 +1,162 @@
+"""Typographic characters and their plain forms: told apart in the file, but not when looking for a text."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ferrule.workspace.edits.reindent import Unclear
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_PLAIN: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", ("'",)),
+    **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033", ('"',)),
+    **dict.fromkeys("\u2010\u2011\u2012\u2212", ("-",)),
+    **dict.fromkeys("\u2013\u2014\u2015", ("--", "-")),
+    "\u2026": ("...",),
+    **dict.fromkeys("\u00a0\u2002\u2003\u2007\u2009\u200a\u202f", (" ",)),
+}
+_KEYS = {ord(char): plain[-1] for char, plain in _PLAIN.items()}
+_ANY = re.compile("[" + "".join(_PLAIN) + "]")
+_DASH = re.compile("[\u2013\u2014\u2015]")
+_DASHES = re.compile("-{2,}")
+_UNITS = re.compile(r"\.\.\.|--|.", re.DOTALL)
+_PLAIN_UNITS = frozenset(plain for forms in _PLAIN.values() for plain in forms)
+_IN_PROSE = re.compile("[^\\W\\d_]\u2019[^\\W\\d_]| [\u2013\u2014] ")
+_USUALLY_MEANT = frozenset(" -")
+
+Pieces = list[tuple[str, str]]
+
+
+def typographic(text: str) -> bool:
+    """Whether there is any character here that has a plain form."""
+    return not text.isascii() and _ANY.search(text) is not None
+
+
+class Folding:
+    """Brings lines to one form for looking them up. Runs of dashes count as one only where long dashes are about."""
+
+    def __init__(self, *texts: str) -> None:
+        self._dashes = any(not text.isascii() and _DASH.search(text) for text in texts)
+
+    def key(self, line: str) -> str:
+        folded = line if line.isascii() else line.translate(_KEYS)
+        return _DASHES.sub("-", folded) if self._dashes and "--" in folded else folded
+
+    def column(self, line: str, wanted: int) -> int:
+        """The place in a line that a place in its key came from."""
+        at = length = 0
+        last = ""
+        while at < len(line) and length < wanted:
+            for char in _KEYS.get(ord(line[at]), line[at]):
+                if not (self._dashes and char == last == "-"):
+                    length += 1
+                last = char
+            at += 1
+        return at
+
+
+def walk(old: str, file: str) -> Pieces | None:
+    """Pairs the copy with the start of the file's line, piece by piece; None when they differ in more than form."""
+    pieces: Pieces = []
+    i = j = 0
+    while i < len(old):
+        step = _step(old, i, file, j)
+        if step is None:
+            return None
+        mine, theirs = step
+        pieces.append(step)
+        i, j = i + len(mine), j + len(theirs)
+    return pieces
+
+
+def _step(old: str, i: int, file: str, j: int) -> tuple[str, str] | None:
+    if j >= len(file):
+        return None
+    mine, theirs = old[i], file[j]
+    if mine == theirs:
+        return mine, theirs
+    for plain in _PLAIN.get(mine, ()):
+        if file.startswith(plain, j):
+            return mine, plain
+    for plain in _PLAIN.get(theirs, ()):
+        if old.startswith(plain, i):
+            return plain, theirs
+    if mine in _PLAIN and theirs in _PLAIN and _PLAIN[mine][-1] == _PLAIN[theirs][-1]:
+        return mine, theirs
+    return None
+
+
+class Retype:
+    """Writes new lines with the characters that the file has where the copy has others."""
+
+    def __init__(self, lines: Iterable[Pieces], text: str) -> None:
+        self._pairs = list(lines)
+        self._text = text
+        self._known: dict[str, set[str]] = {}
+        for pieces in self._pairs:
+            for mine, theirs in pieces:
+                if mine != theirs or mine in _PLAIN or mine in _PLAIN_UNITS:
+                    self._known.setdefault(mine, set()).add(theirs)
+        changed = [(m, t) for m, found in self._known.items() for t in found if m != t]
+        self._made_typographic = any(mine in _PLAIN for mine, _ in changed)
+        self._in_prose = any(_IN_PROSE.search("".join(mine for mine, _ in pieces)) for pieces in self._pairs)
+        self._made_plain = any(mine not in _PLAIN for mine, _ in changed)
+
+    def line(self, line: str, partner: int | None) -> str:
+        """A new line in the file's characters; what it shares with the line it replaces is taken from there."""
+        before = after = ""
+        if partner is not None and partner < len(self._pairs):
+            line, before, after = _shared(line, self._pairs[partner])
+        if self._made_typographic and not self._in_prose and _IN_PROSE.search(line):
+            raise Unclear("whether an apostrophe or a dash in its new words is meant as typed cannot be told")
+        return before + "".join(self._unit(unit) for unit in _UNITS.findall(line)) + after
+
+    def contradicts(self, new: Sequence[str]) -> bool:
+        """Whether the new text has both the copy's typographic characters and the plain ones the copy lacks."""
+        text = "\n".join(new)
+        for mine, found in self._known.items():
+            if mine in _PLAIN and mine not in found and mine in text:
+                plain = _PLAIN[mine][0]
+                if plain in text and plain not in self._known:
+                    return True
+        return False
+
+    def _has_typographic(self, unit: str) -> bool:
+        return any(_PLAIN[char][0] == unit for char in set(_ANY.findall(self._text)))
+
+    def _unit(self, unit: str) -> str:
+        known = self._known.get(unit)
+        if known == {unit} and unit in _PLAIN and self._made_typographic:
+            pass  # the copy has it from the file, but others it made itself
+        elif known is not None:
+            if len(known) == 1 and (unit in known or unit not in self._text or unit not in _PLAIN):
+                return next(iter(known))
+            if unit in known and unit in _USUALLY_MEANT:
+                return unit
+        elif unit in _PLAIN:
+            if not self._made_typographic:
+                return unit
+            if unit not in self._text and len(_PLAIN[unit]) == 1:
+                return _PLAIN[unit][0]
+        elif not self._made_plain or unit in _USUALLY_MEANT or not self._has_typographic(unit):
+            return unit
+        raise Unclear(f"whether a new `{unit}` is meant as typed cannot be told from it")
+
+
+def _shared(line: str, pieces: Pieces) -> tuple[str, str, str]:
+    """The middle of a line that its partner does not have, and the file's form of what stands around it."""
+    start, before = 0, ""
+    used = 0
+    for mine, theirs in pieces:
+        if not line.startswith(mine, start):
+            break
+        start, before, used = start + len(mine), before + theirs, used + 1
+    end, after = len(line), ""
+    for mine, theirs in reversed(pieces[used:]):
+        if end - len(mine) < start or not line.startswith(mine, end - len(mine)):
+            break
+        end, after = end - len(mine), theirs + after
+    return line[start:end], before, after

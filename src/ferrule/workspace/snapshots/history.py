@@ -1,0 +1,217 @@
+"""Every change of a file goes through here: what was there before is kept first, so that it can be undone."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from ferrule.core.errors import ErrorKind
+from ferrule.workspace.locks import writing
+from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.snapshots.changes import Caps, Group, Move, Origin, Phase, Side, Step, Write
+from ferrule.workspace.snapshots.conflicts import Conflicts
+from ferrule.workspace.snapshots.content_store import ContentLost
+from ferrule.workspace.snapshots.file_states import FileStates
+from ferrule.workspace.snapshots.history_diff import bounded
+from ferrule.workspace.snapshots.planning import ChangedMeanwhile, Plan, plan
+from ferrule.workspace.snapshots.recovery import Recovery
+from ferrule.workspace.snapshots.snapshot_store import Broken, SnapshotStore
+from ferrule.workspace.snapshots.undo_report import Conflict, Refusal, Report, Why
+from ferrule.workspace.tracker import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+    from pathlib import Path
+
+    from ferrule.workspace.paths import Paths, Place
+    from ferrule.workspace.snapshots.journal import Journal
+
+_Result = TypeVar("_Result")
+_TRIES = 1000
+
+
+class History:
+    """The changes of one workspace. Safe in any number of threads and processes; nothing in here waits for long.
+
+    A file is changed by steps (`Write`, `Delete`, `Move`, `SetMode`): there is no way to change it without its old
+    content being kept. `notes` says what went wrong with the store itself, such as a broken journal set aside.
+    """
+
+    def __init__(self, folder: Path, paths: Paths, caps: Caps | None = None, *, patience: float = 30) -> None:
+        self._paths = paths
+        self._store = SnapshotStore(folder, caps or Caps(), patience)
+        self._files = FileStates(paths, self._store.caps.file)
+        self._recovery = Recovery(self._store, self._files)
+        self._conflicts = Conflicts(self._store, self._files, paths)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(self._store.notes)
+
+    def close(self) -> None:
+        self._store.close()
+
+    # Changing
+
+    def apply(self, steps: Sequence[Step], origin: Origin | None = None) -> Group | None:
+        """Make changes as one: all of them or none, undone as one. None when everything was so already."""
+        paths = [place.path for step in steps for place in _places(step)]
+        if len(set(paths)) < len(paths):
+            raise ValueError("a path occurs twice in one batch of changes")
+        with writing(*paths):
+            return self._again_if_broken(lambda: self._apply(steps, origin or Origin()))
+
+    def write(
+        self, place: Place, data: bytes, origin: Origin | None = None, *, expect: str | None = None
+    ) -> Group | None:
+        """Make a file hold `data`; its mode stays."""
+        return self.apply([Write(place, data, expect=expect)], origin)
+
+    def edit(self, place: Place, change: Callable[[bytes], bytes], origin: Origin | None = None) -> Group | None:
+        """Change a file by what it holds at that moment; however many do so at once, no edit is lost."""
+        with writing(place.path):
+            for _ in range(_TRIES):
+                now = self._paths.read(place)
+                try:
+                    return self.write(place, change(now), origin, expect=digest(now))
+                except ChangedMeanwhile:
+                    continue  # another process was quicker
+        raise PathProblem("busy", f"`{place}` is changed by another program all the time, and was not edited.")
+
+    def _apply(self, steps: Sequence[Step], origin: Origin) -> Group | None:
+        with self._settled() as journal:
+            planned = plan(steps, self._store, self._files)
+            if not planned.changes:
+                return None
+            group = journal.begin(time.time(), origin, planned.changes, planned.contents)
+            try:
+                self._carry_out(group, planned)
+                journal.finish(group, self._recovery.new_modes(group))
+            except BaseException:
+                self._recovery.roll_back(group)
+                raise
+            self._store.tidy(group.number)
+            return journal.group(group.number)
+
+    def _carry_out(self, group: Group, planned: Plan) -> None:
+        for change in sorted(group.changes, key=lambda one: not one.covered):  # what cannot be rolled back comes last
+            self._files.put(
+                change,
+                Side.AFTER,
+                lambda name: planned.data[name],
+                through_hard_links=change.path in planned.through_hard_links,
+            )
+
+    # Undoing
+
+    def undo(
+        self, *, to: int | None = None, call: str | None = None, turn: str | None = None, session: str | None = None
+    ) -> Report:
+        """Take back the newest group; or all of a call or a turn; or all after the change `to`, newest first.
+
+        A group is undone whole or, where one of its files has changed since, not at all; then it stops there.
+        """
+        return self._turn(Side.BEFORE, to, call, turn, session)
+
+    def redo(
+        self, *, to: int | None = None, call: str | None = None, turn: str | None = None, session: str | None = None
+    ) -> Report:
+        """Do again what was undone last; or all of a call or a turn; or all up to the change `to`."""
+        return self._turn(Side.AFTER, to, call, turn, session)
+
+    def _turn(self, side: Side, to: int | None, call: str | None, turn: str | None, session: str | None) -> Report:
+        groups: list[Group] = []
+        refused: Refusal | None = None
+        known = len(self._store.notes)
+        one_alone = to is None and call is None and turn is None
+
+        def choose() -> Group | None:
+            with self._settled() as journal:
+                return journal.next_to(side, to=to, call=call, turn=turn, session=session)
+
+        while (group := self._again_if_broken(choose)) is not None:
+            with writing(*group.paths):
+                done = self._again_if_broken(partial(self._turn_group, group, side))
+            if done is None:
+                continue  # someone else was quicker; look again
+            if isinstance(done, Refusal):
+                refused = done
+                break
+            groups.append(done)
+            if one_alone:
+                break
+        return Report(side is Side.BEFORE, tuple(groups), refused, tuple(self._store.notes[known:]))
+
+    def _turn_group(self, chosen: Group, side: Side) -> Group | Refusal | None:
+        with self._settled() as journal:
+            group = journal.find(chosen.number)
+            if group is None or group.phase is not chosen.phase:
+                return None
+            conflicts = self._conflicts.of(group, side)
+            if conflicts:
+                return Refusal(group, tuple(conflicts))
+            under_way, over = (Phase.UNDOING, Phase.UNDONE) if side is Side.BEFORE else (Phase.REDOING, Phase.DONE)
+            journal.mark(group, under_way, durable=True)
+            changes = [one for one in group.changes if one.covered]
+            try:
+                for change in reversed(changes) if side is Side.BEFORE else changes:
+                    self._files.put(change, side, self._store.contents.get)
+            except (PathProblem, ContentLost, OSError) as error:
+                self._recovery.return_to(group, side.opposite)
+                text = error.message if isinstance(error, PathProblem) else str(error)
+                return Refusal(group, (Conflict(Why.FAILED, str(group), text),))
+            journal.mark(group, over)
+            return journal.group(group.number)
+
+    # Looking
+
+    def recent(self, limit: int = 50, *, path: Path | None = None, session: str | None = None) -> list[Group]:
+        """The newest groups first; with `path`, those of one file or of all below a folder."""
+
+        def find() -> list[Group]:
+            with self._settled() as journal:
+                return journal.recent(limit, path, session)
+
+        return self._again_if_broken(find)
+
+    def show(self, path: Path) -> str:
+        """A path as it is shown to people and models."""
+        return self._paths.show(path)
+
+    def diff(self, first: int, last: int | None = None, *, most: int = 50_000) -> str:
+        """What a change did, or all from one to another taken together, as a unified diff of bounded length."""
+
+        def compare() -> list[str]:
+            with self._settled() as journal:
+                return self._conflicts.diffs(journal.changes_between(first, first if last is None else last))
+
+        parts = self._again_if_broken(compare)
+        if not parts:
+            wanted = f"change {first}" if last is None else f"change from {first} to {last}"
+            raise PathProblem(
+                "missing",
+                f"There is no {wanted} in the history.",
+                kind=ErrorKind.NOT_FOUND,
+                suggestion="Older changes are forgotten once the caps are reached; list those that are kept.",
+            )
+        return bounded(parts, most)
+
+    @contextmanager
+    def _settled(self) -> Generator[Journal]:
+        """The journal, with what a crash left in the middle finished or rolled back."""
+        with self._store.locked() as journal:
+            for group in journal.unsettled():
+                self._recovery.settle(group)
+            yield journal
+
+    def _again_if_broken(self, work: Callable[[], _Result]) -> _Result:
+        try:
+            return work()
+        except Broken:
+            return work()
+
+
+def _places(step: Step) -> tuple[Place, ...]:
+    return (step.place, step.to) if isinstance(step, Move) else (step.place,)

@@ -1,0 +1,274 @@
+"""The list of changes: a SQLite file that says what happened to which path, and which contents that needs."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ferrule.workspace.snapshots.changes import Change, Group, Operation, Origin, Phase, Side, State
+from ferrule.workspace.snapshots.content_store import room
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Mapping, Sequence
+
+_VERSION = 1
+_SCHEMA = """
+CREATE TABLE groups (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, session TEXT NOT NULL, turn TEXT NOT NULL,
+    call TEXT NOT NULL, tool TEXT NOT NULL, phase TEXT NOT NULL, undone INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX groups_by_phase ON groups (phase, number);
+CREATE INDEX groups_by_undone ON groups (undone);
+CREATE TABLE changes (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL, path BLOB NOT NULL, operation TEXT NOT NULL,
+    other BLOB, before TEXT, before_mode INTEGER, after TEXT, after_mode INTEGER, made INTEGER NOT NULL,
+    covered INTEGER NOT NULL
+);
+CREATE INDEX changes_by_group ON changes (number);
+CREATE INDEX changes_by_path ON changes (path);
+CREATE INDEX changes_by_other ON changes (other) WHERE other IS NOT NULL;
+CREATE INDEX changes_by_before ON changes (before) WHERE before IS NOT NULL;
+CREATE INDEX changes_by_after ON changes (after) WHERE after IS NOT NULL;
+CREATE TABLE contents (digest TEXT PRIMARY KEY, size INTEGER NOT NULL, room INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE totals (room INTEGER NOT NULL, changes INTEGER NOT NULL);
+INSERT INTO totals VALUES (0, 0);
+CREATE TRIGGER content_in AFTER INSERT ON contents BEGIN UPDATE totals SET room = room + new.room; END;
+CREATE TRIGGER content_out AFTER DELETE ON contents BEGIN UPDATE totals SET room = room - old.room; END;
+CREATE TRIGGER change_in AFTER INSERT ON changes BEGIN UPDATE totals SET changes = changes + 1; END;
+CREATE TRIGGER change_out AFTER DELETE ON changes BEGIN UPDATE totals SET changes = changes - 1; END;
+"""
+_TOUCHING = "SELECT number FROM changes WHERE path = ?1 UNION ALL SELECT number FROM changes WHERE other = ?1"
+_UNSETTLED = (Phase.DOING, Phase.UNDOING, Phase.REDOING)
+
+
+class Journal:
+    """Used by one thread at a time, inside the lock of the store."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._database = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        try:
+            self._prepare()
+        except BaseException:
+            self._database.close()
+            raise
+        self._inode = path.stat().st_ino
+        self._files = (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm"))
+
+    def _prepare(self) -> None:
+        run = self._database.execute
+        run("PRAGMA journal_mode = WAL")
+        run("PRAGMA journal_size_limit = 1048576")
+        run("PRAGMA synchronous = NORMAL")
+        run("PRAGMA recursive_triggers = ON")  # so that replacing a content counts as taking it out
+        version = run("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            # In one piece: a kill in the middle leaves an empty file, which is made again.
+            self._database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
+        elif version != _VERSION:
+            raise sqlite3.DatabaseError(f"it was written by another version of Ferrule ({version})")
+        run("SELECT room, changes FROM totals").fetchone()
+
+    def close(self) -> None:
+        self._database.close()
+
+    def is_current(self) -> bool:
+        """Whether the file is still the one that was opened; another process may have set it aside."""
+        try:
+            return self._path.stat().st_ino == self._inode
+        except FileNotFoundError:
+            return False
+
+    @contextmanager
+    def writing(self, *, durable: bool = False) -> Generator[None]:
+        """All or nothing; `durable` holds also through a power cut."""
+        run = self._database.execute
+        if durable:
+            run("PRAGMA synchronous = FULL")
+        try:
+            run("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                run("ROLLBACK")
+                raise
+            run("COMMIT")
+        finally:
+            if durable:
+                run("PRAGMA synchronous = NORMAL")
+
+    # Writing
+
+    def begin(self, now: float, origin: Origin, changes: Sequence[Change], contents: Mapping[str, int]) -> Group:
+        """Note changes that are about to be made, and the contents they need."""
+        with self.writing(durable=True):
+            who = (origin.session, origin.turn, origin.call, origin.tool)
+            number = self._run("INSERT INTO groups VALUES (NULL, ?, ?, ?, ?, ?, 'doing', 0)", now, *who).lastrowid
+            for change in changes:
+                self._run("INSERT INTO changes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", number, *_row(change))
+            rows = [(name, size, room(size)) for name, size in contents.items()]
+            self._database.executemany("INSERT OR REPLACE INTO contents VALUES (?, ?, ?)", rows)
+        return self.group(number or 0)
+
+    def mark(self, group: Group, phase: Phase, *, durable: bool = False) -> None:
+        with self.writing(durable=durable):
+            undone = "(SELECT max(undone) + 1 FROM groups)" if phase is Phase.UNDONE else "undone"
+            self._run(f"UPDATE groups SET phase = ?, undone = {undone} WHERE number = ?", phase, group.number)  # noqa: S608
+
+    def finish(self, group: Group, modes: Mapping[int, int]) -> None:
+        """The changes were made. What was undone of the same files, and all that builds on it, cannot be redone now."""
+        with self.writing():
+            for seq, mode in modes.items():
+                self._run("UPDATE changes SET after_mode = ? WHERE seq = ?", mode, seq)
+            self._run("UPDATE groups SET phase = 'done' WHERE number = ?", group.number)
+            self._drop_redo(group)
+
+    def _drop_redo(self, group: Group) -> None:
+        first = min(filter(None, (self._first_undone(path) for path in group.paths)), default=None)
+        if first is None:
+            return
+        touched = set(group.paths)
+        for one in self._groups("phase = 'undone' AND number >= ? ORDER BY number", first):
+            if touched.intersection(one.paths):
+                touched.update(one.paths)
+                self._run("UPDATE groups SET phase = 'dropped' WHERE number = ?", one.number)
+
+    def _first_undone(self, path: Path) -> int | None:
+        query = f"SELECT min(number) FROM groups WHERE phase = 'undone' AND number IN ({_TOUCHING})"  # noqa: S608
+        return self._run(query, os.fsencode(path)).fetchone()[0]
+
+    def forget(self, group: Group, changes: Iterable[Change], keep: Iterable[str] = ()) -> list[str]:
+        """Drop changes of a group, and the group with its last; gives the contents that nobody needs any more."""
+        changes = list(changes)
+        names = {state.digest for one in changes for state in (one.before, one.after) if state} - {"", *keep}
+        with self.writing():
+            self._database.executemany("DELETE FROM changes WHERE seq = ?", [(one.seq,) for one in changes])
+            if len(changes) == len(group.changes):
+                self._run("DELETE FROM groups WHERE number = ?", group.number)
+            free = [name for name in names if not self._is_needed(name)]
+            self._database.executemany("DELETE FROM contents WHERE digest = ?", [(name,) for name in free])
+        return free
+
+    def _is_needed(self, name: str) -> bool:
+        query = "SELECT 1 FROM changes WHERE before = ?1 UNION ALL SELECT 1 FROM changes WHERE after = ?1 LIMIT 1"
+        return self._run(query, name).fetchone() is not None
+
+    # Reading
+
+    def totals(self) -> tuple[int, int]:
+        """Bytes on the disk, this file and its log included, and the number of changes."""
+        used, changes = self._run("SELECT room, changes FROM totals").fetchone()
+        for name in self._files:
+            with suppress(FileNotFoundError):
+                used += name.stat().st_size
+        return used, changes
+
+    def content_size(self, name: str) -> int | None:
+        """How many bytes a content takes in the store; None when it is not there."""
+        found = self._run("SELECT size FROM contents WHERE digest = ?", name).fetchone()
+        return found[0] if found else None
+
+    def group(self, number: int) -> Group:
+        return self._groups("number = ?", number)[0]
+
+    def find(self, number: int) -> Group | None:
+        return _first(self._groups("number = ?", number))
+
+    def oldest(self) -> Group | None:
+        return _first(self._groups("1 ORDER BY number LIMIT 1"))
+
+    def unsettled(self) -> list[Group]:
+        """Groups that a crash left in the middle."""
+        return self._groups("phase IN (?, ?, ?) ORDER BY number DESC", *_UNSETTLED)
+
+    def next_to(self, side: Side, *, to: int | None = None, **origin: str | None) -> Group | None:
+        """The group to undo or redo next: made last, or undone last. `to` is the change that will be the newest."""
+        parts: list[tuple[str, str | int]] = [
+            (f"{name} = ?", value) for name, value in origin.items() if value is not None
+        ]
+        if to is not None:
+            side_of = "> coalesce" if side is Side.BEFORE else "<= coalesce"
+            of = "SELECT number FROM changes WHERE seq <= ? ORDER BY seq DESC LIMIT 1"
+            parts.append((f"number {side_of}(({of}), 0)", to))
+        phase, order = ("done", "number") if side is Side.BEFORE else ("undone", "undone")
+        where = " AND ".join([f"phase = '{phase}'", *(text for text, _ in parts)])
+        return _first(self._groups(f"{where} ORDER BY {order} DESC LIMIT 1", *(value for _, value in parts)))
+
+    def in_the_way(self, group: Group, side: Side) -> Group | None:
+        """A later group of the same files that must be undone first, or an earlier one to be redone first."""
+        phase, sign, order = ("done", ">", "DESC") if side is Side.BEFORE else ("undone", "<", "ASC")
+        found: list[Group] = []
+        for path in map(os.fsencode, group.paths):
+            found += self._groups(
+                f"phase = '{phase}' AND number IN ({_TOUCHING}) AND number {sign} ?2 ORDER BY number {order} LIMIT 1",
+                path,
+                group.number,
+            )
+        return (max if side is Side.BEFORE else min)(found, key=lambda one: one.number, default=None)
+
+    def recent(self, limit: int, path: Path | None, session: str | None) -> list[Group]:
+        """The newest groups first; `path` is a file, or a folder with all below it."""
+        parts: list[str] = []
+        values: list[Any] = []
+        if path is not None:
+            name = os.fsencode(path)
+            below = " OR ".join(f"{one} = ? OR ({one} >= ? AND {one} < ?)" for one in ("path", "other"))
+            parts.append(f"number IN (SELECT number FROM changes WHERE {below})")  # noqa: S608
+            values += [name, name + b"/", name + b"0"] * 2
+        if session is not None:
+            parts.append("session = ?")
+            values.append(session)
+        return self._groups(" AND ".join(parts or ["1"]) + " ORDER BY number DESC LIMIT ?", *values, limit)
+
+    def changes_between(self, first: int, last: int) -> list[Change]:
+        rows = self._run("SELECT * FROM changes WHERE seq BETWEEN ? AND ? ORDER BY seq", first, last)
+        return [_change(row) for row in rows]
+
+    def _groups(self, where: str, *values: Any) -> list[Group]:
+        heads = self._run(f"SELECT * FROM groups WHERE {where}", *values).fetchall()  # noqa: S608 - fixed texts alone
+        return [
+            Group(number, time, Origin(session, turn, call, tool), Phase(phase), self._changes_of(number))
+            for number, time, session, turn, call, tool, phase, _ in heads
+        ]
+
+    def _changes_of(self, number: int) -> tuple[Change, ...]:
+        return tuple(map(_change, self._run("SELECT * FROM changes WHERE number = ? ORDER BY seq", number)))
+
+    def _run(self, query: str, *values: Any) -> sqlite3.Cursor:
+        return self._database.execute(query, values)
+
+
+def _first(groups: list[Group]) -> Group | None:
+    return groups[0] if groups else None
+
+
+def _row(change: Change) -> tuple[Any, ...]:
+    before, after = change.before, change.after
+    return (
+        os.fsencode(change.path),
+        change.operation,
+        os.fsencode(change.other) if change.other else None,
+        before.digest if before else None,
+        before.mode if before else None,
+        after.digest if after else None,
+        after.mode if after else None,
+        change.made,
+        change.covered,
+    )
+
+
+def _change(row: tuple[Any, ...]) -> Change:
+    seq, _, path, operation, other, before, before_mode, after, after_mode, made, covered = row
+    return Change(
+        seq,
+        Path(os.fsdecode(path)),
+        Operation(operation),
+        Path(os.fsdecode(other)) if other is not None else None,
+        State(before, before_mode) if before is not None else None,
+        State(after, after_mode) if after is not None else None,
+        made,
+        bool(covered),
+    )

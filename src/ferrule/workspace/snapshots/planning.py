@@ -1,0 +1,143 @@
+"""From the steps that were asked for to the changes they are, with the old contents safely kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ferrule.core.errors import ErrorKind
+from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.snapshots.changes import NOTHING, Change, Delete, Move, Operation, SetMode, State, Step, Write
+from ferrule.workspace.tracker import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ferrule.workspace.paths import Place
+    from ferrule.workspace.snapshots.file_states import FileStates
+    from ferrule.workspace.snapshots.snapshot_store import SnapshotStore
+
+
+class ChangedMeanwhile(PathProblem):
+    """A file is not what the step expected."""
+
+    def __init__(self, place: Place, now: State | None) -> None:
+        what = "does not exist any more" if now is None else "has changed meanwhile"
+        super().__init__(
+            "changed",
+            f"`{place}` {what}, and was left as it is.",
+            kind=ErrorKind.VALIDATION,
+            suggestion="Read it again, then make the change.",
+        )
+
+
+@dataclass(slots=True)
+class Plan:
+    """What will be done: `contents` are new in the store and how much room they take, `data` what will be written."""
+
+    changes: list[Change] = field(default_factory=list[Change])
+    contents: dict[str, int] = field(default_factory=dict[str, int])
+    data: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    through_hard_links: set[Path] = field(default_factory=set["Path"])
+
+
+class _Planner:
+    def __init__(self, store: SnapshotStore, files: FileStates) -> None:
+        self._store, self._files = store, files
+        self.plan = Plan()
+        self._needed: set[str] = set()
+
+    def add(self, step: Step) -> None:
+        match step:
+            case Write():
+                self._write(step)
+            case Delete():
+                self._delete(step)
+            case Move():
+                self._move(step)
+            case SetMode():
+                self._set_mode(step)
+
+    def _write(self, step: Write) -> None:
+        place = step.place
+        before, old = self._files.read(place)
+        _check(place, before, step.expect)
+        name = digest(step.data)
+        mode = before.mode if before and step.mode is None else step.mode
+        after = State(name, mode)
+        if before == after:
+            return
+        self.plan.data[name] = step.data
+        if step.through_hard_links:
+            self.plan.through_hard_links.add(place.path)
+        covered = (before is None or self._keep(before, old, durable=True)) and self._keep(
+            after, step.data, durable=False
+        )
+        operation = Operation.CREATE if before is None else Operation.CHANGE
+        made = self._files.missing_folders(place) if before is None else 0
+        self._note(place, operation, before, after, made=made, covered=covered)
+
+    def _delete(self, step: Delete) -> None:
+        before, old = self._files.read(step.place)
+        _check(step.place, before, step.expect)
+        if before is None:
+            raise _missing(step.place)
+        self._note(step.place, Operation.DELETE, before, None, covered=self._keep(before, old, durable=True))
+
+    def _move(self, step: Move) -> None:
+        state = self._files.look(step.place)
+        if state is None:
+            raise _missing(step.place)
+        if self._files.look(step.to) is not None:
+            raise PathProblem(
+                "exists",
+                f"`{step.place}` was not moved: there is a file at `{step.to}`.",
+                kind=ErrorKind.VALIDATION,
+                suggestion="Choose another name, or delete that file first.",
+            )
+        made = self._files.missing_folders(step.to)
+        self._note(step.place, Operation.MOVE, state, state, other=step.to.path, made=made)
+
+    def _set_mode(self, step: SetMode) -> None:
+        before = self._files.look(step.place)
+        if before is None:
+            raise _missing(step.place)
+        if before.mode != step.mode:
+            self._note(step.place, Operation.MODE, before, State("", step.mode))
+
+    def _keep(self, state: State, data: bytes | None, *, durable: bool) -> bool:
+        if data is None:
+            return False
+        self._needed.add(state.digest)
+        return self._store.keep(state.digest, data, self._needed, self.plan.contents, durable=durable)
+
+    def _note(
+        self,
+        place: Place,
+        operation: Operation,
+        before: State | None,
+        after: State | None,
+        *,
+        other: Path | None = None,
+        made: int = 0,
+        covered: bool = True,
+    ) -> None:
+        self.plan.changes.append(Change(0, place.path, operation, other, before, after, made, covered))
+
+
+def plan(steps: Sequence[Step], store: SnapshotStore, files: FileStates) -> Plan:
+    """What the steps will change, their old contents in the store. Steps that change nothing are left out."""
+    planner = _Planner(store, files)
+    for step in steps:
+        planner.add(step)
+    return planner.plan
+
+
+def _check(place: Place, now: State | None, expect: str | None) -> None:
+    if expect is not None and (now.digest if now else NOTHING) != expect:
+        raise ChangedMeanwhile(place, now)
+
+
+def _missing(place: Place) -> PathProblem:
+    return PathProblem("missing", f"There is no file at `{place}`.", kind=ErrorKind.NOT_FOUND)

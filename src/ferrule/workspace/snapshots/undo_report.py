@@ -1,0 +1,85 @@
+"""What came of an undo or a redo, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from ferrule.workspace.snapshots.history_diff import bounded
+
+if TYPE_CHECKING:
+    from ferrule.workspace.snapshots.changes import Change, Group
+
+_MOST_FILES = 20
+_MOST_DIFF = 20_000
+
+
+class Why(StrEnum):
+    """Why a file was left alone."""
+
+    CHANGED = "changed"
+    DELETED = "deleted"
+    EXISTS = "exists"
+    MODE = "mode"
+    ORDER = "order"
+    LOST = "lost"
+    FAILED = "failed"
+
+
+@dataclass(slots=True, frozen=True)
+class Conflict:
+    """One file that stood in the way; `text` is a whole sentence, `diff` what would have been lost."""
+
+    why: Why
+    name: str
+    text: str
+    diff: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class Refusal:
+    """A group that was left as it is, all of it."""
+
+    group: Group
+    conflicts: tuple[Conflict, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Report:
+    """`groups` went through, in this order; `refused` stopped it; `uncovered` could not be taken along."""
+
+    undo: bool
+    groups: tuple[Group, ...] = ()
+    refused: Refusal | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        return tuple(change for group in self.groups for change in group.changes if change.covered)
+
+    @property
+    def uncovered(self) -> tuple[Change, ...]:
+        return tuple(change for group in self.groups for change in group.uncovered)
+
+    def __str__(self) -> str:
+        word = "undone" if self.undo else "redone"
+        count = len(self.changes)
+        if count:
+            lines = [f"{count:,} {'change' if count == 1 else 'changes'} {word}."]
+        else:
+            lines = [f"Nothing was {word}."] if self.refused or self.groups else [f"There is nothing to be {word}."]
+        for change in self.uncovered[:_MOST_FILES]:
+            text = "The history does not cover it: a file was too large to keep"
+            lines.append(f"Change {change.seq} ({change.path.name}) was left as it is. {text}.")
+        if self.refused is not None:
+            conflicts = self.refused.conflicts
+            first = str(self.refused.group)
+            lines.append(f"{first[0].upper()}{first[1:]} could not be {word}, and nothing of it was touched:")
+            lines += [f"- {one.text}" for one in conflicts[:_MOST_FILES]]
+            if len(conflicts) > _MOST_FILES:
+                lines.append(f"- … and {len(conflicts) - _MOST_FILES:,} more files.")
+            diffs = bounded([one.diff for one in conflicts if one.diff], _MOST_DIFF)
+            if diffs:
+                lines += ["", diffs.rstrip("\n")]
+        return "\n".join([*lines, *self.notes])

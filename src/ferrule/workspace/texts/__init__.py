@@ -1,0 +1,1 @@
+"""Files as text: encodings, line endings, pages and differences, with every byte accounted for."""

@@ -1,0 +1,294 @@
+"""Which encoding bytes that are not UTF-8 were most likely written in.
+
+Short files are the hard ones: five Chinese characters in a comment are valid in a dozen encodings. So the dozen that
+people use are compared first by how likely each makes the text, in natural logarithms; only what none of them explains
+is handed to charset-normalizer. The answer is a guess: whoever uses it checks that it gives back the same bytes.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from math import log
+from typing import TYPE_CHECKING
+
+from ferrule.workspace.texts import familiar_characters as common
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_SAMPLE = 3_000
+_LONGEST_LINE = 2_000
+_BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
+_NOT_IN_TEXT = bytes((*range(0x08), *range(0x0E, 0x1A), *range(0x1C, 0x20), 0x7F))
+
+# How unlikely an ASCII character, a rare one and a break of a writing habit are, as logarithms.
+_ASCII, _RARE_LETTER, _RARE_IDEOGRAPH, _NOT_ASSIGNED = -3.5, -9.0, -15.0, -22.0
+_HABIT = 3.5
+
+# Above this many well-formed sequences for each broken one, it is UTF-8 that was damaged, and nothing else.
+_DAMAGED = 9
+# When another encoding is this much likelier, this one is out of the question.
+_BEYOND_DOUBT = 25.0
+_LONG = 40  # characters beyond ASCII
+# What charset-normalizer must be sure of: little disorder, and a language that it knows.
+_MOST_CHAOS, _LEAST_COHERENCE = 0.1, 0.4
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Encodings of one language, the usual one first; `floor` is the least its characters may average."""
+
+    names: tuple[str, ...]
+    likelihood: Callable[[str], float]
+    floor: float
+    handicap: float = 0.0
+
+    @property
+    def floor_if_long(self) -> float:
+        """A few characters may be odd ones; many may not."""
+        return self.floor + 1.5
+
+
+def likely(data: bytes) -> Iterator[str]:
+    """Encodings that may explain bytes which are not UTF-8, the best first; none when they look like no text."""
+    if len(data.translate(None, _NOT_IN_TEXT)) != len(data):
+        return
+    sample = _sample(data)
+    if _is_damaged_utf8(sample):
+        return
+    ranked: list[tuple[float, tuple[str, ...]]] = []
+    for family in _FAMILIES:
+        for position, name in enumerate(family.names):
+            text = _decode_start(sample, name)
+            if text is None:
+                continue
+            beyond = _beyond_ascii(text)
+            score = family.likelihood(text)
+            floor = family.floor if beyond < _LONG else family.floor_if_long
+            if beyond and score - _ASCII * (len(text) - beyond) >= floor * beyond:
+                ranked.append((score - family.handicap, family.names[position:]))
+            break
+    ranked.sort(key=lambda one: -one[0])
+    for score, names in ranked:
+        if score > ranked[0][0] - _BEYOND_DOUBT:
+            yield from names
+    if not ranked:
+        yield from _others(sample)
+
+
+def _sample(data: bytes) -> bytes:
+    """The lines with more than ASCII in them, from the start and from the middle, whole so that no character is cut."""
+    if len(data) <= _SAMPLE:
+        return data
+    lines: list[bytes] = []
+    for at in (0, len(data) // 2):
+        length = 0
+        while length < _SAMPLE // 2 and (found := _BEYOND_ASCII.search(data, at)):
+            here = found.start()
+            start = data.rfind(b"\n", max(0, here - _LONGEST_LINE), here) + 1
+            end = data.find(b"\n", here, here + _LONGEST_LINE)
+            at = here + _LONGEST_LINE if end < 0 else end + 1
+            if (start or here < _LONGEST_LINE) and end > 0:
+                lines.append(data[start:end])
+                length += end - start
+    if lines:
+        return b"\n".join(lines)
+    # Lines without end. A character starts where the bytes beyond ASCII do.
+    first = _BEYOND_ASCII.search(data)
+    here = first.start() if first else 0
+    return data[here : here + _SAMPLE]
+
+
+def _decode_start(sample: bytes, name: str) -> str | None:
+    try:
+        return codecs.getincrementaldecoder(name)().decode(sample)
+    except UnicodeDecodeError:
+        return None
+
+
+def _is_damaged_utf8(sample: bytes) -> bool:
+    text = sample.decode("utf-8", "replace")
+    broken = text.count("\ufffd")
+    return _beyond_ascii(text) - broken >= max(_DAMAGED, broken * _DAMAGED)
+
+
+def _beyond_ascii(text: str) -> int:
+    return len(text) - len(text.encode("ascii", "ignore"))
+
+
+def _others(sample: bytes) -> Iterator[str]:
+    try:
+        from charset_normalizer import from_bytes  # 40 ms, and hardly ever needed
+    except ImportError:
+        return  # the extra `files` is not installed; the familiar encodings need nothing
+
+    for match in from_bytes(sample, threshold=_MOST_CHAOS, enable_fallback=False):
+        if match.coherence >= _LEAST_COHERENCE:
+            yield match.encoding
+
+
+# Languages
+
+
+def _ideographs(groups: Callable[[], tuple[tuple[str, float], ...]]) -> Callable[[str], float]:
+    table = cache(lambda: _table(groups()))
+
+    def likelihood(text: str) -> float:
+        known = table()
+        score = 0.0
+        for character in text:
+            if character < "\x80":
+                score += _ASCII
+            elif (found := known.get(character)) is not None:
+                score += found
+            else:
+                score += _RARE_IDEOGRAPH if character.isalpha() else _NOT_ASSIGNED
+        return score
+
+    return likelihood
+
+
+def _letters(letters: str, *, beside_ascii: bool) -> Callable[[str], float]:
+    """A language with an alphabet; `beside_ascii` when its words are mostly ASCII, as in most of Europe."""
+    capitals = "".join(letter.upper() for letter in letters if letter.upper() != letter and letter != "ß")
+    table = cache(
+        lambda: {
+            **_table(((common.TYPOGRAPHY, 0.12),)),
+            **_table(((letters, 0.8), (capitals, 0.07)), decay=0.94),
+        }
+    )
+
+    def likelihood(text: str) -> float:
+        known = table()
+        score = 0.0
+        for before, character in pairwise(" " + text):
+            if character < "\x80":
+                score += _ASCII
+                if before > "\x7f" and character.isalpha() and not (before.isalpha() and beside_ascii):
+                    score -= 0.0 if before in common.TYPOGRAPHY else _HABIT
+                continue
+            # A word in capitals is one choice, not as many as it has letters.
+            shouted = character.isupper() and before.isupper()
+            score += known.get(character.lower() if shouted else character, _RARE_LETTER)
+            if not character.isalpha():
+                if before.isalpha() and character not in common.TYPOGRAPHY:
+                    score -= _HABIT
+                continue
+            if character.isupper() and before.islower():
+                score -= _HABIT
+            if before.isalpha() and (before > "\x7f") == beside_ascii:
+                score -= _HABIT
+        return score
+
+    return likelihood
+
+
+def _table(groups: tuple[tuple[str, float], ...], decay: float = 1.0) -> dict[str, float]:
+    """How likely each character is. A group's share is divided among its members, each getting `decay` times what the
+    one before it got; the first group that has a character counts.
+    """
+    known: dict[str, float] = {}
+    for characters, share in groups:
+        members = dict.fromkeys(characters)
+        weights = [decay**rank for rank in range(len(members))]
+        whole = sum(weights)
+        for character, weight in zip(members, weights, strict=True):
+            known.setdefault(character, log(share * weight / whole))
+    return known
+
+
+def _rows(encoding: str, first: int, last: int) -> str:
+    """The characters of a two-byte character set whose first byte lies between two."""
+    return b"".join(bytes((row, cell)) for row in range(first, last + 1) for cell in range(0xA1, 0xFF)).decode(
+        encoding, "ignore"
+    )
+
+
+def _big5_frequent() -> str:
+    cells = [*range(0x40, 0x7F), *range(0xA1, 0xFF)]
+    return b"".join(bytes((row, cell)) for row in range(0xA4, 0xC7) for cell in cells).decode("big5", "ignore")
+
+
+_FAMILIES = (
+    _Family(
+        ("gb18030",),
+        _ideographs(
+            lambda: (
+                (common.EAST_ASIAN_PUNCTUATION, 0.13),
+                (common.SIMPLIFIED, 0.6),
+                (_rows("gb2312", 0xB0, 0xD7), 0.25),
+                (_rows("gb2312", 0xA1, 0xA3), 0.01),
+                (_rows("gb2312", 0xD8, 0xF7), 0.01),
+            )
+        ),
+        floor=-12.7,
+    ),
+    _Family(
+        ("big5", "cp950", "big5hkscs"),
+        _ideographs(
+            lambda: (
+                (common.EAST_ASIAN_PUNCTUATION, 0.13),
+                (common.TRADITIONAL, 0.7),
+                (_big5_frequent(), 0.16),
+            )
+        ),
+        floor=-12.0,
+        handicap=2.0,
+    ),
+    _Family(
+        ("cp932", "shift_jis"),
+        _ideographs(
+            lambda: (
+                (common.EAST_ASIAN_PUNCTUATION, 0.08),
+                (common.HIRAGANA, 0.45),
+                (common.KATAKANA, 0.17),
+                (common.KANJI, 0.2),
+                (_rows("euc_jp", 0xB0, 0xCF), 0.09),
+                (common.HALF_WIDTH_KATAKANA, 0.001),
+                (_rows("euc_jp", 0xD0, 0xF4), 0.005),
+            )
+        ),
+        floor=-10.5,
+    ),
+    _Family(
+        ("euc_jp",),
+        _ideographs(
+            lambda: (
+                (common.EAST_ASIAN_PUNCTUATION, 0.08),
+                (common.HIRAGANA, 0.45),
+                (common.KATAKANA, 0.17),
+                (common.KANJI, 0.2),
+                (_rows("euc_jp", 0xB0, 0xCF), 0.09),
+                (_rows("euc_jp", 0xD0, 0xF4), 0.005),
+            )
+        ),
+        floor=-9.0,
+        handicap=2.0,
+    ),
+    _Family(
+        ("cp949",),
+        _ideographs(
+            lambda: (
+                (common.EAST_ASIAN_PUNCTUATION, 0.05),
+                (common.HANGUL, 0.82),
+                (_rows("euc_kr", 0xB0, 0xC8), 0.12),
+            )
+        ),
+        floor=-9.5,
+        handicap=2.0,
+    ),
+    _Family(("cp1252",), _letters(common.WESTERN, beside_ascii=True), floor=-7.5),
+    _Family(("cp1250",), _letters(common.CENTRAL_EUROPEAN, beside_ascii=True), floor=-6.5, handicap=3.0),
+    _Family(("cp1254",), _letters(common.TURKISH, beside_ascii=True), floor=-6.5, handicap=3.0),
+    _Family(("cp1251",), _letters(common.RUSSIAN, beside_ascii=False), floor=-6.5, handicap=1.5),
+    _Family(("koi8_r",), _letters(common.RUSSIAN, beside_ascii=False), floor=-6.0, handicap=2.5),
+    _Family(("cp866",), _letters(common.RUSSIAN, beside_ascii=False), floor=-6.0, handicap=3.5),
+    _Family(("cp1253",), _letters(common.GREEK, beside_ascii=False), floor=-6.5, handicap=2.0),
+    _Family(("cp1255",), _letters(common.HEBREW, beside_ascii=False), floor=-6.0, handicap=3.0),
+    _Family(("cp1256",), _letters(common.ARABIC, beside_ascii=False), floor=-6.0, handicap=3.0),
+    _Family(("cp874",), _letters(common.THAI, beside_ascii=False), floor=-6.0, handicap=3.0),
+)

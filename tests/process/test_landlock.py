@@ -1,0 +1,75 @@
+"""What the kernel keeps a program from."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from ferrule.process.landlock import Confinement, confine_thread, kernel_version, needed_by
+
+pytestmark = pytest.mark.skipif(kernel_version() < 1, reason="this kernel has no Landlock")
+
+
+def confined(confinement: Confinement, *command: str) -> subprocess.CompletedProcess[bytes] | OSError:
+    outcome: list[subprocess.CompletedProcess[bytes] | OSError] = []
+    nothing = os.open(os.devnull, os.O_RDWR)
+
+    def work() -> None:
+        assert confine_thread(confinement)
+        try:
+            outcome.append(subprocess.run(command, stdin=nothing, capture_output=True))
+        except OSError as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    os.close(nothing)
+    return outcome[0]
+
+
+def find(name: str) -> str:
+    return next(path for folder in ("/usr/bin", "/bin") if Path(path := os.path.realpath(f"{folder}/{name}")).exists())
+
+
+def test_only_the_named_programs_start(tmp_path: Path) -> None:
+    cat, shell = find("cat"), find("sh")
+    (tmp_path / "a").write_text("hello")
+    may = Confinement(needed_by(cat))
+    done = confined(may, cat, str(tmp_path / "a"))
+    assert isinstance(done, subprocess.CompletedProcess)
+    assert done.stdout == b"hello"
+    assert isinstance(confined(may, shell, "-c", "true"), PermissionError)
+    done = confined(Confinement(needed_by(shell)), shell, "-c", f"{cat} {tmp_path}/a; echo > {tmp_path}/made")
+    assert isinstance(done, subprocess.CompletedProcess)
+    assert done.stdout == b""
+    assert not (tmp_path / "made").exists()
+
+
+def test_only_the_named_folders_are_read(tmp_path: Path) -> None:
+    inside, secret = tmp_path / "in", tmp_path / "secret"
+    inside.mkdir()
+    secret.write_text("secret")
+    (inside / "a").write_text("hello")
+    (inside / "out").symlink_to(secret)
+    rg = str(Path(sys.executable).parent / "rg")
+    if not Path(rg).exists():
+        pytest.skip("needs a program without shared libraries")
+    opened = os.open(inside, os.O_PATH)
+    done = confined(Confinement((rg,), (opened,)), rg, "--no-config", "-N", ".", str(inside / "a"), str(inside / "out"))
+    os.close(opened)
+    assert isinstance(done, subprocess.CompletedProcess)
+    assert b"hello" in done.stdout
+    assert b"secret" not in done.stdout
+    assert b"ermission denied" in done.stderr
+
+
+def test_the_rules_end_with_their_thread(tmp_path: Path) -> None:
+    confined(Confinement(()), "/nothing")
+    assert subprocess.run([find("true")]).returncode == 0
+    (tmp_path / "x").write_text("still free")

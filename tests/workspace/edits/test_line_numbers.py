@@ -1,0 +1,28 @@
+from ferrule.workspace.edits.line_numbers import without_numbers
+
+
+def test_numbers_as_read_prints_them():
+    assert without_numbers("     9\ta\n    10\t  b\n", "     9\tc\n") == ("a\n  b\n", "c\n")
+
+
+def test_arrows_and_other_widths():
+    assert without_numbers("9→a\n10→", "c") == ("a\n", "c")
+
+
+def test_an_empty_line_may_have_lost_its_tab():
+    assert without_numbers("  1\ta\n  2\n  3\tb", "x") == ("a\n\nb", "x")
+
+
+def test_line_endings_stay():
+    assert without_numbers("  1\ta\r\n  2\r\n", "  1\tb\n") == ("a\r\n\r\n", "b\n")
+
+
+def test_a_new_line_may_have_none():
+    assert without_numbers("  1\ta", "  1\ta\nb") == ("a", "a\nb")
+
+
+def test_text_is_left_alone():
+    assert without_numbers("a\nb", "c") is None
+    assert without_numbers("1\ta\n1\tb", "c") is None
+    assert without_numbers("1\ta\nb", "c") is None
+    assert without_numbers("1\n2\n", "c") is None

@@ -1,0 +1,247 @@
+# ruff: noqa: E501 - a text that is pinned stands on one line
+import time
+
+import pytest
+from inline_snapshot import snapshot
+from tests.workspace.edit_asking import edited, words
+
+from ferrule.workspace.edits.edit_problems import EditProblem
+from ferrule.workspace.edits.matching import find_edit
+
+EXACT, LINE_ENDS, INDENTATION = "exact", "line endings or trailing space", "indentation"
+TYPOGRAPHY, NUMBERS, ESCAPED = "typography", "line numbers", "escaped"
+
+
+def test_the_exact_text_is_replaced_and_nothing_else():
+    assert edited("one two three\n", "two", "2") == (EXACT, "one 2 three\n")
+
+
+def test_a_text_found_twice_is_not_touched():
+    assert words("a\nb\na\n", "a", "c") == snapshot("""\
+[several, execution_error] The old text is found 2 times: on lines 1, 3.
+Suggestion: Add lines before or after it until it is found once, or set `replace_all` to change every one.\
+""")
+
+
+def test_overlapping_places_are_two():
+    assert edited("aaa\n", "aa", "b")[0] == "several"
+
+
+def test_many_places_are_counted_and_the_first_told():
+    assert words("x = 1\n" * 30, "x = 1", "x = 2") == snapshot("""\
+[several, execution_error] The old text is found 30 times: on lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20 and 10 more.
+Suggestion: Add lines before or after it until it is found once, or set `replace_all` to change every one.\
+""")
+
+
+def test_the_same_text_twice_is_no_edit():
+    assert words("a\n", "a", "a") == snapshot("""\
+[identical, validation_error] The old and the new text are the same, so there is nothing to change.
+Suggestion: Give the text as it should become as the new text.\
+""")
+
+
+def test_an_empty_old_text_is_no_place():
+    assert words("a\n", "", "a") == snapshot("""\
+[empty, validation_error] The old text is empty, so there is no place to change.
+Suggestion: Give the text to find, or use Write to make the whole file.\
+""")
+
+
+def test_replace_all_changes_every_place():
+    assert edited("a b a\n", "a", "c", replace_all=True) == (EXACT, "c b c\n")
+
+
+def test_replace_all_sees_past_line_endings_and_no_further():
+    assert edited("a\r\nb\r\na\r\nb\r\n", "a\nb", "c\nd", replace_all=True) == (LINE_ENDS, "c\r\nd\r\nc\r\nd\r\n")
+    assert edited("  a\n  b\n", "a\nb", "c", replace_all=True)[0] == "missing"
+
+
+def test_replace_all_gives_new_lines_the_endings_of_the_file():
+    assert edited("a\r\nb\r\n", "a", "a\nc", replace_all=True) == (EXACT, "a\r\nc\r\nb\r\n")
+
+
+class TestLineEnds:
+    def test_line_feeds_find_carriage_returns_and_become_them(self):
+        assert edited("a\r\nb\r\nc\r\n", "a\nb\n", "a\nx\ny\n") == (LINE_ENDS, "a\r\nx\r\ny\r\nc\r\n")
+
+    def test_carriage_returns_find_line_feeds(self):
+        assert edited("a\nb\nc\n", "a\r\nb\r\n", "a\r\nx\r\n") == (LINE_ENDS, "a\nx\nc\n")
+
+    def test_a_text_from_the_end_of_a_line_never_parts_a_line_ending(self):
+        assert edited("a\r\nb", "\nb", "\nc\nd") == (LINE_ENDS, "a\r\nc\r\nd")
+
+    def test_one_line_that_becomes_several_takes_the_endings_of_the_file(self):
+        assert edited("a\r\nb\r\n", "a", "a\nc") == (EXACT, "a\r\nc\r\nb\r\n")
+
+    def test_endings_given_on_purpose_stay(self):
+        assert edited("a", "a", "b\r\nc") == (EXACT, "b\r\nc")
+        assert edited("a\r\nb\r\n", "a\r\n", "a\n") == (EXACT, "a\nb\r\n")
+
+    def test_endings_that_may_be_meant_to_change_are_not_guessed(self):
+        assert edited("a  \nb\n", "a\nb\n", "a\r\nc\r\n")[0] == "misfit"
+        assert edited("a  \r\nb\r\n", "a\r\nb\r\n", "a\nc\n")[0] == "misfit"
+
+    def test_mixed_endings_stay_line_by_line(self):
+        assert edited("a\r\nb\nc\r\nd\n", "a\nb\nc\nd\n", "a\nb\nC\nd\n") == (LINE_ENDS, "a\r\nb\nC\nd\n")
+
+    def test_kept_lines_keep_their_trailing_space(self):
+        assert edited("a  \nb\t\nc\n", "a\nb\nc\n", "a\nb\nd\n") == (LINE_ENDS, "a  \nb\t\nd\n")
+
+    def test_trailing_space_the_file_does_not_have_is_not_brought_in(self):
+        assert edited("a\nb\nc\n", "a  \nb  \nc\n", "a  \nd  \nc\n") == (LINE_ENDS, "a\nd\nc\n")
+        assert edited("a\nb\n", "a  \nb\n", "c  \nd\n")[0] == "misfit"
+
+    def test_new_text_as_the_file_has_it_is_taken_as_it_is(self):
+        assert edited("a  \nb\nc\n", "a\nb\n", "a  \nx\n") == (LINE_ENDS, "a  \nx\nc\n")
+
+    def test_blanks_after_a_line_that_changes_go_with_it(self):
+        assert edited("a\nb  \nc\n", "a\nb", "a\nd") == (LINE_ENDS, "a\nd\nc\n")
+        assert edited("a\nb  \nc\n", "a\nb", "x\nb") == (EXACT, "x\nb  \nc\n")
+        assert edited("a b  \n", "b", "d") == (EXACT, "a d  \n")
+
+    def test_which_of_two_equal_lines_stays_is_not_guessed(self):
+        assert edited("}  \n}\nend\n", "}\n}\nend", "}\nend")[0] == "misfit"
+
+    def test_an_old_text_ending_with_a_line_ending_is_found_at_the_end(self):
+        assert edited("a\nb", "b\n", "c\n") == (LINE_ENDS, "a\nc")
+
+    def test_the_number_of_empty_lines_counts(self):
+        assert edited("a\n\n\nb\n", "a\n\nb\n", "c\n")[0] == "missing"
+
+
+class TestIndentation:
+    def test_a_dedented_copy_is_indented_as_the_file(self):
+        text = "def f():\n    a = 1\n    b = 2\n"
+        changed = "def f():\n    a = 1\n    if a:\n        c()\n    b = 2\n"
+        assert edited(text, "a = 1\nb = 2\n", "a = 1\nif a:\n    c()\nb = 2\n") == (INDENTATION, changed)
+
+    def test_spaces_for_tabs(self):
+        text = "def f():\n\ta = 1\n\tb = 2\n"
+        old, new = "    a = 1\n    b = 2\n", "    a = 1\n    if a:\n        c()\n    b = 2\n"
+        assert edited(text, old, new) == (INDENTATION, "def f():\n\ta = 1\n\tif a:\n\t\tc()\n\tb = 2\n")
+
+    def test_dedented_with_other_line_endings(self):
+        assert edited("x\r\n  a\r\n  b\r\n", "a\nb\n", "a\nc\n") == (INDENTATION, "x\r\n  a\r\n  c\r\n")
+
+    def test_new_text_as_the_file_has_it_is_not_indented_again(self):
+        assert edited("  a\n    b\n  c\n", "a\n  b\nc\n", "  a\n    b\n    x\n  c\n") == (
+            INDENTATION,
+            "  a\n    b\n    x\n  c\n",
+        )
+
+    def test_a_dedented_copy_in_a_file_with_tabs(self):
+        assert edited("f:\n\n\tcall(a)\n\n", "\ncall(a)\n\n", "\ncall(\n\ta\n)\n\n") == (
+            INDENTATION,
+            "f:\n\n\tcall(\n\t\ta\n\t)\n\n",
+        )
+
+    def test_lines_of_one_depth_may_be_meant_deeper(self):
+        assert edited("  a\n  b\n  c\n", "a\nb\nc\n", "  a\n  x\n  c\n")[0] == "misfit"
+
+    def test_lines_shifted_unevenly_do_not_fit(self):
+        assert edited("  a\n    b\n", "a\nb\n", "c\n")[0] == "missing"
+
+    def test_two_depths_are_two_places(self):
+        assert edited("  a\n  b\n    a\n    b\n", "a\nb\n", "c\nd\n")[0] == "several"
+
+    def test_an_indentation_that_cannot_be_told_is_not_guessed(self):
+        assert words("\ta()\n\tb()\n", "a()\nb()\n", "a()\nif x:\n    b()\nb()\n") == snapshot("""\
+[misfit, execution_error] The old text fits on line 1, but the indentation of its new lines cannot be told from it. Nothing was changed.
+
+     1	→a()
+     2	→b()
+(· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
+Suggestion: Give the old and the new text as whole lines, exactly as they stand in the file.\
+""")
+
+    def test_a_line_without_its_indentation_is_exact_within_the_line(self):
+        assert edited("    a()\n", "a()", "b()") == (EXACT, "    b()\n")
+
+
+class TestTypography:
+    def test_smart_quotes_find_plain_ones_and_become_them(self):
+        assert edited("say('a')\nsay(\"b\")\n", "say(“b”)\n", "say(“c”)\n") == (TYPOGRAPHY, "say('a')\nsay(\"c\")\n")
+
+    def test_plain_characters_find_typographic_ones_and_keep_them(self):
+        text = "It’s – well – “fine”…\n"
+        assert edited(text, 'It\'s - well - "fine"...', 'It\'s - quite - "fine"...') == (
+            TYPOGRAPHY,
+            "It’s – quite – “fine”…\n",
+        )
+
+    def test_no_break_spaces(self):
+        assert edited("10\u00a0km\n", "10 km", "12 km") == (TYPOGRAPHY, "12\u00a0km\n")
+
+    def test_with_trailing_space_and_dedented(self):
+        assert edited("  a = 'x'  \n  b = 1\n", "a = ‘x’\nb = 1\n", "a = ‘x’\nb = ‘y’\n") == (
+            TYPOGRAPHY,
+            "  a = 'x'  \n  b = 'y'\n",
+        )
+
+    def test_minus_and_decrement_stay_apart(self):
+        assert edited("i--;\nx — y\n", "i-;", "i+;")[0] == "missing"
+
+    def test_a_character_that_may_be_meant_is_not_changed(self):
+        text = "a = 'x'\n# the “other” one\n"
+        assert edited(text, "a = ‘x’\n", "a = “x”\n")[0] == "misfit"
+
+    def test_prose_may_mean_what_it_types(self):
+        assert edited("a = 'x'\n", "a = ‘x’\n", "# that’s it\na = ‘x’\n")[0] == "misfit"
+        assert edited("it’s 'x'\n", "it’s ‘x’\n", "it’s ‘y’ ’z’\n")[0] == "misfit"
+        assert edited("a\n--\n", "a\n—\n", "a\n—\nb — c\n")[0] == "misfit"
+
+
+class TestLineNumbers:
+    def test_numbers_are_taken_off_both_texts(self):
+        assert edited("a\nb\nc\n", "     2\tb\n     3\tc\n", "     2\tB\n     3\tc\n") == (NUMBERS, "a\nB\nc\n")
+
+    def test_with_another_indentation(self):
+        assert edited("x\n  a\n  b\n", "     2\ta\n     3\tb\n", "a\nc\n") == (NUMBERS, "x\n  a\n  c\n")
+
+    def test_numbers_that_do_not_follow_each_other_are_text(self):
+        assert edited("a\nb\n", "1\ta\n3\tb\n", "1\tc\n")[0] == "missing"
+
+
+class TestEscaped:
+    def test_a_copy_in_json_form(self):
+        assert edited('say("a")\nend\n', 'say(\\"a\\")\\nend', 'say(\\"b\\")\\nend') == (ESCAPED, 'say("b")\nend\n')
+
+    def test_entities(self):
+        assert edited("if a < b:\n", "if a &lt; b:", "if a &gt; b:") == (ESCAPED, "if a > b:\n")
+
+    def test_a_new_text_that_is_not_escaped_stays(self):
+        assert edited('say("a")\n', 'say(\\"a\\")', 'say("b\\n")') == (ESCAPED, 'say("b\\n")\n')
+
+    def test_a_new_text_that_may_be_either_is_not_guessed(self):
+        assert edited('say("a")\n', 'say(\\"a\\")', 'say(\\"a\\n\\")')[0] == "misfit"
+
+
+@pytest.mark.parametrize(
+    ("text", "old"),
+    [
+        ("if not is_admin:\n", "if is_admin :\n"),
+        ("if (!is_admin) {\n", "if (is_admin) {\n"),
+        ("x = 10\n", "x = 11\n"),
+        ("a + b\n", "a - b\n"),
+        ("a b\n", "b a\n"),
+        ("# the old way\n", "# the new way\n"),
+        ('s = "a  b"\n', 's = "a b"\n'),
+        ("Name\n", "name\n"),
+    ],
+)
+def test_words_numbers_operators_and_their_order_are_never_forgiven(text: str, old: str):
+    assert edited(text, old, "changed\n")[0] == "missing"
+
+
+def test_a_miss_on_a_large_file_is_quick():
+    text = "".join(f"    value_{number} = compute({number})  # note\n" for number in range(26_000))
+    old = "value_77 = compute(78)\nvalue_78 = compute(79)\n"
+    best = 9.0
+    for _ in range(3):
+        start = time.perf_counter()
+        with pytest.raises(EditProblem):
+            find_edit(text, old, "")
+        best = min(best, time.perf_counter() - start)
+    assert len(text) > 1_000_000
+    assert best < 0.25

@@ -1,0 +1,81 @@
+# ruff: noqa: E501 - a text that is pinned stands on one line
+from inline_snapshot import snapshot
+from tests.workspace.edit_asking import edited, words
+
+from ferrule.workspace.edits.near_miss import visible
+
+FILE = "class Door:\n    def open(self):\n\tif self.locked:\n            return False  \n        self.state = 'open'\n"
+
+
+def test_a_miss_shows_the_nearest_place_and_the_first_difference():
+    old = "    def open(self):\n        if self.closed:\n            return False\n"
+    assert words(FILE, old, "") == snapshot("""\
+[missing, not_found_error] The old text is not in the file. The nearest is on lines 2-4. The first difference is on line 3, column 10: the file has `if self.locked:`, you gave `if self.closed:`.
+
+     2	····def open(self):
+     3	→if self.locked:
+     4	············return False··
+(· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
+Suggestion: Copy the old text from these lines, with their spaces and tabs, and try again.\
+""")
+
+
+def test_one_line():
+    assert words(FILE, "self.state = 'ajar'", "x") == snapshot("""\
+[missing, not_found_error] The old text is not in the file. The nearest is on line 5. The first difference is on line 5, column 23: the file has `…lf.state = 'open'`, you gave `…lf.state = 'ajar'`.
+
+     5	········self.state = 'open'
+(· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
+Suggestion: Copy the old text from these lines, with their spaces and tabs, and try again.\
+""")
+
+
+def test_nothing_like_it():
+    assert words(FILE, "zebra", "x") == snapshot("""\
+[missing, not_found_error] The old text is not in the file, nor anything like it.
+Suggestion: Read the file again and copy the text to change from it.\
+""")
+
+
+def test_a_place_at_the_end_of_the_file():
+    assert words(FILE, "        self.state = 'open'\n        return True\n", "x\n") == snapshot("""\
+[missing, not_found_error] The old text is not in the file. The nearest is on line 5. The first difference is on line 6: the file ends before it, you gave `········return True`.
+
+     5	········self.state = 'open'
+(· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
+Suggestion: Copy the old text from these lines, with their spaces and tabs, and try again.\
+""")
+
+
+def test_a_difference_in_blanks_alone_is_told():
+    assert words('call("a  b")\n', 'call("a b")\n', "x\n") == snapshot("""\
+[missing, not_found_error] The old text is not in the file. The nearest is on line 1. The first difference is on line 1, column 9: the file has `call("a··b")`, you gave `call("a b")`.
+
+     1	call("a··b")
+(· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
+Suggestion: Copy the old text from these lines, with their spaces and tabs, and try again.\
+""")
+
+
+def test_a_long_place_is_shown_around_the_difference():
+    text = "".join(f"line {number}\n" for number in range(200))
+    said = words(text, text.replace("line 150", "line one hundred and fifty"), "x")
+    assert "   151\tline 150" in said
+    assert len(said) < 1_500
+
+
+def test_a_long_line_is_cut():
+    assert len(words("x = " + "1 + " * 5_000 + "2\n", "x = " + "1 + " * 5_000 + "3\n", "y\n")) < 1_000
+
+
+def test_what_the_miss_shows_is_enough_for_the_next_try():
+    old = "    def open(self):\n\tif self.closed:\n            return False\n"
+    assert edited(FILE, old, "")[0] == "missing"
+    lines = words(FILE, old, "").split("\n\n")[1].splitlines()[:3]
+    copied = "\n".join(line.partition("\t")[2].replace("·", " ").replace("→", "\t") for line in lines)
+    assert edited(FILE, copied, "pass")[0] == "exact"
+
+
+def test_blanks_can_be_seen():
+    assert visible("\t  a  b c \r") == "→··a··b c ␍"
+    assert visible("a\u00a0b ") == "a⍽b·"

@@ -1,0 +1,24 @@
+from ferrule.workspace.edits.typography import Folding, typographic, walk
+
+
+def test_plain_and_typographic_are_paired_piece_by_piece():
+    assert walk("a…b", "a...b") == [("a", "a"), ("…", "..."), ("b", "b")]
+    assert walk("x--y", "x—y") == [("x", "x"), ("--", "—"), ("y", "y")]
+    assert walk("“a”", '"a" and more') == [("“", '"'), ("a", "a"), ("”", '"')]
+
+
+def test_words_and_operators_are_not_typography():
+    assert walk("a-b", "a--b") is None
+    assert walk("a", "b") is None
+    assert walk("ab", "a") is None
+
+
+def test_keys_tell_where_they_came_from():
+    folding = Folding("a — b")
+    assert folding.key("a — b… -- c") == "a - b... - c"
+    assert folding.column("a — b… -- c", len("a - b...")) == len("a — b…")
+
+
+def test_only_some_characters_have_a_plain_form():
+    assert typographic("it’s")
+    assert not typographic("naïve 中文")

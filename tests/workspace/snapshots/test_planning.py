@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.workspace.history_room import Room
+
+from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.snapshots.changes import Delete, Operation, SetMode, State, Write
+from ferrule.workspace.snapshots.content_store import ContentStore
+from ferrule.workspace.snapshots.planning import ChangedMeanwhile, plan
+from ferrule.workspace.tracker import digest
+
+
+def test_the_old_content_is_kept_before_anything_changes(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    (room.tree / "a").write_bytes(b"old")
+    store = room.history._store
+    with store.locked():
+        planned = plan([Write(room.place("a"), b"new"), Write(room.place("x/y/b"), b"")], store, room.history._files)
+    assert room.read("a") == b"old"
+    assert ContentStore(room.store / "contents").get(digest(b"old")) == b"old"
+    assert [(one.operation, one.made) for one in planned.changes] == [(Operation.CHANGE, 0), (Operation.CREATE, 2)]
+    assert planned.changes[1].after == State(digest(b""), None)
+
+
+def test_a_plan_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    (room.tree / "folder").mkdir()
+    store = room.history._store
+    with store.locked():
+        for step in (Delete(room.place("a")), SetMode(room.place("a"), 0o600)):
+            with pytest.raises(PathProblem, match="no file at `a`"):
+                plan([step], store, room.history._files)
+        with pytest.raises(PathProblem, match="is a directory"):
+            plan([Write(room.place("folder"), b"")], store, room.history._files)
+        with pytest.raises(ChangedMeanwhile):
+            plan([Delete(room.place("a"), expect=digest(b""))], store, room.history._files)
