@@ -1,0 +1,1 @@
+"""What may run: rules, modes, commands that are understood before they are allowed, and hooks."""
