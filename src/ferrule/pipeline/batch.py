@@ -98,13 +98,13 @@ def _plan(
         is_text = isinstance(call.arguments, (str, bytes))
         if not _may_refer(call):
             plan.prepared = invocation = validate(tool, call, runtime.limits)
-            plan.touches = _touches(invocation, session)
+            plan.touches = _touches(invocation, session, runtime)
             return plan
         plan.arguments = readable(call.arguments if is_text else as_json(tool, call.arguments))
         plan.references = find_references(plan.arguments, [*by_id, *given])
         if not plan.references:  # a `$ref` of another sort
             plan.prepared = invocation = validate(tool, call, runtime.limits)
-            plan.touches = _touches(invocation, session)
+            plan.touches = _touches(invocation, session, runtime)
             return plan
         for reference in plan.references:
             source = earlier[by_id[reference.source]].tool if reference.source in by_id else None
@@ -142,10 +142,12 @@ def _may_refer(call: RawCall) -> bool:
     return "$ref" in repr(arguments) if arguments else False
 
 
-def _touches(invocation: Invocation, session: Session) -> Touches:
+def _touches(invocation: Invocation, session: Session, runtime: Runtime) -> Touches:
     invocation.session = session
     if not invocation.tool.concurrency_safe:
         return WRITES_ANYTHING
+    if runtime.hooks and runtime.hooks.may_change(invocation.tool.name):
+        return READS_ANYTHING if invocation.tool.read_only else WRITES_ANYTHING
     try:
         return invocation.touches
     except Exception:

@@ -18,6 +18,7 @@ from ferrule.pipeline.cleaning import clean_exception
 from ferrule.pipeline.confirm import Asker, Choice, Confirm, refused
 from ferrule.pipeline.execute import Executor, ToolFailed
 from ferrule.pipeline.format import format_stopped, format_value, stopped_by, unformattable
+from ferrule.pipeline.hooks import Hook, Hooks
 from ferrule.pipeline.limits import DEFAULT_LIMITS, Limits
 from ferrule.pipeline.listeners import Emitter, Listeners
 from ferrule.pipeline.lookup import lookup
@@ -56,6 +57,7 @@ class Runtime:
         limits: Limits = DEFAULT_LIMITS,
         session: Session | None = None,
         cache: ResultCache | None = None,
+        hooks: Iterable[Hook] = (),
     ) -> None:
         self.tools: ToolSource = tools if isinstance(tools, ToolSource) else Registry(tools)
         self.policy: Policy = policy if policy is not None else KindPolicy()
@@ -68,6 +70,7 @@ class Runtime:
         self._executor = Executor(limits)
         self._listeners = Listeners()
         self._alone = Turns()
+        self.hooks = Hooks(hooks)
 
     # One call
 
@@ -110,7 +113,10 @@ class Runtime:
             self._listeners.emit(Pending(call.id, call.name))
         try:
             invocation = self._prepare(call, prepared, session, record)
-            result = await self._carry_out(invocation, session, timeout, parent, record)
+            if self.hooks:
+                result = await self._between_hooks(invocation, session, timeout, parent, record)
+            else:
+                result = await self._carry_out(invocation, session, timeout, parent, record)
         except Stopped as stopped:
             result = _stop(call, stopped, record)
         except asyncio.CancelledError:
@@ -176,6 +182,22 @@ class Runtime:
         finally:
             if self._listeners.all:
                 self._listeners.emit(Done(call.id, call.name, result))
+
+    async def _between_hooks(
+        self,
+        invocation: Invocation,
+        session: Session,
+        timeout: float | None,
+        parent: ToolContext | None,
+        record: CallRecord,
+    ) -> ToolResult:
+        """Stages three to six of the call as the hooks leave it; what the record says of the input is what ran."""
+        asked = invocation
+        invocation, words = await self.hooks.before(invocation, session, self.limits)
+        if invocation is not asked:
+            record.arguments = invocation.tool.params.dump(invocation.params)
+        result = await self._carry_out(invocation, session, timeout, parent, record)
+        return await self.hooks.after(invocation, result, session, words)
 
     async def _carry_out(
         self,

@@ -1,0 +1,164 @@
+"""Hooks: what the person or the program around Ferrule puts before and after calls.
+
+A hook can refuse a call, change its input, or add words to what the model reads. It can never allow anything: whatever
+it changes is validated and authorised like any other call. One that fails, hangs or answers nonsense refuses the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from ferrule.core.call import Invocation, RawCall
+from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.pipeline.validate import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ferrule.core.context import Session
+    from ferrule.core.result import ToolResult
+    from ferrule.pipeline.limits import Limits
+
+logger = logging.getLogger("ferrule.calls")
+
+_MOST_CONTEXT = 10_000
+
+
+@dataclass(slots=True, frozen=True)
+class Said:
+    """What a hook has to say of a call. Nothing of it set: it may go on as it is."""
+
+    deny: str | None = None
+    """Why the call must not run; the model reads it."""
+    arguments: Mapping[str, Any] | None = None
+    """The whole input to run with instead."""
+    context: str | None = None
+    """Words for the model, put behind the result."""
+
+
+@dataclass(slots=True, frozen=True)
+class Hook:
+    """Something to ask before a call, after it, or both. `tools` are names, also with `*`."""
+
+    name: str
+    before: Callable[[Invocation, Session], Awaitable[Said | None] | Said | None] | None = None
+    after: Callable[[Invocation, ToolResult, Session], Awaitable[Said | None] | Said | None] | None = None
+    tools: tuple[str, ...] = ("*",)
+    timeout: float = 10.0
+
+    def is_for(self, tool: str) -> bool:
+        return any(fnmatchcase(tool, one) for one in self.tools)
+
+
+class Hooks:
+    """All hooks of a runtime, asked one after the other in the order given."""
+
+    def __init__(self, hooks: Iterable[Hook] = ()) -> None:
+        self._before: list[Hook] = []
+        self._after: list[Hook] = []
+        for hook in hooks:
+            self._before += [hook] if hook.before else []
+            self._after += [hook] if hook.after else []
+
+    def __bool__(self) -> bool:
+        return bool(self._before or self._after)
+
+    def may_change(self, tool: str) -> bool:
+        """Whether a call's input may become another before it runs, so that nothing can be planned by it."""
+        return any(hook.is_for(tool) for hook in self._before)
+
+    async def before(self, invocation: Invocation, session: Session, limits: Limits) -> tuple[Invocation, list[str]]:
+        """The call as it shall run, and words for the model; raises `Stopped` where a hook refuses."""
+        words: list[str] = []
+        for hook in self._before:
+            if not hook.is_for(invocation.tool.name):
+                continue
+            said = await self._ask(hook, invocation, lambda one=hook, now=invocation: one.before(now, session))  # pyright: ignore[reportOptionalCall]
+            if said.deny is not None:
+                raise _refused(invocation, hook, said.deny or "it gave no reason")
+            words += _bounded(said.context)
+            if said.arguments is not None:
+                invocation = _changed(invocation, hook, said.arguments, session, limits)
+        return invocation, words
+
+    async def after(self, invocation: Invocation, result: ToolResult, session: Session, words: list[str]) -> ToolResult:
+        """The result as the hooks leave it: with words added, or held back. What was done stays done."""
+        added = list(words)
+        for hook in self._after:
+            if not hook.is_for(invocation.tool.name):
+                continue
+            said = await self._ask(hook, invocation, lambda one=hook: one.after(invocation, result, session))  # pyright: ignore[reportOptionalCall]
+            if said.deny is not None:
+                raise Stopped(
+                    Stage.FORMAT,
+                    ErrorKind.PERMISSION,
+                    f"`{invocation.tool.name}` ran, but the hook `{hook.name}` held its result back: "
+                    f"{said.deny or 'it gave no reason'}.",
+                    "Do not run it again to see the result; go on without it, or ask the person.",
+                )
+            added += _bounded(said.context)
+        if not added:
+            return result
+        content = "\n\n".join([result.llm_content, *added])
+        return replace(result, llm_content=content, metadata={**result.metadata, "hooks": added})
+
+    async def _ask(
+        self, hook: Hook, invocation: Invocation, ask: Callable[[], Awaitable[Said | None] | Said | None]
+    ) -> Said:
+        try:
+            async with asyncio.timeout(hook.timeout):
+                said = ask()
+                said = await said if isinstance(said, Awaitable) else said
+        except TimeoutError:
+            raise _broken(invocation, hook, f"gave no answer within {hook.timeout:g} s") from None
+        except Exception as error:
+            logger.exception("Hook %s failed", hook.name)
+            raise _broken(invocation, hook, f"failed ({type(error).__name__}: {error})") from None
+        if said is None:
+            return Said()
+        if not isinstance(said, Said):  # pyright: ignore[reportUnnecessaryIsInstance] - a hook may be untyped
+            raise _broken(
+                invocation, hook, f"answered with {type(said).__name__}, where `Said` or nothing was expected"
+            )
+        return said
+
+
+def _changed(
+    invocation: Invocation, hook: Hook, arguments: Mapping[str, Any], session: Session, limits: Limits
+) -> Invocation:
+    call = RawCall(invocation.tool.name, dict(arguments), id=invocation.call_id, version=invocation.tool.version)
+    try:
+        changed = validate(invocation.tool, call, limits)
+    except Stopped as stopped:
+        raise _broken(invocation, hook, f"changed the input to one that is not valid: {stopped.message}") from None
+    changed.session = session
+    return changed
+
+
+def _bounded(words: str | None) -> list[str]:
+    if not words:
+        return []
+    return [words if len(words) <= _MOST_CONTEXT else f"{words[:_MOST_CONTEXT]}… (cut)"]
+
+
+def _refused(invocation: Invocation, hook: Hook, why: str) -> Stopped:
+    return Stopped(
+        Stage.AUTHORISE,
+        ErrorKind.PERMISSION,
+        f"`{invocation.tool.name}` was not run: the hook `{hook.name}` refused it: {why.strip().rstrip('.')}.",
+        "Do not try the same call again; go on another way, or ask the person.",
+    )
+
+
+def _broken(invocation: Invocation, hook: Hook, what: str) -> Stopped:
+    return Stopped(
+        Stage.AUTHORISE,
+        ErrorKind.PERMISSION,
+        f"`{invocation.tool.name}` was not run: the hook `{hook.name}` {what}, and a hook that does not work refuses.",
+        "The person must mend or remove the hook; another call will not help.",
+    )

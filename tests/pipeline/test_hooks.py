@@ -1,0 +1,188 @@
+"""Hooks refuse, change and add; they never allow, and one that does not work refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from ferrule import RawCall, Runtime, tool
+from ferrule.core.call import Invocation
+from ferrule.core.context import Session
+from ferrule.core.result import ToolResult
+from ferrule.pipeline.authorise import KindPolicy
+from ferrule.pipeline.hooks import Hook, Said
+from ferrule.pipeline.record import CallRecord
+
+RAN: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_ran() -> None:
+    RAN.clear()
+
+
+class Kept:
+    def __init__(self) -> None:
+        self.records: list[CallRecord] = []
+
+    def record(self, record: CallRecord) -> None:
+        self.records.append(record)
+
+
+@tool(kind="readonly")
+def look(path: str) -> str:
+    """Look at something."""
+    RAN.append(path)
+    return f"saw {path}"
+
+
+@tool(kind="write")
+def change(path: str) -> str:
+    """Change something."""
+    RAN.append(path)
+    return f"changed {path}"
+
+
+async def ask(hook: Hook, name: str = "look", **policy: Any) -> ToolResult:
+    return await Runtime([look, change], hooks=[hook], policy=KindPolicy(**policy)).run(name, {"path": "a"})
+
+
+async def test_a_hook_that_says_nothing_changes_nothing():
+    result = await ask(Hook("quiet", before=lambda call, session: None, after=lambda call, result, session: None))
+    assert (result.llm_content, RAN) == ("saw a", ["a"])
+
+
+async def test_a_hook_can_refuse_and_the_model_reads_why():
+    result = await ask(Hook("guard", before=lambda call, session: Said(deny="not on Sundays.")))
+    assert RAN == []
+    assert result.llm_content == snapshot("""\
+Error (permission_error): `look` was not run: the hook `guard` refused it: not on Sundays.
+
+Suggestion: Do not try the same call again; go on another way, or ask the person.\
+""")
+
+
+async def test_a_hook_can_change_the_input_and_the_record_says_what_ran():
+    kept = Kept()
+    hook = Hook("move", before=lambda call, session: Said(arguments={"path": "b"}))
+    runtime = Runtime([look], hooks=[hook], recorders=[kept])
+    await runtime.run("look", {"path": "a"})
+    assert RAN == ["b"]
+    assert json.loads(kept.records[0].arguments) == {"path": "b"}
+
+
+async def test_a_changed_input_is_validated_and_authorised_anew():
+    result = await ask(Hook("bad", before=lambda call, session: Said(arguments={"way": 1})))
+    assert not result.success
+    assert "changed the input to one that is not valid" in result.llm_content
+    result = await ask(Hook("ok", before=lambda call, session: Said(arguments={"path": "b"})), "change")
+    assert result.error is not None
+    assert result.error.kind == "permission_error"
+    assert RAN == []
+
+
+async def test_a_hook_can_add_words_before_and_after():
+    hook = Hook(
+        "notes",
+        before=lambda call, session: Said(context="Mind the style guide."),
+        after=lambda call, result, session: Said(context=f"It has {len(result.llm_content)} characters."),
+    )
+    result = await ask(hook)
+    assert result.llm_content == "saw a\n\nMind the style guide.\n\nIt has 5 characters."
+    assert result.metadata["hooks"] == ["Mind the style guide.", "It has 5 characters."]
+
+
+async def test_a_hook_after_a_call_can_hold_its_result_back():
+    result = await ask(Hook("leak guard", after=lambda call, result, session: Said(deny="it holds a secret")))
+    assert RAN == ["a"]
+    assert "saw a" not in result.llm_content
+    assert result.llm_content == snapshot("""\
+Error (permission_error): `look` ran, but the hook `leak guard` held its result back: it holds a secret.
+
+Suggestion: Do not run it again to see the result; go on without it, or ask the person.\
+""")
+
+
+async def broken(call: Invocation, session: Session) -> Said | None:
+    raise RuntimeError("no disk")
+
+
+async def endless(call: Invocation, session: Session) -> Said | None:
+    await asyncio.sleep(3600)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("hook", "words"),
+    [
+        (Hook("h", before=broken), "the hook `h` failed (RuntimeError: no disk)"),
+        (Hook("h", before=endless, timeout=0.05), "the hook `h` gave no answer within 0.05 s"),
+        (Hook("h", before=lambda call, session: "yes"), "answered with str, where `Said` or nothing was expected"),  # pyright: ignore[reportArgumentType]
+    ],
+)
+async def test_a_hook_that_does_not_work_refuses(hook: Hook, words: str):
+    result = await ask(hook)
+    assert RAN == []
+    assert words in result.llm_content
+    assert "a hook that does not work refuses" in result.llm_content
+
+
+async def test_no_mode_overrides_a_hook():
+    result = await ask(Hook("no", before=lambda call, session: Said(deny="no")), "change", mode="bypass")
+    assert (result.success, RAN) == (False, [])
+
+
+async def test_a_hook_is_only_asked_about_its_tools():
+    hook = Hook("writes", before=lambda call, session: Said(deny="no"), tools=("chan*",))
+    assert (await ask(hook)).success
+    assert not (await ask(hook, "change", mode="bypass")).success
+
+
+async def test_hooks_are_asked_in_order_and_see_what_the_one_before_made():
+    seen: list[str] = []
+
+    def first(call: Invocation, session: Session) -> Said:
+        seen.append(call.params.path)
+        return Said(arguments={"path": "b"})
+
+    def second(call: Invocation, session: Session) -> None:
+        seen.append(call.params.path)
+
+    await Runtime([look], hooks=[Hook("1", before=first), Hook("2", before=second)]).run("look", {"path": "a"})
+    assert seen == ["a", "b"]
+
+
+async def test_calls_whose_input_a_hook_may_change_keep_their_order_in_a_batch():
+    order: list[str] = []
+
+    @tool(kind="write", touches=lambda params: [])
+    async def slow(path: str) -> str:
+        """Take a while."""
+        order.append(f"begin {path}")
+        await asyncio.sleep(0.01)
+        order.append(f"end {path}")
+        return path
+
+    hook = Hook("all to one", before=lambda call, session: Said(arguments={"path": "same"}))
+    runtime = Runtime([slow], hooks=[hook], policy=KindPolicy(mode="bypass"))
+    await runtime.batch([RawCall("slow", {"path": "a"}), RawCall("slow", {"path": "b"})])
+    assert order == ["begin same", "end same"] * 2
+
+
+async def test_a_kept_result_does_not_gather_words():
+    @tool(kind="readonly", cache=60)
+    def kept() -> str:
+        """Say the same again."""
+        return "x"
+
+    runtime = Runtime([kept], hooks=[Hook("n", before=lambda call, session: Said(context="note"))])
+    assert [(await runtime.run("kept", {})).llm_content for _ in range(2)] == ["x\n\nnote"] * 2
+
+
+async def test_a_flood_of_words_is_cut():
+    result = await ask(Hook("flood", before=lambda call, session: Said(context="x" * 50_000)))
+    assert len(result.llm_content) < 10_100
