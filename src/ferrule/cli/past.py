@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.workspace.files import history_folder
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.snapshots.history import History
+from ferrule.workspace.snapshots.shell_changes import ShellChanges
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,8 +17,16 @@ if TYPE_CHECKING:
 
 
 def history_of(workspace: Path) -> History:
+    """The history of a workspace, with what a killed program's last command changed taken up."""
     paths = Paths([workspace.resolve()])
-    return History(history_folder(paths.roots[0].path), paths)
+    folder = history_folder(paths.roots[0].path)
+    history = History(folder, paths)
+    changes = ShellChanges(history, folder, paths)
+    try:
+        changes.settle()
+    finally:
+        changes.close()
+    return history
 
 
 def group_document(group: Group, history: History) -> dict[str, Any]:

@@ -296,7 +296,8 @@ def test_what_is_too_large_is_changed_and_said_to_be_uncovered(tmp_path: Path) -
     report = room.history.undo()
     assert str(report) == (
         "Nothing was undone.\n"
-        "Change 2 (a) was left as it is. The history does not cover it: a file was too large to keep."
+        "Change 2 (a) was left as it is. "
+        "The history does not cover it: too large to keep, or in a folder it leaves out."
     )
     assert room.read("a") == b"x" * 2000
     assert why(room) is Why.CHANGED

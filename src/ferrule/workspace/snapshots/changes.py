@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
@@ -96,15 +97,50 @@ class Side(StrEnum):
         return Side.AFTER if self is Side.BEFORE else Side.BEFORE
 
 
+_LINK, _FOLDER = "link:", "folder"
+
+
+class Node(StrEnum):
+    """What can stand at a path."""
+
+    FILE = "file"
+    LINK = "link"
+    FOLDER = "folder"
+
+
 @dataclass(slots=True, frozen=True)
 class State:
-    """What a file is: the name of its content and its permission bits.
+    """What stands at a path: a file by the name of its content and its permission bits; or a link, or a folder.
 
     A mode of None is what a new file gets from the person's umask; an empty digest a content that does not matter.
     """
 
     digest: str
     mode: int | None
+
+    @classmethod
+    def link(cls, target: str) -> State:
+        return cls(_LINK + os.fsencode(target).hex(), None)
+
+    @classmethod
+    def folder(cls, mode: int) -> State:
+        return cls(_FOLDER, mode)
+
+    @property
+    def node(self) -> Node:
+        if self.digest == _FOLDER:
+            return Node.FOLDER
+        return Node.LINK if self.digest.startswith(_LINK) else Node.FILE
+
+    @property
+    def content(self) -> str:
+        """The name of the content that the store must have; empty where there is none."""
+        return self.digest if self.node is Node.FILE else ""
+
+    @property
+    def target(self) -> str:
+        """Where a link leads."""
+        return os.fsdecode(bytes.fromhex(self.digest.removeprefix(_LINK)))
 
 
 @dataclass(slots=True, frozen=True)
@@ -129,6 +165,16 @@ class Change:
     @property
     def mode_matters(self) -> bool:
         return self.before is not None and self.after is not None and self.before.mode != self.after.mode
+
+    @property
+    def of_files(self) -> bool:
+        """Whether there is nothing but a file, or no file, at either end."""
+        return all(state is None or state.node is Node.FILE for state in (self.before, self.after))
+
+    @property
+    def of_folders(self) -> bool:
+        """Whether there is nothing but a folder, or no folder, at either end."""
+        return all(state is None or state.node is Node.FOLDER for state in (self.before, self.after))
 
     def at(self, side: Side) -> dict[Path, State | None]:
         """What each path is at one end of the change."""
@@ -172,3 +218,7 @@ class Caps:
     changes: int = 20_000
     file: int = 64 * 1024 * 1024
     """The largest file whose contents are kept."""
+    tree: int = 256 * 1024 * 1024
+    """Bytes of contents that are kept so that what a shell command does can be undone."""
+    entries: int = 200_000
+    """Files and folders that are looked at for that."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.changes import Change, Group, Operation, Side, State
+from ferrule.workspace.snapshots.changes import Change, Group, Node, Operation, Side, State
 from ferrule.workspace.snapshots.content_store import ContentLost
 from ferrule.workspace.snapshots.history_diff import unified
 from ferrule.workspace.snapshots.undo_report import Conflict, Why
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from ferrule.workspace.paths import Paths
     from ferrule.workspace.snapshots.file_states import FileStates
     from ferrule.workspace.snapshots.snapshot_store import SnapshotStore
+
+_FOLDER_WORDS = {Operation.CREATE: "made", Operation.DELETE: "removed", Operation.MODE: "given another mode"}
 
 
 class Conflicts:
@@ -38,7 +41,7 @@ class Conflicts:
         if not self._files.is_at(change, side.opposite):
             return self._difference(change, side)
         wanted = change.at(side)[change.path]
-        if wanted is not None and wanted.digest and self._content(wanted) is None:
+        if wanted is not None and wanted.content and self._content(wanted) is None:
             text = f"The content of `{self._name(change.path)}` is no longer in the history."
             return Conflict(Why.LOST, self._name(change.path), text)
         return None
@@ -47,6 +50,8 @@ class Conflicts:
         """Which path is not as the change left it, and how."""
         for path, expected in change.at(side.opposite).items():
             name = self._name(path)
+            if not change.of_files:
+                return Conflict(Why.CHANGED, name, f"`{name}` is {self._files.nodes.describe(path)} now.")
             try:
                 now, data = self._files.read(self._files.place(path))
             except PathProblem as problem:
@@ -74,6 +79,8 @@ class Conflicts:
                 parts.append(f"{self._name(change.path)}: {change.operation}, too large to be kept.\n")
             elif change.other is not None:
                 parts.append(f"rename from {self._name(change.path)}\nrename to {self._name(change.other)}\n")
+            elif change.of_folders:
+                parts.append(f"{self._name(change.path)}: folder {_FOLDER_WORDS[change.operation]}.\n")
             elif change.operation is Operation.MODE:
                 modes = f"old mode {_octal(change.before)}\nnew mode {_octal(change.after)}\n"
                 parts.append(f"{self._name(change.path)}\n{modes}")
@@ -82,20 +89,27 @@ class Conflicts:
                 spans[change.path] = (first, change)
         for path, (first, last) in spans.items():
             before, after = self._content(first.before), self._content(last.after)
-            if (first.before and before is None) or (last.after and after is None):
+            if _lost(first.before, before) or _lost(last.after, after):
                 parts.append(f"{self._name(path)}: its content is no longer in the history.\n")
                 continue
             parts.append(unified(self._name(path), before, after, most=2000) or f"{self._name(path)}: as it was.\n")
         return parts
 
     def _content(self, state: State | None) -> bytes | None:
+        """The bytes of a file; of a link, where it leads, as git shows it."""
+        if state is not None and state.node is Node.LINK:
+            return os.fsencode(state.target)
         try:
-            return self._store.contents.get(state.digest) if state and state.digest else None
+            return self._store.contents.get(state.content) if state and state.content else None
         except ContentLost:
             return None
 
     def _name(self, path: Path) -> str:
         return self._paths.show(path)
+
+
+def _lost(state: State | None, content: bytes | None) -> bool:
+    return state is not None and state.node is not Node.FOLDER and content is None
 
 
 def _octal(state: State | None) -> str:

@@ -65,8 +65,7 @@ class ContentStore:
     def get(self, name: str) -> bytes:
         """The content of this name, proven to be it."""
         try:
-            packed = self._path(name).read_bytes()
-            data = zlib.decompress(memoryview(packed)[1:]) if packed[:1] == _ZLIB else packed[1:]
+            data = unpack(self._path(name).read_bytes())
         except (OSError, zlib.error) as error:
             raise ContentLost(name) from error
         if digest(data) != name:
@@ -95,6 +94,11 @@ def pack(data: bytes) -> bytes:
         if room(len(squeezed) + 1) < room(len(data) + 1):
             return _ZLIB + squeezed
     return _RAW + data
+
+
+def unpack(packed: bytes) -> bytes:
+    """What `pack` was given."""
+    return zlib.decompress(memoryview(packed)[1:]) if packed[:1] == _ZLIB else packed[1:]
 
 
 def room(size: int) -> int:

@@ -13,7 +13,8 @@ from ferrule.core.errors import ErrorKind
 from ferrule.workspace.atomic import remove_file, write_whole
 from ferrule.workspace.paths import Paths, Place
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.changes import Change, Operation, Side, State
+from ferrule.workspace.snapshots.changes import Change, Node, Operation, Side, State
+from ferrule.workspace.snapshots.nodes import Nodes
 from ferrule.workspace.tracker import digest
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class FileStates:
 
     def __init__(self, paths: Paths, largest: int) -> None:
         self._paths, self._largest = paths, largest
+        self.nodes = Nodes(paths)
 
     # Looking
 
@@ -86,10 +88,14 @@ class FileStates:
         return all(self._is(change, path, wanted) for path, wanted in change.at(side).items())
 
     def _is(self, change: Change, path: Path, wanted: State | None) -> bool:
+        if change.of_folders:
+            return self.nodes.allows_folder(path)
+        if wanted is None:
+            return not self.nodes.stands(path)
+        if wanted.node is not Node.FILE:
+            return self.nodes.is_at(path, wanted)
         try:
             place = self.place(path)
-            if wanted is None:
-                return not os.path.lexists(path)
             if change.operation is Operation.MOVE:
                 return self.look(place) is not None  # moving back loses nothing, whatever it holds by now
             if change.operation is Operation.MODE:
@@ -121,6 +127,8 @@ class FileStates:
                 self._remove_folders(change, change.other)
             return
         wanted = change.at(side)[change.path]
+        if not change.of_files and not self.nodes.put(change, wanted):
+            return  # done; what is left is to write a file where something else stood
         place = self.place(change.path)
         if wanted is None:
             remove_file(self._paths, place)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ferrule.core.errors import ErrorKind
 from ferrule.workspace.locks import writing
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.changes import Caps, Group, Move, Origin, Phase, Side, Step, Write
+from ferrule.workspace.snapshots.changes import Caps, Change, Group, Move, Origin, Phase, Side, State, Step, Write
 from ferrule.workspace.snapshots.conflicts import Conflicts
 from ferrule.workspace.snapshots.content_store import ContentLost
 from ferrule.workspace.snapshots.file_states import FileStates
@@ -103,6 +104,59 @@ class History:
                 lambda name: planned.data[name],
                 through_hard_links=change.path in planned.through_hard_links,
             )
+
+    def note(
+        self, changes: Sequence[Change], content: Callable[[str], bytes | None], origin: Origin | None = None
+    ) -> Group:
+        """Take up changes that another program has made already, so that they can be undone like our own.
+
+        `content` gives the bytes of a digest; a change whose contents are not to be had is noted as not covered.
+        """
+
+        def work() -> Group:
+            with self._settled() as journal:
+                contents: dict[str, int] = {}
+                needed: set[str] = set()
+                noted = [
+                    replace(one, covered=one.covered and self._kept(one, content, needed, contents)) for one in changes
+                ]
+                group = journal.begin(time.time(), origin or Origin(), noted, contents)
+                journal.finish(group, {})
+                self._store.tidy(group.number)
+                return journal.group(group.number)
+
+        return self._again_if_broken(work)
+
+    def _kept(
+        self, change: Change, content: Callable[[str], bytes | None], needed: set[str], contents: dict[str, int]
+    ) -> bool:
+        for state in (change.before, change.after):
+            if state is None or not state.content:
+                continue
+            data = content(state.content)
+            needed.add(state.content)
+            if data is None or not self._store.keep(state.content, data, needed, contents, durable=False):
+                return False
+        return True
+
+    def newest(self) -> int:
+        """The number of the newest group of changes."""
+
+        def find() -> int:
+            with self._settled() as journal:
+                return journal.newest()
+
+        return self._again_if_broken(find)
+
+    def last_states(self, paths: Sequence[Path], since: int) -> dict[Path, State | None]:
+        """What the newest changes after the group `since` left at paths; those that had none are left out."""
+
+        def find() -> dict[Path, State | None]:
+            with self._settled() as journal:
+                found = {path: journal.last_state(path, since) for path in paths}
+                return {path: state[0] for path, state in found.items() if state is not None}
+
+        return self._again_if_broken(find)
 
     # Undoing
 

@@ -143,7 +143,7 @@ class Journal:
     def forget(self, group: Group, changes: Iterable[Change], keep: Iterable[str] = ()) -> list[str]:
         """Drop changes of a group, and the group with its last; gives the contents that nobody needs any more."""
         changes = list(changes)
-        names = {state.digest for one in changes for state in (one.before, one.after) if state} - {"", *keep}
+        names = {state.content for one in changes for state in (one.before, one.after) if state} - {"", *keep}
         with self.writing():
             self._database.executemany("DELETE FROM changes WHERE seq = ?", [(one.seq,) for one in changes])
             if len(changes) == len(group.changes):
@@ -222,6 +222,16 @@ class Journal:
             parts.append("session = ?")
             values.append(session)
         return self._groups(" AND ".join(parts or ["1"]) + " ORDER BY number DESC LIMIT ?", *values, limit)
+
+    def newest(self) -> int:
+        """The number of the newest group; 0 when there is none."""
+        return self._run("SELECT coalesce(max(number), 0) FROM groups").fetchone()[0]
+
+    def last_state(self, path: Path, since: int) -> tuple[State | None] | None:
+        """What the newest change of a path after the group `since` left there; None when there was no such change."""
+        query = "SELECT * FROM changes WHERE (path = ?1 OR other = ?1) AND number > ?2 ORDER BY seq DESC LIMIT 1"
+        row = self._run(query, os.fsencode(path), since).fetchone()
+        return (_change(row).at(Side.AFTER).get(path),) if row else None
 
     def changes_between(self, first: int, last: int) -> list[Change]:
         rows = self._run("SELECT * FROM changes WHERE seq BETWEEN ? AND ? ORDER BY seq", first, last)

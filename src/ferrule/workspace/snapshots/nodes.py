@@ -1,0 +1,145 @@
+"""Links and folders at a path, looked at and put back; the last part of the path is never followed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.snapshots.changes import Node, State
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+    from ferrule.workspace.paths import Paths, Place
+    from ferrule.workspace.snapshots.changes import Change
+
+_NAMES = {Node.FILE: "a file", Node.LINK: "a link", Node.FOLDER: "a folder"}
+
+
+class Nodes:
+    """What stands at the paths of a workspace."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+
+    def look(self, path: Path) -> State | None:
+        """What stands there; a file without its digest, and a pipe or a device as one."""
+        try:
+            with self._above(path) as above:
+                found = os.stat(path.name, dir_fd=above, follow_symlinks=False)
+                if stat.S_ISLNK(found.st_mode):
+                    return State.link(os.readlink(path.name, dir_fd=above))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        mode = stat.S_IMODE(found.st_mode)
+        return State.folder(mode) if stat.S_ISDIR(found.st_mode) else State("", mode)
+
+    def is_at(self, path: Path, wanted: State) -> bool:
+        """Whether a link or a folder stands there as it should; folders are not compared by what is in them."""
+        try:
+            now = self.look(path)
+        except (PathProblem, OSError):
+            return False
+        if now is None or now.node is not wanted.node:
+            return False
+        return now.node is Node.FOLDER or now.target == wanted.target
+
+    def allows_folder(self, path: Path) -> bool:
+        """Whether a folder can be made or removed there: nothing, or a folder, stands there."""
+        if not self.stands(path):
+            return True
+        now = self.look(path)
+        return now is None or now.node is Node.FOLDER
+
+    def stands(self, path: Path) -> bool:
+        """Whether anything is at this very path; what lies behind a link on the way is elsewhere."""
+        root = next((one.path for one in self._paths.roots if one.path in path.parents), None)
+        on_the_way = [one for one in path.parents if root is not None and root in one.parents]
+        return not any(one.is_symlink() for one in on_the_way) and os.path.lexists(path)
+
+    def describe(self, path: Path) -> str:
+        """What stands there, in words."""
+        try:
+            now = self.look(path)
+        except (PathProblem, OSError):
+            return "out of reach"
+        if now is None:
+            return "gone"
+        return f"a link to `{now.target}`" if now.node is Node.LINK else _NAMES[now.node]
+
+    def put(self, change: Change, wanted: State | None) -> bool:
+        """Bring a path to one end of a change; True when all that is left is to write a file there."""
+        with self._above(change.path, make=wanted is not None) as above:
+            if change.of_folders:
+                _put_folder(change.path.name, above, wanted)
+                return False
+            _clear(self._paths.show(change.path), change.path.name, above)
+            if wanted is None:
+                return False
+            if wanted.node is Node.LINK:
+                os.symlink(wanted.target, change.path.name, dir_fd=above)
+            elif wanted.node is Node.FOLDER:
+                _put_folder(change.path.name, above, wanted)
+            else:
+                return True
+            os.fsync(above)
+        return False
+
+    @contextmanager
+    def _above(self, path: Path, *, make: bool = False) -> Generator[int]:
+        """The folder that a path lies in, open; `make` makes it where it is missing."""
+        place = self._paths.locate(str(path.parent))
+        if place.path != path.parent:
+            raise PathProblem("changed", f"`{self._paths.show(path.parent)}` is reached through a link now.")
+        opened = self._open(place, make=make)
+        try:
+            yield opened
+        finally:
+            os.close(opened)
+
+    def _open(self, place: Place, *, make: bool) -> int:
+        try:
+            return self._paths.open(place, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            if not make:
+                raise
+        with self._above(place.path, make=True) as above:
+            os.mkdir(place.path.name, dir_fd=above)
+        return self._paths.open(place, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _put_folder(name: str, above: int, wanted: State | None) -> None:
+    if wanted is None:
+        try:
+            os.rmdir(name, dir_fd=above)
+        except OSError:
+            return  # gone already, or something else is in it by now: it stays
+    else:
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=above)
+        if wanted.mode is not None:
+            way = getattr(os, "O_PATH", os.O_RDONLY)  # changing a mode needs no right to read
+            opened = os.open(name, way | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+            try:
+                os.chmod(f"/proc/self/fd/{opened}" if hasattr(os, "O_PATH") else opened, wanted.mode)  # noqa: PTH101
+            finally:
+                os.close(opened)
+
+
+def _clear(shown: str, name: str, above: int) -> None:
+    """Take away what stands there; a folder only when nothing is in it."""
+    try:
+        found = os.stat(name, dir_fd=above, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(found.st_mode):
+        os.unlink(name, dir_fd=above)
+        return
+    try:
+        os.rmdir(name, dir_fd=above)
+    except OSError:
+        raise PathProblem("folder", f"`{shown}` is a folder with something in it, and was left as it is.") from None
