@@ -128,7 +128,7 @@ class TreeStore:
         unneeded = "digest NOT IN (SELECT digest FROM entries)"
         self._database.execute(f"DELETE FROM contents WHERE {unneeded}")  # noqa: S608 - a fixed text
         with suppress(sqlite3.OperationalError):  # somebody reads; the room is given back another time
-            self._database.execute("PRAGMA incremental_vacuum").fetchall()
+            self._database.executescript("PRAGMA incremental_vacuum")  # as a script: `execute` would free one page
 
 
 def _open(file: Path) -> sqlite3.Connection:
