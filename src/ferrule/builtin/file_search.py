@@ -121,30 +121,25 @@ class FileSearch(Tool[FileSearchParams]):
 
     def summarise(self, params: FileSearchParams) -> str:
         """All that decides which bytes change, on one line."""
-        what = "text" if params.literal else "pattern"
-        verb = "Preview replacing" if self.only_reads(params) else "Replace"
-        said = [f"{what} {_quoted(params.pattern)}"]
+        said = f"{'text' if params.literal else 'pattern'} {_quoted(params.pattern)}"
         if params.replace_with is None:
-            verb = "Search for"
+            said = f"Search for {said}"
         else:
-            said.append(f"with {_quoted(params.replace_with)}")
-        said.append(f"in {_quoted(params.path)}")
+            verb = "Preview replacing" if params.preview_only else "Replace"
+            said = f"{verb} {said} with {_quoted(params.replace_with)}"
+        said += f" in {_quoted(params.path)}"
         if params.file_glob:
-            said.append(f"only in {_quoted(params.file_glob)}")
+            said += f", only files {_quoted(params.file_glob)}"
         if params.exclude:
-            said.append(f"but not in {_quoted(params.exclude)}")
-        if params.ignore_case:
-            said.append("ignoring case")
-        if params.multiline:
-            said.append("across lines")
-        return f"{verb} {', '.join(said)}"
+            said += f", but not {_quoted(params.exclude)}"
+        return said + ", ignoring case" * params.ignore_case + ", across lines" * params.multiline
 
     async def run(self, params: FileSearchParams, context: ToolContext) -> Output:
         files = files_of(context.session)
         place = files.paths.find(params.path)
         require_file_or_folder(files.paths, place)
         globs = [glob_below(one, place) for one in split_globs(params.file_glob or "")]
-        globs += [glob_below(one, place) for one in excluded_globs(params.exclude or "")]
+        globs += [f"!{glob_below(one, place)}" for one in excluded_globs(params.exclude or "")]
         pattern = literal_pattern(params.pattern) if params.literal else params.pattern
         multiline = params.multiline or (params.literal and "\n" in params.pattern)
         query = Query(
@@ -219,6 +214,7 @@ async def _replace(params: FileSearchParams, query: Query, files: Files, context
         previews.require_unchanged(asked, replacements)
         changes = replacements.files
         group = apply(files, changes, origin_of(context), stage("replaced", len(changes))) if changes else None
+        previews.forget(asked)
         return replacements, group.number if group else None
 
     replacements, change = await _to_its_end(work)

@@ -42,12 +42,12 @@ def split_globs(text: str) -> list[str]:
 
 
 def excluded_globs(text: str) -> list[str]:
-    """The globs that leave out what `text` names: files, and whole folders with all that is in them."""
+    """The globs of what `text` names, to be left out: files, and whole folders with all that is in them."""
     out: list[str] = []
     for one in split_globs(text):
         name = one.removeprefix("!").rstrip("/")
         inside = f"{name}/**" if "/" in name else f"**/{name}/**"
-        out += [f"!{inside}"] if one.endswith("/") else [f"!{name}", f"!{inside}"]
+        out += [inside] if one.endswith("/") else [name, inside]
     return out
 
 

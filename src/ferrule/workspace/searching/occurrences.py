@@ -96,7 +96,7 @@ async def _find(
         require_groups(wanted, query.pattern, count)
     chosen = select(query.globs)
     flags = [*_flags(query), f"--replace={replacement}", *chosen.flags, *(("--pcre2",) if pcre2 else ())]
-    events = _Events(chosen.fits)
+    events = _Events(chosen.fits, replacement.encode())
     notes: list[str] = []
     told = 0
     async with ripgrep(program, query.place, flags, query.pattern) as running:
@@ -132,8 +132,9 @@ def _flags(query: Query) -> list[str]:
 class _Events:
     """Takes the events of `rg --json` apart, however they are cut into pieces."""
 
-    def __init__(self, fits: Callable[[bytes], bool] | None) -> None:
+    def __init__(self, fits: Callable[[bytes], bool] | None, replacement: bytes = b"") -> None:
         self._fits = fits
+        self._replacement = replacement
         self._rest: list[bytes] = []
         self._open: dict[bytes, FileOccurrences] = {}
         self._matches = 0
@@ -169,11 +170,17 @@ class _Events:
                     suggestion="Install it: `pip install 'ferrule[files]'`.",
                 )
             file.matches.append(Occurrence(base + one["start"], base + one["end"], _bytes(one["replacement"])))
-        self._matches += len(data["submatches"])
         if not data["submatches"]:
-            raise _unplaced(name, int(data["line_number"]))
+            self._unplaced(file, int(data["line_number"]), base + len(lines), ended=lines.endswith(b"\n"))
+        self._matches += len(data["submatches"])
         if self._matches > MOST_MATCHES:
             raise _too_much(f"There are more than {MOST_MATCHES:,} matches")
+
+    def _unplaced(self, file: FileOccurrences, line: int, end: int, *, ended: bool) -> None:
+        """A match that ripgrep has no place for: an empty one at the very end of a file, or a torn line ending."""
+        if ended:
+            raise _unplaced(file.name, line)
+        file.matches.append(Occurrence(end, end, self._replacement))
 
     def _end(self, data: dict[str, Any]) -> None:
         file = self._open.pop(_bytes(data["path"]), None)

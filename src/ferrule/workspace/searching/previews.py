@@ -34,6 +34,11 @@ class Previews:
             while len(self._shown) > _MOST:
                 self._shown.popitem(last=False)
 
+    def forget(self, asked: str) -> None:
+        """What was shown has been done; the same call again is another."""
+        with self._lock:
+            self._shown.pop(asked, None)
+
     def require_unchanged(self, asked: str, replacements: Replacements) -> None:
         """Refuse where files differ from what was shown; what was never shown is not held to anything."""
         with self._lock:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # As ripgrep reads it: the longest name without braces, and with braces nothing but a name.
 _REFERENCE = re.compile(r"\$\$|\$(?:(?P<bare>\w+)|\{(?P<braced>\w+)\})", re.ASCII)
 _NAMED = re.compile(r"\\.|\(\?(?:P?<|')(?P<name>[A-Za-z_]\w*)[>']", re.ASCII | re.DOTALL)
-_ESCAPE = re.compile(r"\\(?:r(?![?*{])|.)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:r[?*{]?|.)", re.DOTALL)
 _SPECIAL = re.compile(r"([\\.+*?()|\[\]{}^$])")
 _BACKSLASH_GROUP = re.compile(r"\\[1-9]")
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 MOST = 10_000
 """Results that are ever shown."""
-_MOST_CHARACTERS = 40_000
+_MOST_SHOWN, _MOST_KEPT = 20_000, 50_000
+"""Characters of diffs for the model, and in the metadata."""
 _MOST_LINES = 60
 _LARGEST_COMPARED = 2_000_000
 _MOST_NAMED = 20
@@ -53,11 +54,13 @@ class Replacing:
         files, skipped = self.replacements.files, self.replacements.skipped
         if self.applied:
             body = [f"{one_line(file.place.name)}: {file.count:,}" for file in files[:most]]
-            shown, can_raise = len(body), True
+            shown = len(body)
+            notes = [f"{len(files) - shown:,} more were changed."] if shown < len(files) else []
         else:
-            diffs, cut = _diffs(files[:most], context=0)
-            body, shown, can_raise = [diff.rstrip("\n") for diff in diffs], len(diffs), not cut
-        notes = [*left_out(shown, len(files), "files", can_raise=can_raise), *_skipped(skipped), *self.notes]
+            diffs, cut = _diffs(files[:most], _MOST_SHOWN, context=0)
+            body, shown = [diff.rstrip("\n") for diff in diffs], len(diffs)
+            notes = left_out(shown, len(files), "files", can_raise=not cut)
+        notes += [*_skipped(skipped), *self.notes]
         notes += about_names(file.place.name for file in files[:shown])
         if files and not self.applied:
             notes.append("Nothing was changed. To make these changes, call again with `preview_only` set to false.")
@@ -70,8 +73,10 @@ class Replacing:
             "skipped": [{"path": name, "reason": why} for name, why in skipped[:MOST]],
             "notes": notes,
         }
+        kept, _ = _diffs(files, _MOST_KEPT, context=3)
         metadata = {
-            "diff": "".join(_diffs(files, context=3)[0]),
+            "diff": "".join(kept),
+            "diff_left_out": len(files) - len(kept),
             "files": {file.place.name: file.count for file in files[:MOST]},
             "change": change,
         }
@@ -87,10 +92,10 @@ def left_out(shown: int, total: int, noun: str, *, can_raise: bool) -> list[str]
     return [f"{total - shown:,} of {total:,} {noun} left out. Narrow with `path`, `file_glob` or `exclude`{more}."]
 
 
-def _diffs(files: Sequence[ReplacedFile], *, context: int) -> tuple[list[str], bool]:
+def _diffs(files: Sequence[ReplacedFile], most: int, *, context: int) -> tuple[list[str], bool]:
     """The diffs of the first files, as many as fit, and whether some did not."""
     diffs: list[str] = []
-    room = _MOST_CHARACTERS
+    room = most
     for file in files:
         diff = _diff(file, context)
         room -= len(diff)

@@ -149,7 +149,7 @@ def _failure(said: str, pattern: str, *, with_pcre2: bool) -> ToolError:
 def _parse_error(words: str, pattern: str) -> ToolError:
     why = words.rpartition("error: ")[2].strip().rstrip(".")
     pointer = _POINTER.search(words)
-    where = ""
+    where = ": a `(` has no `)`" if why == "unclosed group" else ""
     if pointer is not None and "\n" not in pattern:
         at = len(pointer["blank"]) - (len(pointer["pattern"]) - len(pattern)) // 2 - 1
         if 0 <= at <= len(pattern) and f"(?:{pattern})" == pointer["pattern"]:
