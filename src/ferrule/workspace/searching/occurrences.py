@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.workspace.searching.globs import select
 from ferrule.workspace.searching.replacement import count_groups, groups_of, names_carriage_return, require_groups
-from ferrule.workspace.searching.ripgrep import UnsupportedByDefault, find_ripgrep, ripgrep, understand
+from ferrule.workspace.searching.ripgrep import UnsupportedByDefault, counted, find_ripgrep, ripgrep, understand
 from ferrule.workspace.searching.search import until
 
 if TYPE_CHECKING:
@@ -110,7 +110,10 @@ async def _find(
             raise _too_much(f"The search took longer than {SECONDS:g} s") from None
         code = await running.ended()
         if code not in (0, 1):
-            notes = understand(running.complaints, query.pattern, with_pcre2=pcre2).notes()
+            not_read = understand(running.complaints, query.pattern, with_pcre2=pcre2)
+            notes = not_read.notes()
+            if not_read.too_hard:
+                raise _too_hard(not_read.too_hard)
             if code != 2:
                 raise ToolError(f"The search was cut short: ripgrep ended with code {code}. Nothing was changed.")
     if count is None:  # a pattern that cannot be read has been told of by now, in the engine's own words
@@ -201,6 +204,15 @@ def _too_much(why: str) -> ToolError:
     return ToolError(
         f"{why}, and a replacement is made whole or not at all. Nothing was changed.",
         suggestion="Narrow it with `path`, `file_glob` or `exclude`, and go on part by part.",
+    )
+
+
+def _too_hard(files: int) -> ToolError:
+    return ToolError(
+        f"The pattern was given up on in {counted(files, 'file')}: too many ways to match. Nothing was changed.",
+        kind=ErrorKind.VALIDATION,
+        suggestion="Make it simpler: no repetition inside a repetition, as in `(a+)+`.",
+        details={"code": "pattern"},
     )
 
 

@@ -130,7 +130,7 @@ def replace_in(data: bytes, file: FileOccurrences, name: str, *, as_written: boo
     mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     body = data[len(mark) :]
     if not all(lines.are_in(body) for lines in file.lines):
-        raise Unfit("changed while it was searched")
+        raise _changed_meanwhile(name)
     newline = b"\n"
     if not as_written and any(b"\n" in one.new for one in file.matches):
         newline = {"\r\n": b"\r\n", "\r": b"\r"}.get(newline_of(body.decode()), b"\n")
@@ -140,7 +140,7 @@ def replace_in(data: bytes, file: FileOccurrences, name: str, *, as_written: boo
         if one.start == one.end and not one.new:
             continue
         if one.start < done:
-            raise Unfit("changed while it was searched")
+            raise _changed_meanwhile(name)
         if one.start == one.end:
             raise _matches_nothing(name, body, one)
         if not as_written and (_splits_ending(body, one.start) or _splits_ending(body, one.end)):
@@ -174,6 +174,14 @@ def apply(
     for file in known:
         files.tracker.saw(file.place, file.after)
     return group
+
+
+def _changed_meanwhile(name: str) -> PathProblem:
+    return PathProblem(
+        "changed",
+        f"`{name}` changed while it was searched. Nothing was changed here.",
+        suggestion="Try again. If another program changes it all the time, leave it out with `exclude`.",
+    )
 
 
 def _splits_ending(body: bytes, at: int) -> bool:
