@@ -42,3 +42,16 @@ def test_an_edit_from_the_shell_needs_no_reading_before(ferrule: Command) -> Non
     assert "-two" in ferrule("diff").out
     ferrule("undo")
     assert (ferrule.workspace / "a.txt").read_bytes() == b"one\r\ntwo\r\n"
+
+
+def test_a_replacement_over_many_files_is_taken_back_at_once(ferrule: Command) -> None:
+    for name in ("a.txt", "b.txt"):
+        (ferrule.workspace / name).write_bytes(b"old\r\n")
+    preview = ferrule("call", "FileSearch", '{"pattern": "o(l)d", "replace_with": "${1}"}')
+    assert (preview.code, preview.out.splitlines()[0]) == (0, "Would replace 2 matches in 2 files.")
+    arguments = '{"pattern": "o(l)d", "replace_with": "${1}", "preview_only": false}'
+    assert ferrule("call", "FileSearch", arguments).code != 0
+    assert ferrule("call", "FileSearch", arguments, "--yes").code == 0
+    assert (ferrule.workspace / "b.txt").read_bytes() == b"l\r\n"
+    assert ferrule("undo").out == "2 changes undone.\n"
+    assert {(ferrule.workspace / name).read_bytes() for name in ("a.txt", "b.txt")} == {b"old\r\n"}

@@ -181,3 +181,12 @@ def test_a_check_is_not_asked_about_arguments_that_do_not_fit(make: Make) -> Non
 def test_an_option_that_is_neither_an_option_nor_a_hook_is_refused(make: Make) -> None:
     with pytest.raises(TypeError, match="rendr"):
         make(rendr=str)
+
+
+@either_way
+def test_a_tool_can_say_that_one_call_only_reads(make: Make):
+    peeks = make(kind="write", only_reads=lambda params: city_of(params) == "Oslo", touches=())
+    assert peeks.build({"city": "Oslo"}).only_reads is True
+    assert peeks.build({"city": "Rome"}).only_reads is False
+    assert make(kind="write", touches=()).build({"city": "Oslo"}).only_reads is False
+    assert make(kind="write", only_reads=lambda params: True).build({"city": "Oslo"}).only_reads is False

@@ -226,3 +226,38 @@ def test_a_read_only_tool_that_says_it_writes_asks() -> None:
     assert refused.error is not None
     assert "says that this call writes" in refused.error.message
     assert asyncio.run(runtime.run("peek", {"path": ""})).success
+
+
+def previewing(**options: Any) -> Any:
+    @tool(kind="write", only_reads=lambda params: params.preview, **options)
+    def rename_all(preview: bool) -> str:
+        """Rename."""
+        return "ran"
+
+    return rename_all
+
+
+def test_a_call_that_only_reads_runs_freely_although_its_tool_can_write() -> None:
+    """P4: a preview needs no leave, and what it previews does."""
+    one = previewing(touches=lambda params: [] if params.preview else [writes("path", "/a")])
+    for mode in ("default", "accept-edits", "dont-ask", "bypass"):
+        assert asyncio.run(Runtime([one], policy=KindPolicy(mode=mode)).run("rename_all", {"preview": True})).success
+    refused = asyncio.run(Runtime([one]).run("rename_all", {"preview": False}))
+    assert refused.error is not None
+    assert refused.error.kind == "permission_error"
+
+
+def test_a_call_that_says_it_only_reads_but_touches_for_writing_asks() -> None:
+    """When unsure, refuse: unsaid, a tool that can write may write anything."""
+    for one in (previewing(), previewing(touches=(writes("path", "/a"),)), previewing(touches=(), dangerous=True)):
+        assert not asyncio.run(Runtime([one]).run("rename_all", {"preview": True})).success
+
+
+def test_a_tool_that_can_write_stays_out_of_plan_mode_whatever_a_call_says() -> None:
+    """R4."""
+    one = previewing(touches=())
+    assert not asyncio.run(Runtime([one], policy=KindPolicy(mode="plan")).run("rename_all", {"preview": True})).success
+    assert not one.read_only
+    registry = Registry()
+    registry.register(one)
+    assert registry.for_mode("plan").tools() == []

@@ -96,3 +96,17 @@ def test_a_program_of_the_workspace_is_never_taken(tmp_path: Path, monkeypatch: 
     assert find_program("tool", [workspace]) is None
     (outside / "tool").symlink_to(workspace / "tool")
     assert find_program("tool", [workspace]) is None
+
+
+def test_a_program_reads_what_it_is_given_and_else_nothing(tmp_path: Path) -> None:
+    code = "import sys; print(len(sys.stdin.read()))"
+
+    async def read(given: bytes) -> bytes:
+        child = Child([sys.executable, "-c", code], folder=tmp_path, environment=ENVIRONMENT, given=given)
+        async with child:
+            return await all_of(child)
+
+    assert asyncio.run(read(b"")) == b"0\n"
+    assert asyncio.run(read(b"x" * 4096)) == b"4096\n"
+    with pytest.raises(ValueError, match="4,097 bytes"):
+        asyncio.run(read(b"x" * 4097))

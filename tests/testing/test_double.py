@@ -45,3 +45,16 @@ def test_a_double_says_of_a_call_what_the_tool_says(tmp_path: Path):
         assert double.render({"degrees": 3}) == "3 °C"
         assert double.display({"degrees": 3}) is None
         assert list(double.check(ours.params)) == []
+
+
+def test_a_double_says_what_a_call_touches_in_its_session(tmp_path: Path):
+    @tool(
+        kind="write", only_reads=lambda params: True, touches_in=lambda params, session: [reads("path", str(session))]
+    )
+    def peek() -> None:
+        """Peek at something. Use it to look."""
+
+    with Cassette(tmp_path / "c.json") as cassette:
+        (double,) = cassette.tools([peek])
+        assert double.build({}).touches == (reads("path", "None"),)
+        assert double.build({}).only_reads

@@ -186,3 +186,12 @@ def test_what_is_forgotten_was_not_read(place: Place) -> None:
     seen.forget(place)
     with pytest.raises(PathProblem, match="has not been read"):
         seen.require_seen(place, b"x")
+
+
+def test_a_session_knows_what_it_has_read_as_it_is_now(desk: Desk) -> None:
+    desk.seen("f.txt", "one\n")
+    tracker, place = desk.files.tracker, desk.files.paths.find("f.txt")
+    assert tracker.knows(place, b"one\n")
+    assert not tracker.knows(place, b"two\n")
+    desk.put("g.txt", "one\n")
+    assert not tracker.knows(desk.files.paths.find("g.txt"), b"one\n")

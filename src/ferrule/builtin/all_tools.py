@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ferrule.builtin.edit import edit
+from ferrule.builtin.file_search import file_search
 from ferrule.builtin.get_current_date_time import get_current_date_time
 from ferrule.builtin.get_current_directory import get_current_directory
 from ferrule.builtin.get_git_info import get_git_info
@@ -24,6 +25,6 @@ if TYPE_CHECKING:
 
 def builtin_tools() -> list[Tool[Any]]:
     """Every tool Ferrule brings."""
-    standard: list[Tool[Any]] = [read, write, edit, multi_edit, glob, grep, list_directory]
+    standard: list[Tool[Any]] = [read, write, edit, multi_edit, glob, grep, file_search, list_directory]
     assistant: list[Tool[Any]] = [read_file, list_files, search_files, get_git_info]
     return [*standard, *assistant, get_current_date_time, get_current_directory]

@@ -12,16 +12,13 @@ from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.nearest import nearest
 from ferrule.workspace.names import about_names, decoded, one_line
-from ferrule.workspace.place_kinds import require_folder
 from ferrule.workspace.searching.find_files import find_files
-from ferrule.workspace.searching.globs import glob_below
-from ferrule.workspace.searching.matches import Names
+from ferrule.workspace.searching.search_by_name import MOST, search_by_name
 from ferrule.workspace.session_paths import paths_of, reads_below
 
 if TYPE_CHECKING:
     from ferrule.workspace.paths import Paths, Place
 
-_MOST = 1000
 _MOST_CHARACTERS = 90_000
 
 
@@ -77,19 +74,7 @@ async def glob(  # noqa: D417 - the context is filled in
         pattern: The glob, from `path` on.
         path: The folder to look in; the working directory unless given.
     """
-    paths = paths_of(context.session)
-    place = paths.find(path)
-    require_folder(paths, place, "Give a folder as `path`.")
-    names = Names(paths, place)
-    left = _MOST
-
-    def show(found: list[bytes]) -> None:
-        nonlocal left
-        if left > 0:
-            context.partial("\n".join(one_line(names.show(name)) for name in found[:left]))
-            left -= len(found)
-
-    found = await find_files(paths, place, (glob_below(pattern, place),), _MOST, show)
+    place, names, found = await search_by_name(context, pattern, path, "path")
     files: list[str] = []
     characters = 0
     for name in found.names:
@@ -102,6 +87,7 @@ async def glob(  # noqa: D417 - the context is filled in
         left_out = found.total - len(files)
         notes.insert(0, f"The {left_out:,} oldest of {found.total:,} left out. Narrow the pattern, or give a `path`.")
     if not found.total:
+        paths = paths_of(context.session)
         notes += _nearest(paths, place, pattern) or await _endings(paths, place)
     return {"pattern": pattern, "path": place.name, "files": files, "total": found.total, "notes": notes}
 
@@ -132,7 +118,7 @@ def _nearest(paths: Paths, place: Place, pattern: str) -> list[str]:
 
 async def _endings(paths: Paths, place: Place) -> list[str]:
     """What the files there are, when none of them is what was looked for."""
-    found = await find_files(paths, place, (), _MOST, lambda names: None)
+    found = await find_files(paths, place, (), MOST, lambda names: None)
     if not found.total:
         return [f"`{place}` holds no files, or all of them are ignored."]
     counted = Counter(PurePosixPath(decoded(name)).suffix for name in found.names)

@@ -12,18 +12,11 @@ from ferrule.core.problems import Problem
 from ferrule.workspace.names import about_names, one_line
 from ferrule.workspace.place_kinds import require_file_or_folder
 from ferrule.workspace.searching.globs import glob_below, split_globs
-from ferrule.workspace.searching.matches import Line, Names, first_matches, in_words, lines_of
+from ferrule.workspace.searching.matches import FileMatches, Names, file_matches, in_words
 from ferrule.workspace.searching.search import Mode, Query, search
 from ferrule.workspace.session_paths import paths_of, reads_below
 
 _MOST = 10_000
-_MOST_CHARACTERS = 90_000
-
-
-class GrepFile(TypedDict):
-    path: str
-    count: int | None
-    lines: list[Line | None]
 
 
 class GrepResult(TypedDict):
@@ -32,7 +25,7 @@ class GrepResult(TypedDict):
     pattern: str
     path: str
     output_mode: Mode
-    files: list[GrepFile]
+    files: list[FileMatches]
     total_files: int
     total_matches: int | None
     line_numbers: bool
@@ -139,7 +132,7 @@ async def grep(  # noqa: D417 - the context is filled in
     def show(hits: list[bytes]) -> None:
         nonlocal left
         if left > 0:
-            files, shown, _ = _files(hits[:left], query, names, left)
+            files, shown, _ = file_matches(hits[:left], output_mode, names, left)
             left -= shown
             context.partial("\n".join(_body({**empty, "files": files})))
 
@@ -148,7 +141,7 @@ async def grep(  # noqa: D417 - the context is filled in
         "total_matches": None, "line_numbers": line_numbers, "notes": [],
     }  # fmt: skip
     findings = await search(paths, query, most, show)
-    files, shown, cut = _files(findings.hits, query, names, most)
+    files, shown, cut = file_matches(findings.hits, output_mode, names, most)
     total = findings.matches if output_mode == "content" else findings.files
     notes = [*_left_out(query, shown, total, cut=cut), *about_names(file["path"] for file in files), *findings.notes]
     if not findings.files:
@@ -160,30 +153,6 @@ async def grep(  # noqa: D417 - the context is filled in
         "total_matches": None if output_mode == "files_with_matches" else findings.matches,
         "notes": notes,
     }
-
-
-def _files(hits: list[bytes], query: Query, names: Names, most: int) -> tuple[list[GrepFile], int, bool]:
-    """The hits as data, how many results that is, and whether the text grew too long for more."""
-    files: list[GrepFile] = []
-    shown = characters = 0
-    for hit in hits:
-        path, lines, count = names.of(hit), list[Line | None](), None
-        if query.mode == "content":
-            lines = first_matches(lines_of(hit), most - shown)
-            characters += sum(len(line["text"]) + len(path) + 10 for line in lines if line)
-        elif query.mode == "count":
-            count = int(hit.rpartition(b"\0")[2])
-        characters += len(path)
-        if characters > _MOST_CHARACTERS:
-            return files, shown, True
-        if files and files[-1]["path"] == path:
-            files[-1]["lines"] += lines
-        else:
-            files.append({"path": path, "count": count, "lines": lines})
-        shown += sum(1 for line in lines if line and line["match"]) if query.mode == "content" else 1
-        if shown >= most:
-            break
-    return files, shown, False
 
 
 def _left_out(query: Query, shown: int, total: int, *, cut: bool) -> list[str]:

@@ -8,14 +8,8 @@ from pydantic import Field
 
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
-from ferrule.workspace.names import one_line
-from ferrule.workspace.place_kinds import require_folder
-from ferrule.workspace.searching.find_files import find_files
-from ferrule.workspace.searching.globs import glob_below
-from ferrule.workspace.searching.matches import Names
-from ferrule.workspace.session_paths import paths_of, reads_below
-
-_MOST = 1000
+from ferrule.workspace.searching.search_by_name import search_by_name
+from ferrule.workspace.session_paths import reads_below
 
 
 class FilesFound(TypedDict):
@@ -59,17 +53,5 @@ async def search_files(
         - Hidden files count. `.git`, `node_modules`, links, and what `.gitignore`, `.ignore` or `.ferruleignore`
           names are left out, unless `baseDir` starts there.
     """
-    paths = paths_of(context.session)
-    place = paths.find(folder)
-    require_folder(paths, place, "Give a folder as `baseDir`.")
-    names = Names(paths, place)
-    left = _MOST
-
-    def show(found: list[bytes]) -> None:
-        nonlocal left
-        if left > 0:
-            context.partial("\n".join(one_line(names.show(name)) for name in found[:left]))
-            left -= len(found)
-
-    found = await find_files(paths, place, (glob_below(pattern, place),), _MOST, show)
+    _, names, found = await search_by_name(context, pattern, folder, "baseDir")
     return {"pattern": pattern, "matches": [names.show(name) for name in found.names], "count": found.total}

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
 
 from ferrule.workspace.files import history_folder
 from ferrule.workspace.paths import Paths
@@ -48,6 +52,12 @@ def group_document(group: Group, history: History) -> dict[str, Any]:
             for change in group.changes
         ],
     }
+
+
+def end_with(report: Report, history: History, *, as_json: bool) -> NoReturn:
+    """Say what came of an undo or redo, and end; a refusal is a failure."""
+    click.echo(json.dumps(report_document(report, history), ensure_ascii=False, indent=2) if as_json else str(report))
+    sys.exit(1 if report.refused is not None else 0)
 
 
 def report_document(report: Report, history: History) -> dict[str, Any]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from ferrule.cli.options import json_option, workspace_option
-from ferrule.cli.past import history_of, report_document
+from ferrule.cli.past import end_with, history_of
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
@@ -23,6 +21,4 @@ if TYPE_CHECKING:
 @workspace_option
 def command(to: int | None, call: str | None, as_json: bool, workspace: Path) -> None:
     history = history_of(workspace)
-    report = history.redo(to=to, call=call)
-    click.echo(json.dumps(report_document(report, history), ensure_ascii=False, indent=2) if as_json else str(report))
-    sys.exit(1 if report.refused is not None else 0)
+    end_with(history.redo(to=to, call=call), history, as_json=as_json)

@@ -76,6 +76,11 @@ class Invocation:
         return self.tool.touches_in(self.params, self.session)
 
     @property
+    def only_reads(self) -> bool:
+        """Whether running it changes nothing: the tool says so of this call, and declares no write either."""
+        return self.tool.only_reads(self.params) and not any(touch.write for touch in self.touches)
+
+    @property
     def signature(self) -> str:
         """What a permission rule is matched against: the command, the path, …"""
         return self.tool.signature(self.params)

@@ -22,6 +22,7 @@ class HookedOptions(ToolOptions, total=False):
 
     touches: Callable[[Any], Iterable[Touch]] | Touches
     touches_in: Callable[[Any, Session | None], Iterable[Touch]]
+    only_reads: Callable[[Any], bool]
     signature: Callable[[Any], str]
     abstract_rule: Callable[[Any], str]
     check: Callable[[Any], Iterable[Problem]]
@@ -29,7 +30,7 @@ class HookedOptions(ToolOptions, total=False):
     display: Callable[[Any], str]
 
 
-_HOOKS = ("touches", "touches_in", "signature", "abstract_rule", "check", "render", "display")
+_HOOKS = ("touches", "touches_in", "only_reads", "signature", "abstract_rule", "check", "render", "display")
 
 
 class HookedTool(Tool[Any]):
@@ -51,6 +52,10 @@ class HookedTool(Tool[Any]):
     def touches_in(self, params: Any, session: Session | None) -> Touches:
         hook = self._hooks.get("touches_in")
         return tuple(hook(params, session)) if hook else self.touches(params)
+
+    def only_reads(self, params: Any) -> bool:
+        hook = self._hooks.get("only_reads")
+        return bool(hook(params)) if hook else False
 
     def signature(self, params: Any) -> str:
         hook = self._hooks.get("signature")

@@ -233,6 +233,14 @@ class Tool(Generic[P]):
         """The same where the session matters, as it does for relative paths; `touches` unless said."""
         return self.touches(params)
 
+    def only_reads(self, params: P) -> bool:
+        """Whether this one call changes nothing although the tool can, as a preview does; no, unless said.
+
+        Such a call runs as a read-only tool does, so long as it touches nothing for writing. The tool itself stays
+        what its kind says: it is not shown in plan mode, and no provider is told that it is read-only.
+        """
+        return False
+
     def signature(self, params: P) -> str:
         """What a permission rule is matched against; the canonical arguments unless said."""
         return self.params.dump(params).decode()

@@ -53,6 +53,7 @@ class Mode(StrEnum):
 
 
 _READ_ONLY = Decision(Verdict.ALLOW, "a read-only tool runs freely")
+_ONLY_READS = Decision(Verdict.ALLOW, "the tool can write, but this call only reads")
 _BYPASS = Decision(Verdict.ALLOW, "mode bypass allows everything that is not denied")
 _EDITS = Decision(Verdict.ALLOW, "mode accept-edits lets tools write")
 _PLAN = Decision(Verdict.DENY, "mode plan runs read-only tools alone")
@@ -112,6 +113,8 @@ class KindPolicy:
         if tool.read_only:
             writes = tool.has_touches and any(touch.write for touch in invocation.touches)
             return _ASK_WRITES if writes else _READ_ONLY
+        if invocation.only_reads:
+            return _ONLY_READS
         if tool.kind is Kind.WRITE and self.mode is Mode.ACCEPT_EDITS:
             return _EDITS
         return _ASK_KIND[tool.kind]

@@ -26,6 +26,7 @@ _GATHERED = 1 << 15
 _ROOM = 1 << 20
 _SHORTEST_PAUSE, _LONGEST_PAUSE, _LONGEST_BLIND_PAUSE = 0.0005, 0.025, 0.003
 _MOST_COMPLAINTS = 1 << 16
+_MOST_GIVEN = 4096  # what a pipe takes at once everywhere, before anybody reads it
 _SECONDS_TO_END = 2.0
 
 
@@ -40,7 +41,11 @@ class Child:
         environment: Mapping[str, str],
         opened: int | None = None,
         confinement: Confinement | None = None,
+        given: bytes = b"",
     ) -> None:
+        if len(given) > _MOST_GIVEN:
+            raise ValueError(f"a program is given {len(given):,} bytes to read; at most {_MOST_GIVEN:,} go in at once")
+        self._given = given
         self._arguments = arguments
         self._folder = folder
         self._opened = opened
@@ -165,36 +170,50 @@ class Child:
         asyncio.get_running_loop().remove_reader(self._err)
 
     def _start(self) -> None:
+        read_end = self._input()  # opened while we still may
+        try:
+            self._start_reading(read_end)
+        finally:
+            os.close(read_end)
+
+    def _input(self) -> int:
+        """What it reads from: the few bytes it was given, or nothing."""
+        if not self._given:
+            return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        read_end, write_end = os.pipe()
+        try:
+            os.write(write_end, self._given)
+        finally:
+            os.close(write_end)
+        return read_end
+
+    def _start_reading(self, read_end: int) -> None:
         if self._confinement is None:
-            self._open(subprocess.DEVNULL)
+            self._open(read_end)
             return
         failure: list[Exception] = []
-        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)  # opened while we still may
 
         def start(confinement: Confinement) -> None:
             try:
                 self.confined = confine_thread(confinement)
-                self._open(nothing)
+                self._open(read_end)
             except Exception as error:  # noqa: BLE001 - carried out of the thread, and raised there
                 failure.append(error)
 
         thread = threading.Thread(target=start, args=(self._confinement,), name="ferrule-child")
-        try:
-            thread.start()
-            thread.join()
-        finally:
-            os.close(nothing)
+        thread.start()
+        thread.join()
         if failure:
             raise failure[0]
 
-    def _open(self, nothing: int) -> None:
+    def _open(self, read_end: int) -> None:
         folder = str(self._folder)
         if self._opened is not None and os.path.isdir("/proc/self/fd"):  # noqa: PTH112 - no Path on the hot path
             folder = f"/proc/self/fd/{self._opened}"  # the very folder that was looked at, whatever its name is now
         try:
             self._process = subprocess.Popen(  # noqa: S603 - arguments, never a shell line
                 self._arguments,
-                stdin=nothing,
+                stdin=read_end,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=folder,

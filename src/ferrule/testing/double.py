@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ferrule.core.access import Touches
+    from ferrule.core.context import Session
     from ferrule.core.description import Description
     from ferrule.core.params import Params
     from ferrule.core.problems import Problem
@@ -45,6 +46,12 @@ class Double(Tool[Any]):
 
     def touches(self, params: Any) -> Touches:
         return self.original.touches(params)
+
+    def touches_in(self, params: Any, session: Session | None) -> Touches:
+        return self.original.touches_in(params, session)
+
+    def only_reads(self, params: Any) -> bool:
+        return self.original.only_reads(params)
 
     def signature(self, params: Any) -> str:
         return self.original.signature(params)

@@ -69,14 +69,8 @@ def change_file(
             files.tracker.require_seen(place, before)
             text = decode(before)
         after = make(before, text)
-        origin = Origin(
-            session=context.session_id,
-            turn=str(context.state.get("turn", "")),
-            call=context.call_id,
-            tool=context.tool,
-        )
         expect = digest(before) if before is not None else NOTHING
-        group = files.history.write(place, after, origin, expect=expect)
+        group = files.history.write(place, after, origin_of(context), expect=expect)
         files.tracker.saw(place, after)
     now = decode(after)
     added, removed = changed_counts(text, now)
@@ -90,6 +84,12 @@ def change_file(
         diff=unified_diff(text, now, place.name),
         change=group.number if group is not None else None,
     )
+
+
+def origin_of(context: ToolContext) -> Origin:
+    """Who asked for the changes of a call."""
+    turn = str(context.state.get("turn", ""))
+    return Origin(session=context.session_id, turn=turn, call=context.call_id, tool=context.tool)
 
 
 def _line_count(text: Text | None) -> int:

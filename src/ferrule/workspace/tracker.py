@@ -49,6 +49,12 @@ class Tracker:
         with self._lock:
             self._seen.pop(place.path, None)
 
+    def knows(self, place: Place, now: bytes) -> bool:
+        """Whether the session has read the file as it is now."""
+        with self._lock:
+            seen = self._seen.get(place.path)
+        return seen is not None and seen[0] == digest(now)
+
     def require_seen(self, place: Place, now: bytes) -> None:
         """Refuse a change of a file that was never read, or is not any more what was read."""
         with self._lock:

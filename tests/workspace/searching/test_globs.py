@@ -8,7 +8,7 @@ import pytest
 
 from ferrule import ToolError
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.searching.globs import compile_glob, escape_glob, glob_below, select, split_globs
+from ferrule.workspace.searching.globs import compile_glob, escape_glob, excluded_globs, glob_below, select, split_globs
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,10 @@ def test_what_ripgrep_is_told_and_what_is_looked_at_afterwards() -> None:
     assert both.fits is not None
     assert select(["/a/{b/c,d}", "*.py"]).flags == ()
     assert select(["include:py"]).flags[0] == "--type-add=ferrule:[i]nclude:py"
+
+
+def test_what_is_left_out_may_be_a_file_or_a_folder_with_all_in_it() -> None:
+    assert excluded_globs("vendor, !*.min.js, dist/, src/gen") == [
+        "vendor", "**/vendor/**", "*.min.js", "**/*.min.js/**", "**/dist/**", "src/gen", "src/gen/**",
+    ]  # fmt: skip
+    assert excluded_globs("") == []

@@ -11,6 +11,7 @@ import pytest
 from ferrule import Runtime, Session
 from ferrule.builtin.glob import glob
 from ferrule.builtin.grep import grep
+from ferrule.workspace.paths import Paths
 from ferrule.workspace.searching import find_files, plain_search, search
 
 
@@ -85,3 +86,13 @@ def test_after_its_time_it_gives_what_it_has(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(search, "find_ripgrep", lambda paths: None)
     monkeypatch.setattr(plain_search, "SECONDS", -1)
     assert "stopped after" in " ".join(ask(tmp_path, "Grep", {"pattern": "foo"})["notes"])
+
+
+def test_a_line_may_end_with_a_carriage_return(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"foo\r\nfoo bar\r\n")
+    paths = Paths([tmp_path])
+    for crlf, lines in ((True, 1), (False, 0)):
+        query = search.Query("foo$", paths.find("."), "content", crlf=crlf)
+        found = asyncio.run(plain_search.plain_search(paths, query, 10, lambda hits: None))
+        assert found.matches == lines
+        assert asyncio.run(search.search(paths, query, 10, lambda hits: None)).matches == lines

@@ -74,7 +74,7 @@ def test_what_its_complaints_mean_to_a_model(tmp_path: Path) -> None:
     assert said == snapshot(
         {
             "foo{": "The pattern cannot be searched for: repetition quantifier expects a valid decimal, at its end. | To search for the text as it stands, escape it: `foo\\{`.",
-            "a(b": "The pattern cannot be searched for: unclosed group. | To search for the text as it stands, escape it: `a\\(b`.",
+            "a(b": "The pattern cannot be searched for: unclosed group: a `(` has no `)`. | To search for the text as it stands, escape it: `a\\(b`.",
             "[z-a]": "The pattern cannot be searched for: invalid character class range, the start must be <= the end, at character 2 (`z-a]`). | To search for the text as it stands, escape it: `\\[z-a\\]`.",
             "*x": "The pattern cannot be searched for: repetition operator missing expression, at character 1 (`*x`). | To search for the text as it stands, escape it: `\\*x`.",
             "a\\nb": "The pattern cannot be searched for: it holds a line break, and lines are searched one at a time. | Set `multiline` to true to search across.",

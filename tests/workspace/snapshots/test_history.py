@@ -358,3 +358,34 @@ def test_what_was_just_done_can_be_undone_however_much_it_is(tmp_path: Path) -> 
     assert seen(room.history.recent()) == ["changes 2 to 11"]
     assert room.history.undo().refused is None
     assert list(room.look()) == ["old"]
+
+
+def test_each_change_of_a_batch_is_announced_and_may_still_be_stopped(room: Room) -> None:
+    room.batch(a=b"1", b=b"1", c=b"1")
+    seen: list[tuple[int, bytes, bytes]] = []
+
+    def watch(position: int) -> None:
+        seen.append((position, room.read("a"), room.read("c")))
+        if position == 2:
+            raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        room.history.apply([Write(room.place(name), b"2") for name in "abc"], before_each=watch)
+    assert seen == [(0, b"1", b"1"), (1, b"2", b"1"), (2, b"2", b"1")]
+    assert [room.read(name) for name in "abc"] == [b"1"] * 3
+    assert len(room.history.recent()) == 1
+
+
+@pytest.mark.parametrize("change", ["other", "gone"])
+def test_a_file_that_changes_while_a_batch_is_made_takes_it_all_back(room: Room, change: str) -> None:
+    room.batch(a=b"1", b=b"1", c=b"1")
+
+    def meanwhile(position: int) -> None:
+        if position == 1:
+            (room.tree / "c").write_bytes(b"mine") if change == "other" else (room.tree / "c").unlink()
+
+    words = "`c` has changed meanwhile" if change == "other" else "`c` does not exist any more"
+    with pytest.raises(PathProblem, match=words):
+        room.history.apply([Write(room.place(name), b"2") for name in "abc"], before_each=meanwhile)
+    assert [room.read(name) for name in "ab"] == [b"1"] * 2
+    assert room.exists("c") is (change == "other")

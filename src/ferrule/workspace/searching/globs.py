@@ -41,6 +41,16 @@ def split_globs(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
+def excluded_globs(text: str) -> list[str]:
+    """The globs of what `text` names, to be left out: files, and whole folders with all that is in them."""
+    out: list[str] = []
+    for one in split_globs(text):
+        name = one.removeprefix("!").rstrip("/")
+        inside = f"{name}/**" if "/" in name else f"**/{name}/**"
+        out += [inside] if one.endswith("/") else [name, inside]
+    return out
+
+
 def glob_below(glob: str, place: Place) -> str:
     """The glob as it reads from the root of `place`; what would lead out is refused."""
     negated = glob.startswith("!")

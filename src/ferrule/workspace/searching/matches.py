@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ferrule.workspace.paths import Paths, Place
+    from ferrule.workspace.searching.search import Mode
 
 LONGEST = 500
 """Characters of one line that are shown."""
 _BEFORE_MATCH = 150
+_MOST_CHARACTERS = 90_000
 _LINE = re.compile(rb"(?P<number>[0-9]+)(?::(?P<column>[0-9]+):|-)(?P<text>.*)", re.DOTALL)
 _OMITTED = re.compile(rb" \[\.\.\. (?:omitted end of long line|[0-9]+ more match(?:es)?)\]$")
 
@@ -25,6 +27,14 @@ class Line(TypedDict):
     line: int
     text: str
     match: bool
+
+
+class FileMatches(TypedDict):
+    """What a search says of a file: its matching lines, or how many there are; a null line is a gap between groups."""
+
+    path: str
+    count: int | None
+    lines: list[Line | None]
 
 
 class Names:
@@ -59,6 +69,30 @@ def lines_of(hit: bytes) -> list[Line | None]:
             }
         )
     return lines
+
+
+def file_matches(hits: list[bytes], mode: Mode, names: Names, most: int) -> tuple[list[FileMatches], int, bool]:
+    """The hits as data, how many results that is, and whether the text grew too long for more."""
+    files: list[FileMatches] = []
+    shown = characters = 0
+    for hit in hits:
+        path, lines, count = names.of(hit), list[Line | None](), None
+        if mode == "content":
+            lines = first_matches(lines_of(hit), most - shown)
+            characters += sum(len(line["text"]) + len(path) + 10 for line in lines if line)
+        elif mode == "count":
+            count = int(hit.rpartition(b"\0")[2])
+        characters += len(path)
+        if characters > _MOST_CHARACTERS:
+            return files, shown, True
+        if files and files[-1]["path"] == path:
+            files[-1]["lines"] += lines
+        else:
+            files.append({"path": path, "count": count, "lines": lines})
+        shown += sum(1 for line in lines if line and line["match"]) if mode == "content" else 1
+        if shown >= most:
+            break
+    return files, shown, False
 
 
 def first_matches(lines: list[Line | None], most: int) -> list[Line | None]:

@@ -151,6 +151,8 @@ def _hit(name: bytes, content: bytes, pattern: re.Pattern[str], query: Query) ->
     """How many lines match, and the hit in the form that ripgrep gives it."""
     text = content.decode(errors="surrogateescape")
     lines = text.removesuffix("\n").split("\n")
+    if query.crlf:
+        lines = [line.removesuffix("\r") for line in lines]
     columns = _multiline_columns(text, pattern) if query.multiline else _columns(lines, pattern)
     if not columns or query.mode == "files_with_matches":
         return len(columns), name + b"\0"

@@ -48,8 +48,11 @@ def find_ripgrep(paths: Paths) -> str | None:
     return _bundled() or find_program("rg", (root.path for root in paths.roots))
 
 
-def ripgrep(program: str, place: Place, flags: Sequence[str], pattern: str | None) -> Child:
-    """A search, run on entering it. Names come out below the root of `place`, and begin with `./`."""
+def ripgrep(program: str, place: Place, flags: Sequence[str], pattern: str | None, given: bytes = b"") -> Child:
+    """A search, run on entering it. Names come out below the root of `place`, and begin with `./`.
+
+    Where a few bytes are `given`, they are searched instead of files.
+    """
     root = place.root
     chosen = list(flags)
     if (root.path / FERRULE_IGNORE).is_file():
@@ -57,9 +60,11 @@ def ripgrep(program: str, place: Place, flags: Sequence[str], pattern: str | Non
     chosen += [f"--glob=!**/{name}" for name in NEVER]
     positional = [] if pattern is None else [pattern]
     below = "" if place.inner == "." else place.inner
-    arguments = [program, *_ALWAYS, *chosen, "--", *positional, f"./{below}"]
+    arguments = [program, *_ALWAYS, *chosen, "--", *positional, "-" if given else f"./{below}"]
     may = Confinement(needed_by(program), (root.descriptor,), enclosing_ignore_files(root.path))
-    return Child(arguments, folder=root.path, opened=root.descriptor, environment=_ENVIRONMENT, confinement=may)
+    return Child(
+        arguments, folder=root.path, opened=root.descriptor, environment=_ENVIRONMENT, confinement=may, given=given
+    )
 
 
 class UnsupportedByDefault(Exception):  # noqa: N818 - asks for the other engine
@@ -144,7 +149,7 @@ def _failure(said: str, pattern: str, *, with_pcre2: bool) -> ToolError:
 def _parse_error(words: str, pattern: str) -> ToolError:
     why = words.rpartition("error: ")[2].strip().rstrip(".")
     pointer = _POINTER.search(words)
-    where = ""
+    where = ": a `(` has no `)`" if why == "unclosed group" else ""
     if pointer is not None and "\n" not in pattern:
         at = len(pointer["blank"]) - (len(pointer["pattern"]) - len(pattern)) // 2 - 1
         if 0 <= at <= len(pattern) and f"(?:{pattern})" == pointer["pattern"]:

@@ -39,6 +39,8 @@ class Query:
     after: int = 0
     ignore_case: bool = False
     multiline: bool = False
+    crlf: bool = False
+    r"""Whether `\r\n` ends a line as `\n` does, so that `$` stands before it and `.` stops there."""
 
     @property
     def has_context(self) -> bool:
@@ -268,6 +270,8 @@ def _flags(query: Query) -> list[str]:
         flags.append("--ignore-case")
     if query.multiline:
         flags += ["--multiline", "--multiline-dotall"]
+    if query.crlf:
+        flags.append("--crlf")
     return flags
 
 

@@ -56,13 +56,22 @@ class History:
 
     # Changing
 
-    def apply(self, steps: Sequence[Step], origin: Origin | None = None) -> Group | None:
-        """Make changes as one: all of them or none, undone as one. None when everything was so already."""
+    def apply(
+        self,
+        steps: Sequence[Step],
+        origin: Origin | None = None,
+        *,
+        before_each: Callable[[int], None] | None = None,
+    ) -> Group | None:
+        """Make changes as one: all of them or none, undone as one. None when everything was so already.
+
+        `before_each` hears of every change before it is made, by its position; raising there takes all back.
+        """
         paths = [place.path for step in steps for place in _places(step)]
         if len(set(paths)) < len(paths):
             raise ValueError("a path occurs twice in one batch of changes")
         with writing(*paths):
-            return self._again_if_broken(lambda: self._apply(steps, origin or Origin()))
+            return self._again_if_broken(lambda: self._apply(steps, origin or Origin(), before_each))
 
     def write(
         self, place: Place, data: bytes, origin: Origin | None = None, *, expect: str | None = None
@@ -81,14 +90,14 @@ class History:
                     continue  # another process was quicker
         raise PathProblem("busy", f"`{place}` is changed by another program all the time, and was not edited.")
 
-    def _apply(self, steps: Sequence[Step], origin: Origin) -> Group | None:
+    def _apply(self, steps: Sequence[Step], origin: Origin, before_each: Callable[[int], None] | None) -> Group | None:
         with self._settled() as journal:
             planned = plan(steps, self._store, self._files)
             if not planned.changes:
                 return None
             group = journal.begin(time.time(), origin, planned.changes, planned.contents)
             try:
-                self._carry_out(group, planned)
+                self._carry_out(group, planned, before_each)
                 journal.finish(group, self._recovery.new_modes(group))
             except BaseException:
                 self._recovery.roll_back(group)
@@ -96,8 +105,15 @@ class History:
             self._store.tidy(group.number)
             return journal.group(group.number)
 
-    def _carry_out(self, group: Group, planned: Plan) -> None:
-        for change in sorted(group.changes, key=lambda one: not one.covered):  # what cannot be rolled back comes last
+    def _carry_out(self, group: Group, planned: Plan, before_each: Callable[[int], None] | None) -> None:
+        # What cannot be rolled back comes last.
+        for position, change in enumerate(sorted(group.changes, key=lambda one: not one.covered)):
+            if before_each is not None:
+                before_each(position)
+            # The plan of many files is no longer fresh when the last of them has its turn.
+            if position and change.covered and not self._files.is_at(change, Side.BEFORE):
+                place = self._files.place(change.path)
+                raise ChangedMeanwhile(place, self._files.look(place))
             self._files.put(
                 change,
                 Side.AFTER,

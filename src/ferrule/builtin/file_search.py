@@ -1,0 +1,259 @@
+"""FileSearch: search many files, and replace what is found in all of them at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ferrule.core.access import WRITES_ANYTHING, Touches, writes
+from ferrule.core.context import Session, ToolContext
+from ferrule.core.problems import Problem
+from ferrule.core.result import Output
+from ferrule.core.tool import Kind, Tool
+from ferrule.workspace.amounts import amount
+from ferrule.workspace.changing import origin_of
+from ferrule.workspace.files import Files, files_of, real_path
+from ferrule.workspace.names import about_names
+from ferrule.workspace.place_kinds import require_file_or_folder
+from ferrule.workspace.searching.globs import excluded_globs, glob_below, split_globs
+from ferrule.workspace.searching.matches import Names, file_matches, in_words
+from ferrule.workspace.searching.occurrences import find_occurrences
+from ferrule.workspace.searching.previews import previews_of
+from ferrule.workspace.searching.replacement import (
+    about_backslashes,
+    literal_pattern,
+    literal_replacement,
+    names_carriage_return,
+)
+from ferrule.workspace.searching.replacement_words import MOST, Replacing, left_out
+from ferrule.workspace.searching.replacing import Replacements, apply, prepare
+from ferrule.workspace.searching.search import Query, search
+from ferrule.workspace.session_paths import reads_below
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+class FileSearchParams(BaseModel):
+    """What to look for, where, and what to put in its place."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pattern: str = Field(min_length=1, max_length=10_000, description="The regular expression to look for.")
+    path: str = Field(default=".", description="The file or folder; the working directory unless given.")
+    file_glob: str | None = Field(
+        default=None,
+        description="Only files that fit, e.g. `*.py` or `src/**/*.{ts,tsx}`; several separated by commas.",
+    )
+    exclude: str | None = Field(
+        default=None,
+        description="Files and folders to leave out, e.g. `*.min.js, vendor, docs/*.md`; several separated by commas.",
+    )
+    replace_with: str | None = Field(
+        default=None,
+        max_length=20_000,
+        description="What to put in place of each match, an empty text to delete it; null to search only.",
+    )
+    preview_only: bool = Field(
+        default=True, description="Whether to show what a replacement would change without changing it."
+    )
+    multiline: bool = Field(
+        default=False, description="Whether a match may span lines; `.` then matches line breaks too."
+    )
+    literal: bool = Field(
+        default=False, description="Whether `pattern` and `replace_with` are plain text instead of an expression."
+    )
+    ignore_case: bool = Field(default=False, description="Whether upper and lower case are the same.")
+    head_limit: int = Field(
+        default=200,
+        ge=0,
+        le=MOST,
+        description="How many matching lines, or changed files, to show at most; 0 for as many as can be.",
+    )
+
+
+class FileSearch(Tool[FileSearchParams]):
+    r"""Search many files, and replace what is found in all of them at once.
+
+    Use this to rename or rewrite something everywhere: preview it first, look at the changes, then apply it with
+    `preview_only` set to false. To look for something only, use Grep; to change one place, use Edit.
+
+    Usage notes:
+        - The syntax is ripgrep's. In `replace_with`, `$1` or `${1}` is a group of the pattern, `${name}` one that is
+          written `(?<name>…)`, `$0` the whole match, and `$$` a dollar sign. Before a letter, digit or underscore write
+          `${1}`: `$1a` means a group named `1a`.
+        - Every byte outside a match stays. A line break in `replace_with` is written as the lines of the file end; to
+          match one, write `\r?\n` and set `multiline`.
+        - `.git`, `node_modules`, binary files, links, and what `.gitignore`, `.ignore` or `.ferruleignore` names are
+          left out, unless `path` starts there. Files that are not UTF-8 are never changed.
+
+    Important:
+        - All files change or none does, and all are undone as one. The files need not have been read before.
+        - A file that changed since the same replacement was previewed stops it: preview again.
+    """
+
+    name = "FileSearch"
+    kind = Kind.WRITE
+    category = "files"
+    tags = frozenset({"standard", "files", "search"})
+
+    def check(self, params: FileSearchParams) -> Iterable[Problem]:
+        if "\0" in params.pattern:
+            yield Problem(("pattern",), "value", r"it holds a NUL byte; to search for one, write \x00")
+        if "\0" in (params.replace_with or ""):
+            yield Problem(("replace_with",), "value", "it holds a NUL byte, and text files have none")
+
+    def only_reads(self, params: FileSearchParams) -> bool:
+        return params.replace_with is None or params.preview_only
+
+    def touches_in(self, params: FileSearchParams, session: Session | None) -> Touches:
+        if self.only_reads(params):
+            return reads_below(params.path, session)
+        if session is None or "\0" in params.path:
+            return WRITES_ANYTHING
+        return (writes("path", real_path(session, params.path)),)
+
+    def signature(self, params: FileSearchParams) -> str:
+        return params.path
+
+    def summarise(self, params: FileSearchParams) -> str:
+        """All that decides which bytes change, on one line."""
+        said = f"{'text' if params.literal else 'pattern'} {_quoted(params.pattern)}"
+        if params.replace_with is None:
+            said = f"Search for {said}"
+        else:
+            verb = "Preview replacing" if params.preview_only else "Replace"
+            said = f"{verb} {said} with {_quoted(params.replace_with)}"
+        said += f" in {_quoted(params.path)}"
+        if params.file_glob:
+            said += f", only files {_quoted(params.file_glob)}"
+        if params.exclude:
+            said += f", but not {_quoted(params.exclude)}"
+        return said + ", ignoring case" * params.ignore_case + ", across lines" * params.multiline
+
+    async def run(self, params: FileSearchParams, context: ToolContext) -> Output:
+        files = files_of(context.session)
+        place = files.paths.find(params.path)
+        require_file_or_folder(files.paths, place)
+        globs = [glob_below(one, place) for one in split_globs(params.file_glob or "")]
+        globs += [f"!{glob_below(one, place)}" for one in excluded_globs(params.exclude or "")]
+        pattern = literal_pattern(params.pattern) if params.literal else params.pattern
+        multiline = params.multiline or (params.literal and "\n" in params.pattern)
+        query = Query(
+            pattern, place, "content", tuple(globs), ignore_case=params.ignore_case, multiline=multiline,
+            crlf=not names_carriage_return(pattern),
+        )  # fmt: skip
+        if params.replace_with is None:
+            return await _search(params, query, files, context)
+        return await _replace(params, query, files, context)
+
+
+file_search = FileSearch()
+
+
+async def _search(params: FileSearchParams, query: Query, files: Files, context: ToolContext) -> Output:
+    names, most = Names(files.paths, query.place), params.head_limit or MOST
+    left = most
+
+    def show(hits: list[bytes]) -> None:
+        nonlocal left
+        if left > 0:
+            some, shown, _ = file_matches(hits[:left], "content", names, left)
+            left -= shown
+            context.partial(
+                "\n".join(line for one in some for line in in_words(one["path"], one["lines"], numbered=True))
+            )
+
+    findings = await search(files.paths, query, most, show)
+    found, shown, cut = file_matches(findings.hits, "content", names, most)
+    notes = [*left_out(shown, findings.matches, "matching lines", can_raise=not cut)]
+    notes += [*about_names(one["path"] for one in found), *findings.notes]
+    if findings.files:
+        lines = amount(findings.matches, "matching line")
+        summary = f"Found {lines} in {amount(findings.files, 'file')}."
+    else:
+        summary = _nothing(params, query)
+        notes += _wider(params)
+    body = [line for one in found for line in in_words(one["path"], one["lines"], numbered=True)]
+    data = {"pattern": params.pattern, "path": query.place.name, "files": found, "total_files": findings.files,
+            "total_matches": findings.matches, "notes": notes}  # fmt: skip
+    words = "\n".join([summary, *body, *(f"[{note}]" for note in notes)])
+    return Output(data=data, llm_content=words, display_content=summary)
+
+
+async def _replace(params: FileSearchParams, query: Query, files: Files, context: ToolContext) -> Output:
+    given = params.replace_with or ""
+    replacement = literal_replacement(given) if params.literal else given
+    found = await find_occurrences(
+        files.paths, query, replacement, lambda count: context.progress(count, None, "files with a match")
+    )
+    notes = [*found.notes, *([] if params.literal else about_backslashes(query.pattern, given))]
+    total = len(found.files)
+    previews, asked = previews_of(context.session), params.model_dump_json(exclude={"preview_only", "head_limit"})
+
+    def stage(message: str, total: int) -> Callable[[int], None]:
+        step = max(1, total // 100)
+
+        def before_each(position: int) -> None:
+            context.cancellation.raise_if_requested()
+            if position % step == 0:
+                context.progress(position, total, message)
+
+        return before_each
+
+    def work() -> tuple[Replacements, int | None]:
+        replacements = prepare(
+            files.paths, query.place.root, found.files, as_written=not query.crlf, before_each=stage("read", total)
+        )
+        if params.preview_only:
+            previews.remember(asked, replacements)
+            return replacements, None
+        previews.require_unchanged(asked, replacements)
+        changes = replacements.files
+        group = apply(files, changes, origin_of(context), stage("replaced", len(changes))) if changes else None
+        previews.forget(asked)
+        return replacements, group.number if group else None
+
+    replacements, change = await _to_its_end(work)
+    if not found.files:
+        notes += _wider(params)
+    told = Replacing(replacements, found.matches, _nothing(params, query), applied=not params.preview_only)
+    told.notes += notes
+    return told.output(params.head_limit or MOST, change, pattern=params.pattern, path=query.place.name)
+
+
+async def _to_its_end(work: Callable[[], tuple[Replacements, int | None]]) -> tuple[Replacements, int | None]:
+    """Work beside the loop. One that is cancelled stops before its next file and takes back what it did; that is
+    waited for, so that a call which was stopped has changed nothing.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait({running})
+        if not running.cancelled():
+            running.exception()  # seen: the one who cancelled does not wait for it
+        raise
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _nothing(params: FileSearchParams, query: Query) -> str:
+    short = params.pattern if len(params.pattern) <= 100 else params.pattern[:99] + "…"
+    return f"No match for `{short}` in `{query.place}`."
+
+
+def _wider(params: FileSearchParams) -> list[str]:
+    ways: list[str] = []
+    if not params.ignore_case and any(one.isalpha() for one in params.pattern):
+        ways.append("set `ignore_case` to true")
+    if params.path != ".":
+        ways.append("search a wider `path`")
+    if params.file_glob or params.exclude:
+        ways.append(f"leave out `{'file_glob' if params.file_glob else 'exclude'}`")
+    return [f"Possible next steps: {'; '.join(ways)}."] if ways else []

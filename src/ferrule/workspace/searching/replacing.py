@@ -1,0 +1,213 @@
+"""Replaces matches in many files: each byte outside a match stays, and all files change or none does."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import stat
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.workspace.files import MOST_EDITABLE
+from ferrule.workspace.names import decoded
+from ferrule.workspace.paths import Place
+from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.snapshots.changes import Write
+from ferrule.workspace.texts.text import newline_of
+from ferrule.workspace.tracker import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ferrule.workspace.files import Files
+    from ferrule.workspace.paths import Paths, Root
+    from ferrule.workspace.searching.occurrences import FileOccurrences, Occurrence
+    from ferrule.workspace.snapshots.changes import Group, Origin
+
+MOST_BYTES = 100_000_000
+"""What the changed files of one batch may hold together, before and after; so much can be kept for undo."""
+_BARE_NEWLINE = re.compile(rb"(?<!\r)\n")
+_OTHER_MARKS = ((codecs.BOM_UTF32_LE, "UTF-32"), (codecs.BOM_UTF16_LE, "UTF-16"), (codecs.BOM_UTF16_BE, "UTF-16"))
+
+
+@dataclass(slots=True, frozen=True)
+class ReplacedFile:
+    """A file as it is, and as it would be."""
+
+    place: Place
+    before: bytes = field(repr=False)
+    after: bytes = field(repr=False)
+    count: int
+
+
+@dataclass(slots=True)
+class Replacements:
+    """What a replacement would change; `skipped` are files with a match that stay, with the reason."""
+
+    files: list[ReplacedFile] = field(default_factory=list[ReplacedFile])
+    skipped: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    @property
+    def count(self) -> int:
+        return sum(file.count for file in self.files)
+
+
+class Unfit(Exception):  # noqa: N818 - a reason, not an error
+    """Why a file stays as it is."""
+
+
+def prepare(
+    paths: Paths,
+    root: Root,
+    found: Iterable[FileOccurrences],
+    *,
+    as_written: bool,
+    before_each: Callable[[int], None],
+) -> Replacements:
+    r"""Read the files with matches and work out what they would become; nothing is written.
+
+    A line break in what comes in is written as the lines of the file end, unless the pattern is about line endings
+    itself (`as_written`).
+    """
+    result = Replacements()
+    size = 0
+    for position, file in enumerate(found):
+        before_each(position)
+        path = root.path / os.fsdecode(file.name.removeprefix(b"./"))
+        place = Place(root, path, decoded(os.fsencode(paths.show(path))))
+        try:
+            before = _read(paths, place, file)
+            after, count = replace_in(before, file, place.name, as_written=as_written)
+        except Unfit as unfit:
+            result.skipped.append((place.name, str(unfit)))
+            continue
+        if after == before:
+            continue
+        if len(after) > MOST_EDITABLE:
+            result.skipped.append((place.name, f"would be over {MOST_EDITABLE:,} bytes"))
+            continue
+        size += max(len(before), len(after))
+        if size > MOST_BYTES:
+            raise ToolError(
+                f"The files to change hold more than {MOST_BYTES:,} bytes together. Nothing was changed.",
+                suggestion="Narrow it with `path`, `file_glob` or `exclude`, and go on part by part.",
+            )
+        result.files.append(ReplacedFile(place, before, after, count))
+    return result
+
+
+def _read(paths: Paths, place: Place, file: FileOccurrences) -> bytes:
+    try:
+        status = paths.stat(place)
+        if status is None or not stat.S_ISREG(status.st_mode):
+            raise Unfit("gone meanwhile")
+        if status.st_size > MOST_EDITABLE:
+            raise Unfit(f"over {MOST_EDITABLE:,} bytes")
+        if status.st_nlink > 1:
+            raise Unfit("other hard links to it")
+        data = paths.read(place)
+    except PathProblem as problem:
+        raise Unfit("outside the workspace" if problem.code == "outside" else "cannot be read") from None
+    except OSError as error:
+        raise Unfit((error.strerror or "cannot be read").lower()) from None
+    for mark, encoding in _OTHER_MARKS:
+        if data.startswith(mark):
+            raise Unfit(encoding)
+    if file.binary or b"\0" in data:
+        raise Unfit("binary")
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        # The bytes of a character may look like others in such a file, so that a match may be none.
+        raise Unfit("not UTF-8") from None
+    return data
+
+
+def replace_in(data: bytes, file: FileOccurrences, name: str, *, as_written: bool) -> tuple[bytes, int]:
+    """The bytes of a file with its matches replaced, and how many there were."""
+    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    body = data[len(mark) :]
+    if not all(lines.are_in(body) for lines in file.lines):
+        raise _changed_meanwhile(name)
+    newline = b"\n"
+    if not as_written and any(b"\n" in one.new for one in file.matches):
+        newline = {"\r\n": b"\r\n", "\r": b"\r"}.get(newline_of(body.decode()), b"\n")
+    pieces = [mark]
+    done = count = 0
+    for one in file.matches:
+        if one.start == one.end and not one.new:
+            continue
+        if one.start < done:
+            raise _changed_meanwhile(name)
+        if one.start == one.end:
+            raise _matches_nothing(name, body, one)
+        if not as_written and (_splits_ending(body, one.start) or _splits_ending(body, one.end)):
+            raise _half_an_ending(name, body, one)
+        new = one.new if newline == b"\n" else _BARE_NEWLINE.sub(newline, one.new)
+        count += new != body[one.start : one.end]
+        pieces += (body[done : one.start], new)
+        done = one.end
+    return b"".join((*pieces, body[done:])), count
+
+
+def apply(
+    files: Files, changes: list[ReplacedFile], origin: Origin, before_each: Callable[[int], None]
+) -> Group | None:
+    """Write all of them or none, to be undone as one.
+
+    What the session knew before it knows after: a file that it had read as it was counts as read as it is now, any
+    other still has to be read before Edit.
+    """
+    known = [file for file in changes if files.tracker.knows(file.place, file.before)]
+    steps = [Write(file.place, file.after, expect=digest(file.before)) for file in changes]
+    try:
+        group = files.history.apply(steps, origin, before_each=before_each)
+    except PathProblem as problem:
+        raise PathProblem(
+            problem.code,
+            f"{problem.message} No other file was changed either: a replacement is made whole or not at all.",
+            kind=problem.kind,
+            suggestion="Preview it again, and leave that file out with `exclude` if need be.",
+        ) from None
+    for file in known:
+        files.tracker.saw(file.place, file.after)
+    return group
+
+
+def _changed_meanwhile(name: str) -> PathProblem:
+    return PathProblem(
+        "changed",
+        f"`{name}` changed while it was searched. Nothing was changed here.",
+        suggestion="Try again. If another program changes it all the time, leave it out with `exclude`.",
+    )
+
+
+def _splits_ending(body: bytes, at: int) -> bool:
+    return body[at - 1 : at + 1] == b"\r\n" if at else False
+
+
+def _line(body: bytes, at: int) -> int:
+    return body.count(b"\n", 0, at) + 1
+
+
+def _matches_nothing(name: str, body: bytes, one: Occurrence) -> ToolError:
+    return ToolError(
+        f"The pattern matches without taking any text in line {_line(body, one.start):,} of `{name}`; what would be "
+        "put there cannot be told for sure. Nothing was changed.",
+        kind=ErrorKind.VALIDATION,
+        suggestion="Let it match at least one character (`+` for `*`), and repeat what shall stay with `$0`: to put "
+        "`# ` before lines, replace `^.` with `# $0`.",
+        details={"code": "empty_match"},
+    )
+
+
+def _half_an_ending(name: str, body: bytes, one: Occurrence) -> ToolError:
+    return ToolError(
+        f"The pattern matches half of a `\\r\\n` line ending in line {_line(body, one.start):,} of `{name}`. "
+        "Nothing was changed.",
+        kind=ErrorKind.VALIDATION,
+        suggestion=r"Match the whole ending: `\r?\n` for `\n`, which fits either kind of file.",
+        details={"code": "line_ending"},
+    )
