@@ -18,6 +18,7 @@ from ferrule.policy.shown_text import MOST, disguises, shown
         "printf 'a\tb\n'",
         'for f in *; do\n\n    echo "$f"\n\ndone',
         "echo 'ελληνικά κείμενα'",
+        "git commit -m '修复：路径错误，并加测试（见说明）'",
     ],
 )
 def test_honest_text_in_any_language_stays_as_it_is(plain: str):

@@ -1,4 +1,4 @@
-"""Text as a person must see it before they say yes: nothing in it can hide, disguise itself or push itself off screen."""
+"""Text as a person must see it before they say yes: nothing in it hides, is disguised or is pushed off the screen."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ MOST = 20_000
 _LONG_RUN = 16
 _BLANK_LINES = 3
 _WORD = re.compile(r"\w+")
-_SPACES = re.compile(r"[ \t]{%d,}" % _LONG_RUN)
-_NEWLINES = re.compile(r"(?:[ \t]*\n){%d,}" % (_BLANK_LINES + 1))
+_SPACES = re.compile(rf"[ \t]{{{_LONG_RUN},}}")
+_NEWLINES = re.compile(rf"(?:[ \t]*\n){{{_BLANK_LINES + 1},}}")
 # Letters of other scripts that look like a Latin one in most fonts, by the letter they look like.
 _TWINS = {
     "a": "аɑα", "b": "Ьᖯ", "c": "сϲⅽ", "d": "ԁⅾ", "e": "еҽ", "f": "ſϝ", "g": "ɡց", "h": "һհ", "i": "іɩιⅰ", "j": "јϳ",
@@ -22,8 +22,10 @@ _TWINS = {
     "O": "ОΟՕ", "P": "РΡ", "S": "ЅՏ", "T": "ТΤ", "V": "ѴⅤ", "W": "Ԝ", "X": "ХΧⅩ", "Y": "ΥҮ", "Z": "Ζ",
 }  # fmt: skip
 _LETTERS = frozenset("".join(_TWINS.values()))
-# Marks that pass for one of the shell's own: quotes, dashes, bars, dots, slashes, colons, semicolons, dollars.
-_MARKS = frozenset("‘’‚‛“”„‟′″‐‑‒–—−⁃ǀ∣｜․‥…∕⁄⧸／＼；：，．＄＆＞＜＝＂＇｀ʹʺˈ‹›«»﹣﹩﹠﹤﹥⟨⟩〈〉")
+# Marks that pass for a quote, a bar or a slash of the shell, and are none: what seems quoted is not.
+_MARKS = frozenset("‘’‚‛“”„‟′″ǀ∣∕⁄⧸ʹʺˈ")
+# Wide punctuation is how Chinese and Japanese are written; beside their characters it disguises nothing.
+_EAST_ASIAN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _HIDDEN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")
 
 
@@ -31,7 +33,8 @@ def shown(text: str) -> str:
     """The text with everything visible that a terminal or an eye would pass over. What is plain stays as it is."""
     cut = _without_middle(text)
     marked = _WORD.sub(lambda word: _marked(word[0]), cut)
-    visible = "".join(character if _is_plain(character) else _escape(character) for character in marked)
+    wide = _EAST_ASIAN.search(cut) is not None
+    visible = "".join(one if _is_plain(one) or (wide and _is_wide_mark(one)) else _escape(one) for one in marked)
     folded = _SPACES.sub(lambda run: f" ⟨{len(run[0]):,} spaces⟩ ", visible)
     return _NEWLINES.sub(lambda run: f"\n⟨{run[0].count(chr(10)) - 1:,} blank lines⟩\n", folded)
 
@@ -46,7 +49,8 @@ def disguises(text: str) -> list[str]:
         found.append("control characters")
     if any(_LETTERS.intersection(word) and _marked(word) != word for word in _WORD.findall(text)):
         found.append("letters that look like others")
-    if characters & _MARKS or any(_is_wide_twin(one) for one in characters):
+    wide = _EAST_ASIAN.search(text) is not None
+    if characters & _MARKS or any(_is_wide_twin(one) and not (wide and _is_wide_mark(one)) for one in characters):
         found.append("marks that look like others")
     if _SPACES.search(text) or _NEWLINES.search(text):
         found.append("long empty stretches")
@@ -83,6 +87,10 @@ def _is_plain(character: str) -> bool:
 def _is_wide_twin(character: str) -> bool:
     """Whether it is another width or style of an ASCII character: `ｒ`, `𝐫`."""
     return character > "\x7f" and (flat := unicodedata.normalize("NFKC", character)).isascii() and flat.isprintable()
+
+
+def _is_wide_mark(character: str) -> bool:
+    return "\uff01" <= character <= "\uff5e" and not character.isalnum()
 
 
 def _escape(character: str) -> str:
