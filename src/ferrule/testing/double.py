@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ferrule.core.access import Touches
+    from ferrule.core.context import Session
     from ferrule.core.description import Description
     from ferrule.core.params import Params
     from ferrule.core.problems import Problem
@@ -46,14 +47,26 @@ class Double(Tool[Any]):
     def touches(self, params: Any) -> Touches:
         return self.original.touches(params)
 
+    def touches_in(self, params: Any, session: Session | None) -> Touches:
+        return self.original.touches_in(params, session)
+
     def signature(self, params: Any) -> str:
         return self.original.signature(params)
+
+    def signature_in(self, params: Any, session: Session | None) -> str:
+        return self.original.signature_in(params, session)
 
     def abstract_rule(self, params: Any) -> str:
         return self.original.abstract_rule(params)
 
+    def abstract_rule_in(self, params: Any, session: Session | None) -> str:
+        return self.original.abstract_rule_in(params, session)
+
     def summarise(self, params: Any) -> str:
         return self.original.summarise(params)
+
+    def summarise_in(self, params: Any, session: Session | None) -> str:
+        return self.original.summarise_in(params, session)
 
     def render(self, value: Any) -> str | None:
         return self.original.render(value)

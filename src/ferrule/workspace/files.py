@@ -68,10 +68,11 @@ def history_folder(workspace: Path, session: Session | None = None) -> Path:
 
 
 def real_path(session: Session | None, given: str) -> str:
-    """The path that scheduling and permission go by; as given where it cannot be resolved, which the tool will say."""
+    """The path that scheduling and permission go by; where the tool will refuse it, the one it would have led to."""
     if session is None:
         return given
     try:
         return str(files_of(session).paths.locate(given).path)
     except (PathProblem, OSError):
-        return str(session.directory / given)
+        path = session.directory / given
+        return os.path.normpath(path) if "\0" in given else os.path.realpath(path)
