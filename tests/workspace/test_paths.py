@@ -170,8 +170,13 @@ def test_a_chain_of_links_that_ends_outside_is_refused(desk: Desk, outside: Path
 def test_links_in_a_ring_are_refused(desk: Desk) -> None:
     (desk.workspace / "a").symlink_to("b")
     (desk.workspace / "b").symlink_to("a")
-    denied(desk, "a")
-    denied(desk, "a/f.txt")
+    denied(desk, "a", "circle")
+    denied(desk, "a/f.txt", "circle")
+    assert desk.read("a").llm_content == snapshot("""\
+Error (execution_error): `a` cannot be followed: its links lead in a circle.
+
+Suggestion: Use the path of the file itself; nothing can be reached through these links.\
+""")
 
 
 @pytest.mark.parametrize("absolute", [True, False])
@@ -256,7 +261,7 @@ def for_a_while(run: Callable[[int], ToolResult], seconds: float = 0.4) -> list[
     for result in results:
         assert "secret of" not in result.llm_content
         assert result.error is None or result.error.kind is not ErrorKind.UNKNOWN, result.llm_content
-        assert "relative" not in result.llm_content, result.llm_content
+        assert "relative to" not in result.llm_content, result.llm_content
     return results
 
 
@@ -446,10 +451,18 @@ def test_a_workspace_that_was_removed_is_said_to_be_gone(desk: Desk) -> None:
     desk.seen("f.txt", "mine\n").unlink()
     desk.workspace.rmdir()
     assert desk.read("f.txt").llm_content == snapshot(
-        "Error (execution_error): `f.txt` cannot be used: the workspace is gone."
+        """\
+Error (execution_error): The folder of the workspace cannot be used: it was removed.
+
+Suggestion: No path will work until the person has made it again and started a new session; tell them.\
+"""
     )
     assert desk.write("f.txt", "mine").llm_content == snapshot(
-        "Error (execution_error): `f.txt` cannot be used: the workspace is gone."
+        """\
+Error (execution_error): The folder of the workspace cannot be used: it was removed.
+
+Suggestion: No path will work until the person has made it again and started a new session; tell them.\
+"""
     )
     assert not desk.workspace.exists()
 
@@ -485,9 +498,17 @@ def test_pipes_sockets_and_devices_are_never_opened(desk: Desk) -> None:
         denied(desk, "pipe", "special")
         denied(desk, "socket", "special")
     assert time.monotonic() - started < 5
-    assert desk.read("pipe").llm_content == snapshot("Error (execution_error): `pipe` is a pipe, and is not opened.")
+    assert desk.read("pipe").llm_content == snapshot("""\
+Error (execution_error): `pipe` is a pipe, and is not opened.
+
+Suggestion: Give a regular file.\
+""")
     assert desk.read("socket").llm_content == snapshot(
-        "Error (execution_error): `socket` is a socket, and is not opened."
+        """\
+Error (execution_error): `socket` is a socket, and is not opened.
+
+Suggestion: Give a regular file.\
+"""
     )
 
 
@@ -498,7 +519,11 @@ def test_a_device_is_never_opened(desk: Desk) -> None:
     except PermissionError:
         pytest.skip("no devices here")
     denied(desk, "zero", "special")
-    assert desk.read("zero").llm_content == snapshot("Error (execution_error): `zero` is a device, and is not opened.")
+    assert desk.read("zero").llm_content == snapshot("""\
+Error (execution_error): `zero` is a device, and is not opened.
+
+Suggestion: Give a regular file.\
+""")
 
 
 # Names
@@ -517,7 +542,11 @@ Error (validation_error): The path is too long: 256 bytes, its longest name 256.
 
 Suggestion: A path has at most 4,096 bytes and a name at most 255.\
 """)
-    assert desk.read("").llm_content == snapshot("Error (validation_error): The path is empty.")
+    assert desk.read("").llm_content == snapshot("""\
+Error (validation_error): The path is empty.
+
+Suggestion: Give a path, or `.` for the working directory.\
+""")
 
 
 def test_the_longest_names_work(desk: Desk) -> None:
@@ -532,8 +561,6 @@ def test_the_longest_names_work(desk: Desk) -> None:
         ("f.txt.", "f.txt"),
         ("f.txt ", "f.txt"),
         ("F.TXT", "f.txt"),
-        ("e\u0301.txt", "\xe9.txt"),
-        ("\xe9.txt", "e\u0301.txt"),
         ("src\u2215f.txt", "src"),
         ("f\uff0etxt", "f.txt"),
     ],
@@ -551,7 +578,7 @@ def test_another_spelling_is_another_file_and_the_right_one_is_named(desk: Desk,
 def test_characters_that_look_like_a_way_out_are_none(desk: Desk, outside: Path, dots: str) -> None:
     result = desk.read(f"{dots}ws-evil/secret.txt")
     refused(result, "missing")
-    assert not desk.write(f"{dots}new.txt", "x").success or dots == "..\\"
+    assert not desk.write(f"{dots}new.txt", "x").success
     assert look(outside) == {"secret.txt": SECRET}
     assert not (outside.parent / "new.txt").exists()
 
@@ -592,7 +619,11 @@ Error (not_found_error): There is no file at `src/main.py/x`, and no folder `src
 
 Suggestion: The nearest folder that exists is `src`.\
 """)
-    assert desk.read("src/qqq").llm_content == snapshot("Error (not_found_error): There is no file at `src/qqq`.")
+    assert desk.read("src/qqq").llm_content == snapshot("""\
+Error (not_found_error): There is no file at `src/qqq`.
+
+Suggestion: No name in `src` is like it; list the folder to see what is there.\
+""")
 
 
 def test_a_suggestion_works_as_it_stands_in_a_sub_directory(desk: Desk) -> None:
@@ -611,7 +642,7 @@ def test_an_outside_path_is_refused_in_words(desk: Desk) -> None:
     assert refused(desk.read("../x"), "outside").llm_content == snapshot("""\
 Error (permission_error): `../x` is outside the workspace.
 
-Suggestion: Use a path inside `.`.\
+Suggestion: Use a path inside the workspace; relative paths start at its top.\
 """)
     with pytest.raises(PathProblem) as problem:
         Paths([desk.workspace]).find("/etc/passwd")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ferrule.core.errors import ErrorKind
 from ferrule.workspace.files import MOST_EDITABLE, files_of
 from ferrule.workspace.locks import writing
-from ferrule.workspace.paths import Place, check_new_name
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import NOTHING, Origin
 from ferrule.workspace.texts.diff import changed_counts, unified_diff
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ferrule.core.context import ToolContext
+    from ferrule.workspace.paths import Place
 
 
 @dataclass(slots=True, frozen=True)
@@ -60,7 +60,7 @@ def change_file(
                 files.paths.find(given)
             if given.endswith("/"):
                 raise _a_folder(given)
-            check_new_name(place)
+            files.paths.check_new(place)
             before, text = None, None
         else:
             if found.st_size > MOST_EDITABLE:
