@@ -72,12 +72,16 @@ Error (execution_error): `src` is a directory, not a file.
 Suggestion: List it instead.\
 """)
     assert refused(desk.call("readFile", "none"), "missing").llm_content == snapshot(
-        "Error (not_found_error): There is no file at `none`."
+        """\
+Error (not_found_error): There is no file at `none`.
+
+Suggestion: No name in `.` is like it; list the folder to see what is there.\
+"""
     )
     assert refused(desk.call("readFile", "../x"), "outside").llm_content == snapshot("""\
 Error (permission_error): `../x` is outside the workspace.
 
-Suggestion: Use a path inside `.`.\
+Suggestion: Use a path inside the workspace; relative paths start at its top.\
 """)
 
 

@@ -63,4 +63,5 @@ def edited(changed: Changed, replaced: int, note: str, rungs: list[str]) -> Outp
     words = f"Edited `{changed.place}` in {places} (+{changed.added} -{changed.removed} lines).{note}"
     data = {"file_path": changed.place.name, "replaced": replaced, "matched_by": rungs}
     display = f"edited {changed.place} (+{changed.added} -{changed.removed})"
-    return Output(data=data, llm_content=words, display_content=display, metadata=dict(changed.metadata))
+    said = changed.place.with_remarks(words)
+    return Output(data=data, llm_content=said, display_content=display, metadata=dict(changed.metadata))

@@ -56,7 +56,9 @@ def read(
     try:
         size = os.fstat(opened).st_size
         page = _read_page(files, place, opened, size, offset, limit)
-        return page if isinstance(page, Output) else _numbered(place, page, offset)
+        output = page if isinstance(page, Output) else _numbered(place, page, offset)
+        output.llm_content = place.with_remarks(output.llm_content or "")
+        return output
     finally:
         os.close(opened)
 

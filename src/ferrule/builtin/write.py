@@ -48,4 +48,5 @@ def write(
     verb = "Created" if changed.created else "Overwrote"
     words = f"{verb} `{changed.place}` ({amount(changed.lines, 'line')}, {amount(changed.size, 'byte')})."
     data = {"file_path": changed.place.name, "created": changed.created, "lines": changed.lines, "bytes": changed.size}
-    return Output(data=data, llm_content=words, display_content=words, metadata=dict(changed.metadata))
+    said = changed.place.with_remarks(words)
+    return Output(data=data, llm_content=said, display_content=words, metadata=dict(changed.metadata))

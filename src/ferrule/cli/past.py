@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ferrule.app.load_settings import load_settings
+from ferrule.app.locations import added_folders
 from ferrule.workspace.files import history_folder
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.snapshots.history import History
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def history_of(workspace: Path) -> History:
-    paths = Paths([workspace.resolve()])
+    """Changes in folders that were added to the workspace are in its history too."""
+    workspace = workspace.resolve()
+    paths = Paths([workspace, *added_folders(load_settings(workspace).settings, workspace)])
     return History(history_folder(paths.roots[0].path), paths)
 
 

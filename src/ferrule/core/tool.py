@@ -255,7 +255,8 @@ class Tool(Generic[P]):
 
     def summarise_in(self, params: P, session: Session | None) -> str:
         """The same where the session matters: what a person agrees to is what a rule is asked about."""
-        if type(self).summarise is not Tool.summarise:
+        own = any("summarise" in vars(owner) for owner in type(self).__mro__ if owner is not Tool)
+        if own:
             return self.summarise(params)
         return f"{self.display_name} {self.signature_in(params, session)}"
 

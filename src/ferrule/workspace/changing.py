@@ -76,7 +76,7 @@ def change_file(
             tool=context.tool,
         )
         expect = digest(before) if before is not None else NOTHING
-        group = files.history.write(place, after, origin, expect=expect)
+        group = files.history.write(place, after, origin, expect=expect, through_hard_links=files.hard_links)
         files.tracker.saw(place, after)
     now = decode(after)
     added, removed = changed_counts(text, now)

@@ -29,8 +29,9 @@ class Files:
     """What a file tool works with. Usable by plugins: `files_of(context.session)`."""
 
     def __init__(self, session: Session) -> None:
-        roots = [session.workspace, *cast("tuple[Path, ...]", session.config.get("roots", ()))]
-        self.paths = Paths(roots, session.directory)
+        self.paths = Paths(session.folders, session.directory)
+        self.hard_links = bool(session.config.get("hard_links", False))
+        """Whether a file that has other names may be changed. Those keep the old content."""
         self.tracker = Tracker(strict=not session.config.get("single_call", False))
         self._session = session
         self._history: History | None = None

@@ -33,13 +33,17 @@ class Place:
     root: Root
     path: Path
     name: str
-    remark: str = field(default="", compare=False)
+    remarks: tuple[str, ...] = field(default=(), compare=False)
     """What a model must be told of it: that the name on the disk is not quite the one it gave."""
 
     @property
     def inner(self) -> str:
         """The path below its root."""
         return str(self.path.relative_to(self.root.path))
+
+    def with_remarks(self, text: str) -> str:
+        """What a tool says, and below it the remarks."""
+        return "\n".join([text, *(f"[{one}]" for one in self.remarks)])
 
     def __str__(self) -> str:
         return one_line(self.name)
@@ -160,11 +164,11 @@ class Paths:
         parent = self._settle(given, wanted.parent, links)
         if parent.path != wanted.parent:
             found = self._settle(given, parent.path / wanted.name, links)
-            return replace(found, remark=found.remark or parent.remark)
+            return replace(found, remarks=found.remarks or parent.remarks)
         twins = same_letters(wanted.name, self.names_in(parent)) if not wanted.name.isascii() else []
         if len(twins) == 1:
             found = self._settle(given, parent.path / twins[0], links)
-            return replace(found, remark=_other_form(wanted.name, twins[0]))
+            return replace(found, remarks=(_other_form(wanted.name, twins[0]),))
         path = parent.path / wanted.name
         return Place(parent.root, path, self.show(path))
 
