@@ -48,7 +48,7 @@ async def find_files(
                 *names, rest = (rest + piece).split(b"\0")
                 if chosen.fits is not None:
                     names = list(filter(chosen.fits, names))
-                names = list(filter(stays, names))
+                names = stays.of(names)
                 if names:
                     show(names)
                     dated += _with_dates(place.root, names)

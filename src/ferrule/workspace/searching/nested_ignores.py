@@ -36,13 +36,26 @@ class NestedIgnores:
         ruled = any(self._has_rules(folder) for folder in above if folder)
         self._folders = {b"": _Folder.PLAIN, self._start: _Folder.RULED if ruled else _Folder.PLAIN}
 
+    def of(self, names: list[bytes]) -> list[bytes]:
+        """Those of the names that stay."""
+        folders = {name[: name.rfind(b"/")] for name in names}  # all of them at once: there are far fewer
+        if all(self._at(folder) is _Folder.PLAIN for folder in folders):
+            return names
+        return list(filter(self, names))
+
     def __call__(self, name: bytes) -> bool:
-        name = name.removeprefix(b"./")
-        folder = name.rpartition(b"/")[0]
-        found = self._folders.get(folder) or self._look(folder)
+        """Whether one file stays."""
+        found = self._at(name[: name.rfind(b"/")])
         if found is _Folder.PLAIN:
             return True
-        return name == self._start or (found is _Folder.RULED and not self._ignored(self._path(name), is_folder=False))
+        inner = name.removeprefix(b"./")
+        return inner == self._start or (
+            found is _Folder.RULED and not self._ignored(self._path(inner), is_folder=False)
+        )
+
+    def _at(self, folder: bytes) -> _Folder:
+        folder = folder[2:]  # names begin with `./`
+        return self._folders.get(folder) or self._look(folder)
 
     def _look(self, folder: bytes) -> _Folder:
         above = folder.rpartition(b"/")[0]
