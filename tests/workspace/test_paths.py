@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
-import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
 from tests.workspace.desk import Desk, refused
+from tests.workspace.swapping import folder_swaps, for_a_while, relink, swapping
 
 from ferrule import ErrorKind, ToolResult
 from ferrule.workspace import atomic, confined, paths
@@ -226,56 +224,6 @@ def test_the_workspace_by_way_of_proc_is_seen_for_what_it_is(desk: Desk) -> None
 # Swapped while the tool runs
 
 
-@contextmanager
-def swapping(*steps: Callable[[], object]) -> Generator[None]:
-    """Something that never sits still, in a thread of its own."""
-    over = threading.Event()
-    broke: list[BaseException] = []
-    patience = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-
-    def work() -> None:
-        try:
-            while not over.is_set():
-                for step in steps:
-                    step()
-        except BaseException as error:
-            broke.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-        sys.setswitchinterval(patience)
-    assert not broke, broke
-
-
-def for_a_while(run: Callable[[int], ToolResult], seconds: float = 0.4) -> list[ToolResult]:
-    """Call it again and again; whatever each call comes to, it is nothing of the neighbour's and no breakdown."""
-    until, results = time.monotonic() + seconds, list[ToolResult]()
-    while time.monotonic() < until:
-        results.append(run(len(results)))
-    for result in results:
-        assert "secret of" not in result.llm_content
-        assert result.error is None or result.error.kind is not ErrorKind.UNKNOWN, result.llm_content
-        assert "relative to" not in result.llm_content, result.llm_content
-    return results
-
-
-def relink(link: Path, target: str) -> Callable[[], object]:
-    """Put a link in the place of whatever is there, in one step."""
-
-    def step() -> None:
-        beside = link.parent.parent / "beside"
-        beside.symlink_to(target)
-        beside.replace(link)
-
-    return step
-
-
 def test_a_link_swapped_in_for_a_file_while_it_is_read_leads_nowhere(desk: Desk, outside: Path) -> None:
     desk.put("mine.txt", "mine\n")
     path = desk.workspace / "f.txt"
@@ -283,16 +231,6 @@ def test_a_link_swapped_in_for_a_file_while_it_is_read_leads_nowhere(desk: Desk,
     with swapping(relink(path, "../ws-evil/secret.txt"), relink(path, "mine.txt")):
         for_a_while(lambda _: desk.read("f.txt"))
     assert desk.read("f.txt").llm_content == "     1\tmine"  # the last swap was to the inner one
-
-
-def folder_swaps(folder: Path, outside: Path) -> list[Callable[[], object]]:
-    away = folder.with_name("away")
-    return [
-        lambda: folder.rename(away),
-        lambda: folder.symlink_to(outside),
-        folder.unlink,
-        lambda: away.rename(folder),
-    ]
 
 
 def test_a_folder_swapped_for_a_link_while_files_in_it_are_read_leads_nowhere(desk: Desk, outside: Path) -> None:
@@ -478,7 +416,7 @@ def test_a_file_with_two_names_is_read_but_not_written(desk: Desk, outside: Path
         assert refused(result, "hard_link").llm_content == snapshot("""\
 Error (permission_error): `hard.txt` has 2 names (hard links), and the others may lie outside the workspace.
 
-Suggestion: Copy it to a new file and change that, or ask the person to allow it.\
+Suggestion: Change a copy of it, or ask the person to allow it (setting `files.hard_links`).\
 """)
     assert look(outside) == {"secret.txt": SECRET}
     assert (desk.workspace / "hard.txt").samefile(outside / "secret.txt")

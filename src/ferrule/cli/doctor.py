@@ -95,7 +95,9 @@ def _files(settings: Settings, workspace: Path) -> Iterator[Check]:
     elif wall is PathWall.WALK:
         yield Check("paths", "note", _("paths are checked part by part; this kernel has no openat2"))
     else:
-        yield Check("paths", "fail", _("a link that leads out of a folder was followed; do not use the file tools here"))
+        yield Check(
+            "paths", "fail", _("a link that leads out of a folder was followed; do not use the file tools here")
+        )
     if search_wall():
         yield Check("searches", "ok", _("the kernel keeps searches inside the workspace (Landlock)"))
     else:

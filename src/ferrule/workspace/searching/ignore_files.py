@@ -100,9 +100,13 @@ def _read(file: Path) -> Iterator[Rule]:
 
 def enclosing_repository(root: Path) -> Path | None:
     """The top of the larger repository that a workspace is a part of."""
-    if (root / ".git").exists():
+    if _has_git(root):
         return None
-    return next((folder for folder in root.parents if (folder / ".git").exists()), None)
+    return next((folder for folder in root.parents if _has_git(folder)), None)
+
+
+def _has_git(folder: Path) -> bool:
+    return os.path.exists(folder / ".git")  # noqa: PTH110 - False, not an error, where the folder may not be searched
 
 
 def enclosing_ignore_files(root: Path) -> tuple[str, ...]:
