@@ -42,3 +42,13 @@ def test_an_edit_from_the_shell_needs_no_reading_before(ferrule: Command) -> Non
     assert "-two" in ferrule("diff").out
     ferrule("undo")
     assert (ferrule.workspace / "a.txt").read_bytes() == b"one\r\ntwo\r\n"
+
+
+def test_a_change_in_an_added_folder_is_undone_too(ferrule: Command) -> None:
+    added = ferrule.folder / "added"
+    added.mkdir()
+    ferrule.environment["FERRULE_FILES_FOLDERS"] = str(added)
+    write(ferrule, f"{added}/a.txt", "one")
+    assert (added / "a.txt").read_text() == "one"
+    assert ferrule("undo").code == 0
+    assert not (added / "a.txt").exists()
