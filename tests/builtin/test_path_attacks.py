@@ -8,13 +8,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.workspace.desk import Desk, refused
+from tests.workspace.nobody import as_nobody
 from tests.workspace.swapping import folder_swaps, for_a_while, swapping
 
 from ferrule import ToolResult
@@ -388,19 +388,6 @@ def test_a_mount_inside_the_workspace_is_named_as_one(desk: Desk, tool: str) -> 
     if tool in ("Read", "readFile"):
         added = Desk(Path("/"), config={"roots": (Path("/proc"),)})
         assert run(added, tool, TOOLS[tool]("/proc/version")).success
-
-
-@contextmanager
-def as_nobody() -> Generator[None]:
-    """Root may read everything; nobody may not."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 @pytest.mark.parametrize("tool", [*FILE_TOOLS, "LS"])

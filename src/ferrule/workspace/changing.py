@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ferrule.core.context import ToolContext
-    from ferrule.workspace.paths import Place
+    from ferrule.workspace.paths import Paths, Place
 
 
 @dataclass(slots=True, frozen=True)
@@ -65,7 +65,7 @@ def change_file(
         else:
             if found.st_size > MOST_EDITABLE:
                 raise _too_large(place, found.st_size)
-            before = files.paths.read(place)
+            before = _current(files.paths, place)
             files.tracker.require_seen(place, before)
             text = decode(before)
         after = make(before, text)
@@ -90,6 +90,23 @@ def change_file(
         diff=unified_diff(text, now, place.name),
         change=group.number if group is not None else None,
     )
+
+
+def _current(paths: Paths, place: Place) -> bytes:
+    """What a file holds now. Where that cannot be told, nobody knows whether it is still what was read."""
+    try:
+        return paths.read(place)
+    except PathProblem as problem:
+        if problem.code not in ("permission", "failed"):
+            raise
+        why = problem.message.rpartition(": ")[2].rstrip(".")
+        raise PathProblem(
+            "unverified",
+            f"Whether `{place}` is still as you read it could not be verified, because it cannot be read: {why}. "
+            f"It was not changed.",
+            kind=problem.kind,
+            suggestion="Ask the person to make it readable, or write to another file.",
+        ) from None
 
 
 def _line_count(text: Text | None) -> int:

@@ -260,8 +260,11 @@ class Paths:
     def read(self, place: Place, most: int | None = None) -> bytes:
         """The bytes of a regular file, or the first so many of them."""
         opened = self.open_file(place)
-        with os.fdopen(opened, "rb") as file:
-            return file.read() if most is None else file.read(most)
+        try:
+            with os.fdopen(opened, "rb") as file:
+                return file.read() if most is None else file.read(most)
+        except OSError as error:
+            raise failed(str(place), error) from None
 
     # Words
 
