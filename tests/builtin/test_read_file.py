@@ -59,7 +59,11 @@ def test_what_it_cannot_read_is_said_in_words(desk: Desk) -> None:
     os.truncate(desk.put("big.log", ""), 64_000_001)
     (desk.workspace / "src").mkdir()
     assert desk.call("readFile", "a.bin").llm_content == snapshot(
-        "Error (execution_error): `a.bin` is a binary file (application/x-executable, 260 bytes)."
+        """\
+Error (execution_error): `a.bin` is a binary file (application/x-executable, 260 bytes).
+
+Suggestion: Use a tool made for its kind; Read shows pictures.\
+"""
     )
     assert desk.call("readFile", "big.log").llm_content == snapshot("""\
 Error (execution_error): `big.log` has 64,000,001 bytes, too many to read whole.

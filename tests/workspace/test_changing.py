@@ -1,4 +1,5 @@
 """One change of one file, as every tool makes it: in turn, undoable, and shown (P11)."""
+# ruff: noqa: E501 - words for a model stand as they are
 
 from __future__ import annotations
 

@@ -553,7 +553,7 @@ Error (not_found_error): There is no file at `scr/main.py`, and no folder `scr`.
 Suggestion: The nearest folder that exists is `.`.\
 """)
     assert desk.read("src/main.py/x").llm_content == snapshot("""\
-Error (not_found_error): There is no file at `src/main.py/x`, and no folder `src/main.py`.
+Error (not_found_error): There is no file at `src/main.py/x`, because `src/main.py` is a file, not a folder.
 
 Suggestion: The nearest folder that exists is `src`.\
 """)

@@ -55,6 +55,9 @@ def read_file(
     data = files.paths.read(place)
     text = decode(data)
     if text is None:
-        raise ToolError(f"`{place}` is a binary file ({media_type(data[:300])}, {len(data):,} bytes).")
+        raise ToolError(
+            f"`{place}` is a binary file ({media_type(data[:300])}, {len(data):,} bytes).",
+            suggestion="Use a tool made for its kind; Read shows pictures.",
+        )
     files.tracker.saw(place, data)
     return {"filePath": place.name, "content": text.text, "size": len(data), "encoding": text.encoding}

@@ -20,7 +20,7 @@ def nothing_at(paths: Paths, given: str, place: Place) -> PathProblem:
     if "\\" in given and (other := _with_slashes(paths, given)):
         return _missing(f"There is no file at `{one_line(given)}`.", f"Did you mean `{other}`?", [other])
     folder = paths.beside(place, place.path.parent)
-    if paths.stat(folder) is None or not _is_folder(paths, folder):
+    if not _is_folder(paths, folder):
         return _no_folder(paths, given, folder)
     names = paths.names_in(folder)
     alike = same_letters(place.path.name, names)
@@ -34,22 +34,25 @@ def nothing_at(paths: Paths, given: str, place: Place) -> PathProblem:
     close = slips(place.path.name, names) or nearest(place.path.name, names)
     listed = [paths.from_here(folder.path / name) for name in close]
     suggestion = "Did you mean " + " or ".join(f"`{one_line(one)}`" for one in listed) + "?" if listed else None
-    if strange := look_alikes(given):
-        said = f"The path holds {strange}, which only looks like a slash or a dot."
-        suggestion = f"{said} {suggestion or ''}".rstrip()
     if suggestion is None:
         suggestion = f"No name in `{folder}` is like it; list the folder to see what is there."
-    return _missing(f"There is no file at `{one_line(given)}`.", suggestion, listed)
+    return _missing(f"There is no file at `{one_line(given)}`.", _strange(given) + suggestion, listed)
 
 
 def _no_folder(paths: Paths, given: str, folder: Place) -> PathProblem:
     root = folder.root.path
     above = (one for one in folder.path.parents if one == root or root in one.parents)
     existing = next((one for one in above if _is_folder(paths, paths.beside(folder, one))), root)
-    return _missing(
-        f"There is no file at `{one_line(given)}`, and no folder `{folder}`.",
-        f"The nearest folder that exists is `{one_line(paths.from_here(existing))}`.",
-    )
+    message = f"There is no file at `{one_line(given)}`, and no folder `{folder}`."
+    if paths.exists(folder):
+        message = f"There is no file at `{one_line(given)}`, because `{folder}` is a file, not a folder."
+    nearest_one = f"The nearest folder that exists is `{one_line(paths.from_here(existing))}`."
+    return _missing(message, _strange(given) + nearest_one)
+
+
+def _strange(given: str) -> str:
+    found = look_alikes(given)
+    return f"The path holds {found}, which only looks like a slash or a dot. " if found else ""
 
 
 def _is_folder(paths: Paths, place: Place) -> bool:

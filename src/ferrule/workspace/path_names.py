@@ -50,7 +50,7 @@ def check_new_names(names: Iterable[str]) -> None:
             if character in _LOOK_ALIKES or _cannot_be_seen(name, position):
                 said = unicodedata.name(character, "CONTROL")
                 raise _refused(
-                    f"`{one_line(name)}` holds U+{ord(character):04X} {said}, which misleads.",
+                    f"`{escaped(name)}` holds U+{ord(character):04X} {said}, which misleads.",
                     "Write the name with ordinary characters.",
                 )
         if "\\" in name:
