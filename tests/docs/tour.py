@@ -169,7 +169,7 @@ def _played(desk: Desk, line: str) -> str:
 
 
 def _words(result: ToolResult) -> str:
-    attached = [f"(attached: {one.media_type}, {len(one.data):,} bytes)" for one in result.attachments]
+    attached = [f"(attached: {one.media_type}, {len(one.data or b''):,} bytes)" for one in result.attachments]
     return "\n".join([result.llm_content, *attached])
 
 
