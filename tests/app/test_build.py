@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.app.build import App
-from ferrule.app.settings import AuditSettings, PermissionSettings, Settings, ToolSettings
+from ferrule.app.settings import AuditSettings, FileSettings, PermissionSettings, Settings, ToolSettings
 from ferrule.core.call import RawCall
 from ferrule.records.reader import AuditReader
 from ferrule.records.verify import verify
@@ -151,3 +151,20 @@ def test_records_older_than_the_settings_keep_are_removed(tmp_path: Path) -> Non
     asyncio.run(go())
     assert "old" not in [row.call_id for row in AuditReader(tmp_path / "audit.db").list()]
     assert verify(tmp_path / "audit.db").ok
+
+
+def test_a_session_gets_the_folders_and_leave_that_the_person_set(tmp_path: Path) -> None:
+    """S1: folders that were added are inside."""
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/a.txt").write_text("x")
+    wide = settings(tmp_path)
+    wide.files = FileSettings(folders=[Path("../lib")], hard_links=True)
+
+    async def go() -> None:
+        async with App(wide, tmp_path / "ws") as app:
+            assert (await app.runtime.run("Read", {"file_path": "../lib/a.txt"})).success
+            assert not (await app.runtime.run("Read", {"file_path": "../none"})).success
+            assert app.runtime.session.config["hard_links"] is True
+
+    asyncio.run(go())

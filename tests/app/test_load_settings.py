@@ -52,6 +52,8 @@ def test_deny_lists_add_up(files: tuple[Path, Path], monkeypatch: pytest.MonkeyP
         ('[permissions]\nmode = "accept-edits"', "permissions.mode = 'accept-edits'"),
         ('[tools]\nfolders = ["evil"]', "tools.folders"),
         ("[audit]\nenabled = false", "audit"),
+        ('[files]\nfolders = ["/"]', "files.folders"),
+        ("[files]\nhard_links = true", "files.hard_links"),
         ('trusted_folders = ["/"]', "trusted_folders"),
     ],
 )
@@ -62,6 +64,7 @@ def test_a_workspace_cannot_widen_what_the_person_set(files: tuple[Path, Path], 
     settings = loaded.settings
     assert (settings.permissions.allow, settings.permissions.mode, settings.tools.folders) == ([], "default", [])
     assert settings.audit.enabled
+    assert (settings.files.folders, settings.files.hard_links) == ([], False)
 
 
 def test_a_workspace_may_be_stricter(files: tuple[Path, Path]) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.app.locations import audit_path, data_folder, user_settings_file
-from ferrule.app.settings import AuditSettings, Settings
+from ferrule.app.locations import added_folders, audit_path, data_folder, user_settings_file
+from ferrule.app.settings import AuditSettings, FileSettings, Settings
 
 
 def test_the_environment_names_other_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -30,3 +30,9 @@ def test_without_a_word_they_are_the_systems_own(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     assert user_settings_file().is_relative_to(tmp_path)
     assert data_folder().is_relative_to(tmp_path)
+
+
+def test_added_folders_start_at_the_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    settings = Settings(files=FileSettings(folders=[Path("../lib"), Path("/data"), Path("~/notes")]))
+    assert added_folders(settings, Path("/ws")) == (Path("/ws/../lib"), Path("/data"), Path("/home/me/notes"))

@@ -133,7 +133,11 @@ Error (execution_error): `folder` is a directory, not a file.
 Suggestion: List it instead.\
 """)
     assert refused(desk.edit("nosuch.py", "a", "b"), "missing").llm_content == snapshot(
-        "Error (not_found_error): There is no file at `nosuch.py`."
+        """\
+Error (not_found_error): There is no file at `nosuch.py`.
+
+Suggestion: No name in `.` is like it; list the folder to see what is there.\
+"""
     )
 
 

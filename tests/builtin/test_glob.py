@@ -111,7 +111,7 @@ Suggestion: Give a folder as `path`.\
     assert words(glob, root, {"pattern": "*", "path": "/etc"}) == snapshot("""\
 Error (permission_error): `/etc` is outside the workspace.
 
-Suggestion: Use a path inside `.`.\
+Suggestion: Use a path inside the workspace; relative paths start at its top.\
 """)
 
 

@@ -23,12 +23,12 @@ def children() -> set[str]:
     """The rg processes that this process has."""
     found: set[str] = set()
     for task in Path("/proc/self/task").iterdir():
-        for child in (task / "children").read_text().split():
-            try:
+        try:
+            for child in (task / "children").read_text().split():
                 if Path(f"/proc/{child}/comm").read_text().strip() == "rg":
                     found.add(child)
-            except OSError:
-                continue
+        except OSError:  # a thread or a child that has ended by now
+            continue
     return found
 
 
@@ -145,7 +145,7 @@ Suggestion: Did you mean `src/app.py`?\
     assert words(grep, root, {"pattern": "x", "path": "../.."}) == snapshot("""\
 Error (permission_error): `../..` is outside the workspace.
 
-Suggestion: Use a path inside `.`.\
+Suggestion: Use a path inside the workspace; relative paths start at its top.\
 """)
     assert words(grep, root, {"pattern": "x", "glob": "../*"}) == snapshot("""\
 Error (validation_error): The glob `../*` leads out with `..`.

@@ -72,7 +72,7 @@ Suggestion: Did you mean `src`?\
     assert words(list_directory, root, {"path": "src/../.."}) == snapshot("""\
 Error (permission_error): `src/../..` is outside the workspace.
 
-Suggestion: Use a path inside `.`.\
+Suggestion: Use a path inside the workspace; relative paths start at its top.\
 """)
     assert words(list_directory, root, {"ignore": ["../*"]}) == snapshot("""\
 Error (validation_error): The glob `../*` leads out with `..`.

@@ -66,7 +66,7 @@ Suggestion: Read it, or list the folder it is in.\
     assert words(list_files, root, {"directoryPath": "/etc"}) == snapshot("""\
 Error (permission_error): `/etc` is outside the workspace.
 
-Suggestion: Use a path inside `.`.\
+Suggestion: Use a path inside the workspace; relative paths start at its top.\
 """)
 
 

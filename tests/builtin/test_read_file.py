@@ -59,7 +59,11 @@ def test_what_it_cannot_read_is_said_in_words(desk: Desk) -> None:
     os.truncate(desk.put("big.log", ""), 64_000_001)
     (desk.workspace / "src").mkdir()
     assert desk.call("readFile", "a.bin").llm_content == snapshot(
-        "Error (execution_error): `a.bin` is a binary file (application/x-executable, 260 bytes)."
+        """\
+Error (execution_error): `a.bin` is a binary file (application/x-executable, 260 bytes).
+
+Suggestion: Use a tool made for its kind; Read shows pictures.\
+"""
     )
     assert desk.call("readFile", "big.log").llm_content == snapshot("""\
 Error (execution_error): `big.log` has 64,000,001 bytes, too many to read whole.
@@ -72,12 +76,16 @@ Error (execution_error): `src` is a directory, not a file.
 Suggestion: List it instead.\
 """)
     assert refused(desk.call("readFile", "none"), "missing").llm_content == snapshot(
-        "Error (not_found_error): There is no file at `none`."
+        """\
+Error (not_found_error): There is no file at `none`.
+
+Suggestion: No name in `.` is like it; list the folder to see what is there.\
+"""
     )
     assert refused(desk.call("readFile", "../x"), "outside").llm_content == snapshot("""\
 Error (permission_error): `../x` is outside the workspace.
 
-Suggestion: Use a path inside `.`.\
+Suggestion: Use a path inside the workspace; relative paths start at its top.\
 """)
 
 

@@ -124,7 +124,7 @@ Error (validation_error): `f.txt.` ends with a dot, which some systems drop.
 Suggestion: Use `f.txt`.\
 """)
     assert desk.write("a\u202egpj.exe", "x").llm_content == snapshot("""\
-Error (validation_error): `a\u202egpj.exe` holds U+202E RIGHT-TO-LEFT OVERRIDE, which misleads.
+Error (validation_error): `a\\u202egpj.exe` holds U+202E RIGHT-TO-LEFT OVERRIDE, which misleads.
 
 Suggestion: Write the name with ordinary characters.\
 """)

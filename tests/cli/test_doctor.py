@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
+
+from ferrule.app.settings import FileSettings, Settings
+from ferrule.cli import doctor
+from ferrule.process import landlock
+from ferrule.workspace import confined, protection
 
 if TYPE_CHECKING:
     from .conftest import Command
@@ -31,3 +39,38 @@ def test_wrong_settings_do_not_keep_it_from_looking(ferrule: Command) -> None:
     assert done.code == 1
     assert "is not valid TOML" in done.out
     assert "ok    call" in done.out
+
+
+def files_checks(workspace: Path, settings: Settings | None = None) -> dict[str, tuple[str, str]]:
+    return {one.name: (one.state, one.message) for one in doctor._files(settings or Settings(), workspace)}
+
+
+def test_it_says_which_walls_stand_around_the_file_tools(ferrule: Command, tmp_path: Path) -> None:
+    done = {one["name"]: one["message"] for one in ferrule("doctor", "--json").json}
+    found = files_checks(tmp_path)
+    assert (done["paths"], done["searches"]) == (found["paths"][1], found["searches"][1])
+    if confined.kernel_confines():
+        assert found["paths"] == ("ok", "the kernel keeps paths inside the workspace (openat2)")
+    if landlock.kernel_version():
+        assert found["searches"] == ("ok", "the kernel keeps searches inside the workspace (Landlock)")
+
+
+def test_it_says_what_an_older_kernel_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confined, "_confines", False)
+    monkeypatch.setattr(landlock, "kernel_version", lambda: 0)
+    found = files_checks(tmp_path)
+    assert found["paths"] == ("note", "paths are checked part by part; this kernel has no openat2")
+    assert found["searches"][0] == "note"
+    assert "a folder swapped for a link in the middle of a search can lead it outside" in found["searches"][1]
+
+
+def test_a_wall_that_does_not_stand_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protection, "path_wall", lambda: protection.PathWall.NONE)
+    assert files_checks(tmp_path)["paths"][0] == "fail"
+
+
+def test_an_added_folder_that_is_missing_is_named(tmp_path: Path) -> None:
+    settings = Settings(files=FileSettings(folders=[tmp_path, Path("gone")]))
+    assert files_checks(tmp_path, settings)["folders"] == (
+        "fail", f"{tmp_path}/gone: named in `files.folders`, and not there",
+    )  # fmt: skip

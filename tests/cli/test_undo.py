@@ -55,3 +55,13 @@ def test_a_replacement_over_many_files_is_taken_back_at_once(ferrule: Command) -
     assert (ferrule.workspace / "b.txt").read_bytes() == b"l\r\n"
     assert ferrule("undo").out == "2 changes undone.\n"
     assert {(ferrule.workspace / name).read_bytes() for name in ("a.txt", "b.txt")} == {b"old\r\n"}
+
+
+def test_a_change_in_an_added_folder_is_undone_too(ferrule: Command) -> None:
+    added = ferrule.folder / "added"
+    added.mkdir()
+    ferrule.environment["FERRULE_FILES_FOLDERS"] = str(added)
+    write(ferrule, f"{added}/a.txt", "one")
+    assert (added / "a.txt").read_text() == "one"
+    assert ferrule("undo").code == 0
+    assert not (added / "a.txt").exists()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 
 import pytest
+from pydantic import BaseModel
 
-from ferrule import RawCall, tool
+from ferrule import RawCall, Session, Tool, ToolContext, tool
 from ferrule.core.call import new_call_id
 
 
@@ -48,3 +49,27 @@ def test_an_invocation_asks_its_tool() -> None:
     assert (invocation.call_id, invocation.signature, invocation.abstract_rule) == ("c", "/a", "any")
     assert invocation.repairs == ()
     assert repr(invocation).startswith("Invocation('read', ")
+
+
+def test_an_invocation_asks_its_tool_with_its_session() -> None:
+    """T6: and a tool that words its own summary keeps it."""
+
+    class Nothing(BaseModel): ...
+
+    class Read(Tool[Nothing]):
+        name = "read"
+
+        def signature_in(self, params: Nothing, session: Session | None) -> str:
+            return session.id if session else "nowhere"
+
+        def run(self, params: Nothing, context: ToolContext) -> None: ...
+
+    class Told(Read):
+        def summarise(self, params: Nothing) -> str:
+            return "my own words"
+
+    invocation = Read().build({})
+    assert (invocation.signature, invocation.summary) == ("nowhere", "read nowhere")
+    invocation.session = Session(id="s1")
+    assert (invocation.signature, invocation.summary, invocation.abstract_rule) == ("s1", "read s1", "read")
+    assert Told().build({}).summary == "my own words"

@@ -114,3 +114,9 @@ def test_a_nested_call_knows_where_it_came_from() -> None:
 
     result = asyncio.run(Runtime([inner, outer], session=Session(id="s")).run("outer"))
     assert result.data == ["outer", "inner", "s"]
+
+
+def test_a_session_has_its_workspace_and_the_folders_added_to_it(tmp_path: Path) -> None:
+    assert Session(workspace=tmp_path).folders == (tmp_path,)
+    session = Session(workspace=tmp_path, config={"roots": ["/a", Path("/b")]})
+    assert session.folders == (tmp_path, Path("/a"), Path("/b"))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, reads, writes
+from ferrule.core.context import Session
 from ferrule.core.function_tool import tool
 from ferrule.core.hooks import HookedTool
 from ferrule.core.problems import InvalidParams, Problem
@@ -190,3 +191,18 @@ def test_a_tool_can_say_that_one_call_only_reads(make: Make):
     assert peeks.build({"city": "Rome"}).only_reads is False
     assert make(kind="write", touches=()).build({"city": "Oslo"}).only_reads is False
     assert make(kind="write", only_reads=lambda params: True).build({"city": "Oslo"}).only_reads is False
+
+
+@either_way
+def test_a_hook_that_knows_the_session_comes_first(make: Make) -> None:
+    """T6: what a rule is asked about may depend on where the call runs."""
+    tool = make(
+        signature_in=lambda params, session: f"{city_of(params)} in {session.id if session else 'no'}",
+        abstract_rule_in=lambda params, session: f"greet_city:{session.id if session else '?'}",
+    )
+    invocation = tool.build({"city": "Oslo"})
+    assert (invocation.signature, invocation.abstract_rule) == ("Oslo in no", "greet_city:?")
+    assert (tool.signature(invocation.params), tool.abstract_rule(invocation.params)) == ("Oslo in no", "greet_city:?")
+    invocation.session = Session(id="s1")
+    assert (invocation.signature, invocation.abstract_rule) == ("Oslo in s1", "greet_city:s1")
+    assert invocation.summary == "greet_city Oslo in s1"

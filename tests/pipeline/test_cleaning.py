@@ -138,3 +138,19 @@ def test_no_folder_of_an_outside_path_ever_leaves(folders: list[str], before: st
 @given(st.text())
 def test_any_text_can_be_cleaned(text: str) -> None:
     assert len(cleaned(text)) <= 2000
+
+
+def test_paths_in_an_added_folder_stay_as_a_tool_takes_them() -> None:
+    added = [Path("/srv/my data"), Path("/opt/lib")]
+    text = "No /srv/my data/a/b.txt, /opt/lib/x or /opt/lib; not /opt/lib2/x/y, /srv/my datum/q/z, /home/me/shop/c.py"
+    assert clean_text(text, WORKSPACE, added) == (
+        "No /srv/my data/a/b.txt, /opt/lib/x or /opt/lib; not …/y, …/my datum/q/z, c.py"
+    )
+    assert clean_text("\ue0009_ /opt/lib/x", WORKSPACE, added) == "\ue0009_ /opt/lib/x"
+
+
+def test_a_workspace_behind_a_link_is_known_by_both_names(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "alias").symlink_to("real")
+    text = f"{tmp_path}/alias/a.txt and {tmp_path}/real/b.txt"
+    assert clean_text(text, tmp_path / "alias") == "a.txt and b.txt"

@@ -1,7 +1,8 @@
 from pathlib import Path
 from typing import Any
 
-from ferrule import Registry, reads, tool
+from ferrule import Registry, Session, reads, tool
+from ferrule.builtin.read import read
 from ferrule.core.tool import OPTIONS
 from ferrule.testing import Cassette
 
@@ -34,6 +35,16 @@ def test_a_double_shows_what_the_tool_shows(tmp_path: Path):
             assert getattr(shown, what) == getattr(original, what)
         registry.disable("get_weather")
         assert view.tools() == []
+
+
+def test_a_double_says_it_of_the_session_too(tmp_path: Path):
+    session = Session(workspace=tmp_path)
+    with Cassette(tmp_path / "c.json") as cassette:
+        (double,) = cassette.tools([read])
+        ours, theirs = double.build({"file_path": "f"}), read.build({"file_path": "f"})
+        ours.session = theirs.session = session
+        assert (ours.touches, ours.signature) == ((reads("path", tmp_path / "f"),), str(tmp_path / "f"))
+        assert (ours.abstract_rule, ours.summary) == (theirs.abstract_rule, theirs.summary)
 
 
 def test_a_double_says_of_a_call_what_the_tool_says(tmp_path: Path):

@@ -1,4 +1,5 @@
 """One change of one file, as every tool makes it: in turn, undoable, and shown (P11)."""
+# ruff: noqa: E501 - words for a model stand as they are
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 from tests.workspace.desk import Desk, refused
+from tests.workspace.nobody import as_nobody
 
 from ferrule import RawCall, ToolResult
 from ferrule.workspace import changing
@@ -244,3 +246,20 @@ def test_a_session_in_a_sub_directory_changes_files_there(desk: Desk, tmp_path: 
     below.files.history.undo()
     below.files.history.undo()
     assert desk.names() == ["sub"]
+
+
+def test_a_file_that_cannot_be_read_any_more_is_not_changed(desk: Desk) -> None:
+    """Neither «not read yet» nor «changed since»: nobody can tell."""
+    desk.workspace.chmod(0o755)
+    file = desk.seen("f.txt", "one\n")
+    file.chmod(0)
+    with as_nobody():
+        results = [desk.write("f.txt", "two\n"), desk.edit("f.txt", "one", "two")]
+    for result in results:
+        assert refused(result, "unverified").llm_content == snapshot("""\
+Error (permission_error): Whether `f.txt` is still as you read it could not be verified, because it cannot be read: permission denied. It was not changed.
+
+Suggestion: Ask the person to make it readable, or write to another file.\
+""")
+    file.chmod(0o644)
+    assert desk.bytes_of("f.txt") == b"one\n"

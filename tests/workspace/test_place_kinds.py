@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.place_kinds import require_file_or_folder, require_folder
+from ferrule.workspace.place_kinds import require_file_or_folder, require_folder, require_regular
 from ferrule.workspace.problems import PathProblem
 
 
@@ -22,5 +22,9 @@ def test_each_is_told_apart(tmp_path: Path) -> None:
         require_file_or_folder(paths, paths.find(name))
     with pytest.raises(PathProblem, match="is a file, not a folder"):
         require_folder(paths, paths.find("file"), "x")
-    with pytest.raises(PathProblem, match="is a pipe"):
-        require_file_or_folder(paths, paths.find("pipe"))
+    for require in (require_file_or_folder, lambda paths, place: require_folder(paths, place, "x")):
+        with pytest.raises(PathProblem, match="is a pipe, and is not opened"):
+            require(paths, paths.find("pipe"))
+    require_regular(paths.find("file"), (tmp_path / "file").stat())
+    with pytest.raises(PathProblem, match="is a directory"):
+        require_regular(paths.find("."), tmp_path.stat())

@@ -15,7 +15,7 @@ def test_a_problem_carries_its_code_where_programs_find_it() -> None:
 
 
 def test_outside_is_a_matter_of_permission_and_names_the_roots() -> None:
-    problem = outside("../x", "`/a` or `/b`")
+    problem = outside("../x", "Use a path inside `/a` or `/b`.")
     assert (problem.code, problem.kind) == ("outside", ErrorKind.PERMISSION)
     assert (problem.message, problem.suggestion) == snapshot(
         ("`../x` is outside the workspace.", "Use a path inside `/a` or `/b`.")

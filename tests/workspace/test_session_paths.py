@@ -1,10 +1,16 @@
-"""The paths of a session."""
+"""What a call says of the paths it is given (T6)."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
-from ferrule import Session
+import pytest
+from tests.workspace.desk import Desk
+
+from ferrule import Answer, Choice, Decision, Invocation, KindPolicy, Question, Runtime, Session
+from ferrule.builtin.all_tools import builtin_tools
 from ferrule.core.access import READS_ANYTHING, collide, writes
 from ferrule.workspace.session_paths import paths_of, reads_below
 
@@ -30,3 +36,93 @@ def test_what_a_search_touches_is_never_less_than_it_reads(tmp_path: Path) -> No
         assert collide(reads_below(path, session), (inside,)), path
     assert not collide(reads_below(str(tmp_path / "c"), session), (inside,))
     assert reads_below("a", None) == reads_below("/a\0b", session) == READS_ANYTHING
+
+
+EDIT: dict[str, Any] = {"old_string": "mine", "new_string": "ours"}
+TOOLS: dict[str, dict[str, Any]] = {
+    "Read": {}, "readFile": {}, "Write": {"content": "x"}, "Edit": EDIT, "MultiEdit": {"edits": [EDIT]},
+}  # fmt: skip
+
+
+class Watching(KindPolicy):
+    """Remembers what it was asked about."""
+
+    def __init__(self) -> None:
+        super().__init__(mode="accept-edits")
+        self.asked: list[tuple[str, str, str]] = []
+
+    def decide(self, invocation: Invocation, session: Session) -> Decision:
+        self.asked.append((invocation.signature, invocation.abstract_rule, invocation.summary))
+        return super().decide(invocation, session)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_rule_and_a_person_are_asked_about_the_real_path(desk: Desk, tool: str) -> None:
+    """T6: by an inner link, a relative path and a changed working directory it is still that file."""
+    desk.put("real/f.txt", "mine\n")
+    (desk.workspace / "link").symlink_to("real/f.txt")
+    (desk.workspace / "folder").symlink_to(desk.workspace / "real")
+    policy = desk.runtime.policy = Watching()
+    given = ["real/f.txt", "link", "folder/f.txt", "./real//../link", str(desk.workspace / "link")]
+    for path in given:
+        desk.call(tool, path, **TOOLS[tool])
+    desk.session.working_directory = desk.workspace / "real"
+    for path in ("f.txt", "../link"):
+        desk.call(tool, path, **TOOLS[tool])
+    real = desk.workspace / "real/f.txt"
+    shown = "Read file" if tool == "readFile" else tool
+    assert set(policy.asked) == {(str(real), f"{tool}:{real.parent}/*", f"{shown} {real}")}
+    assert len(policy.asked) == len(given) + 2
+
+
+def test_a_path_that_will_be_refused_is_judged_by_where_it_would_have_led(desk: Desk) -> None:
+    """A rule for the workspace must not cover `../x`."""
+    (desk.workspace / "out").symlink_to("/etc")
+    policy = desk.runtime.policy = Watching()
+    for path in ("../x", "sub/../../x", "out/hosts", "f\0"):
+        desk.read(path)
+    top = desk.workspace.parent
+    assert [asked[0] for asked in policy.asked] == [
+        str(top / "x"), str(top / "x"), "/etc/hosts", f"{desk.workspace}/f\0",
+    ]  # fmt: skip
+
+
+def test_signs_of_a_pattern_in_a_folder_are_meant_as_they_stand(desk: Desk) -> None:
+    desk.put("a[*]/f.txt", "mine\n")
+    policy = desk.runtime.policy = Watching()
+    desk.read("a[*]/f.txt")
+    assert policy.asked[0][1] == f"Read:{desk.workspace}/a[[][*]]/*"
+
+
+def test_always_holds_for_the_real_folder_and_no_other(desk: Desk) -> None:
+    for name in ("src/a.txt", "src/b.txt", "src/deep/c.txt", "lib/d.txt"):
+        desk.put(name, "mine\n")
+    (desk.workspace / "src/out.txt").symlink_to("../lib/d.txt")
+    (desk.workspace / "to-src").symlink_to("src")
+    questions: list[Question] = []
+
+    def ask(question: Question) -> Answer:
+        questions.append(question)
+        return Answer(Choice.ALWAYS)
+
+    runtime = Runtime(builtin_tools(), ask=ask, session=desk.session)
+
+    def edit(path: str) -> None:
+        desk.read(path)
+        asyncio.run(runtime.run("Edit", {"file_path": path, "old_string": "mine", "new_string": "ours"}))
+
+    for path in ("src/a.txt", "src/b.txt", "to-src/b.txt"):
+        edit(path)
+    assert [one.rule for one in questions] == [f"Edit:{desk.workspace}/src/*"]
+    edit("src/out.txt")  # lies in `src` by name alone
+    edit("src/deep/c.txt")
+    assert [one.rule for one in questions[1:]] == [f"Edit:{desk.workspace}/{one}/*" for one in ("lib", "src/deep")]
+    assert questions[1].summary == f"Edit {desk.workspace}/lib/d.txt"
+
+
+def test_without_a_session_a_call_says_what_it_was_given() -> None:
+    edit = next(tool for tool in builtin_tools() if tool.name == "Edit")
+    for path, rule in {"src/a.txt": "Edit:src/*", "a.txt": "Edit:./*", "/a.txt": "Edit:/*"}.items():
+        invocation = edit.build({"file_path": path, **EDIT})
+        assert (invocation.signature, invocation.abstract_rule) == (path, rule)
+        assert (edit.signature(invocation.params), edit.abstract_rule(invocation.params)) == (path, rule)

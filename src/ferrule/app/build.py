@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ferrule.app.find_tools import build_tools
-from ferrule.app.locations import audit_path
+from ferrule.app.locations import added_folders, audit_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +59,14 @@ class App:
                 argument_bytes=limits.argument_bytes,
                 concurrency=limits.concurrency,
             ),
-            session=Session(workspace=workspace, config={"single_call": single_call}),
+            session=Session(
+                workspace=workspace,
+                config={
+                    "single_call": single_call,
+                    "roots": added_folders(settings, workspace),
+                    "hard_links": settings.files.hard_links,
+                },
+            ),
         )
 
     async def __aenter__(self) -> App:

@@ -128,6 +128,9 @@ def _narrowed(project: Mapping[str, Any], person: Settings, set_aside: list[str]
     tools = dict(project.get("tools", {}))
     set_aside += [f"tools.{key}" for key in ("folders", "plugins") if tools.pop(key, None)]
     kept["tools"] = tools
+    files = dict(project.get("files", {}))
+    set_aside += [f"files.{key}" for key in ("folders", "hard_links") if files.pop(key, None)]
+    kept["files"] = files
     set_aside += [key for key in ("audit", "trusted_folders") if key in project]
     return kept
 

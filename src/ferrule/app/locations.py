@@ -26,3 +26,8 @@ def user_settings_file() -> Path:
 def audit_path(settings: Settings) -> Path:
     """The audit log's file."""
     return settings.audit.path.expanduser() if settings.audit.path else data_folder() / "audit.db"
+
+
+def added_folders(settings: Settings, workspace: Path) -> tuple[Path, ...]:
+    """The folders that file tools may use besides the workspace; relative ones start there."""
+    return tuple(workspace / folder.expanduser() for folder in settings.files.folders)

@@ -47,6 +47,16 @@ class ToolSettings:
 
 
 @dataclass(slots=True)
+class FileSettings:
+    """Where file tools may go besides the workspace, and whether they change files that have other names."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    folders: list[Path] = field(default_factory=list[Path])
+    hard_links: bool = False
+
+
+@dataclass(slots=True)
 class AuditSettings:
     """The audit log: where, how long, and whether a result waits until its record is on disk."""
 
@@ -71,4 +81,5 @@ class Settings:
     permissions: PermissionSettings = field(default_factory=PermissionSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     tools: ToolSettings = field(default_factory=ToolSettings)
+    files: FileSettings = field(default_factory=FileSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)

@@ -6,20 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ferrule.core.access import Touch, writes
-from ferrule.core.context import Session, ToolContext
+from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
 from ferrule.workspace.changing import Changed, change_file, require_text
 from ferrule.workspace.edits.edit_spans import Rung, Span
 from ferrule.workspace.edits.matching import find_edit
-from ferrule.workspace.files import real_path
+from ferrule.workspace.session_paths import file_signature, folder_rule, writes_file
 from ferrule.workspace.texts.text import Edit, Text, splice
-
-
-def touches_file(params: Any, session: Session | None) -> list[Touch]:
-    """A change of the file in `file_path`."""
-    return [writes("path", real_path(session, params.file_path))]
 
 
 @tool(
@@ -27,8 +21,9 @@ def touches_file(params: Any, session: Session | None) -> list[Touch]:
     kind="write",
     category="files",
     tags=("standard", "files"),
-    touches_in=touches_file,
-    signature=lambda params: params.file_path,
+    touches_in=writes_file,
+    signature_in=file_signature,
+    abstract_rule_in=folder_rule("Edit"),
 )
 def edit(
     file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],
@@ -68,4 +63,5 @@ def edited(changed: Changed, replaced: int, note: str, rungs: list[str]) -> Outp
     words = f"Edited `{changed.place}` in {places} (+{changed.added} -{changed.removed} lines).{note}"
     data = {"file_path": changed.place.name, "replaced": replaced, "matched_by": rungs}
     display = f"edited {changed.place} (+{changed.added} -{changed.removed})"
-    return Output(data=data, llm_content=words, display_content=display, metadata=dict(changed.metadata))
+    said = changed.place.with_remarks(words)
+    return Output(data=data, llm_content=said, display_content=display, metadata=dict(changed.metadata))

@@ -82,7 +82,7 @@ async def glob(  # noqa: D417 - the context is filled in
         characters += len(files[-1]) + 1
         if characters > _MOST_CHARACTERS:
             break
-    notes = [*about_names(files), *found.notes]
+    notes = [*about_names(files), *found.notes, *place.remarks]
     if len(files) < found.total:
         left_out = found.total - len(files)
         notes.insert(0, f"The {left_out:,} oldest of {found.total:,} left out. Narrow the pattern, or give a `path`.")
@@ -98,16 +98,14 @@ def _nearest(paths: Paths, place: Place, pattern: str) -> list[str]:
     for part in pattern.strip("/").split("/"):
         if any(character in part for character in "*?[{!\\"):
             break
-        here = folder / part
-        if here.is_symlink() or not here.exists():
-            try:
-                close = nearest(part, sorted(one.name for one in folder.iterdir())[:2000])
-            except OSError:
-                close = []
-            if close:
-                listed = " or ".join(f"`{paths.show(folder / one)}`" for one in close)
-                return [f"There is no `{paths.show(here)}`. Did you mean {listed}?"]
-            return [f"There is no `{paths.show(here)}`."] if "/" in pattern else []
+        here, names = folder / part, paths.names_in(paths.beside(place, folder))
+        if part not in names:
+            if close := nearest(part, names):
+                listed = " or ".join(f"`{one_line(paths.show(folder / one))}`" for one in close)
+                return [f"There is no `{one_line(paths.show(here))}`. Did you mean {listed}?"]
+            return [f"There is no `{one_line(paths.show(here))}`."] if "/" in pattern else []
+        if here.is_symlink():
+            return [f"`{one_line(paths.show(here))}` is a link, and searches follow none. Give it as `path`."]
         folder = here
     else:
         if folder.is_dir() and folder != place.path:

@@ -144,6 +144,7 @@ async def grep(  # noqa: D417 - the context is filled in
     files, shown, cut = file_matches(findings.hits, output_mode, names, most)
     total = findings.matches if output_mode == "content" else findings.files
     notes = [*_left_out(query, shown, total, cut=cut), *about_names(file["path"] for file in files), *findings.notes]
+    notes += place.remarks
     if not findings.files:
         notes += _wider(query, path, glob)
     return {

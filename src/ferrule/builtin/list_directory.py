@@ -117,7 +117,7 @@ def list_directory(  # noqa: D417 - the context is filled in
         context.cancellation.raise_if_requested()
         name = os.fsencode(entry.path.name).decode(errors="replace")
         entries.append({"name": name, "kind": entry.kind, "size": entry.size, "depth": level})
-    notes = about_names(entry["name"] for entry in entries)
+    notes = [*about_names(entry["name"] for entry in entries), *place.remarks]
     if next(walking, None) is not None:
         notes.append(f"Only the first {_MOST:,} entries. List a folder further down, or use Glob.")
     if walk.ignored:

@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ferrule.builtin.edit import apply_spans, edited, touches_file
+from ferrule.builtin.edit import apply_spans, edited
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
 from ferrule.workspace.changing import change_file, require_text
 from ferrule.workspace.edits.edit_spans import Rung
 from ferrule.workspace.edits.multi_edit import find_edits
+from ferrule.workspace.session_paths import file_signature, folder_rule, writes_file
 from ferrule.workspace.texts.text import Text
 
 
@@ -31,8 +32,9 @@ class OneEdit(BaseModel):
     kind="write",
     category="files",
     tags=("standard", "files"),
-    touches_in=touches_file,
-    signature=lambda params: params.file_path,
+    touches_in=writes_file,
+    signature_in=file_signature,
+    abstract_rule_in=folder_rule("MultiEdit"),
 )
 def multi_edit(
     file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from ferrule.core.access import Touch, reads
-from ferrule.core.context import Session, ToolContext
+from ferrule.core.context import ToolContext
 from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Attachment, Output
 from ferrule.workspace.amounts import amount
-from ferrule.workspace.files import MOST_EDITABLE, files_of, real_path
+from ferrule.workspace.files import MOST_EDITABLE, files_of
 from ferrule.workspace.media import SHOWN_IMAGES, media_type, notebook_cells
+from ferrule.workspace.session_paths import file_signature, folder_rule, reads_file
 from ferrule.workspace.texts.pages import Page, read_lines
 from ferrule.workspace.texts.text import decode
 
@@ -25,17 +25,14 @@ if TYPE_CHECKING:
 _MOST_IMAGE = 5_000_000
 
 
-def _touches(params: Any, session: Session | None) -> list[Touch]:
-    return [reads("path", real_path(session, params.file_path))]
-
-
 @tool(
     name="Read",
     kind="readonly",
     category="files",
     tags=("standard", "files"),
-    touches_in=_touches,
-    signature=lambda params: params.file_path,
+    touches_in=reads_file,
+    signature_in=file_signature,
+    abstract_rule_in=folder_rule("Read"),
     max_result=400_000,
 )
 def read(
@@ -59,7 +56,9 @@ def read(
     try:
         size = os.fstat(opened).st_size
         page = _read_page(files, place, opened, size, offset, limit)
-        return page if isinstance(page, Output) else _numbered(place, page, offset)
+        output = page if isinstance(page, Output) else _numbered(place, page, offset)
+        output.llm_content = place.with_remarks(output.llm_content or "")
+        return output
     finally:
         os.close(opened)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, TypedDict
 
 from pydantic import Field
 
-from ferrule.core.access import Touch, reads
-from ferrule.core.context import Session, ToolContext
+from ferrule.core.context import ToolContext
 from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import tool
-from ferrule.workspace.files import MOST_EDITABLE, files_of, real_path
+from ferrule.workspace.files import MOST_EDITABLE, files_of
 from ferrule.workspace.media import media_type
+from ferrule.workspace.session_paths import file_signature, folder_rule, reads_file
 from ferrule.workspace.texts.text import decode
 
 
@@ -22,18 +22,15 @@ class FileContent(TypedDict):
     encoding: str
 
 
-def _touches(params: Any, session: Session | None) -> list[Touch]:
-    return [reads("path", real_path(session, params.file_path))]
-
-
 @tool(
     name="readFile",
     display_name="Read file",
     kind="readonly",
     category="files",
     tags=("assistant", "files"),
-    touches_in=_touches,
-    signature=lambda params: params.file_path,
+    touches_in=reads_file,
+    signature_in=file_signature,
+    abstract_rule_in=folder_rule("readFile"),
     render=lambda value: value["content"] or "The file is empty.",
     display=lambda value: f"read {value['size']:,} bytes",
     max_result=400_000,
@@ -58,6 +55,9 @@ def read_file(
     data = files.paths.read(place)
     text = decode(data)
     if text is None:
-        raise ToolError(f"`{place}` is a binary file ({media_type(data[:300])}, {len(data):,} bytes).")
+        raise ToolError(
+            f"`{place}` is a binary file ({media_type(data[:300])}, {len(data):,} bytes).",
+            suggestion="Use a tool made for its kind; Read shows pictures.",
+        )
     files.tracker.saw(place, data)
     return {"filePath": place.name, "content": text.text, "size": len(data), "encoding": text.encoding}

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AliasChoices, Field
 
-from ferrule.core.access import Touch, writes
-from ferrule.core.context import Session, ToolContext
+from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
 from ferrule.workspace.amounts import amount
 from ferrule.workspace.changing import change_file
-from ferrule.workspace.files import real_path
+from ferrule.workspace.session_paths import file_signature, folder_rule, writes_file
 from ferrule.workspace.texts.text import Text, encode_new
-
-
-def _touches(params: Any, session: Session | None) -> list[Touch]:
-    return [writes("path", real_path(session, params.file_path))]
 
 
 @tool(
@@ -25,8 +20,9 @@ def _touches(params: Any, session: Session | None) -> list[Touch]:
     kind="write",
     category="files",
     tags=("standard", "files"),
-    touches_in=_touches,
-    signature=lambda params: params.file_path,
+    touches_in=writes_file,
+    signature_in=file_signature,
+    abstract_rule_in=folder_rule("Write"),
 )
 def write(
     file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],
@@ -52,4 +48,5 @@ def write(
     verb = "Created" if changed.created else "Overwrote"
     words = f"{verb} `{changed.place}` ({amount(changed.lines, 'line')}, {amount(changed.size, 'byte')})."
     data = {"file_path": changed.place.name, "created": changed.created, "lines": changed.lines, "bytes": changed.size}
-    return Output(data=data, llm_content=words, display_content=words, metadata=dict(changed.metadata))
+    said = changed.place.with_remarks(words)
+    return Output(data=data, llm_content=said, display_content=words, metadata=dict(changed.metadata))

@@ -15,7 +15,7 @@ from ferrule._version import __version__
 from ferrule.app.build import App
 from ferrule.app.find_tools import build_tools
 from ferrule.app.load_settings import SettingsError, load_settings
-from ferrule.app.locations import PROJECT_FILE, audit_path, user_settings_file
+from ferrule.app.locations import PROJECT_FILE, added_folders, audit_path, user_settings_file
 from ferrule.app.settings import Settings
 from ferrule.cli.options import json_option, workspace_option
 from ferrule.cli.verdict import what_is_wrong
@@ -80,18 +80,36 @@ def _checks(workspace: Path) -> Iterator[Check]:
                 keys=", ".join(loaded.set_aside)
             )
             yield Check("settings", "note", aside)
-    yield _files()
+    yield from _files(settings, workspace)
     yield from _tools(settings, workspace)
     yield from _records(settings, workspace)
 
 
-def _files() -> Check:
+def _files(settings: Settings, workspace: Path) -> Iterator[Check]:
     """What keeps the file tools inside the workspace, tried for real."""
-    from ferrule.workspace.confined import kernel_confines
+    from ferrule.workspace.protection import PathWall, path_wall, search_wall
 
-    if kernel_confines():
-        return Check("files", "ok", _("the kernel keeps paths inside the workspace (openat2)"))
-    return Check("files", "note", _("paths are checked part by part; this kernel has no openat2"))
+    wall = path_wall()
+    if wall is PathWall.KERNEL:
+        yield Check("paths", "ok", _("the kernel keeps paths inside the workspace (openat2)"))
+    elif wall is PathWall.WALK:
+        yield Check("paths", "note", _("paths are checked part by part; this kernel has no openat2"))
+    else:
+        yield Check(
+            "paths", "fail", _("a link that leads out of a folder was followed; do not use the file tools here")
+        )
+    if search_wall():
+        yield Check("searches", "ok", _("the kernel keeps searches inside the workspace (Landlock)"))
+    else:
+        without = _(
+            "this kernel has no Landlock: a folder swapped for a link in the middle of a search can lead it outside. "
+            "Do not let untrusted programs change the workspace meanwhile"
+        )
+        yield Check("searches", "note", without)
+    for folder in added_folders(settings, workspace):
+        if not folder.is_dir():
+            missing = _("{folder}: named in `files.folders`, and not there").format(folder=folder)
+            yield Check("folders", "fail", missing)
 
 
 def _tools(settings: Settings, workspace: Path) -> Iterator[Check]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from ferrule.app.load_settings import load_settings
+from ferrule.app.locations import added_folders
 from ferrule.workspace.files import history_folder
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.snapshots.history import History
@@ -21,8 +23,11 @@ if TYPE_CHECKING:
 
 
 def history_of(workspace: Path) -> History:
-    """The history of a workspace, with what a killed program's last command changed taken up."""
-    paths = Paths([workspace.resolve()])
+    """The history of a workspace and of the folders added to it, with what a killed program's last command changed
+    taken up.
+    """
+    workspace = workspace.resolve()
+    paths = Paths([workspace, *added_folders(load_settings(workspace).settings, workspace)])
     folder = history_folder(paths.roots[0].path)
     history = History(folder, paths)
     changes = ShellChanges(history, folder, paths)

@@ -82,13 +82,18 @@ class Invocation:
 
     @property
     def signature(self) -> str:
-        """What a permission rule is matched against: the command, the path, …"""
-        return self.tool.signature(self.params)
+        """What a permission rule is matched against: the command, the real path, …"""
+        return self.tool.signature_in(self.params, self.session)
 
     @property
     def abstract_rule(self) -> str:
         """What «always allow» would remember."""
-        return self.tool.abstract_rule(self.params)
+        return self.tool.abstract_rule_in(self.params, self.session)
+
+    @property
+    def summary(self) -> str:
+        """One short line for a person: what is about to happen."""
+        return self.tool.summarise_in(self.params, self.session)
 
     def __repr__(self) -> str:
         return f"Invocation({self.tool.name!r}, {self.params!r}, call_id={self.call_id!r})"

@@ -58,6 +58,11 @@ class Session:
         """Where relative paths start: the working directory, or the workspace where none was chosen."""
         return self.working_directory or self.workspace
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The workspace, and the folders added to it (`roots` in the config)."""
+        return (self.workspace, *(Path(folder) for folder in self.config.get("roots", ())))
+
 
 class Cancellation:
     """Tells a running tool that nobody waits for it any more. Safe to use from any thread."""

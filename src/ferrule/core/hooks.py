@@ -17,20 +17,25 @@ if TYPE_CHECKING:
 class HookedOptions(ToolOptions, total=False):
     """A tool's options and hooks. Each hook gets the parameters, or for `render` and `display` the value.
 
-    `touches_in` gets the session too, which may be None while it is not known.
+    Those that end in `_in` get the session too, which may be None while it is not known.
     """
 
     touches: Callable[[Any], Iterable[Touch]] | Touches
     touches_in: Callable[[Any, Session | None], Iterable[Touch]]
     only_reads: Callable[[Any], bool]
     signature: Callable[[Any], str]
+    signature_in: Callable[[Any, Session | None], str]
     abstract_rule: Callable[[Any], str]
+    abstract_rule_in: Callable[[Any, Session | None], str]
     check: Callable[[Any], Iterable[Problem]]
     render: Callable[[Any], str]
     display: Callable[[Any], str]
 
 
-_HOOKS = ("touches", "touches_in", "only_reads", "signature", "abstract_rule", "check", "render", "display")
+_HOOKS = (
+    "touches", "touches_in", "only_reads", "signature", "signature_in", "abstract_rule", "abstract_rule_in", "check",
+    "render", "display",
+)  # fmt: skip
 
 
 class HookedTool(Tool[Any]):
@@ -58,12 +63,23 @@ class HookedTool(Tool[Any]):
         return bool(hook(params)) if hook else False
 
     def signature(self, params: Any) -> str:
-        hook = self._hooks.get("signature")
-        return hook(params) if hook else super().signature(params)
+        if hook := self._hooks.get("signature"):
+            return hook(params)
+        return self.signature_in(params, None) if "signature_in" in self._hooks else super().signature(params)
+
+    def signature_in(self, params: Any, session: Session | None) -> str:
+        hook = self._hooks.get("signature_in")
+        return hook(params, session) if hook else self.signature(params)
 
     def abstract_rule(self, params: Any) -> str:
-        hook = self._hooks.get("abstract_rule")
-        return hook(params) if hook else super().abstract_rule(params)
+        if hook := self._hooks.get("abstract_rule"):
+            return hook(params)
+        with_session = "abstract_rule_in" in self._hooks
+        return self.abstract_rule_in(params, None) if with_session else super().abstract_rule(params)
+
+    def abstract_rule_in(self, params: Any, session: Session | None) -> str:
+        hook = self._hooks.get("abstract_rule_in")
+        return hook(params, session) if hook else self.abstract_rule(params)
 
     def check(self, params: Any) -> Iterable[Problem]:
         hook = self._hooks.get("check")

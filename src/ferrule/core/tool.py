@@ -245,13 +245,28 @@ class Tool(Generic[P]):
         """What a permission rule is matched against; the canonical arguments unless said."""
         return self.params.dump(params).decode()
 
+    def signature_in(self, params: P, session: Session | None) -> str:
+        """The same where the session matters: a rule about files is asked about the real path, not the given one."""
+        return self.signature(params)
+
     def abstract_rule(self, params: P) -> str:
         """What «always allow» would remember; the tool's name unless said."""
         return self.name
 
+    def abstract_rule_in(self, params: P, session: Session | None) -> str:
+        """The same where the session matters; `abstract_rule` unless said."""
+        return self.abstract_rule(params)
+
     def summarise(self, params: P) -> str:
         """One short line for a person: what is about to happen."""
         return f"{self.display_name} {self.signature(params)}"
+
+    def summarise_in(self, params: P, session: Session | None) -> str:
+        """The same where the session matters: what a person agrees to is what a rule is asked about."""
+        own = any("summarise" in vars(owner) for owner in type(self).__mro__ if owner is not Tool)
+        if own:
+            return self.summarise(params)
+        return f"{self.display_name} {self.signature_in(params, session)}"
 
     def render(self, value: Any) -> str | None:
         """The model's words for a result; None leaves it to Ferrule."""

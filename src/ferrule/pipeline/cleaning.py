@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.secrets import redact_text, redact_value
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 _MOST = 2000
 _MOST_INNER = 5
+_KEPT = re.compile("\ue000(\\d+)_")
 _ABSOLUTE = re.compile(
     r"(?<![\w/.~-])(?:file://|[A-Za-z]:)?(?:/[\w.@+~-]+){2,}/?"
     r"|(?<!\w)(?:[A-Za-z]:\\+|\\\\+[\w.@+~-]+\\+)(?:[\w.@+~ -]+\\+)+[\w.@+~-]*"  # drives and shares; repr doubles \
 )
 
 
-def clean_exception(error: BaseException, workspace: Path | None = None) -> str:
+def clean_exception(error: BaseException, workspace: Path | None = None, added: Sequence[Path] = ()) -> str:
     """What a tool's unexpected exception says, fit for a model: its type and its cleaned message."""
     try:
         message = str(error)
@@ -26,19 +29,31 @@ def clean_exception(error: BaseException, workspace: Path | None = None) -> str:
         message = ""
     name = type(error).__name__
     if isinstance(error, BaseExceptionGroup):
-        inner = [clean_exception(one, workspace) for one in error.exceptions[:_MOST_INNER]]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
+        inner = [clean_exception(one, workspace, added) for one in error.exceptions[:_MOST_INNER]]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
         message = f"{message}: " + "; ".join(inner)
-    return clean_text(f"{name}: {message}" if message else name, workspace)
+    return clean_text(f"{name}: {message}" if message else name, workspace, added)
 
 
-def clean_text(text: str, workspace: Path | None = None) -> str:
-    """Text without secrets, tracebacks and paths outside the workspace; bounded."""
+def clean_text(text: str, workspace: Path | None = None, added: Sequence[Path] = ()) -> str:
+    """Text without secrets, tracebacks and paths outside the workspace and the folders added to it; bounded."""
     text = _without_traceback(text[: 20 * _MOST])
     text = redact_text(text)
     if workspace is not None and workspace.name:
-        text = _relative_to(str(workspace), text)
+        for root in _names_of(workspace):
+            text = _relative_to(root, text)
+    roots = [root for folder in added for root in _names_of(folder)]
+    for number, root in enumerate(roots):
+        # A tool is given such a path as it stands, so it must be readable as it stands.
+        text = re.sub(rf"(?<![\w/.~-]){re.escape(root)}(?![\w.@+~-])", f"\ue000{number}_", text)
     text = _ABSOLUTE.sub(_shorten, text)
+    if roots:
+        text = _KEPT.sub(lambda found: roots[int(found[1])] if int(found[1]) < len(roots) else found[0], text)
     return text if len(text) <= _MOST else text[: _MOST - 1] + "…"
+
+
+def _names_of(folder: Path) -> list[str]:
+    """A folder's path as it was given, and as it really is where a link leads to it."""
+    return list(dict.fromkeys((str(folder), os.path.realpath(folder))))
 
 
 def _relative_to(root: str, text: str) -> str:
@@ -51,15 +66,16 @@ def _shorten(found: re.Match[str]) -> str:
     return "…/" + re.split(r"[/\\]", found[0].rstrip("/\\"))[-1]
 
 
-def clean_value(value: Any, workspace: Path | None = None) -> Any:
+def clean_value(value: Any, workspace: Path | None = None, added: Sequence[Path] = ()) -> Any:
     """A value whose every text is clean, and whose secrets are gone."""
     value = redact_value(value)
 
     def clean(part: Any) -> Any:
         if isinstance(part, str):
-            return clean_text(part, workspace)
+            return clean_text(part, workspace, added)
         if isinstance(part, dict):
-            return {clean_text(str(key), workspace): clean(item) for key, item in cast("dict[Any, Any]", part).items()}
+            items = cast("dict[Any, Any]", part).items()
+            return {clean_text(str(key), workspace, added): clean(item) for key, item in items}
         return [clean(item) for item in cast("list[Any]", part)] if isinstance(part, list) else part
 
     return clean(value)

@@ -41,7 +41,7 @@ class Question:
 
     @property
     def summary(self) -> str:
-        return self.invocation.tool.summarise(self.invocation.params)
+        return self.invocation.summary
 
 
 class Asker(Protocol):

@@ -95,19 +95,20 @@ def format_stopped(call_id: str, tool: str, stopped: Stopped) -> ToolResult:
     )
 
 
-def stopped_by(tool: str, cause: BaseException, workspace: Path | None) -> Stopped:
+def stopped_by(tool: str, cause: BaseException, workspace: Path | None, added: Sequence[Path] = ()) -> Stopped:
     """What a tool raised, as an early exit: its own words if it meant them for a model, cleaned ones if not."""
     cause = _unwrapped(cause)
     if isinstance(cause, ToolError):
-        suggestion = clean_text(str(cause.suggestion), workspace) if cause.suggestion else None
-        details = clean_value(dict(cause.details), workspace) if cause.details else None
-        return Stopped(Stage.EXECUTE, cause.kind, clean_text(str(cause.message), workspace), suggestion, details)
+        suggestion = clean_text(str(cause.suggestion), workspace, added) if cause.suggestion else None
+        details = clean_value(dict(cause.details), workspace, added) if cause.details else None
+        message = clean_text(str(cause.message), workspace, added)
+        return Stopped(Stage.EXECUTE, cause.kind, message, suggestion, details)
     if isinstance(cause, TimeoutError):
-        return Stopped(Stage.EXECUTE, ErrorKind.TIMEOUT, f"`{tool}` failed. {clean_exception(cause, workspace)}")
+        return Stopped(Stage.EXECUTE, ErrorKind.TIMEOUT, f"`{tool}` failed. {clean_exception(cause, workspace, added)}")
     if isinstance(cause, CancelledError):
         return Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, f"`{tool}` did not finish. It was cancelled from inside.")
     kind = ErrorKind.EXECUTION if isinstance(cause, Exception) else ErrorKind.UNKNOWN
-    return Stopped(Stage.EXECUTE, kind, f"`{tool}` failed. {clean_exception(cause, workspace)}")
+    return Stopped(Stage.EXECUTE, kind, f"`{tool}` failed. {clean_exception(cause, workspace, added)}")
 
 
 def _unwrapped(cause: BaseException) -> BaseException:

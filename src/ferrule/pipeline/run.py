@@ -245,7 +245,7 @@ class Runtime:
                 value = await self._execute_apart(invocation, session, context, seconds, parent)
         except ToolFailed as failed:
             logger.info("Tool %s raised (call %s)", tool.name, invocation.call_id, exc_info=failed.cause)
-            raise stopped_by(tool.name, failed.cause, session.workspace) from None
+            raise stopped_by(tool.name, failed.cause, session.workspace, session.folders[1:]) from None
         finally:
             if emitter is not None:
                 emitter.close()

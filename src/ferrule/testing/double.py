@@ -56,11 +56,20 @@ class Double(Tool[Any]):
     def signature(self, params: Any) -> str:
         return self.original.signature(params)
 
+    def signature_in(self, params: Any, session: Session | None) -> str:
+        return self.original.signature_in(params, session)
+
     def abstract_rule(self, params: Any) -> str:
         return self.original.abstract_rule(params)
 
+    def abstract_rule_in(self, params: Any, session: Session | None) -> str:
+        return self.original.abstract_rule_in(params, session)
+
     def summarise(self, params: Any) -> str:
         return self.original.summarise(params)
+
+    def summarise_in(self, params: Any, session: Session | None) -> str:
+        return self.original.summarise_in(params, session)
 
     def render(self, value: Any) -> str | None:
         return self.original.render(value)

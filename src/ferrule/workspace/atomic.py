@@ -122,7 +122,7 @@ def _attributes(place: Place, folder: int, *, through_hard_links: bool) -> Attri
             "hard_link",
             f"`{place}` has {found.st_nlink} names (hard links), and the others may lie outside the workspace.",
             kind=ErrorKind.PERMISSION,
-            suggestion="Copy it to a new file and change that, or ask the person to allow it.",
+            suggestion="Change a copy of it, or ask the person to allow it (setting `files.hard_links`).",
         )
     return Attributes(stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, _extended(place.path.name, folder))
 

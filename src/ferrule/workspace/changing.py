@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ferrule.core.errors import ErrorKind
 from ferrule.workspace.files import MOST_EDITABLE, files_of
 from ferrule.workspace.locks import writing
-from ferrule.workspace.paths import Place, check_new_name
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import NOTHING, Origin
 from ferrule.workspace.texts.diff import changed_counts, unified_diff
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ferrule.core.context import ToolContext
+    from ferrule.workspace.paths import Paths, Place
 
 
 @dataclass(slots=True, frozen=True)
@@ -60,17 +60,19 @@ def change_file(
                 files.paths.find(given)
             if given.endswith("/"):
                 raise _a_folder(given)
-            check_new_name(place)
+            files.paths.check_new(place)
             before, text = None, None
         else:
             if found.st_size > MOST_EDITABLE:
                 raise _too_large(place, found.st_size)
-            before = files.paths.read(place)
+            before = _current(files.paths, place)
             files.tracker.require_seen(place, before)
             text = decode(before)
         after = make(before, text)
         expect = digest(before) if before is not None else NOTHING
-        group = files.history.write(place, after, origin_of(context), expect=expect)
+        group = files.history.write(
+            place, after, origin_of(context), expect=expect, through_hard_links=files.hard_links
+        )
         files.tracker.saw(place, after)
     now = decode(after)
     added, removed = changed_counts(text, now)
@@ -90,6 +92,23 @@ def origin_of(context: ToolContext) -> Origin:
     """Who asked for the changes of a call."""
     turn = str(context.state.get("turn", ""))
     return Origin(session=context.session_id, turn=turn, call=context.call_id, tool=context.tool)
+
+
+def _current(paths: Paths, place: Place) -> bytes:
+    """What a file holds now. Where that cannot be told, nobody knows whether it is still what was read."""
+    try:
+        return paths.read(place)
+    except PathProblem as problem:
+        if problem.code not in ("permission", "failed"):
+            raise
+        why = problem.message.rpartition(": ")[2].rstrip(".")
+        raise PathProblem(
+            "unverified",
+            f"Whether `{place}` is still as you read it could not be verified, because it cannot be read: {why}. "
+            f"It was not changed.",
+            kind=problem.kind,
+            suggestion="Ask the person to make it readable, or write to another file.",
+        ) from None
 
 
 def _line_count(text: Text | None) -> int:

@@ -49,7 +49,7 @@ _libc: Any = None
 def _try() -> bool:
     if not sys.platform.startswith("linux"):
         return False
-    here = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    here = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)  # always there, as the current folder is not
     try:
         os.close(_openat2(here, ".", os.O_PATH | os.O_CLOEXEC, 0))
     except OSError as error:
@@ -104,7 +104,9 @@ def _walk(folder: int, path: str, flags: int, mode: int) -> int:
             if stat.S_ISLNK(found.st_mode):
                 links += 1
                 target = os.readlink(part, dir_fd=folders[-1])
-                if target.startswith("/") or links > _MOST_LINKS:
+                if links > _MOST_LINKS:
+                    raise LeadsOut(errno.ELOOP, "the links lead in a circle", path)
+                if target.startswith("/"):
                     raise LeadsOut(errno.EXDEV, "the path leads out", path)
                 parts += [one for one in target.split("/") if one not in ("", ".")][::-1]
                 continue

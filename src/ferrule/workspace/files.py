@@ -30,8 +30,9 @@ class Files:
     """What a file tool works with. Usable by plugins: `files_of(context.session)`."""
 
     def __init__(self, session: Session) -> None:
-        roots = [session.workspace, *cast("tuple[Path, ...]", session.config.get("roots", ()))]
-        self.paths = Paths(roots, session.directory)
+        self.paths = Paths(session.folders, session.directory)
+        self.hard_links = bool(session.config.get("hard_links", False))
+        """Whether a file that has other names may be changed. Those keep the old content."""
         self.tracker = Tracker(strict=not session.config.get("single_call", False))
         self._session = session
         self._history: History | None = None
@@ -81,10 +82,11 @@ def history_folder(workspace: Path, session: Session | None = None) -> Path:
 
 
 def real_path(session: Session | None, given: str) -> str:
-    """The path that scheduling and permission go by; as given where it cannot be resolved, which the tool will say."""
+    """The path that scheduling and permission go by; where the tool will refuse it, the one it would have led to."""
     if session is None:
         return given
     try:
         return str(files_of(session).paths.locate(given).path)
     except (PathProblem, OSError):
-        return str(session.directory / given)
+        path = session.directory / given
+        return os.path.normpath(path) if "\0" in given else os.path.realpath(path)

@@ -107,7 +107,8 @@ def _top(paths: Paths) -> Path | None:
     highest = min(roots, key=lambda root: len(root.parts))
     for folder in (directory, *directory.parents):
         git = folder / ".git"
-        if git.is_file() or (git / "HEAD").exists():
+        if os.path.isfile(git) or os.path.exists(git / "HEAD"):  # noqa: PTH110, PTH113 - no error where it is closed
+            _refuse_special(git)
             return folder
         if folder == highest:
             return None
@@ -136,9 +137,21 @@ def _check_outside(paths: Paths, top: Path) -> None:
     )
 
 
+def _refuse_special(git: Path) -> None:
+    """Git would wait for the other end of a pipe that stands where one of its files should."""
+    for name in ("HEAD", "config", "index", "packed-refs"):
+        file = git / name
+        if os.path.exists(file) and not os.path.isfile(file):  # noqa: PTH110, PTH113
+            raise ToolError(
+                f"`.git/{name}` is not a regular file, so this is no repository that git can read.",
+                suggestion="Go on without git, or ask the person to look at `.git`.",
+            )
+
+
 def _text(file: Path) -> str:
     try:
-        with file.open(errors="replace") as stream:
+        # Without waiting: a pipe may stand there, and nobody at its other end.
+        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), errors="replace") as stream:
             return stream.read(1 << 16)
     except OSError:
         return ""

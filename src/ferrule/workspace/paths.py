@@ -4,37 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
-import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ferrule.core.errors import ErrorKind
-from ferrule.core.nearest import nearest
 from ferrule.workspace.confined import LeadsOut, open_beneath
-from ferrule.workspace.problems import PathProblem, outside
+from ferrule.workspace.missing import nothing_at
+from ferrule.workspace.mounts import mount_between
+from ferrule.workspace.names import one_line
+from ferrule.workspace.path_names import check_new_names, check_text, same_letters, unicode_form
+from ferrule.workspace.place_kinds import require_regular
+from ferrule.workspace.problems import PathProblem, failed, in_a_circle, mounted, outside, workspace_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_LONGEST_NAME, _LONGEST_PATH = 255, 4096
-# Characters that look like a slash, a backslash or a dot, and are none.
-_LOOK_ALIKES = {
-    "\u2044",
-    "\u2215",
-    "\u29f8",
-    "\uff0f",
-    "\u29f5",
-    "\ufe68",
-    "\uff3c",
-    "\u2024",
-    "\u2025",
-    "\uff0e",
-    "\u3002",
-}
 _GONE = " (deleted)"  # what the kernel adds to the path of an open file that was removed
-_INVISIBLE = ("Cc", "Cf", "Zl", "Zp")
+_MOST_NAMES = 5000
 
 
 @dataclass(slots=True, frozen=True)
@@ -47,14 +33,20 @@ class Place:
     root: Root
     path: Path
     name: str
+    remarks: tuple[str, ...] = field(default=(), compare=False)
+    """What a model must be told of it: that the name on the disk is not quite the one it gave."""
 
     @property
     def inner(self) -> str:
         """The path below its root."""
         return str(self.path.relative_to(self.root.path))
 
+    def with_remarks(self, text: str) -> str:
+        """What a tool says, and below it the remarks."""
+        return "\n".join([text, *(f"[{one}]" for one in self.remarks)])
+
     def __str__(self) -> str:
-        return self.name
+        return one_line(self.name)
 
 
 class Root:
@@ -62,7 +54,10 @@ class Root:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(os.path.realpath(path))
-        self.descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self.descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise workspace_gone((error.strerror or type(error).__name__).lower()) from None
 
     def __del__(self) -> None:
         if hasattr(self, "descriptor"):
@@ -76,10 +71,16 @@ class Root:
 
 
 class Paths:
-    """The roots of a workspace, and what is inside them. Relative paths start at `directory`."""
+    """The roots of a workspace, and what is inside them. Relative paths start at `directory`.
+
+    The first root must be there. A folder added to it may be missing; nothing is in it then, and `outside` says so.
+    """
 
     def __init__(self, roots: Iterable[Path], directory: Path | None = None) -> None:
-        self.roots = tuple(Root(path) for path in roots)
+        first, *added = roots
+        there = [path for path in added if path.is_dir()]
+        self._missing_roots = tuple(path for path in added if path not in there)
+        self.roots = tuple(Root(path) for path in (first, *there))
         self.directory = Path(os.path.realpath(directory)) if directory else self.roots[0].path
 
     # Finding
@@ -88,15 +89,18 @@ class Paths:
         """An existing file or folder."""
         place = self.locate(given)
         if not self.exists(place):
-            raise self._missing(given, place)
+            raise nothing_at(self, given, place)
         return place
 
     def locate(self, given: str) -> Place:
         """What a path means, whether or not anything is there; links on the way are followed, none may lead out."""
-        _check_text(given)
+        check_text(given)
         path = self.directory / _with_home(given)
         wanted = _without_dots(path) if ".." in given else Path(os.path.normpath(path))
-        return self._settle(given, wanted, links=0)
+        try:
+            return self._settle(given, wanted, links=0)
+        except OSError as error:
+            raise failed(one_line(given), error) from None
 
     def _settle(self, given: str, wanted: Path, links: int) -> Place:
         root = self._root_of(wanted)
@@ -111,19 +115,17 @@ class Paths:
         try:
             opened = open_beneath(root.descriptor, inner, os.O_PATH if hasattr(os, "O_PATH") else os.O_RDONLY)
         except LeadsOut:
-            return self._through_link(given, wanted, links)
+            return self._through_link(given, wanted, root, links)
         except FileNotFoundError:
             return self._unmade(given, wanted, root, links)
         except NotADirectoryError:
-            raise self._missing(given, Place(root, wanted, self.show(wanted))) from None
-        except OSError as error:
-            raise _failed(given, error) from None
+            raise nothing_at(self, given, Place(root, wanted, self.show(wanted))) from None
         try:
             path = _path_of(opened, wanted)
         finally:
             os.close(opened)
         if path is None and wanted == root.path:
-            raise _failed(given, FileNotFoundError(errno.ENOENT, "the workspace is gone"))
+            raise workspace_gone("it was removed")
         if path is None:
             return self._settle(given, wanted, links)  # replaced by another file at this very moment: look again
         if root.path != path and root.path not in path.parents:
@@ -137,12 +139,18 @@ class Paths:
             raise self.outside(given)  # moved out at this very moment
         return root.path / path.relative_to(now)
 
-    def _through_link(self, given: str, wanted: Path, links: int) -> Place:
+    def _through_link(self, given: str, wanted: Path, root: Root, links: int) -> Place:
         """A link the kernel would not follow: one that leads out, or an absolute one that may lead back in."""
         real = Path(os.path.realpath(wanted))
-        if links >= 2 or real == wanted or self._root_of(real) is None:
+        if self._root_of(real) is None:
             raise self.outside(given)
-        return self._settle(given, real, links + 1)
+        if real != wanted and links < 2:
+            return self._settle(given, real, links + 1)
+        if _is_circle(wanted):
+            raise in_a_circle(one_line(given))
+        if mount := mount_between(root.path, real):
+            raise mounted(one_line(given), self.show(mount))
+        raise self.outside(given)
 
     def _unmade(self, given: str, wanted: Path, root: Root, links: int) -> Place:
         """A path where nothing is yet: its folder must be inside, as far as there is one."""
@@ -152,8 +160,15 @@ class Paths:
                 raise self.outside(given)
             return self._settle(given, target, links + 1)
         if wanted == root.path:
-            raise _failed(given, FileNotFoundError(errno.ENOENT, "the workspace is gone"))
+            raise workspace_gone("it was removed")
         parent = self._settle(given, wanted.parent, links)
+        if parent.path != wanted.parent:
+            found = self._settle(given, parent.path / wanted.name, links)
+            return replace(found, remarks=found.remarks or parent.remarks)
+        twins = same_letters(wanted.name, self.names_in(parent)) if not wanted.name.isascii() else []
+        if len(twins) == 1:
+            found = self._settle(given, parent.path / twins[0], links)
+            return replace(found, remarks=(_other_form(wanted.name, twins[0]),))
         path = parent.path / wanted.name
         return Place(parent.root, path, self.show(path))
 
@@ -170,12 +185,38 @@ class Paths:
                 return str(path.relative_to(root.path))
         return str(path)
 
-    def _from_here(self, path: Path) -> str:
+    def from_here(self, path: Path) -> str:
         """A path as it can be given again: relative paths start in the working directory."""
         inside = self._root_of(path) is self.roots[0]
         return os.path.relpath(path, os.path.realpath(self.directory)) if inside else str(path)
 
     # Using
+
+    def names_in(self, folder: Place) -> list[str]:
+        """The names in a folder, in order and not without end; none where it cannot be read."""
+        try:
+            opened = self.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except (OSError, PathProblem):
+            return []
+        try:
+            return sorted(os.listdir(opened))[:_MOST_NAMES]  # noqa: PTH208 - of an open folder
+        except OSError:
+            return []
+        finally:
+            os.close(opened)
+
+    def check_new(self, place: Place) -> None:
+        """Refuse to make what is missing on the way to a place, if a name in it would mislead."""
+        new: list[str] = []
+        for path in (place.path, *place.path.parents):
+            if path == place.root.path or self.exists(self.beside(place, path)):
+                break
+            new.append(path.name)
+        check_new_names(new[::-1])
+
+    def beside(self, place: Place, path: Path) -> Place:
+        """Another path in the root of a place, not looked at yet."""
+        return Place(place.root, path, self.show(path))
 
     def exists(self, place: Place) -> bool:
         return self.stat(place) is not None
@@ -203,78 +244,51 @@ class Paths:
         try:
             found = self.open(place, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK))
         except FileNotFoundError:
-            raise self._missing(place.name, place) from None
+            raise nothing_at(self, place.name, place) from None
         except OSError as error:
-            raise _failed(place.name, error) from None
+            raise failed(str(place), error) from None
         try:
-            _refuse_special(place, os.fstat(found))
+            require_regular(place, os.fstat(found))
             if hasattr(os, "O_PATH"):
                 return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_CLOEXEC)  # the very file that was looked at
             return os.dup(found)
-        except PermissionError as error:
-            raise _failed(place.name, error) from None
+        except OSError as error:
+            raise failed(str(place), error) from None
         finally:
             os.close(found)
 
     def read(self, place: Place, most: int | None = None) -> bytes:
         """The bytes of a regular file, or the first so many of them."""
         opened = self.open_file(place)
-        with os.fdopen(opened, "rb") as file:
-            return file.read() if most is None else file.read(most)
+        try:
+            with os.fdopen(opened, "rb") as file:
+                return file.read() if most is None else file.read(most)
+        except OSError as error:
+            raise failed(str(place), error) from None
 
     # Words
 
     def outside(self, given: str) -> PathProblem:
-        return outside(given, " or ".join(f"`{root.path}`" for root in self.roots))
-
-    def _missing(self, given: str, place: Place) -> PathProblem:
-        """Nothing is there; say what is near."""
-        folder, wanted = place.path.parent, place.path.name
-        try:
-            names = sorted(one.name for one in folder.iterdir())[:5000]
-        except OSError:
-            existing = next((one for one in folder.parents if one.is_dir()), self.roots[0].path)
-            return PathProblem(
-                "missing",
-                f"There is no file at `{given}`, and no folder `{self.show(folder)}`.",
-                kind=ErrorKind.NOT_FOUND,
-                suggestion=f"The nearest folder that exists is `{self._from_here(existing)}`.",
-            )
-        normal = unicodedata.normalize("NFC", wanted).rstrip(". ")
-        twins = [name for name in names if name != wanted and unicodedata.normalize("NFC", name).rstrip(". ") == normal]
-        close = twins or nearest(wanted, names)
-        listed = [self._from_here(folder / name) for name in close]
-        suggestion = "Did you mean " + " or ".join(f"`{one}`" for one in listed) + "?" if listed else None
-        if strange := sorted(_LOOK_ALIKES & set(given)):
-            shown = ", ".join(f"U+{ord(one):04X} {unicodedata.name(one)}" for one in strange)
-            suggestion = f"The path holds {shown}, which only looks like a slash or a dot. {suggestion or ''}".rstrip()
-        return PathProblem(
-            "missing",
-            f"There is no file at `{given}`.",
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=suggestion,
-            details={"nearest": listed},
-        )
+        added = "".join(f", or inside `{root.path}`" for root in self.roots[1:])
+        here = self.show(self.directory)
+        where = "at its top" if here == "." else f"in `{here}`"
+        lost = "".join(f" The added folder `{path}` does not exist." for path in self._missing_roots)
+        return outside(one_line(given), f"Use a path inside the workspace{added}; relative paths start {where}.{lost}")
 
 
-def check_new_name(place: Place) -> None:
-    """Refuse to make a file whose name would mislead: look-alikes of a slash, what cannot be seen, trailing dots."""
-    for part in Path(place.inner).parts:
-        for character in part:
-            if character in _LOOK_ALIKES or unicodedata.category(character) in _INVISIBLE:
-                raise PathProblem(
-                    "name",
-                    f"`{part}` holds U+{ord(character):04X} {unicodedata.name(character, 'CONTROL')}, which misleads.",
-                    kind=ErrorKind.VALIDATION,
-                    suggestion="Write the name with ordinary characters.",
-                )
-        if part.endswith((" ", ".")) and part not in (".", ".."):
-            raise PathProblem(
-                "name",
-                f"`{part}` ends with a {'dot' if part.endswith('.') else 'space'}, which some systems drop.",
-                kind=ErrorKind.VALIDATION,
-                suggestion=f"Use `{part.rstrip(' .')}`.",
-            )
+def _other_form(given: str, found: str) -> str:
+    return (
+        f"The name on the disk is written in another Unicode form ({unicode_form(found)}) than the one given "
+        f"({unicode_form(given)}); it is the only one with these letters."
+    )
+
+
+def _is_circle(path: Path) -> bool:
+    try:
+        os.path.realpath(path, strict=True)
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
 
 
 def _with_home(given: str) -> Path:
@@ -285,39 +299,6 @@ def _with_home(given: str) -> Path:
 def _without_dots(path: Path) -> Path:
     """`a/../b`, where `..` after a link means the parent of what the link leads to, as everywhere."""
     return Path(os.path.realpath(path.parent)) / path.name if path.name != ".." else Path(os.path.realpath(path))
-
-
-def _check_text(given: str) -> None:
-    if not given:
-        raise PathProblem("name", "The path is empty.", kind=ErrorKind.VALIDATION)
-    if "\0" in given:
-        raise PathProblem("name", "The path holds a NUL byte.", kind=ErrorKind.VALIDATION, suggestion="Remove it.")
-    encoded = os.fsencode(given)
-    longest = max((len(part) for part in encoded.split(b"/")), default=0)
-    if len(encoded) >= _LONGEST_PATH or longest > _LONGEST_NAME:
-        raise PathProblem(
-            "name",
-            f"The path is too long: {len(encoded):,} bytes, its longest name {longest:,}.",
-            kind=ErrorKind.VALIDATION,
-            suggestion=f"A path has at most {_LONGEST_PATH:,} bytes and a name at most {_LONGEST_NAME}.",
-        )
-
-
-def _refuse_special(place: Place, found: os.stat_result) -> None:
-    kind = stat.S_IFMT(found.st_mode)
-    if kind == stat.S_IFREG:
-        return
-    if kind == stat.S_IFDIR:
-        raise PathProblem("directory", f"`{place}` is a directory, not a file.", suggestion="List it instead.")
-    names = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
-    raise PathProblem("special", f"`{place}` is {names.get(kind, 'not a regular file')}, and is not opened.")
-
-
-def _failed(given: str, error: OSError) -> PathProblem:
-    why = (error.strerror or type(error).__name__).lower()
-    if isinstance(error, PermissionError):
-        return PathProblem("permission", f"`{given}` cannot be opened: {why}.", kind=ErrorKind.PERMISSION)
-    return PathProblem("failed", f"`{given}` cannot be used: {why}.")
 
 
 def _path_of(opened: int, fallback: Path) -> Path | None:

@@ -26,10 +26,45 @@ class PathProblem(ToolError):  # noqa: N818 - reads as what it says
         self.code = code
 
 
-def outside(path: str, roots: str) -> PathProblem:
+def outside(path: str, suggestion: str) -> PathProblem:
     return PathProblem(
-        "outside",
-        f"`{path}` is outside the workspace.",
-        kind=ErrorKind.PERMISSION,
-        suggestion=f"Use a path inside {roots}.",
+        "outside", f"`{path}` is outside the workspace.", kind=ErrorKind.PERMISSION, suggestion=suggestion
     )
+
+
+def in_a_circle(path: str) -> PathProblem:
+    return PathProblem(
+        "circle",
+        f"`{path}` cannot be followed: its links lead in a circle.",
+        suggestion="Use the path of the file itself; nothing can be reached through these links.",
+    )
+
+
+def mounted(path: str, mount: str) -> PathProblem:
+    return PathProblem(
+        "mount",
+        f"`{path}` lies on another file system, mounted at `{mount}`, which does not belong to the workspace.",
+        kind=ErrorKind.PERMISSION,
+        suggestion=f"Ask the person to add the folder `{mount}` (setting `files.folders`), or go on without it.",
+    )
+
+
+def workspace_gone(why: str) -> PathProblem:
+    return PathProblem(
+        "workspace",
+        f"The folder of the workspace cannot be used: {why}.",
+        suggestion="No path will work until the person has made it again and started a new session; tell them.",
+    )
+
+
+def failed(path: str, error: OSError) -> PathProblem:
+    """What the system refused, in its own words."""
+    why = (error.strerror or type(error).__name__).lower()
+    if isinstance(error, PermissionError):
+        return PathProblem(
+            "permission",
+            f"`{path}` cannot be opened: {why}.",
+            kind=ErrorKind.PERMISSION,
+            suggestion="Go on without it, or ask the person to make it readable.",
+        )
+    return PathProblem("failed", f"`{path}` cannot be used: {why}.", suggestion="Go on without it, or tell the person.")

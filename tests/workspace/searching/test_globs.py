@@ -81,7 +81,14 @@ def test_what_ripgrep_is_told_and_what_is_looked_at_afterwards() -> None:
     assert both.flags == ("--type=js",)
     assert both.fits is not None
     assert select(["/a/{b/c,d}", "*.py"]).flags == ()
-    assert select(["include:py"]).flags[0] == "--type-add=ferrule:[i]nclude:py"
+    for colon in (select(["include:py"]), select(["a:b"]), select(["c*:[:]"])):
+        assert colon.flags == ()  # it would mean something else to ripgrep
+        assert colon.fits is not None
+    doubled = select(["a**b"]).fits
+    assert doubled is not None
+    assert doubled(b"./x/aab")
+    assert not doubled(b"./x/ab.c")
+    assert select(["**"]).fits is None
 
 
 def test_what_is_left_out_may_be_a_file_or_a_folder_with_all_in_it() -> None:

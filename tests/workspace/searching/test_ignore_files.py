@@ -42,14 +42,17 @@ LINES = st.sampled_from(
     ["*.log", "build/", "/build", "!b.log", "src/", "*.py", "!src/a.py", "**/deep", "src/**/x.py", "# no", "", "b*"]
 )
 RULES = st.dictionaries(
-    st.sampled_from([".gitignore", ".ignore", "src/.gitignore", ".ferruleignore", "keep/.ignore"]),
+    st.sampled_from(
+        [".gitignore", ".ignore", "src/.gitignore", "keep/.ignore"]
+        + [f"{folder}.ferruleignore" for folder in ("", "src/", "src/deep/", "keep/")]
+    ),
     st.lists(LINES, max_size=3).map("\n".join),
-    max_size=3,
+    max_size=4,
 )
 
 
 @given(RULES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_it_agrees_with_ripgrep(tmp_path_factory: pytest.TempPathFactory, rules: dict[str, str]) -> None:
     root = tmp_path_factory.mktemp("ignore")
     plant(root, rules)

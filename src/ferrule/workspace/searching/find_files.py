@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ToolError
 from ferrule.workspace.searching.globs import select
+from ferrule.workspace.searching.nested_ignores import NestedIgnores
 from ferrule.workspace.searching.ripgrep import find_ripgrep, ripgrep, understand
 from ferrule.workspace.searching.search import SECONDS, until
 
@@ -40,13 +41,14 @@ async def find_files(
 
         return await plain_find(paths, place, globs, most, show)
     rest, dated, notes = b"", list[Dated](), list[str]()
-    chosen = select(globs)
+    chosen, stays = select(globs), NestedIgnores(place)
     async with ripgrep(program, place, ("--files", *chosen.flags), None) as running:
         try:
             async for piece in until(running.output(), SECONDS):
                 *names, rest = (rest + piece).split(b"\0")
                 if chosen.fits is not None:
                     names = list(filter(chosen.fits, names))
+                names = stays.of(names)
                 if names:
                     show(names)
                     dated += _with_dates(place.root, names)

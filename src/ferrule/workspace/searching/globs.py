@@ -118,7 +118,8 @@ def select(globs: Sequence[str], file_type: str | None = None) -> Selection:
     elif wanted and all(names):
         flags += [f"--type-add={_OWN_TYPE}:{name}" for name in names if name]
         flags.append(f"--type={_OWN_TYPE}")
-    if not wanted or (file_type is None and not any("/" in glob for glob in wanted)):
+    told = file_type is None and all(names) and not any("/" in glob for glob in wanted)
+    if not wanted or told or wanted == ["**"]:
         return Selection(tuple(flags), None)
     compiled = [compile_glob(glob) for glob in wanted]
 
@@ -134,7 +135,7 @@ def _name_part(glob: str) -> str | None:
     folders, _, name = glob.rpartition("/")
     if not name or "**" in name or folders.count("{") != folders.count("}") or ("[" in folders and "]" not in folders):
         return None
-    return f"[i]{name[1:]}" if name.startswith("include:") else name
+    return None if ":" in name else name  # a colon means something else in ripgrep's definition of a type
 
 
 @lru_cache(maxsize=1024)

@@ -36,7 +36,8 @@ class Ignored:
 
     As ripgrep has it: a kind of file that says anything of a path outweighs the kinds after it (`.ignore`, then
     `.gitignore`, then `.git/info/exclude`, then `.ferruleignore`); of one kind the nearest file counts, and in it the
-    last line that fits.
+    last line that fits. Only a `.ferruleignore` cannot bring back what one in a folder above it leaves out: ripgrep
+    reads the one at the top itself, and does not even look there.
     """
 
     def __init__(self, root: Path) -> None:
@@ -52,10 +53,10 @@ class Ignored:
         for kind in _IN_EVERY_FOLDER:
             if (found := self._verdict(path, folders, kind, is_folder=is_folder)) is not None:
                 return found
-        for folders, kind in (([self._top], _EXCLUDE), ([self._root], FERRULE_IGNORE)):
-            if (found := self._verdict(path, folders, kind, is_folder=is_folder)) is not None:
-                return found
-        return False
+        if (found := self._verdict(path, [self._top], _EXCLUDE, is_folder=is_folder)) is not None:
+            return found
+        own = [one for one in path.parents if one == self._root or self._root in one.parents]
+        return any(self._verdict(path, [folder], FERRULE_IGNORE, is_folder=is_folder) for folder in own)
 
     def _verdict(self, path: Path, folders: list[Path], kind: str, *, is_folder: bool) -> bool | None:
         for folder in folders:
@@ -99,9 +100,13 @@ def _read(file: Path) -> Iterator[Rule]:
 
 def enclosing_repository(root: Path) -> Path | None:
     """The top of the larger repository that a workspace is a part of."""
-    if (root / ".git").exists():
+    if _has_git(root):
         return None
-    return next((folder for folder in root.parents if (folder / ".git").exists()), None)
+    return next((folder for folder in root.parents if _has_git(folder)), None)
+
+
+def _has_git(folder: Path) -> bool:
+    return os.path.exists(folder / ".git")  # noqa: PTH110 - False, not an error, where the folder may not be searched
 
 
 def enclosing_ignore_files(root: Path) -> tuple[str, ...]:

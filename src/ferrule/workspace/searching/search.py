@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ferrule.core.errors import ToolError
 from ferrule.workspace.searching.globs import select
+from ferrule.workspace.searching.nested_ignores import NestedIgnores
 from ferrule.workspace.searching.ripgrep import FilesNotRead, UnsupportedByDefault, find_ripgrep, ripgrep, understand
 
 if TYPE_CHECKING:
@@ -215,8 +216,10 @@ async def search(paths: Paths, query: Query, most: int, show: Callable[[list[byt
 async def _search(
     program: str, query: Query, most: int, show: Callable[[list[bytes]], None], *, pcre2: bool
 ) -> Findings:
-    chosen = select(query.globs, query.file_type)
-    hits, kept = Hits(query.mode, chosen.fits), FirstInOrder(most, query)
+    chosen, stays = select(query.globs, query.file_type), NestedIgnores(query.place)
+    fits = chosen.fits
+    hits = Hits(query.mode, stays if fits is None else lambda name: fits(name) and stays(name))
+    kept = FirstInOrder(most, query)
     flags = [*_flags(query), *chosen.flags, *(("--pcre2",) if pcre2 else ())]
     complete = True
     skipped = FilesNotRead()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ferrule.workspace.paths import Place
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathProblem, failed
 from ferrule.workspace.searching.ignore_files import Ignored
 
 if TYPE_CHECKING:
@@ -63,7 +63,10 @@ class Walk:
 
     def all(self, depth: int | None = None) -> Iterator[tuple[int, Entry]]:
         """Every entry with its depth from 0 on, a folder before what is in it."""
-        waiting = [(0, entry) for entry in reversed(self.folder(self._start.path))]
+        try:
+            waiting = [(0, entry) for entry in reversed(self.folder(self._start.path))]
+        except OSError as error:
+            raise failed(str(self._start), error) from None
         while waiting:
             level, entry = waiting.pop()
             yield level, entry

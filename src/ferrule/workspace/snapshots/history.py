@@ -74,10 +74,16 @@ class History:
             return self._again_if_broken(lambda: self._apply(steps, origin or Origin(), before_each))
 
     def write(
-        self, place: Place, data: bytes, origin: Origin | None = None, *, expect: str | None = None
+        self,
+        place: Place,
+        data: bytes,
+        origin: Origin | None = None,
+        *,
+        expect: str | None = None,
+        through_hard_links: bool = False,
     ) -> Group | None:
         """Make a file hold `data`; its mode stays."""
-        return self.apply([Write(place, data, expect=expect)], origin)
+        return self.apply([Write(place, data, expect=expect, through_hard_links=through_hard_links)], origin)
 
     def edit(self, place: Place, change: Callable[[bytes], bytes], origin: Origin | None = None) -> Group | None:
         """Change a file by what it holds at that moment; however many do so at once, no edit is lost."""
