@@ -85,7 +85,7 @@ async def glob(  # noqa: D417 - the context is filled in
 
     def show(found: list[bytes]) -> None:
         nonlocal left
-        if left > 0:
+        if left > 0 and context.watched:
             context.partial("\n".join(one_line(names.show(name)) for name in found[:left]))
             left -= len(found)
 

@@ -138,7 +138,7 @@ async def grep(  # noqa: D417 - the context is filled in
 
     def show(hits: list[bytes]) -> None:
         nonlocal left
-        if left > 0:
+        if left > 0 and context.watched:
             files, shown, _ = _files(hits[:left], query, names, left)
             left -= shown
             context.partial("\n".join(_body({**empty, "files": files})))
@@ -167,10 +167,12 @@ def _files(hits: list[bytes], query: Query, names: Names, most: int) -> tuple[li
     files: list[GrepFile] = []
     shown = characters = 0
     for hit in hits:
-        path, lines, count = names.of(hit), list[Line | None](), None
+        path, lines, count, results = names.of(hit), list[Line | None](), None, 1
         if query.mode == "content":
-            lines = first_matches(lines_of(hit), most - shown)
-            characters += sum(len(line["text"]) + len(path) + 10 for line in lines if line)
+            lines, results = first_matches(lines_of(hit), most - shown), 0
+            for line in filter(None, lines):
+                characters += len(line["text"]) + len(path) + 10
+                results += line["match"]
         elif query.mode == "count":
             count = int(hit.rpartition(b"\0")[2])
         characters += len(path)
@@ -180,7 +182,7 @@ def _files(hits: list[bytes], query: Query, names: Names, most: int) -> tuple[li
             files[-1]["lines"] += lines
         else:
             files.append({"path": path, "count": count, "lines": lines})
-        shown += sum(1 for line in lines if line and line["match"]) if query.mode == "content" else 1
+        shown += results
         if shown >= most:
             break
     return files, shown, False

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ferrule.core.errors import ErrorKind, ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ferrule.workspace.paths import Place
 
@@ -95,7 +95,8 @@ class Selection:
     """
 
     flags: tuple[str, ...]
-    fits: Callable[[bytes], bool] | None
+    fit: Callable[[Sequence[bytes]], Iterable[object]] | None
+    """For each of some names whether it fits (truthy), where that has to be looked at."""
 
 
 def select(globs: Sequence[str], file_type: str | None = None) -> Selection:
@@ -108,15 +109,21 @@ def select(globs: Sequence[str], file_type: str | None = None) -> Selection:
     elif wanted and all(names):
         flags += [f"--type-add={_OWN_TYPE}:{name}" for name in names if name]
         flags.append(f"--type={_OWN_TYPE}")
-    if not wanted or (file_type is None and not any("/" in glob for glob in wanted)):
+    if not wanted or (file_type is None and all(names) and all(map(_anywhere, wanted))):
         return Selection(tuple(flags), None)
-    compiled = [compile_glob(glob) for glob in wanted]
+    either = "|".join(f"(?:{compile_glob(glob).pattern})" for glob in wanted)
+    fits = re.compile(rf"(?:\./)?(?:{either})", re.DOTALL).fullmatch
 
-    def fits(name: bytes) -> bool:
-        path = os.fsdecode(name.removeprefix(b"./"))
-        return any(glob.fullmatch(path) for glob in compiled)
+    def fit(names: Sequence[bytes]) -> Iterable[object]:
+        # Ten thousand names are looked at in a moment, if it is not one by one.
+        return map(fits, os.fsdecode(b"\0".join(names)).split("\0"))
 
-    return Selection(tuple(flags), fits)
+    return Selection(tuple(flags), fit)
+
+
+def _anywhere(glob: str) -> bool:
+    """Whether a glob asks nothing of the folders that a name lies in."""
+    return "/" not in glob or glob.rpartition("/")[0] == "/**"
 
 
 def _name_part(glob: str) -> str | None:
