@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ferrule.workspace.paths import Place
 
 _KEPT_CONTENT = 2_000_000
+_KEPT_IN_ALL = 64_000_000
 _MOST_FILES = 5_000
 
 
@@ -35,27 +36,42 @@ class Tracker:
         """Whether a file that was never read may not be changed; a single call from a shell has nothing before it."""
         self._lock = threading.Lock()
         self._seen: OrderedDict[Path, tuple[str, bytes | None]] = OrderedDict()
+        self._kept: OrderedDict[Path, int] = OrderedDict()
+        """Whose content is kept too, and how long it is: it tells which lines have changed, and spares naming it."""
+        self._kept_in_all = 0
 
     def saw(self, place: Place, data: bytes | None = None, name: str | None = None) -> None:
         """Note that the session knows this content; `name` is its digest where the bytes are too many to pass."""
+        name = name or digest(data or b"")
         kept = data if data is not None and len(data) <= _KEPT_CONTENT else None
         with self._lock:
-            self._seen[place.path] = (name or digest(data or b""), kept)
-            self._seen.move_to_end(place.path)
+            self._forget(place.path)
+            self._seen[place.path] = (name, kept)
+            if kept is not None:
+                self._kept[place.path] = len(kept)
+                self._kept_in_all += len(kept)
+            while self._kept_in_all > _KEPT_IN_ALL:
+                oldest, length = self._kept.popitem(last=False)
+                self._kept_in_all -= length
+                self._seen[oldest] = (self._seen[oldest][0], None)
             while len(self._seen) > _MOST_FILES:
-                self._seen.popitem(last=False)
+                self._forget(next(iter(self._seen)))
 
     def forget(self, place: Place) -> None:
         with self._lock:
-            self._seen.pop(place.path, None)
+            self._forget(place.path)
 
-    def require_seen(self, place: Place, now: bytes) -> None:
-        """Refuse a change of a file that was never read, or is not any more what was read."""
+    def _forget(self, path: Path) -> None:
+        self._seen.pop(path, None)
+        self._kept_in_all -= self._kept.pop(path, 0)
+
+    def require_seen(self, place: Place, now: bytes) -> str:
+        """The digest of what a file holds now. Refuses one that was never read, or is not any more what was read."""
         with self._lock:
             seen = self._seen.get(place.path)
         if seen is None:
             if not self._strict:
-                return
+                return digest(now)
             raise PathProblem(
                 "not_read",
                 f"`{place}` has not been read yet.",
@@ -63,8 +79,8 @@ class Tracker:
                 suggestion="Read it first, then make the change.",
             )
         known, data = seen
-        if known == digest(now):
-            return
+        if now == data or digest(now) == known:
+            return known
         where = f": {_changed_lines(data, now)}" if data is not None else ""
         raise PathProblem(
             "changed",

@@ -39,8 +39,13 @@ class FileStates:
             raise PathProblem("changed", f"`{self._paths.show(path)}` is reached through a link now.")
         return place
 
-    def read(self, place: Place) -> tuple[State | None, bytes | None]:
-        """What is there, with its content; a file above the limit has no digest and no content."""
+    def read(
+        self, place: Place, *, holds: bytes | None = None, named: str | None = None
+    ) -> tuple[State | None, bytes | None]:
+        """What is there, with its content; a file above the limit has no digest and no content.
+
+        Where it holds what it is thought to hold, it has the digest `named` for that.
+        """
         if self._paths.stat(place) is None:
             return None, None
         opened = self._paths.open_file(place)
@@ -50,7 +55,7 @@ class FileStates:
             data = file.read(self._largest + 1) if found.st_size <= self._largest else None
         if data is None or len(data) > self._largest:
             return State("", mode), None
-        return State(digest(data), mode), data
+        return State(named if named and data == holds else digest(data), mode), data
 
     def look(self, place: Place) -> State | None:
         """What is there, without its content."""

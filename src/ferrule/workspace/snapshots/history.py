@@ -64,10 +64,16 @@ class History:
             return self._again_if_broken(lambda: self._apply(steps, origin or Origin()))
 
     def write(
-        self, place: Place, data: bytes, origin: Origin | None = None, *, expect: str | None = None
+        self,
+        place: Place,
+        data: bytes,
+        origin: Origin | None = None,
+        *,
+        expect: str | None = None,
+        holds: bytes | None = None,
     ) -> Group | None:
-        """Make a file hold `data`; its mode stays."""
-        return self.apply([Write(place, data, expect=expect)], origin)
+        """Make a file hold `data`; its mode stays. `expect` and `holds` are as in `Write`."""
+        return self.apply([Write(place, data, expect=expect, holds=holds)], origin)
 
     def edit(self, place: Place, change: Callable[[bytes], bytes], origin: Origin | None = None) -> Group | None:
         """Change a file by what it holds at that moment; however many do so at once, no edit is lost."""
@@ -75,7 +81,7 @@ class History:
             for _ in range(_TRIES):
                 now = self._paths.read(place)
                 try:
-                    return self.write(place, change(now), origin, expect=digest(now))
+                    return self.write(place, change(now), origin, expect=digest(now), holds=now)
                 except ChangedMeanwhile:
                     continue  # another process was quicker
         raise PathProblem("busy", f"`{place}` is changed by another program all the time, and was not edited.")

@@ -61,7 +61,7 @@ class _Planner:
 
     def _write(self, step: Write) -> None:
         place = step.place
-        before, old = self._files.read(place)
+        before, old = self._files.read(place, holds=step.holds, named=step.expect)
         _check(place, before, step.expect)
         name = digest(step.data)
         mode = before.mode if before and step.mode is None else step.mode
