@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import stat
@@ -14,11 +13,10 @@ from ferrule.workspace.atomic import remove_file, write_whole
 from ferrule.workspace.paths import Paths, Place
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Change, Operation, Side, State
-from ferrule.workspace.tracker import digest
+from ferrule.workspace.tracker import digest, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from io import BufferedReader
     from pathlib import Path
 
 _UNFINISHED = re.compile(r"\.ferrule-[0-9a-f]{16}")
@@ -73,7 +71,7 @@ class FileStates:
             if change.after is None or self.look(place) is None:
                 return change.after is None and self.look(place) is None
             with os.fdopen(self._paths.open_file(place), "rb") as file:
-                return _digest_of(file) == change.after.digest
+                return digest_of(file) == change.after.digest
         except PathProblem:
             return False
 
@@ -220,11 +218,6 @@ class FileStates:
 
     def _folder(self, place: Place, folder: Path) -> Place:
         return Place(place.root, folder, self._paths.show(folder))
-
-
-def _digest_of(file: BufferedReader) -> str:
-    """The digest of a file that is too large to be held in memory."""
-    return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=20)).hexdigest()
 
 
 def _failed(place: str, error: OSError) -> PathProblem:

@@ -91,7 +91,7 @@ class History:
             planned = plan(steps, self._store, self._files)
             if not planned.changes:
                 return None
-            group = journal.begin(time.time(), origin, planned.changes, planned.contents)
+            group = journal.begin(time.time(), origin, planned.changes, planned.contents, durable=planned.durable)
             try:
                 self._carry_out(group, planned)
                 journal.finish(group, self._recovery.new_modes(group))
