@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, cast
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.history import History
 from ferrule.workspace.tracker import Tracker
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.core.context import Session
+    from ferrule.workspace.snapshots.history import History
 
 _KEY = "ferrule.files"
 _making = threading.Lock()
@@ -39,6 +39,8 @@ class Files:
     def history(self) -> History:
         """Made at the first change; reading never needs it."""
         if self._history is None:
+            from ferrule.workspace.snapshots.history import History  # a sixth of what a start costs; most never change
+
             with _making:
                 if self._history is None:
                     self._history = History(history_folder(self.paths.roots[0].path, self._session), self.paths)
