@@ -6,13 +6,16 @@ import asyncio
 import json
 import time
 import tracemalloc
+from io import BufferedReader
 from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
 from tests.workspace.desk import Desk, refused
 
+import ferrule.builtin.read as read_module
 from ferrule.builtin.read import read
+from ferrule.workspace import tracker
 from ferrule.workspace.paths import Paths
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
@@ -313,3 +316,25 @@ def test_many_reads_at_once(desk: Desk) -> None:
         return [result.llm_content for result in await asyncio.gather(*calls)]
 
     assert asyncio.run(all_at_once()) == [f"     1\tfile {number}" for number in range(30)]
+
+
+def test_of_a_large_file_a_page_does_not_cost_the_whole_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracker, "_SETTLED_NS", 0)
+    named: list[object] = []
+
+    def counting(file: BufferedReader) -> str:
+        named.append(file)
+        return tracker.digest_of(file)
+
+    monkeypatch.setattr(read_module, "digest_of", counting)
+    path = desk.put("big.log", "a line of a log\n" * 300_000)
+    assert desk.read("big.log", limit=5).metadata["total_lines"] == 300_000
+    assert desk.read("big.log", offset=299_998).metadata["lines_read"] == 2
+    assert len(named) == 1
+    with path.open("a") as file:
+        file.write("one more\n")
+    assert desk.read("big.log", offset=300_000).llm_content == "300001\tone more"
+    assert len(named) == 2
+    assert desk.edit("big.log", "one more", "and another").success
+    path.write_text("b line of a log\n" * 300_000)
+    refused(desk.edit("big.log", "and another", "x"), "changed")

@@ -84,7 +84,9 @@ def test_reports_go_to_whoever_listens_and_nowhere_otherwise() -> None:
     context.progress(1, 4, "a quarter")
     context.partial({"row": 1})
     assert heard == [Progress("c", "t", 1, 4, "a quarter"), Partial("c", "t", {"row": 1})]
+    assert context.watched
     silent = ToolContext(Session(), "c", "t")
+    assert not silent.watched
     silent.progress(1)
     silent.partial("x")
 

@@ -73,3 +73,34 @@ def test_the_rules_end_with_their_thread(tmp_path: Path) -> None:
     confined(Confinement(()), "/nothing")
     assert subprocess.run([find("true")]).returncode == 0
     (tmp_path / "x").write_text("still free")
+
+
+@pytest.mark.skipif(kernel_version() < 3, reason="this kernel cannot forbid it")
+def test_cutting_a_file_short_is_forbidden_unless_said(tmp_path: Path) -> None:
+    inside = tmp_path / "in"
+    inside.mkdir()
+    kept = inside / "a"
+
+    def cut(*, may_truncate: bool) -> bool:
+        kept.write_text("hello")
+        opened = os.open(inside, os.O_PATH)
+        outcome: list[bool] = []
+
+        def work() -> None:
+            assert confine_thread(Confinement((), (opened,), may_truncate=may_truncate))
+            try:
+                os.truncate(kept, 0)
+            except PermissionError:
+                outcome.append(False)
+            else:
+                outcome.append(True)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        os.close(opened)
+        return outcome[0]
+
+    assert not cut(may_truncate=False)
+    assert kept.read_text() == "hello"
+    assert cut(may_truncate=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -195,3 +196,55 @@ def test_a_session_knows_what_it_has_read_as_it_is_now(desk: Desk) -> None:
     assert not tracker.knows(place, b"two\n")
     desk.put("g.txt", "one\n")
     assert not tracker.knows(desk.files.paths.find("g.txt"), b"one\n")
+
+
+def test_contents_are_kept_within_a_bound_and_their_names_beyond_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracker, "_KEPT_IN_ALL", 25)
+    for name in "abc":
+        desk.seen(name, "0123456789")
+    desk.seen("b", "0123456789")  # read again: counted once
+    desk.put("a", "x")
+    desk.put("c", "x")
+    assert "since you read it." in refused(desk.edit("a", "0", "1"), "changed").llm_content
+    assert "since you read it: line 1." in refused(desk.edit("c", "0", "1"), "changed").llm_content
+    assert desk.edit("b", "0", "1").success
+
+
+def test_a_file_that_looks_the_same_from_outside_need_not_be_read_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracker, "_SETTLED_NS", 0)
+    seen = Tracker()
+    place.path.write_bytes(b"one")
+    before = place.path.stat()
+    assert not seen.has_seen(place, before)
+    seen.saw(place, b"one", found=before)
+    assert seen.has_seen(place, before)
+    place.path.write_bytes(b"1")
+    assert not seen.has_seen(place, place.path.stat())
+
+
+def test_one_that_was_changed_a_moment_ago_is_read_again(place: Place) -> None:
+    place.path.write_bytes(b"one")
+    seen = Tracker()
+    seen.saw(place, b"one", found=place.path.stat())
+    assert not seen.has_seen(place, place.path.stat())
+
+
+def test_one_that_deceives_is_found_out_and_then_read_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracker, "_SETTLED_NS", 0)
+    place.path.write_bytes(b"one")
+    seen = Tracker()
+    seen.saw(place, b"another", found=place.path.stat())
+    assert seen.has_seen(place, place.path.stat())
+    with pytest.raises(PathProblem, match="has changed since you read it"):
+        seen.require_seen(place, b"one")
+    assert not seen.has_seen(place, place.path.stat())
+
+
+def test_a_long_content_has_the_name_of_a_short_one(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"x" * 100_000)
+    with (tmp_path / "f").open("rb") as file:
+        assert tracker.digest_of(file) == tracker.digest(b"x" * 100_000)

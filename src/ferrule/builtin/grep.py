@@ -131,7 +131,7 @@ async def grep(  # noqa: D417 - the context is filled in
 
     def show(hits: list[bytes]) -> None:
         nonlocal left
-        if left > 0:
+        if left > 0 and context.watched:
             files, shown, _ = file_matches(hits[:left], output_mode, names, left)
             left -= shown
             context.partial("\n".join(_body({**empty, "files": files})))

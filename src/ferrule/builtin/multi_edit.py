@@ -20,7 +20,7 @@ from ferrule.workspace.texts.text import Text
 class OneEdit(BaseModel):
     """One of the changes."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)  # not at start-up, but when the tool is first used
 
     old_string: str = Field(description="The text to replace, exactly as it stands after the edits before this one.")
     new_string: str = Field(description="The text to put in its place.")

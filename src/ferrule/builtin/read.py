@@ -15,8 +15,9 @@ from ferrule.workspace.amounts import amount
 from ferrule.workspace.files import MOST_EDITABLE, files_of
 from ferrule.workspace.media import SHOWN_IMAGES, media_type, notebook_cells
 from ferrule.workspace.session_paths import file_signature, folder_rule, reads_file
-from ferrule.workspace.texts.pages import Page, read_lines
+from ferrule.workspace.texts.pages import WHOLE, Page, read_lines
 from ferrule.workspace.texts.text import decode
+from ferrule.workspace.tracker import digest_of
 
 if TYPE_CHECKING:
     from ferrule.workspace.files import Files
@@ -54,8 +55,7 @@ def read(
     place = files.paths.find(file_path)
     opened = files.paths.open_file(place)
     try:
-        size = os.fstat(opened).st_size
-        page = _read_page(files, place, opened, size, offset, limit)
+        page = _read_page(files, place, opened, offset, limit)
         output = page if isinstance(page, Output) else _numbered(place, page, offset)
         output.llm_content = place.with_remarks(output.llm_content or "")
         return output
@@ -63,14 +63,13 @@ def read(
         os.close(opened)
 
 
-def _read_page(files: Files, place: Place, opened: int, size: int, offset: int, limit: int) -> Page | Output:
-    if size <= MOST_EDITABLE:
-        # Read whole, so that a later change can tell whether this is still what was seen; and from the very file that
-        # is shown, which another may have replaced by now.
+def _read_page(files: Files, place: Place, opened: int, offset: int, limit: int) -> Page | Output:
+    found = os.fstat(opened)
+    size, kind = found.st_size, media_type(os.pread(opened, 300, 0))
+    if size <= WHOLE or (size <= MOST_EDITABLE and (kind in SHOWN_IMAGES or place.path.suffix == ".ipynb")):
         with os.fdopen(os.dup(opened), "rb") as file:
             data = file.read()
-        files.tracker.saw(place, data)
-        kind = media_type(data[:300])
+        files.tracker.saw(place, data, found=found)
         if kind in SHOWN_IMAGES:
             return _image(place, kind, data)
         if (
@@ -79,10 +78,14 @@ def _read_page(files: Files, place: Place, opened: int, size: int, offset: int, 
             and (cells := notebook_cells(text.text)) is not None
         ):
             return _notebook(place, cells, offset, limit)
+    elif size <= MOST_EDITABLE and not files.tracker.has_seen(place, found):
+        # A later change must tell whether this is still what was seen: of the very file that is shown, which another
+        # may have replaced by now.
+        with os.fdopen(os.dup(opened), "rb") as file:
+            files.tracker.saw(place, name=digest_of(file), found=found)
     page = read_lines(opened, offset, limit)
     if page is not None:
         return page
-    kind = media_type(os.pread(opened, 300, 0))
     return Output(
         data={"file_path": place.name, "media_type": kind, "size": size},
         llm_content=f"`{place}` is a binary file ({kind}, {size:,} bytes); its content is not shown.",

@@ -168,6 +168,11 @@ class ToolContext:
     def cancelled(self) -> bool:
         return self.cancellation.requested
 
+    @property
+    def watched(self) -> bool:
+        """Whether anyone may see partial output; where nobody does, a tool need not make it."""
+        return self._emit is not None
+
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Say how far the call has come. Safe from any thread."""
         if self._emit is not None:

@@ -114,9 +114,12 @@ class Child:
                 continue
             if not piece:
                 return
+            handed_over = monotonic()
             yield piece
             if len(piece) < _GATHERED:  # many small writes would cost a turn of the loop each
-                await self._gather(pause)
+                left = pause - (monotonic() - handed_over)  # while the piece was being used, more has gathered
+                if left > 0:
+                    await self._gather(left)
                 pause = min(2 * pause, _LONGEST_PAUSE if self._exit is not None else _LONGEST_BLIND_PAUSE)
 
     async def ended(self) -> int:

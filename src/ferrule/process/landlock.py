@@ -17,6 +17,7 @@ from typing import Any
 _CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446  # the same numbers on every architecture
 _NO_NEW_PRIVILEGES = 38
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_TRUNCATE = 1 << 14
 _RIGHTS_OF_VERSION = {1: 13, 2: 14, 3: 15, 4: 15}
 _NEWEST_RIGHTS = 16
 _BENEATH = 1
@@ -42,6 +43,9 @@ class Confinement:
     programs: tuple[str, ...]
     folders: tuple[int, ...] | None = None
     files: tuple[str, ...] = field(default=())
+    may_truncate: bool = False
+    """Whether files may be cut short, for a program that opens very many and has no code to do so: while this is
+    forbidden, the kernel walks from every file it opens up to the root of the file system, just to make sure."""
 
 
 @lru_cache(maxsize=1)
@@ -65,6 +69,8 @@ def confine_thread(confinement: Confinement) -> bool:
         rights &= ~(_READ_FILE | _READ_FOLDER)
         if version >= 5:
             rights &= ~(1 << 15)  # device controls belong to reading
+    if confinement.may_truncate:
+        rights &= ~_TRUNCATE
     libc = _libc()
     rules = _Rules(rights)
     opened = libc.syscall(_CREATE, ctypes.byref(rules), ctypes.c_size_t(ctypes.sizeof(rules)), ctypes.c_uint32(0))

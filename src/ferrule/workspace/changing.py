@@ -10,9 +10,9 @@ from ferrule.workspace.files import MOST_EDITABLE, files_of
 from ferrule.workspace.locks import writing
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import NOTHING, Origin
-from ferrule.workspace.texts.diff import changed_counts, unified_diff
+from ferrule.workspace.texts.diff import diff_file
+from ferrule.workspace.texts.differing import line_count
 from ferrule.workspace.texts.text import Text, decode
-from ferrule.workspace.tracker import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,12 +28,16 @@ class Changed:
     place: Place
     created: bool
     size: int
-    lines: int
+    text: Text | None
     added: int
     removed: int
     diff: str
     change: int | None
     """The number in the history, for undo; None when nothing changed."""
+
+    @property
+    def lines(self) -> int:
+        return line_count(self.text.text) if self.text else 0
 
     @property
     def metadata(self) -> dict[str, object]:
@@ -61,29 +65,28 @@ def change_file(
             if given.endswith("/"):
                 raise _a_folder(given)
             files.paths.check_new(place)
-            before, text = None, None
+            before, text, expect = None, None, NOTHING
         else:
             if found.st_size > MOST_EDITABLE:
                 raise _too_large(place, found.st_size)
             before = _current(files.paths, place)
-            files.tracker.require_seen(place, before)
+            expect = files.tracker.require_seen(place, before)
             text = decode(before)
         after = make(before, text)
-        expect = digest(before) if before is not None else NOTHING
         group = files.history.write(
-            place, after, origin_of(context), expect=expect, through_hard_links=files.hard_links
+            place, after, origin_of(context), expect=expect, holds=before, through_hard_links=files.hard_links
         )
-        files.tracker.saw(place, after)
+        files.tracker.saw(place, after, group.changes[0].digest_after if group else expect)
     now = decode(after)
-    added, removed = changed_counts(text, now)
+    diff = diff_file(text, now, place.name)
     return Changed(
         place=place,
         created=before is None,
         size=len(after),
-        lines=_line_count(now),
-        added=added,
-        removed=removed,
-        diff=unified_diff(text, now, place.name),
+        text=now,
+        added=diff.added,
+        removed=diff.removed,
+        diff=diff.text,
         change=group.number if group is not None else None,
     )
 
@@ -109,12 +112,6 @@ def _current(paths: Paths, place: Place) -> bytes:
             kind=problem.kind,
             suggestion="Ask the person to make it readable, or write to another file.",
         ) from None
-
-
-def _line_count(text: Text | None) -> int:
-    if text is None or not text.text:
-        return 0
-    return text.text.count("\n") + (0 if text.final_newline else 1)
 
 
 def _a_folder(given: str) -> PathProblem:

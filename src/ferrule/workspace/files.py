@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, cast
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.history import History
-from ferrule.workspace.snapshots.shell_changes import ShellChanges
 from ferrule.workspace.tracker import Tracker
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.core.context import Session
+    from ferrule.workspace.snapshots.history import History
+    from ferrule.workspace.snapshots.shell_changes import ShellChanges
 
 _KEY = "ferrule.files"
 _making = threading.Lock()
@@ -42,6 +42,8 @@ class Files:
     def shell_changes(self) -> ShellChanges:
         """What shell commands do to the files, so that it can be undone; made at the first command that may write."""
         if self._shell_changes is None:
+            from ferrule.workspace.snapshots.shell_changes import ShellChanges
+
             history = self.history
             with _making:
                 if self._shell_changes is None:
@@ -53,6 +55,8 @@ class Files:
     def history(self) -> History:
         """Made at the first change; reading never needs it."""
         if self._history is None:
+            from ferrule.workspace.snapshots.history import History  # a sixth of what a start costs; most never change
+
             with _making:
                 if self._history is None:
                     self._history = History(history_folder(self.paths.roots[0].path, self._session), self.paths)

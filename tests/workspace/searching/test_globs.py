@@ -71,24 +71,24 @@ def test_dots_within_a_name_lead_nowhere(tmp_path: Path) -> None:
 def test_what_ripgrep_is_told_and_what_is_looked_at_afterwards() -> None:
     names = select(["*.py", "!x/*"])
     assert names.flags == ("--glob=!x/*", "--type-add=ferrule:*.py", "--type=ferrule")
-    assert names.fits is None
+    assert names.fit is None
+    assert select(["/**/*.py"]).fit is None
     paths = select(["/src/**/*.py"])
     assert paths.flags == ("--type-add=ferrule:*.py", "--type=ferrule")
-    assert paths.fits is not None
-    assert paths.fits(b"./src/a/b.py")
-    assert not paths.fits(b"./lib/b.py")
+    assert paths.fit is not None
+    looked_at = [b"./src/a/b.py", b"./lib/b.py", b"./src/caf\xe9\n.py", b"src/b.py"]
+    assert list(map(bool, paths.fit(looked_at))) == [True, False, True, True]
     both = select(["*.py"], "js")
     assert both.flags == ("--type=js",)
-    assert both.fits is not None
+    assert both.fit is not None
     assert select(["/a/{b/c,d}", "*.py"]).flags == ()
     for colon in (select(["include:py"]), select(["a:b"]), select(["c*:[:]"])):
         assert colon.flags == ()  # it would mean something else to ripgrep
-        assert colon.fits is not None
-    doubled = select(["a**b"]).fits
+        assert colon.fit is not None
+    doubled = select(["a**b"]).fit
     assert doubled is not None
-    assert doubled(b"./x/aab")
-    assert not doubled(b"./x/ab.c")
-    assert select(["**"]).fits is None
+    assert list(map(bool, doubled([b"./x/aab", b"./x/ab.c"]))) == [True, False]
+    assert select(["**"]).fit is None
 
 
 def test_what_is_left_out_may_be_a_file_or_a_folder_with_all_in_it() -> None:

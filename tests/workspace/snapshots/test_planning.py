@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,26 @@ def test_a_plan_that_cannot_be_is_refused(tmp_path: Path) -> None:
             plan([Write(room.place("folder"), b"")], store, room.history._files)
         with pytest.raises(ChangedMeanwhile):
             plan([Delete(room.place("a"), expect=digest(b""))], store, room.history._files)
+
+
+def test_what_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One file is old or new after a power cut anyway; what would be gone or half done is safe before it is done."""
+    room = Room(tmp_path)
+    room.write("a", b"1")
+    room.write("b", b"1")
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def recording(opened: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{opened}").readlink().relative_to(tmp_path).parts[0])
+        fsync(opened)
+
+    monkeypatch.setattr(os, "fsync", recording)
+    room.write("a", b"2")
+    assert synced == ["tree", "tree"]  # the new file, then its folder
+    synced.clear()
+    room.batch(a=b"3", b=b"3")
+    assert synced == ["store"] * 6 + ["tree"] * 4  # both old contents first, each with its folders
+    synced.clear()
+    room.delete("a")
+    assert synced == ["store"] * 3 + ["tree"]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from ferrule.workspace.texts.diff import changed_counts, unified_diff
+from ferrule.workspace.texts.diff import FileDiff, diff_file
 from ferrule.workspace.texts.text import Text, decode
 
 
@@ -24,7 +24,16 @@ def text(data: bytes) -> Text:
 
 
 def diff(before: bytes | None, after: bytes | None, most_lines: int = 400) -> str:
-    return unified_diff(
+    return diffed(before, after, most_lines).text
+
+
+def counts(before: bytes | None, after: bytes | None) -> tuple[int, int]:
+    found = diffed(before, after)
+    return found.added, found.removed
+
+
+def diffed(before: bytes | None, after: bytes | None, most_lines: int = 400) -> FileDiff:
+    return diff_file(
         text(before) if before is not None else None,
         text(after) if after is not None else None,
         "app.py",
@@ -120,7 +129,7 @@ encoding: cp1252 -> utf-8 with byte order mark
 
 def test_nothing_changed():
     assert diff(b"a\n", b"a\n") == ""
-    assert changed_counts(text(b"a\n"), text(b"a\n")) == (0, 0)
+    assert counts(b"a\n", b"a\n") == (0, 0)
 
 
 def test_a_long_diff_is_cut_and_says_so():
@@ -137,10 +146,10 @@ def test_a_long_diff_is_cut_and_says_so():
 
 
 def test_counts():
-    assert changed_counts(text(b"a\nb\nc\n"), text(b"a\nB\nc\nd\n")) == (2, 1)
-    assert changed_counts(None, text(b"a\nb")) == (2, 0)
-    assert changed_counts(text(b"a\nb"), None) == (0, 2)
-    assert changed_counts(text(b"a\r\n"), text(b"a\n")) == (1, 1)
+    assert counts(b"a\nb\nc\n", b"a\nB\nc\nd\n") == (2, 1)
+    assert counts(None, b"a\nb") == (2, 0)
+    assert counts(b"a\nb", None) == (0, 2)
+    assert counts(b"a\r\n", b"a\n") == (1, 1)
 
 
 LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "d e\n", "\n"]), max_size=30).map("".join)
@@ -151,7 +160,7 @@ LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "d e\n", "\n"]), max_size
 @given(LINES.filter(bool), LINES.filter(bool), st.booleans(), st.integers(0, 4))
 def test_git_can_apply_it(before: str, after: str, bare_end: bool, context: int):
     after = after.rstrip("\n") + "x" if bare_end else after
-    patch = unified_diff(text(before.encode()), text(after.encode()), "app.py", context)
+    patch = diff_file(text(before.encode()), text(after.encode()), "app.py", context).text
     with TemporaryDirectory() as folder:
         file = Path(folder) / "app.py"
         file.write_text(before)

@@ -76,10 +76,12 @@ def file_matches(hits: list[bytes], mode: Mode, names: Names, most: int) -> tupl
     files: list[FileMatches] = []
     shown = characters = 0
     for hit in hits:
-        path, lines, count = names.of(hit), list[Line | None](), None
+        path, lines, count, results = names.of(hit), list[Line | None](), None, 1
         if mode == "content":
-            lines = first_matches(lines_of(hit), most - shown)
-            characters += sum(len(line["text"]) + len(path) + 10 for line in lines if line)
+            lines, results = first_matches(lines_of(hit), most - shown), 0
+            for line in filter(None, lines):
+                characters += len(line["text"]) + len(path) + 10
+                results += line["match"]
         elif mode == "count":
             count = int(hit.rpartition(b"\0")[2])
         characters += len(path)
@@ -89,7 +91,7 @@ def file_matches(hits: list[bytes], mode: Mode, names: Names, most: int) -> tupl
             files[-1]["lines"] += lines
         else:
             files.append({"path": path, "count": count, "lines": lines})
-        shown += sum(1 for line in lines if line and line["match"]) if mode == "content" else 1
+        shown += results
         if shown >= most:
             break
     return files, shown, False

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 from enum import Enum, auto
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from ferrule.workspace.searching.ignore_files import FERRULE_IGNORE, Ignored
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from ferrule.workspace.paths import Place
@@ -38,10 +40,15 @@ class NestedIgnores:
 
     def of(self, names: list[bytes]) -> list[bytes]:
         """Those of the names that stay."""
+        return names if self._all_plain(names) else list(filter(self, names))
+
+    def fit(self, names: Sequence[bytes]) -> Iterable[object]:
+        """For each of some names whether it stays."""
+        return repeat(True, len(names)) if self._all_plain(names) else map(self, names)
+
+    def _all_plain(self, names: Iterable[bytes]) -> bool:
         folders = {name[: name.rfind(b"/")] for name in names}  # all of them at once: there are far fewer
-        if all(self._at(folder) is _Folder.PLAIN for folder in folders):
-            return names
-        return list(filter(self, names))
+        return all(self._at(folder) is _Folder.PLAIN for folder in folders)
 
     def __call__(self, name: bytes) -> bool:
         """Whether one file stays."""

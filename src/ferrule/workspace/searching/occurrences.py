@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.workspace.searching.globs import select
+from ferrule.workspace.searching.globs import both, select
+from ferrule.workspace.searching.nested_ignores import NestedIgnores
 from ferrule.workspace.searching.replacement import count_groups, groups_of, names_carriage_return, require_groups
 from ferrule.workspace.searching.ripgrep import UnsupportedByDefault, counted, find_ripgrep, ripgrep, understand
 from ferrule.workspace.searching.search import until
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ferrule.workspace.paths import Paths
+    from ferrule.workspace.searching.globs import Fit
     from ferrule.workspace.searching.search import Query
 
 MOST_MATCHES = 100_000
@@ -96,7 +98,7 @@ async def _find(
         require_groups(wanted, query.pattern, count)
     chosen = select(query.globs)
     flags = [*_flags(query), f"--replace={replacement}", *chosen.flags, *(("--pcre2",) if pcre2 else ())]
-    events = _Events(chosen.fits, replacement.encode())
+    events = _Events(both(chosen.fit, NestedIgnores(query.place).fit), replacement.encode())
     notes: list[str] = []
     told = 0
     async with ripgrep(program, query.place, flags, query.pattern) as running:
@@ -135,8 +137,8 @@ def _flags(query: Query) -> list[str]:
 class _Events:
     """Takes the events of `rg --json` apart, however they are cut into pieces."""
 
-    def __init__(self, fits: Callable[[bytes], bool] | None, replacement: bytes = b"") -> None:
-        self._fits = fits
+    def __init__(self, fit: Fit | None, replacement: bytes = b"") -> None:
+        self._fit = fit
         self._replacement = replacement
         self._rest: list[bytes] = []
         self._open: dict[bytes, FileOccurrences] = {}
@@ -159,7 +161,7 @@ class _Events:
 
     def _match(self, data: dict[str, Any]) -> None:
         name = _bytes(data["path"])
-        if self._fits is not None and not self._fits(name):
+        if self._fit is not None and not any(self._fit([name])):
             return
         file = self._open.get(name)
         if file is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.result import Output
 from ferrule.workspace.amounts import amount
 from ferrule.workspace.names import about_names, one_line
-from ferrule.workspace.texts.diff import unified_diff
+from ferrule.workspace.texts.diff import diff_file
 from ferrule.workspace.texts.text import decode
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _diff(file: ReplacedFile, context: int) -> str:
     if max(len(file.before), len(file.after)) > _LARGEST_COMPARED:
         name = one_line(file.place.name)
         return f"--- a/{name}\n+++ b/{name}\n(too large for a diff: {file.count:,} to replace)\n"
-    return unified_diff(decode(file.before), decode(file.after), file.place.name, context, _MOST_LINES)
+    return diff_file(decode(file.before), decode(file.after), file.place.name, context, _MOST_LINES).text
 
 
 def _skipped(skipped: list[tuple[str, str]]) -> list[str]:

@@ -61,7 +61,12 @@ def ripgrep(program: str, place: Place, flags: Sequence[str], pattern: str | Non
     positional = [] if pattern is None else [pattern]
     below = "" if place.inner == "." else place.inner
     arguments = [program, *_ALWAYS, *chosen, "--", *positional, "-" if given else f"./{below}"]
-    may = Confinement(needed_by(program), (root.descriptor,), enclosing_ignore_files(root.path))
+    may = Confinement(
+        needed_by(program),
+        (root.descriptor,),
+        enclosing_ignore_files(root.path),
+        may_truncate="--pcre2" not in flags,  # which is C, and compiles what a stranger may have written
+    )
     return Child(
         arguments, folder=root.path, opened=root.descriptor, environment=_ENVIRONMENT, confinement=may, given=given
     )

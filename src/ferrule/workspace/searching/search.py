@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass, field
+from itertools import compress
 from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
 from ferrule.core.errors import ToolError
-from ferrule.workspace.searching.globs import select
+from ferrule.workspace.searching.globs import both, select
 from ferrule.workspace.searching.nested_ignores import NestedIgnores
 from ferrule.workspace.searching.ripgrep import FilesNotRead, UnsupportedByDefault, find_ripgrep, ripgrep, understand
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from ferrule.workspace.paths import Paths, Place
 
@@ -77,9 +78,13 @@ class FirstInOrder:
         if self._counts_lines:
             self.matches += sum(map(self.weight, hits))
         last = self._last
-        for hit in hits if last is None else [hit for hit in hits if hit <= last]:
-            self._kept.append(self._bounded(hit))
-            self._kept_weight += self.weight(self._kept[-1])
+        new = hits if last is None else [hit for hit in hits if hit <= last]
+        if self._counts_lines:
+            new = list(map(self._bounded, new))
+            self._kept_weight += sum(map(self.weight, new))
+        else:
+            self._kept_weight += len(new)
+        self._kept += new
         if self._kept_weight > 4 * self._most + 10_000:
             self._settle()
 
@@ -99,14 +104,15 @@ class FirstInOrder:
     def _bounded(self, hit: bytes) -> bytes:
         """No more of one file than could be shown."""
         most_lines = self._most * self._width
-        if len(hit) < 2 * most_lines or not self._counts_lines:
+        if len(hit) < 2 * most_lines:
             return hit
         start = hit.index(b"\0") + 1
         lines = hit[start:].split(b"\n", most_lines)
         return hit[:start] + b"\n".join(lines[:most_lines])
 
     def _settle(self) -> None:
-        self._kept.sort(key=_name)  # stable: pieces of one file stay in their order
+        # Stable, so that pieces of one file stay in their order. What is a name and little else sorts as it is.
+        self._kept.sort(key=_name if self._counts_lines else None)
         weight = 0
         for position, hit in enumerate(self._kept):
             weight += self.weight(hit)
@@ -120,9 +126,9 @@ class FirstInOrder:
 class Hits:
     """Takes rg's output apart into hits, however it is cut into pieces; those whose name does not fit are dropped."""
 
-    def __init__(self, mode: Mode, fits: Callable[[bytes], bool] | None = None) -> None:
+    def __init__(self, mode: Mode, fit: Callable[[Sequence[bytes]], Iterable[object]] | None = None) -> None:
         self._mode = mode
-        self._fits = fits
+        self._fit = fit
         self._rest = b""
         self._goes_on: bytes | None = None
         self.files = 0
@@ -133,7 +139,7 @@ class Hits:
         data = self._rest + piece if self._rest else piece
         if self._mode == "files_with_matches":
             *hits, self._rest = data.split(b"\0")
-            hits = hits if self._fits is None else list(filter(self._fits, hits))
+            hits = hits if self._fit is None else list(compress(hits, self._fit(hits)))
             self.files += len(hits)
             return [hit + b"\0" for hit in hits]
         if self._mode == "count":
@@ -147,14 +153,12 @@ class Hits:
         return []
 
     def _counted(self, data: bytes) -> list[bytes]:
-        hits: list[bytes] = []
-        position = 0
-        for found in _COUNTED.finditer(data):
-            position = found.end()
-            if self._fits is None or self._fits(found[1]):
-                hits.append(found[0][:-1])
-                self.matches += int(found[2])
-        self._rest = data[position:]
+        found = list(_COUNTED.finditer(data))
+        self._rest = data[found[-1].end() :] if found else data
+        if self._fit is not None:
+            found = list(compress(found, self._fit([one[1] for one in found])))
+        self.matches += sum(int(one[2]) for one in found)
+        hits = [one[0][:-1] for one in found]
         self.files += len(hits)
         return hits
 
@@ -173,7 +177,8 @@ class Hits:
             else:
                 name_so_far = whole + b"\n\n"  # an empty line in the name itself
         self._rest = name_so_far + self._rest
-        hits = hits if self._fits is None else [hit for hit in hits if self._fits(_name(hit))]
+        if self._fit is not None:
+            hits = list(compress(hits, self._fit(list(map(_name, hits)))))
         self.files += len(hits)
         if hits and self._goes_on is not None:
             self.files -= hits[0].startswith(self._goes_on)
@@ -190,7 +195,7 @@ class Hits:
             return []
         name, hit = self._rest[:name_end], self._rest[:line_end]
         self._rest = name + self._rest[line_end + 1 :]
-        if self._fits is not None and not self._fits(name[:-1]):
+        if self._fit is not None and not any(self._fit([name[:-1]])):
             return []
         if self._goes_on != name:
             self.files += 1
@@ -216,10 +221,8 @@ async def search(paths: Paths, query: Query, most: int, show: Callable[[list[byt
 async def _search(
     program: str, query: Query, most: int, show: Callable[[list[bytes]], None], *, pcre2: bool
 ) -> Findings:
-    chosen, stays = select(query.globs, query.file_type), NestedIgnores(query.place)
-    fits = chosen.fits
-    hits = Hits(query.mode, stays if fits is None else lambda name: fits(name) and stays(name))
-    kept = FirstInOrder(most, query)
+    chosen = select(query.globs, query.file_type)
+    hits, kept = Hits(query.mode, both(chosen.fit, NestedIgnores(query.place).fit)), FirstInOrder(most, query)
     flags = [*_flags(query), *chosen.flags, *(("--pcre2",) if pcre2 else ())]
     complete = True
     skipped = FilesNotRead()

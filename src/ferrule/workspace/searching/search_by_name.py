@@ -32,7 +32,7 @@ async def search_by_name(
 
     def show(found: list[bytes]) -> None:
         nonlocal left
-        if left > 0:
+        if left > 0 and context.watched:
             context.partial("\n".join(one_line(names.show(name)) for name in found[:left]))
             left -= len(found)
 

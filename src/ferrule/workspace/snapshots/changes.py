@@ -28,13 +28,17 @@ class Origin:
 
 @dataclass(slots=True, frozen=True)
 class Write:
-    """Make a file hold `data`. `expect` is the digest it must have now (`NOTHING`: it must not exist)."""
+    """Make a file hold `data`. `expect` is the digest it must have now (`NOTHING`: it must not exist).
+
+    `holds` is the content of that digest, where it is known: what is the same need not be digested again.
+    """
 
     place: Place
     data: bytes = field(repr=False)
     mode: int | None = None
     expect: str | None = None
     through_hard_links: bool = False
+    holds: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True, frozen=True)
@@ -161,6 +165,11 @@ class Change:
     @property
     def paths(self) -> tuple[Path, ...]:
         return (self.path,) if self.other is None else (self.path, self.other)
+
+    @property
+    def digest_after(self) -> str:
+        """What it left at its path; `NOTHING` where that is no file."""
+        return self.after.digest if self.after else NOTHING
 
     @property
     def mode_matters(self) -> bool:

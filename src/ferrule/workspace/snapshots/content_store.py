@@ -39,15 +39,13 @@ class ContentStore:
             return False
         if known and durable:  # it may have been put in passing before
             _sync(path)
-            _sync(path.parent)
+            self._sync_folders(path)
         return known
 
     def put(self, name: str, packed: bytes, *, durable: bool) -> None:
-        """Keep what `pack` gave under its digest; once `durable` returns, not even a power cut loses it."""
+        """Keep what `pack` gave under its digest, through any kill; if `durable`, once it returns, also a power cut."""
         path = self._path(name)
-        if not path.parent.is_dir():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _sync(self.folder)
+        path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.parent / f".{secrets.token_hex(8)}"
         try:
             with temporary.open("xb") as file:
@@ -60,7 +58,7 @@ class ContentStore:
             temporary.unlink(missing_ok=True)
             raise
         if durable:
-            _sync(path.parent)
+            self._sync_folders(path)
 
     def get(self, name: str) -> bytes:
         """The content of this name, proven to be it."""
@@ -82,6 +80,10 @@ class ContentStore:
             yield from [part + one.name for one in (self.folder / part).iterdir()]
         except FileNotFoundError:
             return
+
+    def _sync_folders(self, path: Path) -> None:
+        _sync(path.parent)
+        _sync(self.folder)
 
     def _path(self, name: str) -> Path:
         return self.folder / name[:2] / name[2:]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import stat
@@ -15,11 +14,10 @@ from ferrule.workspace.paths import Paths, Place
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Change, Node, Operation, Side, State
 from ferrule.workspace.snapshots.nodes import Nodes
-from ferrule.workspace.tracker import digest
+from ferrule.workspace.tracker import digest, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from io import BufferedReader
     from pathlib import Path
 
 _UNFINISHED = re.compile(r"\.ferrule-[0-9a-f]{16}")
@@ -41,8 +39,13 @@ class FileStates:
             raise PathProblem("changed", f"`{self._paths.show(path)}` is reached through a link now.")
         return place
 
-    def read(self, place: Place) -> tuple[State | None, bytes | None]:
-        """What is there, with its content; a file above the limit has no digest and no content."""
+    def read(
+        self, place: Place, *, holds: bytes | None = None, named: str | None = None
+    ) -> tuple[State | None, bytes | None]:
+        """What is there, with its content; a file above the limit has no digest and no content.
+
+        Where it holds what it is thought to hold, it has the digest `named` for that.
+        """
         if self._paths.stat(place) is None:
             return None, None
         opened = self._paths.open_file(place)
@@ -52,7 +55,7 @@ class FileStates:
             data = file.read(self._largest + 1) if found.st_size <= self._largest else None
         if data is None or len(data) > self._largest:
             return State("", mode), None
-        return State(digest(data), mode), data
+        return State(named if named and data == holds else digest(data), mode), data
 
     def look(self, place: Place) -> State | None:
         """What is there, without its content."""
@@ -70,7 +73,7 @@ class FileStates:
             if change.after is None or self.look(place) is None:
                 return change.after is None and self.look(place) is None
             with os.fdopen(self._paths.open_file(place), "rb") as file:
-                return _digest_of(file) == change.after.digest
+                return digest_of(file) == change.after.digest
         except PathProblem:
             return False
 
@@ -223,11 +226,6 @@ class FileStates:
 
     def _folder(self, place: Place, folder: Path) -> Place:
         return Place(place.root, folder, self._paths.show(folder))
-
-
-def _digest_of(file: BufferedReader) -> str:
-    """The digest of a file that is too large to be held in memory."""
-    return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=20)).hexdigest()
 
 
 def _failed(place: str, error: OSError) -> PathProblem:

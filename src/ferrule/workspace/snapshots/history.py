@@ -80,10 +80,12 @@ class History:
         origin: Origin | None = None,
         *,
         expect: str | None = None,
+        holds: bytes | None = None,
         through_hard_links: bool = False,
     ) -> Group | None:
-        """Make a file hold `data`; its mode stays."""
-        return self.apply([Write(place, data, expect=expect, through_hard_links=through_hard_links)], origin)
+        """Make a file hold `data`; its mode stays. `expect`, `holds` and `through_hard_links` are as in `Write`."""
+        step = Write(place, data, expect=expect, holds=holds, through_hard_links=through_hard_links)
+        return self.apply([step], origin)
 
     def edit(self, place: Place, change: Callable[[bytes], bytes], origin: Origin | None = None) -> Group | None:
         """Change a file by what it holds at that moment; however many do so at once, no edit is lost."""
@@ -91,7 +93,7 @@ class History:
             for _ in range(_TRIES):
                 now = self._paths.read(place)
                 try:
-                    return self.write(place, change(now), origin, expect=digest(now))
+                    return self.write(place, change(now), origin, expect=digest(now), holds=now)
                 except ChangedMeanwhile:
                     continue  # another process was quicker
         raise PathProblem("busy", f"`{place}` is changed by another program all the time, and was not edited.")
@@ -101,7 +103,7 @@ class History:
             planned = plan(steps, self._store, self._files)
             if not planned.changes:
                 return None
-            group = journal.begin(time.time(), origin, planned.changes, planned.contents)
+            group = journal.begin(time.time(), origin, planned.changes, planned.contents, durable=planned.durable)
             try:
                 self._carry_out(group, planned, before_each)
                 journal.finish(group, self._recovery.new_modes(group))

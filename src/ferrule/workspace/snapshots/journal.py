@@ -102,9 +102,17 @@ class Journal:
 
     # Writing
 
-    def begin(self, now: float, origin: Origin, changes: Sequence[Change], contents: Mapping[str, int]) -> Group:
+    def begin(
+        self,
+        now: float,
+        origin: Origin,
+        changes: Sequence[Change],
+        contents: Mapping[str, int],
+        *,
+        durable: bool = True,
+    ) -> Group:
         """Note changes that are about to be made, and the contents they need."""
-        with self.writing(durable=True):
+        with self.writing(durable=durable):
             who = (origin.session, origin.turn, origin.call, origin.tool)
             number = self._run("INSERT INTO groups VALUES (NULL, ?, ?, ?, ?, ?, 'doing', 0)", now, *who).lastrowid
             for change in changes:

@@ -40,12 +40,19 @@ class Plan:
     contents: dict[str, int] = field(default_factory=dict[str, int])
     data: dict[str, bytes] = field(default_factory=dict[str, bytes])
     through_hard_links: set[Path] = field(default_factory=set["Path"])
+    durable: bool = True
+    """Whether what it needs must outlast a power cut before anything is changed.
+
+    So it must where something would be gone for good, or half done. One file that is written is old or new after a
+    power cut, whatever the history knows of it; to wait for the disk three times more would only keep its undo, which
+    the kernel writes to the disk half a minute later anyway. A kill loses nothing of either.
+    """
 
 
 class _Planner:
-    def __init__(self, store: SnapshotStore, files: FileStates) -> None:
+    def __init__(self, store: SnapshotStore, files: FileStates, *, durable: bool) -> None:
         self._store, self._files = store, files
-        self.plan = Plan()
+        self.plan = Plan(durable=durable)
         self._needed: set[str] = set()
 
     def add(self, step: Step) -> None:
@@ -61,7 +68,7 @@ class _Planner:
 
     def _write(self, step: Write) -> None:
         place = step.place
-        before, old = self._files.read(place)
+        before, old = self._files.read(place, holds=step.holds, named=step.expect)
         _check(place, before, step.expect)
         name = digest(step.data)
         mode = before.mode if before and step.mode is None else step.mode
@@ -71,7 +78,7 @@ class _Planner:
         self.plan.data[name] = step.data
         if step.through_hard_links:
             self.plan.through_hard_links.add(place.path)
-        covered = (before is None or self._keep(before, old, durable=True)) and self._keep(
+        covered = (before is None or self._keep(before, old, durable=self.plan.durable)) and self._keep(
             after, step.data, durable=False
         )
         operation = Operation.CREATE if before is None else Operation.CHANGE
@@ -128,7 +135,7 @@ class _Planner:
 
 def plan(steps: Sequence[Step], store: SnapshotStore, files: FileStates) -> Plan:
     """What the steps will change, their old contents in the store. Steps that change nothing are left out."""
-    planner = _Planner(store, files)
+    planner = _Planner(store, files, durable=len(steps) > 1 or any(isinstance(step, Delete) for step in steps))
     for step in steps:
         planner.add(step)
     return planner.plan

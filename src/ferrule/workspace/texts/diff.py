@@ -6,15 +6,17 @@ and a lone `\r` as `␍`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from ferrule.workspace.texts.differing import differing
 from ferrule.workspace.texts.line_changes import line_changes
-from ferrule.workspace.texts.text import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ferrule.workspace.texts.differing import Differing
     from ferrule.workspace.texts.line_changes import Change
     from ferrule.workspace.texts.text import Text
 
@@ -24,15 +26,25 @@ _NO_NEWLINE = "\\ No newline at end of file"
 _ENDINGS = {"\n": "LF", "\r\n": "CRLF", "\r": "CR", "mixed": "mixed"}
 
 
-def unified_diff(
+@dataclass(slots=True, frozen=True)
+class FileDiff:
+    """A unified diff, and how many lines were added and removed."""
+
+    text: str = ""
+    added: int = 0
+    removed: int = 0
+
+
+def diff_file(
     before: Text | None, after: Text | None, name: str, context: int = 3, most_lines: int = _MOST_LINES
-) -> str:
+) -> FileDiff:
     """The diff of a file that was made (`before` is None), changed or removed (`after` is None); empty if it is the
     same. At most `most_lines` lines of hunks are shown, and the last line says how many were left out.
     """
     if before == after:
-        return ""
-    old, new = _lines(before), _lines(after)
+        return FileDiff()
+    part = differing(before.text if before else "", after.text if after else "", context)
+    changes = line_changes(part.old, part.new)
     shown = name if name.isprintable() else repr(name)
     head = [
         *_attributes(before, after),
@@ -42,25 +54,19 @@ def unified_diff(
     body: list[str] = []
     left_out = 0
     marked = _endings_matter(before, after)
-    for hunk in _hunks(line_changes(old, new), context):
-        for line in _hunk_lines(hunk, old, new, marked=marked, context=context):
+    for hunk in _hunks(changes, context):
+        for line in _hunk_lines(hunk, part, marked=marked, context=context):
             if len(body) < most_lines:
                 body.append(line)
             else:
                 left_out += 1
     if left_out:
         body.append(f"… {left_out:,} more lines of the diff are not shown")
-    return "\n".join((*head, *body)) + "\n"
-
-
-def changed_counts(before: Text | None, after: Text | None) -> tuple[int, int]:
-    """How many lines were added and removed."""
-    changes = line_changes(_lines(before), _lines(after))
-    return sum(one.new_end - one.new for one in changes), sum(one.old_end - one.old for one in changes)
-
-
-def _lines(text: Text | None) -> list[str]:
-    return lines_of(text.text) if text else []
+    return FileDiff(
+        "\n".join((*head, *body)) + "\n",
+        added=sum(one.new_end - one.new for one in changes),
+        removed=sum(one.old_end - one.old for one in changes),
+    )
 
 
 def _attributes(before: Text | None, after: Text | None) -> Iterator[str]:
@@ -95,15 +101,14 @@ def _hunks(changes: Sequence[Change], context: int) -> Iterator[list[Change]]:
         yield hunk
 
 
-def _hunk_lines(
-    hunk: Sequence[Change], old: Sequence[str], new: Sequence[str], *, marked: bool, context: int
-) -> Iterator[str]:
+def _hunk_lines(hunk: Sequence[Change], part: Differing, *, marked: bool, context: int) -> Iterator[str]:
+    old, new, skipped = part.old, part.new, part.skipped
     first, last = hunk[0], hunk[-1]
     leading = min(context, first.old)
     trailing = min(context, len(old) - last.old_end)
     yield (
-        f"@@ -{_span(first.old - leading, last.old_end + trailing)}"
-        f" +{_span(first.new - leading, last.new_end + trailing)} @@"
+        f"@@ -{_span(skipped + first.old - leading, skipped + last.old_end + trailing)}"
+        f" +{_span(skipped + first.new - leading, skipped + last.new_end + trailing)} @@"
     )
     at = first.old - leading
     for change in hunk:

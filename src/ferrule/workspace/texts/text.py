@@ -112,6 +112,8 @@ def lines_of(text: str) -> list[str]:
 
 def newline_of(text: str) -> Newline:
     """How the lines of a text end."""
+    if "\r" not in text:
+        return "\n" if "\n" in text else ""
     both = text.count("\r\n")
     counts: dict[Newline, int] = {"\n": text.count("\n") - both, "\r\n": both, "\r": text.count("\r") - both}
     used: list[Newline] = [newline for newline, count in counts.items() if count]
