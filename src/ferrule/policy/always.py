@@ -1,0 +1,148 @@
+"""What «always» would remember of a call: a rule that covers the same call again, and as little else as is of use."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ferrule.core.tool import Tool
+from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.confirm import Offer
+from ferrule.policy.command_patterns import HARMLESS_WRAPPERS, escape_command, join_words
+from ferrule.policy.findings import inside
+from ferrule.policy.path_patterns import escape_path
+from ferrule.policy.rule_errors import RuleError
+from ferrule.policy.rules import BASH, FETCH, parse_rule
+from ferrule.policy.sources import SESSION
+from ferrule.policy.subcommands import neighbour_of, prefix_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ferrule.core.call import Invocation
+    from ferrule.core.context import Session
+    from ferrule.policy.commands.parts import Analysis, Part
+    from ferrule.policy.decide import Judgement, RulePolicy
+    from ferrule.policy.rules import Rule
+
+
+def offer_for(policy: RulePolicy, invocation: Invocation, session: Session) -> Offer | None:
+    """What a person is shown: the rules, one future call they cover, and one near it that they do not."""
+    judged = policy.judge(invocation, session)
+    if not judged.can_be_always:
+        return None
+    if _has_own_rule(invocation):
+        return Offer(invocation.abstract_rule)
+    offers = list(_offers(policy, invocation, judged))
+    if not offers:
+        return None
+    rules = ", ".join(dict.fromkeys(offer.rule for offer in offers))
+    shown = next((offer for offer in offers if offer.covers and offer.not_covers), offers[0])
+    return Offer(rules, shown.covers, shown.not_covers)
+
+
+def grants_for(policy: RulePolicy, invocation: Invocation, session: Session) -> list[Rule] | None:
+    """The rules that an «always» adds to a session; None where the tool has an abstract rule of its own."""
+    judged = policy.judge(invocation, session)
+    if not judged.can_be_always:
+        return []
+    if _has_own_rule(invocation) or _only_the_name(invocation, judged):
+        return None  # remembered for this very tool, not for whatever has its name
+    return [
+        parse_rule(text, Verdict.ALLOW, SESSION)
+        for text in dict.fromkeys(offer.rule for offer in _offers(policy, invocation, judged))
+    ]
+
+
+def _has_own_rule(invocation: Invocation) -> bool:
+    return invocation.abstract_rule != invocation.tool.name
+
+
+def _only_the_name(invocation: Invocation, judged: Judgement) -> bool:
+    request = judged.request
+    touched = request.commands or request.writes or (invocation.tool.name == FETCH and request.hosts)
+    return not touched or bool(_needs_its_name(invocation.tool, judged))
+
+
+def _needs_its_name(tool: Tool[object], judged: Judgement) -> bool:
+    """Whether only its name lets a tool run: rules about paths do not reach one that does more, or is dangerous."""
+    return (
+        tool.dangerous
+        or tool.requires_permission
+        or (not judged.request.commands and (tool.kind == "execute" or judged.request.writes_else))
+    )
+
+
+def _offers(policy: RulePolicy, invocation: Invocation, judged: Judgement) -> Iterator[Offer]:
+    request, tool = judged.request, invocation.tool
+    if _needs_its_name(tool, judged) and not (tool.name == FETCH and request.hosts):
+        yield Offer(tool.name, f"any call of {tool.name}")
+    elif tool.name == FETCH and request.hosts:
+        for host in request.hosts:
+            yield Offer(f"{FETCH}(domain:{host})", f"any page of {host}", f"a page of www.{host}")
+    for analysis in request.commands:
+        yield from _for_command(policy, analysis, judged, tool.name)
+    lacking = {finding.what for finding in judged.findings if not finding.leave}
+    if not request.commands and not _needs_its_name(tool, judged):
+        for path in request.writes:
+            yield _for_write(path, policy, judged)
+    for path in request.reads:
+        if any(what.startswith("read ") for what in lacking) and policy.guarded.asking(path, request.roots, write=False):
+            yield Offer(f"Read(/{escape_path(path)})", path, str(Path(path).parent / "another-file"))
+    if not request.commands and not request.writes and not lacking.isdisjoint({tool.name}) and tool.name != FETCH:
+        yield Offer(tool.name, f"any call of {tool.name}")
+
+
+# Paths
+
+
+def _for_write(path: str, policy: RulePolicy, judged: Judgement) -> Offer:
+    """The file's folder with all in it; the file alone where the folder is not the workspace's, or is looked after."""
+    roots = judged.request.roots
+    folder = os.path.dirname(path)  # noqa: PTH120 - real paths are text here
+    if not inside(folder, roots) or policy.guarded.asking(path, roots, write=True):
+        return Offer(f"Edit(/{escape_path(path)})", path, str(Path(path).parent / "another-file"))
+    outer = str(Path(folder).parent / "another-folder" / "file")
+    return Offer(f"Edit(/{escape_path(folder.rstrip('/'))}/**)", str(Path(folder) / "another-file"), outer)
+
+
+# Commands
+
+
+def _for_command(policy: RulePolicy, analysis: Analysis, judged: Judgement, tool: str) -> Iterator[Offer]:
+    """A rule for each part that lacks leave, or the whole command to the letter where one part cannot have its own."""
+    lacking = {finding.what for finding in judged.findings if not finding.leave}
+    parts = [part for part in analysis.parts if part.text in lacking]
+    offers = [_for_part(part, judged) for part in parts]
+    if analysis.unclear or not offers or any(offer is None for offer in offers):
+        yield _whole(analysis.command)
+        return
+    yield from (offer for offer in offers if offer is not None)
+
+
+def _for_part(part: Part, judged: Judgement) -> Offer | None:
+    finding = next(finding for finding in judged.findings if finding.what == part.text and not finding.leave)
+    if finding.rule is not None or not part.words or not part.fixed:
+        return None  # the command has leave, and what it reads or writes has not
+    if not HARMLESS_WRAPPERS.issuperset(part.wrappers) or part.writes or part.hosts or None in part.reads:
+        return None
+    prefix = prefix_of(part.words)
+    if prefix is None or any("*" in word or "\\" in word or not word.isprintable() for word in prefix):
+        return None
+    text = join_words(prefix)
+    try:
+        rule = parse_rule(f"{BASH}({text} *)", Verdict.ALLOW, SESSION)
+    except RuleError:
+        return None
+    if rule.command is None or not rule.command.covers(part):
+        return None
+    return Offer(rule.text, f"{text} --verbose", neighbour_of(prefix))
+
+
+def _whole(command: str) -> Offer:
+    """The command to the letter."""
+    rule = f"{BASH}({escape_command(command)})"
+    shown = command.strip()
+    return Offer(rule, shown, f"{shown} {shlex.quote('more')}")
