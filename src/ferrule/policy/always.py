@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ferrule.core.call import Invocation
     from ferrule.core.context import Session
-    from ferrule.policy.commands.parts import Analysis, Part
+    from ferrule.policy.commands.parts import Part
     from ferrule.policy.decide import Judgement, RulePolicy
     from ferrule.policy.rules import Rule
 
@@ -35,7 +35,7 @@ def offer_for(policy: RulePolicy, invocation: Invocation, session: Session) -> O
         return None
     if _has_own_rule(invocation):
         return Offer(invocation.abstract_rule)
-    offers = list(_offers(policy, invocation, judged))
+    offers = _offers(policy, invocation, session, judged)
     if not offers:
         return None
     rules = ", ".join(dict.fromkeys(offer.rule for offer in offers))
@@ -52,7 +52,7 @@ def grants_for(policy: RulePolicy, invocation: Invocation, session: Session) -> 
         return None  # remembered for this very tool, not for whatever has its name
     return [
         parse_rule(text, Verdict.ALLOW, SESSION)
-        for text in dict.fromkeys(offer.rule for offer in _offers(policy, invocation, judged))
+        for text in dict.fromkeys(offer.rule for offer in _offers(policy, invocation, session, judged))
     ]
 
 
@@ -75,24 +75,36 @@ def _needs_its_name(tool: Tool[object], judged: Judgement) -> bool:
     )
 
 
-def _offers(policy: RulePolicy, invocation: Invocation, judged: Judgement) -> Iterator[Offer]:
+def _offers(policy: RulePolicy, invocation: Invocation, session: Session, judged: Judgement) -> list[Offer]:
+    if _only_the_name(invocation, judged) and not _guarded_reads(policy, judged):
+        return [Offer(invocation.tool.name, f"any call of {invocation.tool.name}")]
+    request = judged.request
+    if not request.commands:
+        return list(_for_resources(policy, invocation, judged))
+    offers = list(_for_parts(policy, judged))
+    rules = [parse_rule(offer.rule, Verdict.ALLOW, SESSION) for offer in offers]
+    # Tried, not assumed: where a rule for each part is not enough, only the command to the letter is.
+    if policy.judge(invocation, session, rules).decision.verdict is Verdict.ALLOW:
+        return offers
+    return [_whole(analysis.command) for analysis in request.commands]
+
+
+def _for_resources(policy: RulePolicy, invocation: Invocation, judged: Judgement) -> Iterator[Offer]:
     request, tool = judged.request, invocation.tool
-    if _needs_its_name(tool, judged) and not (tool.name == FETCH and request.hosts):
+    if _needs_its_name(tool, judged):
         yield Offer(tool.name, f"any call of {tool.name}")
-    elif tool.name == FETCH and request.hosts:
+    elif tool.name == FETCH:
         for host in request.hosts:
             yield Offer(f"{FETCH}(domain:{host})", f"any page of {host}", f"a page of www.{host}")
-    for analysis in request.commands:
-        yield from _for_command(policy, analysis, judged, tool.name)
-    lacking = {finding.what for finding in judged.findings if not finding.leave}
-    if not request.commands and not _needs_its_name(tool, judged):
-        for path in request.writes:
-            yield _for_write(path, policy, judged)
-    for path in request.reads:
-        if any(what.startswith("read ") for what in lacking) and policy.guarded.asking(path, request.roots, write=False):
-            yield Offer(f"Read(/{escape_path(path)})", path, str(Path(path).parent / "another-file"))
-    if not request.commands and not request.writes and not lacking.isdisjoint({tool.name}) and tool.name != FETCH:
-        yield Offer(tool.name, f"any call of {tool.name}")
+    else:
+        yield from (_for_write(path, policy, judged) for path in request.writes)
+    for path in _guarded_reads(policy, judged):
+        yield Offer(f"Read(/{escape_path(path)})", path, str(Path(path).parent / "another-file"))
+
+
+def _guarded_reads(policy: RulePolicy, judged: Judgement) -> list[str]:
+    request = judged.request
+    return [path for path in request.reads if policy.guarded.asking(path, request.roots, write=False)]
 
 
 # Paths
@@ -111,22 +123,17 @@ def _for_write(path: str, policy: RulePolicy, judged: Judgement) -> Offer:
 # Commands
 
 
-def _for_command(policy: RulePolicy, analysis: Analysis, judged: Judgement, tool: str) -> Iterator[Offer]:
-    """A rule for each part that lacks leave, or the whole command to the letter where one part cannot have its own."""
+def _for_parts(policy: RulePolicy, judged: Judgement) -> Iterator[Offer]:
+    """A rule for each part that lacks leave and can have one by its first words."""
     lacking = {finding.what for finding in judged.findings if not finding.leave}
-    parts = [part for part in analysis.parts if part.text in lacking]
-    offers = [_for_part(part, judged) for part in parts]
-    if analysis.unclear or not offers or any(offer is None for offer in offers):
-        yield _whole(analysis.command)
-        return
-    yield from (offer for offer in offers if offer is not None)
+    for analysis in judged.request.commands:
+        for part in analysis.parts:
+            if part.text in lacking and (offer := _for_part(part)) is not None:
+                yield offer
 
 
-def _for_part(part: Part, judged: Judgement) -> Offer | None:
-    finding = next(finding for finding in judged.findings if finding.what == part.text and not finding.leave)
-    if finding.rule is not None or not part.words or not part.fixed:
-        return None  # the command has leave, and what it reads or writes has not
-    if not HARMLESS_WRAPPERS.issuperset(part.wrappers) or part.writes or part.hosts or None in part.reads:
+def _for_part(part: Part) -> Offer | None:
+    if not part.words or not part.fixed or not HARMLESS_WRAPPERS.issuperset(part.wrappers):
         return None
     prefix = prefix_of(part.words)
     if prefix is None or any("*" in word or "\\" in word or not word.isprintable() for word in prefix):
@@ -135,9 +142,7 @@ def _for_part(part: Part, judged: Judgement) -> Offer | None:
     try:
         rule = parse_rule(f"{BASH}({text} *)", Verdict.ALLOW, SESSION)
     except RuleError:
-        return None
-    if rule.command is None or not rule.command.covers(part):
-        return None
+        return None  # a program whose name holds `;` or the like
     return Offer(rule.text, f"{text} --verbose", neighbour_of(prefix))
 
 

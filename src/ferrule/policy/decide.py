@@ -87,13 +87,15 @@ class RulePolicy:
             return READ_ONLY  # what nearly every call comes to, without going through the rest
         return self.judge(invocation, session).decision
 
-    def judge(self, invocation: Invocation, session: Session) -> Judgement:
-        """The decision with everything that led to it, for `ferrule explain`."""
+    def judge(self, invocation: Invocation, session: Session, extra: Iterable[Rule] = ()) -> Judgement:
+        """The decision with everything that led to it, as if the `extra` allow rules held too."""
         request = self.requests.of(invocation, session)
+        granted = self._granted.get(session.id)
+        more = RuleSet.of(extra)
         lists = Lists(
             self.deny,
             self.ask,
-            (self.allow, granted) if (granted := self._granted.get(session.id)) else (self.allow,),
+            tuple(rules for rules in (self.allow, granted, more) if rules),
             self.guarded,
             self.mode is Mode.ACCEPT_EDITS,
         )

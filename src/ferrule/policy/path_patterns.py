@@ -27,13 +27,13 @@ _SPECIAL = re.compile(r"[*?\[\\]")
 class PathPattern:
     """The paths that a rule is about."""
 
-    __slots__ = ("_anchor", "_anywhere", "_body", "text")
+    __slots__ = ("_anchor", "_body", "anywhere", "text")
 
     def __init__(self, text: str, root: Path | None = None) -> None:
         self.text = text
         body = text.strip()
         _refuse_impossible(body)
-        self._anywhere = False
+        self.anywhere = False
         anchor: str | None = None
         if body.startswith("//"):
             anchor, body = "/", body.lstrip("/")
@@ -42,7 +42,7 @@ class PathPattern:
         elif body.startswith("/"):
             anchor, body = str(root) if root is not None else None, body.lstrip("/")
         elif body.startswith("**/") or "/" not in body.rstrip("/"):
-            self._anywhere, body = True, body.removeprefix("**/")
+            self.anywhere, body = True, body.removeprefix("**/")
         self._anchor = anchor
         self._body = f"{body}**" if body.endswith("/") or not body else body.removeprefix("./") or "**"
 
@@ -58,7 +58,7 @@ class PathPattern:
         """Whether what it is about may lie in this folder."""
         inside = folder if folder.endswith("/") else f"{folder}/"
         for shape in self._shapes(roots, allow=False):
-            if self._anywhere or (shape.base + "/").startswith(inside):
+            if self.anywhere or (shape.base + "/").startswith(inside):
                 return True
             if shape.wide.fullmatch(folder) or (shape.spans and inside.startswith(shape.base.rstrip("/") + "/")):
                 return True
@@ -67,18 +67,31 @@ class PathPattern:
     def lies_in(self, folder: str, roots: Sequence[str]) -> bool:
         """Whether its fixed beginning lies in this folder, so that removing the folder removes it."""
         inside = folder if folder.endswith("/") else f"{folder}/"
-        return not self._anywhere and any(
+        return not self.anywhere and any(
             f"{shape.base}/".startswith(inside) for shape in self._shapes(roots, allow=False)
         )
 
+    @property
+    def name(self) -> str | None:
+        """The glob of a name that it means at any depth; None for a pattern that starts somewhere or has folders."""
+        return self._body if self.anywhere and "/" not in self._body and "**" not in self._body else None
+
+    def wide_shapes(self, roots: Sequence[str]) -> list[str]:
+        """The regular expressions that `concerns` goes by."""
+        return [shape.wide.pattern for shape in self._shapes(roots, allow=False)]
+
+    def bases(self, roots: Sequence[str]) -> list[str]:
+        """The fixed beginnings of what it is about."""
+        return [shape.base for shape in self._shapes(roots, allow=False)]
+
     def _shapes(self, roots: Sequence[str], *, allow: bool) -> tuple[_Shape, ...]:
-        if self._anywhere:
+        if self.anywhere:
             starts = tuple(roots) if allow else ("/",)
         elif self._anchor is not None:
             starts = (os.path.realpath(Path.home()) if self._anchor == "~" else self._anchor,)
         else:
             starts = tuple(roots[:1])
-        return _compiled(starts, self._body, self._anywhere, allow)
+        return _compiled(starts, self._body, self.anywhere, allow)
 
 
 class _Shape:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,7 @@ class RuleSet:
     rules: list[Rule] = field(default_factory=list["Rule"])
     _of: dict[About, list[Rule]] = field(default_factory=dict[About, "list[Rule]"])
     _names: dict[str, Rule | None] = field(default_factory=dict[str, "Rule | None"])
+    _unions: dict[tuple[object, ...], re.Pattern[str]] = field(default_factory=dict[tuple[object, ...], "re.Pattern[str]"])
 
     @classmethod
     def of(cls, rules: Iterable[Rule]) -> RuleSet:
@@ -33,6 +36,7 @@ class RuleSet:
         self.rules.append(rule)
         self._of.setdefault(rule.about, []).append(rule)
         self._names.clear()
+        self._unions.clear()
 
     def __bool__(self) -> bool:
         return bool(self.rules)
@@ -93,7 +97,11 @@ class RuleSet:
         )
 
     def concerning_path(self, path: str, roots: Sequence[str], *, write: bool) -> Rule | None:
-        return next((rule for rule in self._paths(write) if rule.path and rule.path.concerns(path, roots)), None)
+        rules = self._paths(write)
+        # One look at all of them first: a search asks about every file, and hardly any has a rule.
+        if not rules or not self._any_path(roots, write).fullmatch(path):
+            return None
+        return next((rule for rule in rules if rule.path and rule.path.concerns(path, roots)), None)
 
     def concerning_host(self, host: str) -> Rule | None:
         return next((rule for rule in self.listed(About.HOST) if rule.host and rule.host.concerns(host)), None)
@@ -114,6 +122,13 @@ class RuleSet:
     def _commands(self, tool: str) -> Iterator[Rule]:
         yield from self.listed(About.COMMAND)
         yield from (rule for rule in self.listed(About.CALL) if rule.tool == tool)
+
+    def _any_path(self, roots: Sequence[str], write: bool) -> re.Pattern[str]:
+        key = write, os.environ.get("HOME"), *roots
+        if key not in self._unions:
+            shapes = [shape for rule in self._paths(write) if rule.path for shape in rule.path.wide_shapes(roots)]
+            self._unions[key] = re.compile("|".join(f"(?:{shape})" for shape in shapes), re.DOTALL)
+        return self._unions[key]
 
     def _paths(self, write: bool) -> Sequence[Rule]:
         return self.listed(About.WRITE if write else About.READ)

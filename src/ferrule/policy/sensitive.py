@@ -27,13 +27,10 @@ SECRETS = (
     "~/.docker/config.json", "~/.config/gh/**", "~/.netrc", "~/.git-credentials", "~/.npmrc", "~/.pypirc",
     "~/.password-store/**", "~/.local/share/keyrings/**", "~/.mozilla/**", "~/.config/google-chrome/**",
     "~/.config/chromium/**", "~/.bash_history", "~/.zsh_history", "//etc/shadow", "//etc/gshadow", "//etc/sudoers",
-    "//etc/sudoers.d/**", "//root/.ssh/**", "//proc/*/environ", "//proc/*/mem", ".env", ".env.*",
-    "id_rsa", "id_ecdsa", "id_ed25519",
+    "//etc/sudoers.d/**", "//root/.ssh/**", "//proc/*/environ", "//proc/*/mem", ".env", ".env.local", ".env.*.local",
+    ".env.development", ".env.staging", ".env.production", ".env.prod", ".env.test", "id_rsa", "id_ecdsa", "id_ed25519",
 )  # fmt: skip
 """Reading these asks."""
-
-NO_SECRETS = (".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults")
-"""Names that look like secrets, and are made to be read."""
 
 STARTERS = (
     "**/.git/hooks/**", "**/.git/config", "**/.git/info/attributes", "**/.gitmodules", "**/.husky/**", "**/.mcp.json",
@@ -56,15 +53,11 @@ class Guarded:
         files = [f"/{escape_path(str(file))}" for file in own_files]
         self.asks = RuleSet.of(_rules("Read", SECRETS, Verdict.ASK) + _rules("Edit", STARTERS, Verdict.ASK))
         self.never = RuleSet.of(_rules("Edit", (*_OWN, *files), Verdict.DENY))
-        self._harmless = RuleSet.of(_rules("Read", NO_SECRETS, Verdict.ASK))
         self._own_files = tuple(str(file) for file in own_files)
 
     def asking(self, path: str, roots: tuple[str, ...], *, write: bool) -> Rule | None:
         """The built-in question about a path."""
-        found = self.asks.concerning_path(path, roots, write=write)
-        if found is not None and not write and self._harmless.concerning_path(path, roots, write=False):
-            return None
-        return found
+        return self.asks.concerning_path(path, roots, write=write)
 
     def own_file_in(self, folder: str, roots: tuple[str, ...]) -> Rule | None:
         """The rule that keeps a settings file which lies in this folder, and would be removed with it."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.restrictions import restrictions_of
 from ferrule.workspace.snapshots.history import History
 from ferrule.workspace.tracker import Tracker
 
@@ -30,7 +31,7 @@ class Files:
 
     def __init__(self, session: Session) -> None:
         roots = [session.workspace, *cast("tuple[Path, ...]", session.config.get("roots", ()))]
-        self.paths = Paths(roots, session.directory)
+        self.paths = Paths(roots, session.directory, restrictions_of(session))
         self.tracker = Tracker(strict=not session.config.get("single_call", False))
         self._session = session
         self._history: History | None = None

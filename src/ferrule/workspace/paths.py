@@ -14,9 +14,12 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.nearest import nearest
 from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.problems import PathProblem, outside
+from ferrule.workspace.restrictions import KeptBack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from ferrule.workspace.restrictions import Restrictions
 
 _LONGEST_NAME, _LONGEST_PATH = 255, 4096
 # Characters that look like a slash, a backslash or a dot, and are none.
@@ -78,8 +81,11 @@ class Root:
 class Paths:
     """The roots of a workspace, and what is inside them. Relative paths start at `directory`."""
 
-    def __init__(self, roots: Iterable[Path], directory: Path | None = None) -> None:
+    def __init__(
+        self, roots: Iterable[Path], directory: Path | None = None, restrictions: Restrictions | None = None
+    ) -> None:
         self.roots = tuple(Root(path) for path in roots)
+        self.kept = KeptBack(restrictions, tuple(str(root.path) for root in self.roots))
         self.directory = Path(os.path.realpath(directory)) if directory else self.roots[0].path
 
     # Finding
@@ -200,6 +206,7 @@ class Paths:
 
     def open_file(self, place: Place) -> int:
         """Open a regular file for reading. Devices, pipes and sockets are refused without being opened."""
+        self.kept.require_read(place.path, place.name)
         try:
             found = self.open(place, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK))
         except FileNotFoundError:

@@ -8,6 +8,7 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ToolError
+from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.globs import select
 from ferrule.workspace.searching.ripgrep import find_ripgrep, ripgrep, understand
 from ferrule.workspace.searching.search import SECONDS, until
@@ -40,6 +41,7 @@ async def find_files(
 
         return await plain_find(paths, place, globs, most, show)
     rest, dated, notes = b"", list[Dated](), list[str]()
+    held = 0
     chosen = select(globs)
     async with ripgrep(program, place, ("--files", *chosen.flags), None) as running:
         try:
@@ -47,6 +49,10 @@ async def find_files(
                 *names, rest = (rest + piece).split(b"\0")
                 if chosen.fits is not None:
                     names = list(filter(chosen.fits, names))
+                if paths.kept.hides:
+                    listed = len(names)
+                    names = [name for name in names if not paths.kept.hidden(place.root.path / _path(name))]
+                    held += listed - len(names)
                 if names:
                     show(names)
                     dated += _with_dates(place.root, names)
@@ -58,7 +64,11 @@ async def find_files(
                 notes += understand(running.complaints, "").notes()
                 if code != 2:
                     raise ToolError(f"The search was cut short: ripgrep ended with code {code}.")
-    return newest(dated, most, notes)
+    return newest(dated, most, [*notes, *held_back_note(held)])
+
+
+def _path(name: bytes) -> str:
+    return os.fsdecode(name.removeprefix(b"./"))
 
 
 def newest(dated: list[Dated], most: int, notes: list[str]) -> FoundFiles:
