@@ -41,7 +41,7 @@ def test_deny_lists_add_up(files: tuple[Path, Path], monkeypatch: pytest.MonkeyP
     project.write_text('[permissions]\ndeny = ["b"]\n')
     monkeypatch.setenv("FERRULE_PERMISSIONS_DENY", "c, d")
     loaded = load_settings(project.parent, {"permissions": {"deny": ["e"]}})
-    assert loaded.settings.permissions.deny == ["a", "b", "c", "d", "e"]
+    assert [one.rule for one in loaded.settings.permissions.deny] == ["a", "b", "c", "d", "e"]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_trusted_folder_and_what_lies_in_it_may(files: tuple[Path, Path], trus
     folder = trusted.format(workspace=project.parent, parent=project.parent.parent)
     person.write_text(f'trusted_folders = ["{folder}"]\n')
     project.write_text('[permissions]\nallow = ["x"]\n')
-    assert load_settings(project.parent).settings.permissions.allow == ["x"]
+    assert [one.rule for one in load_settings(project.parent).settings.permissions.allow] == ["x"]
 
 
 def test_a_twin_of_a_trusted_folder_is_not_trusted(files: tuple[Path, Path]) -> None:

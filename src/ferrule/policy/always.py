@@ -7,7 +7,6 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ferrule.core.tool import Tool
 from ferrule.pipeline.authorise import Verdict
 from ferrule.pipeline.confirm import Offer
 from ferrule.policy.command_patterns import HARMLESS_WRAPPERS, escape_command, join_words
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from ferrule.core.call import Invocation
     from ferrule.core.context import Session
+    from ferrule.core.tool import Tool
     from ferrule.policy.commands.parts import Part
     from ferrule.policy.decide import Judgement, RulePolicy
     from ferrule.policy.rules import Rule

@@ -102,8 +102,7 @@ def join_words(words: Iterable[str]) -> str:
 
 def escape_command(command: str) -> str:
     """The pattern that means just this command."""
-    escaped = re.sub(r"([*\\])", r"\\\1", command.strip())
-    return escaped
+    return re.sub(r"([*\\])", r"\\\1", command.strip())
 
 
 def _unescaped(pattern: str) -> str | None:

@@ -68,9 +68,7 @@ class Requests:
                 other |= write
             else:
                 other |= write
-        return Request(
-            roots, tuple(reads), tuple(writes), tuple(hosts), tuple(commands), str(session.directory), other
-        )
+        return Request(roots, tuple(reads), tuple(writes), tuple(hosts), tuple(commands), str(session.directory), other)
 
     def understood(self, command: str, directory: Path) -> Analysis:
         """What a command would do; the same one is looked at once."""

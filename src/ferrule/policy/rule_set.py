@@ -23,7 +23,9 @@ class RuleSet:
     rules: list[Rule] = field(default_factory=list["Rule"])
     _of: dict[About, list[Rule]] = field(default_factory=dict[About, "list[Rule]"])
     _names: dict[str, Rule | None] = field(default_factory=dict[str, "Rule | None"])
-    _unions: dict[tuple[object, ...], re.Pattern[str]] = field(default_factory=dict[tuple[object, ...], "re.Pattern[str]"])
+    _unions: dict[tuple[object, ...], re.Pattern[str]] = field(
+        default_factory=dict[tuple[object, ...], "re.Pattern[str]"]
+    )
 
     @classmethod
     def of(cls, rules: Iterable[Rule]) -> RuleSet:
@@ -60,11 +62,7 @@ class RuleSet:
             if len(self._names) > 10_000:
                 self._names.clear()
             self._names[key] = next(
-                (
-                    rule
-                    for rule in self._of[About.TOOL]
-                    if rule.names(name) or (runs_commands and rule.tool == BASH)
-                ),
+                (rule for rule in self._of[About.TOOL] if rule.names(name) or (runs_commands and rule.tool == BASH)),
                 None,
             )
         return self._names[key]

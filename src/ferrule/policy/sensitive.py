@@ -39,7 +39,7 @@ STARTERS = (
     "~/.config/systemd/**", "~/.gitconfig", "~/.config/git/**", "~/.ssh/**", "~/.local/bin/**", "~/bin/**",
     "//etc/**", "//boot/**", "//bin/**", "//sbin/**",
 )  # fmt: skip
-"""Writing these asks, also where edits are accepted: what they hold is run, by git, an editor, a shell or the system."""
+"""Writing these asks, also where edits are accepted: git, an editor, a shell or the system runs what they hold."""
 
 _IN_A_ROOT = ("ferrule.toml", ".claude/settings.json", ".claude/settings.local.json")
 _OWN = (*(f"**/{file}" for file in _IN_A_ROOT), "//etc/ferrule/**")

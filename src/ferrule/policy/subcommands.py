@@ -53,18 +53,23 @@ _DEEPER = frozenset({"npm run", "pnpm run", "yarn run", "uv pip", "docker compos
 
 # Run whatever their arguments say, or take away more than anyone could oversee: never a rule by their name alone.
 _TO_THE_LETTER = frozenset(
-    """
-    sh bash zsh dash ksh fish csh tcsh busybox python python2 python3 pypy pypy3 ipython node nodejs deno ts-node tsx
-    ruby irb perl php lua luajit Rscript R julia java javac scala kotlin groovy osascript powershell pwsh tclsh wish
-    expect awk gawk mawk nawk sed ed ex vi vim nvim emacs env sudo doas su runuser pkexec npx pnpx bunx uvx pipx xargs
-    find fd parallel watch ssh scp sftp rsync timeout nice nohup time eval source . exec command builtin trap setsid
-    stdbuf ionice chroot unshare nsenter bwrap script screen tmux at batch crontab tee dd rm rmdir shred truncate mv cp ln
-    install tar unzip patch
-    chmod chown chgrp chattr setfacl kill pkill killall curl wget nc ncat netcat socat telnet ftp mount umount mkfs
-    iptables docker-compose podman kubectx aws az gcloud psql mysql sqlite3 mongosh redis-cli gdb lldb strace ltrace
-    export alias unalias declare typeset local readonly set unset shopt enable hash cd pushd popd git-shell
-    """.split()
-)
+    {
+        "sh", "bash", "zsh", "dash", "ksh", "fish", "csh", "tcsh", "busybox", "python", "python2", "python3",
+        "pypy", "pypy3", "ipython", "node", "nodejs", "deno", "ts-node", "tsx", "ruby", "irb", "perl", "php", "lua",
+        "luajit", "Rscript", "R", "julia", "java", "javac", "scala", "kotlin", "groovy", "osascript", "powershell",
+        "pwsh", "tclsh", "wish", "expect", "awk", "gawk", "mawk", "nawk", "sed", "ed", "ex", "vi", "vim", "nvim",
+        "emacs", "env", "sudo", "doas", "su", "runuser", "pkexec", "npx", "pnpx", "bunx", "uvx", "pipx", "xargs",
+        "find", "fd", "parallel", "watch", "ssh", "scp", "sftp", "rsync", "timeout", "nice", "nohup", "time",
+        "eval", "source", ".", "exec", "command", "builtin", "trap", "setsid", "stdbuf", "ionice", "chroot",
+        "unshare", "nsenter", "bwrap", "script", "screen", "tmux", "at", "batch", "crontab", "tee", "dd", "rm",
+        "rmdir", "shred", "truncate", "mv", "cp", "ln", "install", "tar", "unzip", "patch", "chmod", "chown",
+        "chgrp", "chattr", "setfacl", "kill", "pkill", "killall", "curl", "wget", "nc", "ncat", "netcat", "socat",
+        "telnet", "ftp", "mount", "umount", "mkfs", "iptables", "docker-compose", "podman", "kubectx", "aws", "az",
+        "gcloud", "psql", "mysql", "sqlite3", "mongosh", "redis-cli", "gdb", "lldb", "strace", "ltrace", "export",
+        "alias", "unalias", "declare", "typeset", "local", "readonly", "set", "unset", "shopt", "enable", "hash",
+        "cd", "pushd", "popd", "git-shell",
+    }
+)  # fmt: skip
 _TO_THE_LETTER_WITH = frozenset(
     {
         "docker run", "docker exec", "docker cp", "kubectl exec", "kubectl run", "kubectl cp", "npm exec", "npm x",

@@ -1,4 +1,4 @@
-"""Weighs a call of a tool that runs no command: by its name, by what it says of itself, by the paths and hosts it touches."""
+"""Weighs a call by its tool's name and kind, by what the tool says of it, and by the paths and hosts it touches."""
 
 from __future__ import annotations
 
@@ -90,7 +90,6 @@ def _named(tool: str, lists: Lists) -> Rule | None:
 
 def _by_signature(invocation: Invocation, sets: tuple[RuleSet, ...]) -> Rule | None:
     for rules in sets:
-        if rules.about(About.CALL):
-            if found := rules.call(invocation.tool.name, invocation.signature):
-                return found
+        if rules.about(About.CALL) and (found := rules.call(invocation.tool.name, invocation.signature)):
+            return found
     return None

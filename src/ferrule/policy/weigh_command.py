@@ -40,9 +40,7 @@ def weigh_command(analysis: Analysis, tool: str, request: Request, lists: Lists,
     command = analysis.command
     whole = next((rule for rules in lists.allow if (rule := rules.covering_command(command, tool))), None)
     named = next((rule for rules in lists.allow if (rule := rules.tool(tool, runs_commands=True))), None)
-    findings = [
-        _Weighing(part, analysis, tool, request, lists, requests, named).finding for part in analysis.parts
-    ]
+    findings = [_Weighing(part, analysis, tool, request, lists, requests, named).finding for part in analysis.parts]
     if analysis.unclear or not findings:
         findings.append(_unclear(analysis, tool, lists))
     if whole is not None:
@@ -94,13 +92,11 @@ class _Weighing:
         self._part, self._analysis, self._request, self._lists = part, analysis, request, lists
         self._named = named
         self._requests = requests
-        self._bare: Part | None | bool = False
+        self._bare: Part | bool | None = False
         self.finding = Finding(part.text, part.effect.value, part.why)
         self.finding.denied = lists.deny.concerning_part(part, analysis.command, tool)
         self.finding.asked = lists.ask.concerning_part(part, analysis.command, tool)
-        self._rule = named or next(
-            (rule for rules in lists.allow if (rule := rules.covering_part(part, tool))), None
-        )
+        self._rule = named or next((rule for rules in lists.allow if (rule := rules.covering_part(part, tool))), None)
         self._give_leave()
         for path in part.reads:
             self._weigh_read(path)
@@ -125,9 +121,7 @@ class _Weighing:
 
     def _alone(self) -> Part | None:
         if isinstance(self._bare, bool):
-            found = self._requests.understood(
-                shlex.join(self._part.words), Path(self._request.directory)
-            )
+            found = self._requests.understood(shlex.join(self._part.words), Path(self._request.directory))
             single = len(found.parts) == 1 and not found.unclear
             self._bare = found.parts[0] if single else None
         return self._bare
@@ -194,7 +188,9 @@ class _Weighing:
     def _weigh_unknown_write(self, *, covered: bool) -> None:
         rules = self._lists.deny.listed(About.WRITE) or self._lists.ask.listed(About.WRITE)
         if rules:
-            self.finding.lacks(f"it writes a path that is only known once it runs, and `{rules[0].text}` may be about it")
+            self.finding.lacks(
+                f"it writes a path that is only known once it runs, and `{rules[0].text}` may be about it"
+            )
         elif not covered:
             self.finding.lacks("it writes to a path that is only known once it runs")
 
@@ -226,7 +222,9 @@ class _Weighing:
         if host is None:
             rules = lists.deny.listed(About.HOST) or lists.ask.listed(About.HOST)
             if rules:
-                finding.lacks(f"it reaches a host that is only known once it runs, and `{rules[0].text}` may be about it")
+                finding.lacks(
+                    f"it reaches a host that is only known once it runs, and `{rules[0].text}` may be about it"
+                )
             return
         finding.denied = finding.denied or lists.deny.concerning_host(host)
         finding.asked = finding.asked or lists.ask.concerning_host(host)
@@ -243,7 +241,7 @@ class _Weighing:
         path = os.path.normpath(os.path.join(self._request.directory, os.path.expanduser(named)))  # noqa: PTH111, PTH118
         listed = [path]
         if glob.has_magic(named):
-            found = glob.iglob(path, include_hidden=False)
+            found = glob.iglob(path, include_hidden=False)  # noqa: PTH207 - the shell's own way of filling in stars
             listed = [path, *(one for one, _ in zip(found, range(_MOST_FILES), strict=False))]
         for one in listed:
             real = os.path.realpath(one)

@@ -265,9 +265,7 @@ async def _search(
     return findings
 
 
-def _fitting(
-    fits: Callable[[bytes], bool] | None, paths: Paths, place: Place
-) -> Callable[[bytes], bool] | None:
+def _fitting(fits: Callable[[bytes], bool] | None, paths: Paths, place: Place) -> Callable[[bytes], bool] | None:
     """The same test, which no file passes that a rule keeps back."""
     if not paths.kept:
         return fits
