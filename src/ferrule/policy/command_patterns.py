@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _PLAIN = re.compile(r"[^\s'\"\\]+")
 _PIECE = re.compile(r"\\([*\\])|(\*)|(.)", re.DOTALL)
+_STAR = "\0"  # stands for `\*` while a pattern is taken apart; no command holds one
 _OPERATOR = re.compile(r"[|&;<>\n]")
 # What a command may be wrapped in and still be the same command, on the same machine, for the same person.
 HARMLESS_WRAPPERS = frozenset(
@@ -43,6 +44,7 @@ class CommandPattern:
         self._whole = _unescaped(stripped)
         self.exact = self._whole is not None
         body = stripped[:-2] + " *" if stripped.endswith(":*") and stripped != ":*" else stripped.removeprefix(":")
+        body = body.replace("\\*", _STAR)
         words = _words(body)
         self._shape = _compiled(join_words(words) if words is not None else body)
         self._program, self._flags, self._rest = "", frozenset[str](), None
@@ -119,19 +121,15 @@ def _unescaped(pattern: str) -> str | None:
 
 def _words(body: str) -> list[str] | None:
     try:
-        words = shlex.split(body.replace("\\*", "\0"))
+        return shlex.split(body)
     except ValueError:
         return None  # quotes that do not end: taken as it stands
-    return [word.replace("\0", "\\*") for word in words]
 
 
 def _compiled(body: str) -> re.Pattern[str]:
     alone = body.endswith(" *") and body.count("*") == 1
     body = body[:-2] if alone else body
-    out = "".join(
-        re.escape(escaped) if escaped else ".*" if star else re.escape(other)
-        for escaped, star, other in _PIECE.findall(body)
-    )
+    out = "".join(".*" if letter == "*" else r"\*" if letter == _STAR else re.escape(letter) for letter in body)
     return re.compile(out + (r"(?:\s.*)?" if alone else ""), re.DOTALL)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -91,10 +92,9 @@ def roots_of(session: Session) -> tuple[str, ...]:
 
 def _default_analyser() -> Analyser:
     try:
-        from ferrule.policy.commands.analyse import analyse
+        return cast("Analyser", import_module("ferrule.policy.commands.analyse").analyse)
     except ModuleNotFoundError:
         return _not_understood
-    return analyse
 
 
 def _not_understood(command: str, *, directory: Path, home: Path) -> Analysis:

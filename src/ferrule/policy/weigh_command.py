@@ -100,6 +100,8 @@ class _Weighing:
         self._give_leave()
         for path in part.reads:
             self._weigh_read(path)
+        if self._searches_folders():
+            self._weigh_folders()
         self._weigh_writes()
         for host in part.hosts:
             self._weigh_host(host)
@@ -150,16 +152,20 @@ class _Weighing:
             return
         for path, _real in self._paths(named):
             self._merge(weigh_path(path, self._request, lists, write=False))
-            if self._reads_below(path):
-                self._weigh_folder(path)
 
-    def _reads_below(self, path: str) -> bool:
+    def _searches_folders(self) -> bool:
         words = self._part.words
-        deep = self._part.program in _SEARCHERS or words[:2] == ("git", "grep")
         if self._part.program in _RECURSIVE:
             flags = {letter for word in words[1:] if word.startswith("-") for letter in word.lstrip("-")[:4]}
-            deep = bool(flags & {"r", "R"})
-        return deep and os.path.isdir(path)  # noqa: PTH112 - the path is text here
+            return bool(flags & {"r", "R"})
+        return self._part.program in _SEARCHERS or words[:2] == ("git", "grep")
+
+    def _weigh_folders(self) -> None:
+        named = [path for word in self._part.reads if word is not None for path, real in self._paths(word) if real]
+        there = [path for path in named if os.path.lexists(path)]
+        for path in there or [os.path.realpath(self._request.directory)]:  # without a folder they search where they are
+            if os.path.isdir(path):  # noqa: PTH112 - the path is text here
+                self._weigh_folder(path)
 
     def _weigh_folder(self, folder: str) -> None:
         """A search of a folder reads all in it; what a rule keeps back may be among that."""
@@ -173,7 +179,7 @@ class _Weighing:
             return
         alone = self._alone() if self._rule is not None and self._named is None else None
         own = Counter(os.path.basename(path or "") for path in alone.writes) if alone is not None else Counter[str]()  # noqa: PTH119
-        unknown = sum(1 for path in alone.writes if path and _varies(path)) if alone is not None else 0
+        unknown = sum(1 for path in alone.writes if path is None or _varies(path)) if alone is not None else 0
         for named in self._part.writes:
             if named is None:
                 unknown -= 1

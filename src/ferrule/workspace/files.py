@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, cast
 
 from ferrule.workspace.data_folder import data_folder
-from ferrule.workspace.paths import Paths
+from ferrule.workspace.paths import Paths, with_home
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.restrictions import restrictions_of
 from ferrule.workspace.snapshots.history import History
@@ -75,4 +75,4 @@ def real_path(session: Session | None, given: str) -> str:
     try:
         return str(files_of(session).paths.locate(given).path)
     except (PathProblem, OSError):
-        return str(session.directory / given)
+        return str(session.directory / with_home(given))

@@ -100,7 +100,7 @@ class Paths:
     def locate(self, given: str) -> Place:
         """What a path means, whether or not anything is there; links on the way are followed, none may lead out."""
         _check_text(given)
-        path = self.directory / _with_home(given)
+        path = self.directory / with_home(given)
         wanted = _without_dots(path) if ".." in given else Path(os.path.normpath(path))
         return self._settle(given, wanted, links=0)
 
@@ -284,7 +284,7 @@ def check_new_name(place: Place) -> None:
             )
 
 
-def _with_home(given: str) -> Path:
+def with_home(given: str) -> Path:
     """`~` alone and `~/` mean the home; any other name may begin with it, as `~$letter.docx` does."""
     return Path(given).expanduser() if given == "~" or given.startswith("~/") else Path(given)
 
