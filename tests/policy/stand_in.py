@@ -77,6 +77,8 @@ def _part(tokens: list[str], home: Path) -> Part:
         effect, why = Effect.READS, "it starts nothing"
     if redirected and effect is Effect.READS:
         effect, why = Effect.WRITES, "a redirect writes a file"
+    if "ssh" in wrappers:
+        effect, why = Effect.RUNS, "it runs on another machine"
     fixed = not any("$" in word for word in words)
     text = " ".join(tokens[len(wrappers) + ("ssh" in wrappers) :])
     return Part(text, tuple(words), effect, why, tuple(reads), tuple(writes), (), fixed, tuple(wrappers))

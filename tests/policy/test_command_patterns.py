@@ -74,7 +74,8 @@ def test_a_deny_rule_looks_further(pattern: str, command: str):
 
 
 @pytest.mark.parametrize(
-    ("pattern", "command"), [("rm -rf *", "rm -r x"), ("rm -rf *", "ls -rf"), ("git push *", "git pull"), ("rm *", "ls rm")]
+    ("pattern", "command"),
+    [("rm -rf *", "rm -r x"), ("rm -rf *", "ls -rf"), ("git push *", "git pull"), ("rm *", "ls rm")],
 )
 def test_a_deny_rule_does_not_look_too_far(pattern: str, command: str):
     assert not CommandPattern(pattern).concerns(part(command), command)
@@ -86,7 +87,9 @@ def test_a_deny_rule_may_be_about_a_whole_pipeline():
     assert any(CommandPattern("curl * | bash").concerns(piece, command) for piece in pieces)
 
 
-@pytest.mark.parametrize(("text", "spans"), [("a && b *", True), ("a > *", True), ("a '|' *", False), ("a && b", False)])
+@pytest.mark.parametrize(
+    ("text", "spans"), [("a && b *", True), ("a > *", True), ("a '|' *", False), ("a && b", False)]
+)
 def test_a_pattern_that_no_single_part_can_fit_knows_it(text: str, spans: bool):
     assert CommandPattern(text).spans_parts is spans
 

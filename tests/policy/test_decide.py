@@ -39,7 +39,9 @@ PLAIN = [READ, WRITE, EXEC, DANGER, GUARDED, ODD]
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-@pytest.mark.parametrize("lists", [{}, {"allow": ["write", "dan*"]}, {"deny": ["read", "w*"]}, {"allow": ["*"], "deny": ["odd"]}])
+@pytest.mark.parametrize(
+    "lists", [{}, {"allow": ["write", "dan*"]}, {"deny": ["read", "w*"]}, {"allow": ["*"], "deny": ["odd"]}]
+)
 def test_tools_without_touches_are_decided_as_by_their_kind(session: Session, mode: Mode, lists: dict[str, Any]):
     """A superset of KindPolicy."""
     kinds = KindPolicy(mode=mode, **lists)
@@ -78,7 +80,9 @@ Suggestion: No rule lets it run unasked. Go on another way, or ask the person to
     )
 
 
-@pytest.mark.parametrize("lists", [{"allow": ["Bash(rm *)"]}, {"allow": ["Bash"]}, {"allow": ["*"]}, {"mode": "bypass"}])
+@pytest.mark.parametrize(
+    "lists", [{"allow": ["Bash(rm *)"]}, {"allow": ["Bash"]}, {"allow": ["*"]}, {"mode": "bypass"}]
+)
 def test_a_dangerous_command_asks_even_under_an_allow_rule(session: Session, lists: dict[str, Any]):
     """S2."""
     assert on_command(policy(**lists), session, "rm -rf x") == "ask"

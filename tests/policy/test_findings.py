@@ -16,14 +16,16 @@ def lists(*, deny: str = "", ask: str = "", allow: str = "", edits: bool = False
     def rules(text: str, verdict: Verdict) -> RuleSet:
         return RuleSet.of(parse_rules([text] if text else [], verdict))
 
-    return Lists(
-        rules(deny, Verdict.DENY), rules(ask, Verdict.ASK), (rules(allow, Verdict.ALLOW),), Guarded(), edits
-    )
+    return Lists(rules(deny, Verdict.DENY), rules(ask, Verdict.ASK), (rules(allow, Verdict.ALLOW),), Guarded(), edits)
 
 
 def test_each_list_is_asked():
     found = weigh_path("/ws/a", Request(ROOTS), lists(deny="Read(a)", ask="Read(*)", allow="Read(/a)"), write=False)
-    assert [rule and rule.text for rule in (found.denied, found.asked, found.rule)] == ["Read(a)", "Read(*)", "Read(/a)"]
+    assert [rule and rule.text for rule in (found.denied, found.asked, found.rule)] == [
+        "Read(a)",
+        "Read(*)",
+        "Read(/a)",
+    ]
     assert found.leave == "`Read(/a)` in the program allows it"
 
 

@@ -14,7 +14,9 @@ from ferrule.policy.sensitive import Guarded
 from tests.policy.stand_in import on_command, policy, verdict
 
 
-@pytest.mark.parametrize("path", ["~/.ssh/id_rsa", "~/.aws/credentials", "~/.netrc", ".env", "sub/.env.local", "/etc/shadow"])
+@pytest.mark.parametrize(
+    "path", ["~/.ssh/id_rsa", "~/.aws/credentials", "~/.netrc", ".env", "sub/.env.local", "/etc/shadow"]
+)
 def test_reading_a_secret_asks_whichever_tool_reads_it(session: Session, path: str):
     assert on_command(policy(), session, f"cat {path}") == "ask"
     assert on_command(policy(), session, f"echo < {path}") == "ask"
@@ -48,7 +50,9 @@ def test_what_other_programs_run_is_not_written_without_a_question(session: Sess
 
 
 @pytest.mark.parametrize("mode", ["default", "accept-edits", "bypass", "dont-ask"])
-@pytest.mark.parametrize("path", ["ferrule.toml", "sub/ferrule.toml", ".claude/settings.json", ".claude/settings.local.json"])
+@pytest.mark.parametrize(
+    "path", ["ferrule.toml", "sub/ferrule.toml", ".claude/settings.json", ".claude/settings.local.json"]
+)
 def test_settings_are_never_written_by_a_tool_or_a_command(session: Session, mode: str, path: str):
     """An agent must not approve itself."""
     rules = policy(mode=mode, allow=["*", "Edit(**)", "Bash"], dangerous="allow")

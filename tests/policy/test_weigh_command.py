@@ -79,7 +79,9 @@ def test_bash_alone_covers_every_command_that_is_understood(session: Session):
         assert on_command(policy(allow=[rule]), session, "rm -rf x") == "ask"
 
 
-@pytest.mark.parametrize("command", ["cat .key", "echo < .key", "cat ./sub/../.key", "cat k*", "grep -r x .", "rg x", "rg x ."])
+@pytest.mark.parametrize(
+    "command", ["cat .key", "echo < .key", "cat ./sub/../.key", "cat k*", "grep -r x .", "rg x", "rg x ."]
+)
 def test_a_denied_read_holds_for_commands(session: Session, command: str):
     (session.workspace / ".key").write_text("x")
     (session.workspace / "k1").symlink_to(".key")
@@ -101,7 +103,15 @@ def test_a_path_that_is_only_known_at_run_time_asks_where_a_rule_may_be_about_it
 
 def test_a_denied_write_holds_for_commands(session: Session):
     rules = policy(deny=["Edit(./keep/**)"], allow=["Bash"], dangerous="allow")
-    for command in ("echo > keep/a", "touch keep/a/b", "rm keep/a", "cp x keep/y", "rm -r keep", "rm -r .", "mv keep y"):
+    for command in (
+        "echo > keep/a",
+        "touch keep/a/b",
+        "rm keep/a",
+        "cp x keep/y",
+        "rm -r keep",
+        "rm -r .",
+        "mv keep y",
+    ):
         assert on_command(rules, session, command) == "deny", command
     assert on_command(rules, session, "touch kept") == "allow"
 
@@ -129,7 +139,9 @@ def test_a_tool_that_runs_commands_goes_by_bash_rules_and_by_its_own_name(sessio
     from ferrule import Touch, tool
     from tests.policy.stand_in import verdict
 
-    @tool(name="executeCommand", kind="execute", touches=lambda params: [Touch(f"command:{params.command}", write=True)])
+    @tool(
+        name="executeCommand", kind="execute", touches=lambda params: [Touch(f"command:{params.command}", write=True)]
+    )
     def execute(command: str) -> None: ...
 
     for rule in ("Bash(npm *)", "Bash", "executeCommand", "executeCommand(npm *)"):

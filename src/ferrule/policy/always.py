@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.core.tool import Kind
 from ferrule.pipeline.authorise import Verdict
 from ferrule.pipeline.confirm import Offer
 from ferrule.policy.command_patterns import HARMLESS_WRAPPERS, escape_command, join_words
@@ -48,7 +49,7 @@ def grants_for(policy: RulePolicy, invocation: Invocation, session: Session) -> 
     judged = policy.judge(invocation, session)
     if not judged.can_be_always:
         return []
-    if _has_own_rule(invocation) or _only_the_name(invocation, judged):
+    if _has_own_rule(invocation) or _only_the_name(policy, invocation, judged):
         return None  # remembered for this very tool, not for whatever has its name
     return [
         parse_rule(text, Verdict.ALLOW, SESSION)
@@ -60,23 +61,27 @@ def _has_own_rule(invocation: Invocation) -> bool:
     return invocation.abstract_rule != invocation.tool.name
 
 
-def _only_the_name(invocation: Invocation, judged: Judgement) -> bool:
+def _only_the_name(policy: RulePolicy, invocation: Invocation, judged: Judgement) -> bool:
+    """Whether a grant can only be for the tool as such, and for none of the paths it names."""
     request = judged.request
+    if _guarded(policy, judged, write=False) or _guarded(policy, judged, write=True):
+        return False
     touched = request.commands or request.writes or (invocation.tool.name == FETCH and request.hosts)
-    return not touched or bool(_needs_its_name(invocation.tool, judged))
+    return not touched or _needs_its_name(invocation.tool, judged)
 
 
 def _needs_its_name(tool: Tool[object], judged: Judgement) -> bool:
     """Whether only its name lets a tool run: rules about paths do not reach one that does more, or is dangerous."""
-    return (
-        tool.dangerous
-        or tool.requires_permission
-        or (not judged.request.commands and (tool.kind == "execute" or judged.request.writes_else))
-    )
+    request = judged.request
+    if tool.dangerous or tool.requires_permission:
+        return True
+    if request.commands or (tool.name == FETCH and request.hosts):
+        return False
+    return tool.kind is Kind.EXECUTE or request.writes_else
 
 
 def _offers(policy: RulePolicy, invocation: Invocation, session: Session, judged: Judgement) -> list[Offer]:
-    if _only_the_name(invocation, judged) and not _guarded_reads(policy, judged):
+    if _only_the_name(policy, invocation, judged):
         return [Offer(invocation.tool.name, f"any call of {invocation.tool.name}")]
     request = judged.request
     if not request.commands:
@@ -93,18 +98,21 @@ def _for_resources(policy: RulePolicy, invocation: Invocation, judged: Judgement
     request, tool = judged.request, invocation.tool
     if _needs_its_name(tool, judged):
         yield Offer(tool.name, f"any call of {tool.name}")
+        yield from (_for_write(path, policy, judged) for path in _guarded(policy, judged, write=True))
     elif tool.name == FETCH:
         for host in request.hosts:
             yield Offer(f"{FETCH}(domain:{host})", f"any page of {host}", f"a page of www.{host}")
     else:
         yield from (_for_write(path, policy, judged) for path in request.writes)
-    for path in _guarded_reads(policy, judged):
+    for path in _guarded(policy, judged, write=False):
         yield Offer(f"Read(/{escape_path(path)})", path, str(Path(path).parent / "another-file"))
 
 
-def _guarded_reads(policy: RulePolicy, judged: Judgement) -> list[str]:
+def _guarded(policy: RulePolicy, judged: Judgement, *, write: bool) -> list[str]:
+    """The paths of a call that Ferrule itself asks about."""
     request = judged.request
-    return [path for path in request.reads if policy.guarded.asking(path, request.roots, write=False)]
+    paths = request.writes if write else request.reads
+    return [path for path in paths if policy.guarded.asking(path, request.roots, write=write)]
 
 
 # Paths

@@ -112,14 +112,14 @@ class RulePolicy:
             findings = [own, *paths]
             for analysis in request.commands:
                 findings += weigh_command(analysis, name, request, lists, self.requests)
-        judged = self._settled(invocation, session, request, lists, findings)
+        if self._remembered and (session.id, invocation.tool, word := invocation.abstract_rule) in self._remembered:
+            _grant(findings, f"`{word}` was always allowed in this session")
+        judged = self._settled(invocation, request, lists, findings)
         if self.mode is Mode.DONT_ASK:
             return Judgement(never_asked(judged.decision), request, findings, judged.by, judged.can_be_always)
         return judged
 
-    def _settled(
-        self, invocation: Invocation, session: Session, request: Request, lists: Lists, findings: list[Finding]
-    ) -> Judgement:
+    def _settled(self, invocation: Invocation, request: Request, lists: Lists, findings: list[Finding]) -> Judgement:
         def settle(decision: Decision, by: Rule | None = None, *, can_be_always: bool = True) -> Judgement:
             return Judgement(decision, request, findings, by, can_be_always)
 
@@ -147,8 +147,6 @@ class RulePolicy:
             return settle(Decision(Verdict.ALLOW, reason, rule.text if rule is not None else None), rule)
         if self.mode is Mode.BYPASS and not any(in_doubt(analysis, lists) for analysis in request.commands):
             return settle(BYPASS)
-        if self._remembered and (session.id, tool, word := invocation.abstract_rule) in self._remembered:
-            return settle(Decision(Verdict.ALLOW, f"`{word}` was always allowed in this session", word))
         return settle(Decision(Verdict.ASK, lacking.need or "a tool that executes something asks first"))
 
     # «Always»
@@ -170,6 +168,14 @@ class RulePolicy:
         granted = self._granted.setdefault(session.id, RuleSet())
         for rule in rules:
             granted.add(rule)
+
+
+def _grant(findings: list[Finding], why: str) -> None:
+    """Let a tool run that was granted by its name; a path with a question of its own keeps it."""
+    lacked = findings[0].need
+    for finding in findings:
+        if not finding.leave and finding.need == lacked:
+            finding.leave = why
 
 
 def _reads_alone(invocation: Invocation, request: Request) -> bool:

@@ -92,10 +92,10 @@ class RuleChecks:
             look = rule.path.covers if rule.verdict is Verdict.ALLOW else rule.path.concerns
             return look(path, (str(self._workspace),))
         command = rule.command
-        if command is None or command.is_whole(subject) or command.matches_text(subject):
+        if command is None or command.is_whole(subject):
             return True
         if rule.about is About.CALL:
-            return False
+            return command.matches_text(subject)
         parts = self._parts(subject)
         if rule.verdict is Verdict.ALLOW:
             return bool(parts) and all(command.covers(part) for part in parts)
