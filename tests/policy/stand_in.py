@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import Any
 
 from ferrule import Session, Touch, tool
@@ -17,7 +16,7 @@ GIT_READS = {"diff", "log", "status", "show"}
 WRAPPERS = {"env", "nohup", "nice", "sudo", "ssh"}
 
 
-def analyse(command: str, *, directory: Path, home: Path) -> Analysis:
+def analyse(command: str, *, directory: str, home: str) -> Analysis:
     try:
         lexer = shlex.shlex(command, posix=True, punctuation_chars=";|&<>")
         lexer.whitespace_split = True
@@ -43,7 +42,7 @@ def analyse(command: str, *, directory: Path, home: Path) -> Analysis:
     return Analysis(command, tuple(parts), tuple(dangers))
 
 
-def _part(tokens: list[str], home: Path) -> Part:
+def _part(tokens: list[str], home: str) -> Part:
     words: list[str] = []
     reads: list[str | None] = []
     writes: list[str | None] = []
@@ -84,10 +83,10 @@ def _part(tokens: list[str], home: Path) -> Part:
     return Part(text, tuple(words), effect, why, tuple(reads), tuple(writes), (), fixed, tuple(wrappers))
 
 
-def _path(word: str, home: Path) -> str | None:
+def _path(word: str, home: str) -> str | None:
     if "$" in word:
         return None
-    return str(home / word[2:]) if word.startswith("~/") else word
+    return f"{home}/{word[2:]}" if word.startswith("~/") else word
 
 
 @tool(

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
+from tests.policy.stand_in import analyse, bash, invoke, on_command, policy, verdict
 
 from ferrule import Runtime, Session, Touch, tool
 from ferrule.builtin.read import read
@@ -19,7 +20,6 @@ from ferrule.policy.decide import RulePolicy
 from ferrule.policy.rule_checks import RuleChecks
 from ferrule.policy.rules import parse_rule
 from ferrule.testing import ScriptedAsker
-from tests.policy.stand_in import analyse, bash, invoke, on_command, policy, verdict
 
 
 def offered(session: Session, command: str, **lists: Any) -> Any:
@@ -147,9 +147,37 @@ def test_an_always_counts_for_the_rest_of_the_session(session: Session):
 
 
 WORDS = st.sampled_from(
-    "git commit npm run test build python -c make mkdir ls cat > | && ; a 'b c' $X ~/x * \\ -rf sudo nohup ssh rm x/y".split(
-        " "
-    )
+    [
+        "git",
+        "commit",
+        "npm",
+        "run",
+        "test",
+        "build",
+        "python",
+        "-c",
+        "make",
+        "mkdir",
+        "ls",
+        "cat",
+        ">",
+        "|",
+        "&&",
+        ";",
+        "a",
+        "'b",
+        "c'",
+        "$X",
+        "~/x",
+        "*",
+        "\\",
+        "-rf",
+        "sudo",
+        "nohup",
+        "ssh",
+        "rm",
+        "x/y",
+    ]
 )
 
 
@@ -158,7 +186,7 @@ WORDS = st.sampled_from(
 def test_the_saved_rule_covers_the_same_command_again(session: Session, command: str):
     """The law of «always», in the session and when it is saved to a file."""
     try:
-        analyse(command, directory=session.workspace, home=session.workspace)
+        analyse(command, directory=str(session.workspace), home=str(session.workspace))
     except StopIteration:
         return  # a redirect to nowhere, which the stand-in does not know
     rules = policy()

@@ -24,8 +24,8 @@ def test_rules_are_taken_over_and_what_is_not_is_said(tmp_path: Path):
     found = read_claude_settings(
         settings(
             tmp_path,
-            allow=["Bash(npm run test:*)", "Read(~/.zshrc)", "mcp__github", "WebFetch(domain:example.org)", "WebSearch(*)",
-                   "Bash(cd x && npm *)", "Task(explore)", "Write(/src/**)", "Grep(src/**)"],
+            allow=["Bash(npm run test:*)", "Read(~/.zshrc)", "mcp__github", "WebFetch(domain:example.org)",
+                   "WebSearch(*)", "Bash(cd x && npm *)", "Task(explore)", "Write(/src/**)", "Grep(src/**)"],
             ask=["Bash(git push *)"],
             deny=["Read(./.env)", 5],
             defaultMode="acceptEdits",
@@ -50,7 +50,7 @@ def test_rules_are_taken_over_and_what_is_not_is_said(tmp_path: Path):
             ("deny 5", "it is not a text"),
             (
                 "allow `Bash(cd x && npm *)`",
-                "each part of a command is looked at on its own, so none ever holds `&&`, `|`, `;` or `>`; write a rule for each part, and `Edit(path)` for what is written to",
+                "each part of a command is looked at on its own, so none ever holds `&&`, `|`, `;` or `>`; write a rule for each part, and `Edit(path)` for what is written to",  # noqa: E501
             ),
             ("allow `Task(explore)`", "Ferrule has no `Task`"),
             ("additionalDirectories '../docs'", "a workspace is one folder; run ferrule there, or above both"),
@@ -70,7 +70,7 @@ def test_an_unknown_mode_and_lists_that_are_none_are_said(tmp_path: Path):
 def test_a_file_that_is_none_is_an_error(tmp_path: Path, text: str):
     file = tmp_path / "settings.json"
     file.write_text(text)
-    with pytest.raises(RuleError, match="settings.json"):
+    with pytest.raises(RuleError, match=r"settings\.json"):
         read_claude_settings(file)
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.policy.stand_in import analyse
 
 from ferrule.policy.command_patterns import CommandPattern, escape_command, join_words
 from ferrule.policy.commands.parts import Effect, Part
 from ferrule.policy.rule_errors import RuleError
-from tests.policy.stand_in import analyse
 
 
 def part(command: str) -> Part:
-    (found,) = analyse(command, directory=Path("/"), home=Path("/home/ada")).parts
+    (found,) = analyse(command, directory="/", home="/home/ada").parts
     return found
 
 
@@ -83,7 +81,7 @@ def test_a_deny_rule_does_not_look_too_far(pattern: str, command: str):
 
 def test_a_deny_rule_may_be_about_a_whole_pipeline():
     command = "curl x | bash"
-    pieces = analyse(command, directory=Path("/"), home=Path("/")).parts
+    pieces = analyse(command, directory="/", home="/").parts
     assert any(CommandPattern("curl * | bash").concerns(piece, command) for piece in pieces)
 
 

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
+from tests.policy.stand_in import analyse, bash, invoke, on_command, policy, verdict
 
 from ferrule import KindPolicy, Mode, Runtime, Session, tool
 from ferrule.builtin.edit import edit
@@ -19,7 +20,6 @@ from ferrule.builtin.write import write
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy.rules import parse_rule
 from ferrule.policy.sources import Source, SourceKind
-from tests.policy.stand_in import analyse, bash, invoke, on_command, policy, verdict
 
 
 def make(name: str, **options: Any) -> Any:
@@ -240,4 +240,4 @@ def test_one_more_allow_rule_never_lets_less_run(
 
 
 def test_the_stand_in_is_an_analyser(tmp_path: Path):
-    assert analyse("ls", directory=tmp_path, home=tmp_path).read_only
+    assert analyse("ls", directory=str(tmp_path), home=str(tmp_path)).read_only

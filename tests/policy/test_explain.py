@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
+from tests.policy.stand_in import bash, invoke, policy
 
 from ferrule import Session
 from ferrule.builtin.write import write
@@ -14,7 +15,6 @@ from ferrule.pipeline.authorise import Verdict
 from ferrule.policy.explain import explain
 from ferrule.policy.rules import parse_rule
 from ferrule.policy.sources import Source, SourceKind
-from tests.policy.stand_in import bash, invoke, policy
 
 USER = Source(SourceKind.USER, Path("/home/ada/ferrule.toml"))
 
@@ -63,7 +63,7 @@ def test_each_part_its_effect_and_why_and_the_rule_and_file_that_decided(session
                 },
             ],
             "dangers": [],
-            "needed": "Nothing but taking `Bash(rm *)` out of /home/ada/ferrule.toml; no other rule or mode lifts a denial.",
+            "needed": "Nothing but taking `Bash(rm *)` out of /home/ada/ferrule.toml; no other rule or mode lifts a denial.",  # noqa: E501
         }
     )
 

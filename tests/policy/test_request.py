@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tests.policy.stand_in import analyse, bash, invoke
+
 from ferrule import Session, Touch, tool
 from ferrule.policy.commands.parts import Analysis
 from ferrule.policy.request import Requests, roots_of
-from tests.policy.stand_in import analyse, bash, invoke
 
 
 def test_touches_are_sorted_and_paths_are_real(session: Session):
@@ -46,7 +47,7 @@ def test_a_tool_that_says_nothing_may_write_anything(session: Session):
 def test_a_command_is_looked_at_once_and_in_its_directory(session: Session):
     asked: list[Any] = []
 
-    def counting(command: str, *, directory: Path, home: Path) -> Analysis:
+    def counting(command: str, *, directory: str, home: str) -> Analysis:
         asked.append((command, directory))
         return analyse(command, directory=directory, home=home)
 
@@ -54,16 +55,16 @@ def test_a_command_is_looked_at_once_and_in_its_directory(session: Session):
     for _ in range(3):
         request = requests.of(invoke(bash, session, command="ls"), session)
     assert request.commands[0].read_only
-    assert asked == [("ls", session.workspace)]
+    assert asked == [("ls", str(session.workspace))]
     session.working_directory = session.workspace / "sub"
     requests.of(invoke(bash, session, command="ls"), session)
-    assert asked[1] == ("ls", session.workspace / "sub")
+    assert asked[1] == ("ls", str(session.workspace / "sub"))
 
 
 def test_commands_that_were_understood_are_not_kept_for_ever(session: Session):
     requests = Requests(analyse)
     for number in range(600):
-        requests.understood(f"ls {number}", session.workspace)
+        requests.understood(f"ls {number}", str(session.workspace))
     assert len(requests._understood) < 300
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.policy.stand_in import analyse
 
 from ferrule import tool
 from ferrule.pipeline.authorise import Verdict
@@ -12,7 +13,6 @@ from ferrule.policy.rule_checks import Known, RuleChecks, Written
 from ferrule.policy.rule_errors import RuleError
 from ferrule.policy.rules import parse_rule
 from ferrule.policy.sources import Source, SourceKind
-from tests.policy.stand_in import analyse
 
 FILE = Source(SourceKind.USER, Path("/home/ada/ferrule.toml"))
 

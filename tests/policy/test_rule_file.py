@@ -67,7 +67,7 @@ def test_a_file_that_is_not_there_is_made_with_its_folder(tmp_path: Path):
 @pytest.mark.parametrize("text", ["not toml", "permissions = 5", "[permissions]\nallow = 5", "x = '\xff"])
 def test_a_file_that_cannot_be_read_is_not_touched(file: Path, text: str):
     file.write_bytes(text.encode("latin-1"))
-    with pytest.raises(RuleError, match="ferrule.toml"):
+    with pytest.raises(RuleError, match=r"ferrule\.toml"):
         RuleFile(file).add("Read", Verdict.ALLOW)
     assert file.read_bytes() == text.encode("latin-1")
 
@@ -97,7 +97,12 @@ def test_rules_that_are_sections_stay_sections(file: Path):
 
 @pytest.mark.parametrize(
     "written",
-    ['[permissions]\nallow = [\n  "a", # why\n  # alone\n]\n', '[permissions]\nallow = [ # first\n]\n', 'permissions = {allow=["a"]}\n', 'permissions.allow = ["a"]\n'],
+    [
+        '[permissions]\nallow = [\n  "a", # why\n  # alone\n]\n',
+        '[permissions]\nallow = [ # first\n]\n',
+        'permissions = {allow=["a"]}\n',
+        'permissions.allow = ["a"]\n',
+    ],
 )  # fmt: skip
 def test_whatever_the_form_the_rule_is_there_and_comments_stay(file: Path, written: str):
     file.write_text(written)

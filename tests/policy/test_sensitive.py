@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.policy.stand_in import on_command, policy, verdict
 
 from ferrule import Session
 from ferrule.builtin.edit import edit
 from ferrule.builtin.read import read
 from ferrule.builtin.write import write
 from ferrule.policy.sensitive import Guarded
-from tests.policy.stand_in import on_command, policy, verdict
 
 
 @pytest.mark.parametrize(

@@ -31,10 +31,11 @@ def test_the_words_that_a_rule_may_go_by(command: str, prefix: str):
 @pytest.mark.parametrize(
     "command",
     [
-        "python x.py", "python3.12 x.py", "/usr/bin/python3 -m x", "bash -c ls", "sh x", "sudo ls", "npx cowsay", "env X=1 ls",
-        "node x.js", "find . -delete", "xargs rm", "ssh host ls", "rm x", "chmod 777 x", "curl example.org", "docker run x",
-        "docker exec a b", "uv run x", "git -c a=b log", "git", "npm", "git push", "git config a b", "npm exec x", "sed -i x",
-        "kubectl exec a", "docker compose exec a b", "bundle exec x", "make -f x", "eval ls", "source x", "tar xf y", "cp a b",
+        "python x.py", "python3.12 x.py", "/usr/bin/python3 -m x", "bash -c ls", "sh x", "sudo ls",
+        "npx cowsay", "env X=1 ls", "node x.js", "find . -delete", "xargs rm", "ssh host ls", "rm x",
+        "chmod 777 x", "curl example.org", "docker run x", "docker exec a b", "uv run x", "git -c a=b log",
+        "git", "npm", "git push", "git config a b", "npm exec x", "sed -i x", "kubectl exec a",
+        "docker compose exec a b", "bundle exec x", "make -f x", "eval ls", "source x", "tar xf y", "cp a b",
     ],
 )  # fmt: skip
 def test_an_interpreter_or_a_wrapper_is_never_granted_by_its_name(command: str):

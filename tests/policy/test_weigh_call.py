@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.policy.stand_in import policy, verdict
 
 from ferrule import Session, reads, tool, writes
 from ferrule.builtin.edit import edit
 from ferrule.builtin.multi_edit import multi_edit
 from ferrule.builtin.read_file import read_file
 from ferrule.builtin.write import write
-from tests.policy.stand_in import policy, verdict
 
 
 def make(name: str, **options: Any) -> Any:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.policy.stand_in import on_command, policy
 
 from ferrule import Session
-from tests.policy.stand_in import on_command, policy
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,9 @@ def test_accepted_edits_are_also_accepted_from_commands(session: Session, comman
 
 
 def test_a_tool_that_runs_commands_goes_by_bash_rules_and_by_its_own_name(session: Session):
-    from ferrule import Touch, tool
     from tests.policy.stand_in import verdict
+
+    from ferrule import Touch, tool
 
     @tool(
         name="executeCommand", kind="execute", touches=lambda params: [Touch(f"command:{params.command}", write=True)]

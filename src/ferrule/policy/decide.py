@@ -15,6 +15,7 @@ from ferrule.policy.request import Request, Requests
 from ferrule.policy.rule_set import RuleSet
 from ferrule.policy.rules import parse_rules
 from ferrule.policy.sensitive import Guarded
+from ferrule.policy.sources import BUILT_IN
 from ferrule.policy.weigh_call import weigh_call
 from ferrule.policy.weigh_command import in_doubt, weigh_command
 
@@ -128,6 +129,10 @@ class RulePolicy:
             rule = denied.denied
             assert rule is not None  # noqa: S101 - just looked for
             reason = f"{rule.words} denies {_thing(denied, tool.name)}"
+            if rule.source is BUILT_IN:
+                reason = (
+                    f"{_thing(denied, tool.name)} would write Ferrule's own settings (`{rule.text}`), which no tool may"
+                )
             return settle(Decision(Verdict.DENY, reason, rule.text), rule, can_be_always=False)
         if self.mode is Mode.PLAN and not _reads_alone(invocation, request):
             return settle(PLAN, can_be_always=False)

@@ -23,7 +23,7 @@ COMMAND = "command:"
 class Analyser(Protocol):
     """Understands a command without running it."""
 
-    def __call__(self, command: str, *, directory: Path, home: Path) -> Analysis: ...
+    def __call__(self, command: str, *, directory: str, home: str) -> Analysis: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -45,7 +45,7 @@ class Requests:
 
     def __init__(self, analyser: Analyser | None = None) -> None:
         self._analyser = analyser
-        self._understood: OrderedDict[tuple[str, Path], Analysis] = OrderedDict()
+        self._understood: OrderedDict[tuple[str, str], Analysis] = OrderedDict()
 
     def of(self, invocation: Invocation, session: Session) -> Request:
         roots = roots_of(session)
@@ -61,7 +61,7 @@ class Requests:
         for resource, write in invocation.touches:
             scheme, _, name = resource.partition(":")
             if scheme == "command":
-                commands.append(self.understood(name, session.directory))
+                commands.append(self.understood(name, str(session.directory)))
             elif scheme == "path":
                 (writes if write else reads).append(os.path.realpath(session.directory / name))
             elif scheme == "host":
@@ -71,14 +71,14 @@ class Requests:
                 other |= write
         return Request(roots, tuple(reads), tuple(writes), tuple(hosts), tuple(commands), str(session.directory), other)
 
-    def understood(self, command: str, directory: Path) -> Analysis:
+    def understood(self, command: str, directory: str) -> Analysis:
         """What a command would do; the same one is looked at once."""
         key = command, directory
         found = self._understood.get(key)
         if found is None:
             if self._analyser is None:
                 self._analyser = _default_analyser()
-            found = self._understood[key] = self._analyser(command, directory=directory, home=Path.home())
+            found = self._understood[key] = self._analyser(command, directory=directory, home=str(Path.home()))
             if len(self._understood) > _MOST_KEPT:
                 self._understood.popitem(last=False)
         return found
@@ -97,7 +97,7 @@ def _default_analyser() -> Analyser:
         return _not_understood
 
 
-def _not_understood(command: str, *, directory: Path, home: Path) -> Analysis:
+def _not_understood(command: str, *, directory: str, home: str) -> Analysis:
     """Without its grammar nothing is known of a command, so each one asks."""
     why = "commands cannot be understood on this machine; `pip install 'ferrule[shell]'` mends that"
     return Analysis(command, unclear=(why,))

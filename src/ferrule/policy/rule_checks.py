@@ -102,7 +102,7 @@ class RuleChecks:
         return command.concerns_text(subject) or any(command.concerns(part, subject) for part in parts)
 
     def _parts(self, command: str) -> Sequence[Part]:
-        found = self._requests.understood(command, self._workspace)
+        found = self._requests.understood(command, str(self._workspace))
         if found.parts:
             return found.parts
         try:

@@ -6,21 +6,19 @@ nothing of `ls > ~/.bashrc`. A rule that is the whole command, to the letter, co
 
 from __future__ import annotations
 
-import glob
 import os
+import re
 import shlex
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.policy.command_paths import folders, places, starred_paths
 from ferrule.policy.commands.parts import Effect
 from ferrule.policy.findings import Finding, shown, weigh_path
 from ferrule.policy.rules import About
 from ferrule.policy.sensitive import TELL_TALES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ferrule.policy.commands.parts import Analysis, Part
     from ferrule.policy.findings import Lists
     from ferrule.policy.request import Request, Requests
@@ -29,10 +27,10 @@ if TYPE_CHECKING:
 # Change files and nothing else, as their arguments say; what edits are accepted for. Not `ln`: it makes ways out.
 _FILE_CHANGERS = frozenset({"mkdir", "touch", "cp", "mv", "rm", "rmdir", "tee", "sed"})
 _REMOVERS = frozenset({"rm", "rmdir", "mv", "shred", "unlink"})
+_COPIERS = frozenset({"cp", "mv", "install", "rsync", "scp", "ln"})
 _SEARCHERS = frozenset({"rg", "ag", "ack", "ugrep", "tar", "zip", "rsync", "zgrep"})
 _RECURSIVE = frozenset({"grep", "egrep", "fgrep", "cp", "scp", "diff"})
 _NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
-_MOST_FILES = 2_000
 
 
 def weigh_command(analysis: Analysis, tool: str, request: Request, lists: Lists, requests: Requests) -> list[Finding]:
@@ -103,6 +101,8 @@ class _Weighing:
         if self._searches_folders():
             self._weigh_folders()
         self._weigh_writes()
+        if not part.fixed:
+            self._weigh_stars()
         for host in part.hosts:
             self._weigh_host(host)
 
@@ -110,6 +110,8 @@ class _Weighing:
         part, finding = self._part, self.finding
         if self._rule is not None:
             finding.leave, finding.rule = f"{self._rule.words} allows it", self._rule
+            if self._named is None and (sets := _SETS_WHAT_RUNS.search(self._analysis.command)):
+                finding.lacks(f"it sets `{sets[1]}`, which can make a program run other code")
         elif part.effect is Effect.READS:
             finding.leave = "it provably reads alone"
         elif part.effect is Effect.WRITES and self._only_redirects():
@@ -123,7 +125,7 @@ class _Weighing:
 
     def _alone(self) -> Part | None:
         if isinstance(self._bare, bool):
-            found = self._requests.understood(shlex.join(self._part.words), Path(self._request.directory))
+            found = self._requests.understood(shlex.join(self._part.words), self._request.directory)
             single = len(found.parts) == 1 and not found.unclear
             self._bare = found.parts[0] if single else None
         return self._bare
@@ -150,7 +152,7 @@ class _Weighing:
             elif any(word in self._analysis.command for word in TELL_TALES):
                 finding.lacks("it reads a path that is only known once it runs, which may hold secrets")
             return
-        for path, _real in self._paths(named):
+        for path, _real in places(named, self._request.directory):
             self._merge(weigh_path(path, self._request, lists, write=False))
 
     def _searches_folders(self) -> bool:
@@ -161,9 +163,15 @@ class _Weighing:
         return self._part.program in _SEARCHERS or words[:2] == ("git", "grep")
 
     def _weigh_folders(self) -> None:
-        named = [path for word in self._part.reads if word is not None for path, real in self._paths(word) if real]
+        named = [
+            path
+            for word in self._part.reads
+            if word is not None
+            for path, real in places(word, self._request.directory)
+            if real
+        ]
         there = [path for path in named if os.path.lexists(path)]
-        for path in there or [os.path.realpath(self._request.directory)]:  # without a folder they search where they are
+        for path in there or folders(self._analysis, self._request.directory):  # unsaid, they search where they are
             if os.path.isdir(path):  # noqa: PTH112 - the path is text here
                 self._weigh_folder(path)
 
@@ -174,22 +182,42 @@ class _Weighing:
                 place = shown(folder, self._request.roots)
                 self.finding.lacks(f"it reads all of `{place}`, and {rule.words} may be about some of it")
 
+    def _weigh_stars(self) -> None:
+        """Stars may stand for a path with a rule; what they stand for needs no leave besides."""
+        for path in starred_paths(self._analysis, self._request.directory):
+            self._merge(weigh_path(path, self._request, self._lists, write=False))
+            if self._part.effect is not Effect.READS:
+                found = weigh_path(path, self._request, self._lists, write=True)
+                if self._part.program in _REMOVERS and found.denied is None:
+                    found.denied = self._removed_with(path)
+                self._merge(found)
+
     def _weigh_writes(self) -> None:
         if not self._part.writes:
             return
         alone = self._alone() if self._rule is not None and self._named is None else None
         own = Counter(os.path.basename(path or "") for path in alone.writes) if alone is not None else Counter[str]()  # noqa: PTH119
         unknown = sum(1 for path in alone.writes if path is None or _varies(path)) if alone is not None else 0
-        for named in self._part.writes:
+        for named in (*self._part.writes, *self._written_into()):
             if named is None:
+                # What it is told to write, and what a redirect says, cannot be told apart once neither is known.
                 unknown -= 1
-                self._weigh_unknown_write(covered=self._named is not None or unknown >= 0)
+                own_alone = unknown >= 0 and ">" not in self._analysis.command
+                self._weigh_unknown_write(covered=self._named is not None or own_alone)
                 continue
             name = os.path.basename(named)  # noqa: PTH119
             own[name] -= 1
-            covered = self._named is not None or own[name] >= 0
-            for path, is_real in self._paths(named):
+            covered = self._named is not None or own[name] >= 0 or named in self._written_into()
+            for path, is_real in places(named, self._request.directory):
                 self._weigh_write(path, covered=covered, real=is_real)
+
+    def _written_into(self) -> list[str]:
+        """Files that a copy makes in a folder: `cp x/ferrule.toml .` names only the folder."""
+        if self._part.program not in _COPIERS:
+            return []
+        targets = [path for path in self._part.writes if path and os.path.isdir(path)]  # noqa: PTH112
+        names = {os.path.basename(path.rstrip("/")) for path in self._part.reads if path}  # noqa: PTH119
+        return [os.path.join(target, name) for target in targets for name in names]  # noqa: PTH118
 
     def _weigh_unknown_write(self, *, covered: bool) -> None:
         rules = self._lists.deny.listed(About.WRITE) or self._lists.ask.listed(About.WRITE)
@@ -242,20 +270,15 @@ class _Weighing:
         if found.need:
             finding.lacks(found.need)
 
-    def _paths(self, named: str) -> Iterator[tuple[str, bool]]:
-        """The paths that a word names, stars filled in as the shell would: as written, and where they really are."""
-        path = os.path.normpath(os.path.join(self._request.directory, os.path.expanduser(named)))  # noqa: PTH111, PTH118
-        listed = [path]
-        if glob.has_magic(named):
-            found = glob.iglob(path, include_hidden=False)  # noqa: PTH207 - the shell's own way of filling in stars
-            listed = [path, *(one for one, _ in zip(found, range(_MOST_FILES), strict=False))]
-        for one in listed:
-            real = os.path.realpath(one)
-            yield real, True
-            if real != one:
-                yield one, False
 
-
+# Variables that choose what a program loads or starts: a rule for the program was not given for these.
+_SETS_WHAT_RUNS = re.compile(
+    r"(?:^|[\s;&|(`])(LD_\w+|DYLD_\w+|PATH|ENV|BASH_ENV|IFS|PS4|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|HOME|XDG_CONFIG_HOME"
+    r"|PYTHON(?!UNBUFFERED|UTF8|IOENCODING|HASHSEED|DONTWRITEBYTECODE)\w+|NODE_(?:OPTIONS|PATH)|PERL\w+|RUBY\w+"
+    r"|\w*JAVA\w*_OPTIONS|CLASSPATH|GIT_(?!AUTHOR|COMMITTER)\w+|(?:npm_config|NPM_CONFIG|PIP|UV)_\w+"
+    r"|CARGO_(?!TERM)\w+|RUSTC\w*|GOFLAGS|GOTOOLCHAIN|MAKEFLAGS|MAKEFILES|CC|CXX|LD|\w*PAGER|\w*EDITOR|VISUAL|BROWSER"
+    r"|LESSOPEN|LESSCLOSE|\w+_ASKPASS|RSYNC_RSH|GCONV_PATH|RIPGREP_CONFIG_PATH|TAR_OPTIONS|KUBECONFIG|DOCKER_HOST)="
+)
 _EFFECTS = {
     Effect.READS: "reads",
     Effect.WRITES: "changes something",
