@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.policy.stand_in import analyse, on_command, policy
 
 from ferrule import Session
 from ferrule.policy.command_paths import folders, places, starred_paths
 from ferrule.policy.commands.parts import Analysis, Effect, Part
-from tests.policy.stand_in import analyse, on_command, policy
 
 
 def test_a_path_is_given_as_it_is_and_as_it_was_written(tmp_path: Path):
@@ -63,7 +63,9 @@ def test_a_copy_into_a_folder_is_a_write_of_the_file_in_it(session: Session):
 
     def with_reads(text: str, *, directory: str, home: str) -> Analysis:
         (part,) = analyse(text, directory=directory, home=home).parts
-        return Analysis(text, (Part(part.text, part.words, part.effect, part.why, ("evil/ferrule.toml",), (directory,)),))
+        return Analysis(
+            text, (Part(part.text, part.words, part.effect, part.why, ("evil/ferrule.toml",), (directory,)),)
+        )
 
     from ferrule.policy.decide import RulePolicy
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tests.policy.stand_in import policy
+
 from ferrule import Session
 from ferrule.policy.request import roots_of
 from ferrule.policy.restrictions import RuleRestrictions
-from tests.policy.stand_in import policy
 
 
 def test_denied_paths_are_named_with_their_rule(session: Session):
@@ -35,7 +36,10 @@ def test_what_the_person_allows_or_bypasses_is_not_held_back(session: Session):
 
 
 def test_where_a_search_must_look(session: Session):
-    kept, roots = RuleRestrictions(policy(deny=["Read(secrets)", "Read(./a/b/*.txt)", "Read(//elsewhere/**)"])), roots_of(session)
+    kept, roots = (
+        RuleRestrictions(policy(deny=["Read(secrets)", "Read(./a/b/*.txt)", "Read(//elsewhere/**)"])),
+        roots_of(session),
+    )
     root = roots[0]
     assert ".env" in kept.names(root, roots)
     assert "secrets" not in kept.names(root, roots)

@@ -144,7 +144,7 @@ def test(rule: str, subjects: tuple[str, ...], listed: str, as_json: bool, works
         click.echo(json.dumps(document, ensure_ascii=False, indent=2))
     else:
         for subject, fits in results:
-            write(f"{_('yes') if fits else _('no ')}  {subject}")
+            write(f"{_('yes') if fits else _('no')}: {subject}")
     sys.exit(0 if all(fits for _subject, fits in results) else 1)
 
 
