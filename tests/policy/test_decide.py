@@ -55,7 +55,7 @@ def test_a_denial_names_the_rule_and_where_it_stands(session: Session):
     result = asyncio.run(Runtime([bash], policy=rules, session=session).run("Bash", {"command": "ls; rm x"}))
     assert result.llm_content == snapshot(
         """\
-Error (permission_error): `Bash` was not run: `Bash(rm *)` in the project's `ferrule.toml` denies `rm x`.
+Error (permission_error): `Bash` was not run: `Bash(rm *)` from the project's `ferrule.toml` denies `rm x`.
 
 Suggestion: Do not try the same call again; go on another way, or ask the person.\
 """

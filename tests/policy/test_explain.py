@@ -30,7 +30,7 @@ def test_each_part_its_effect_and_why_and_the_rule_and_file_that_decided(session
         {
             "tool": "Bash",
             "verdict": "deny",
-            "reason": "`Bash(rm *)` in the person's `ferrule.toml` denies `rm x`",
+            "reason": "`Bash(rm *)` from the person's `ferrule.toml` denies `rm x`",
             "rule": "Bash(rm *)",
             "file": "/home/ada/ferrule.toml",
             "parts": [
@@ -48,7 +48,7 @@ def test_each_part_its_effect_and_why_and_the_rule_and_file_that_decided(session
                     "effect": "runs",
                     "why": "`git` is not known",
                     "verdict": "allow",
-                    "because": "`Bash(git push *)` in the person's `ferrule.toml` allows it",
+                    "because": "`Bash(git push *)` from the person's `ferrule.toml` allows it",
                     "rule": "Bash(git push *)",
                     "file": "/home/ada/ferrule.toml",
                 },

@@ -26,7 +26,7 @@ def test_each_list_is_asked():
         "Read(*)",
         "Read(/a)",
     ]
-    assert found.leave == "`Read(/a)` in the program allows it"
+    assert found.leave == "`Read(/a)` from the program allows it"
 
 
 def test_accepted_edits_stay_in_the_workspace_and_its_added_folders():

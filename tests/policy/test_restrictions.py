@@ -12,16 +12,16 @@ from ferrule.policy.restrictions import RuleRestrictions
 def test_denied_paths_are_named_with_their_rule(session: Session):
     kept, roots = RuleRestrictions(policy(deny=["Read(.key)", "Edit(./keep/**)"])), roots_of(session)
     assert kept.denies_reads
-    assert kept.denies_read(f"{roots[0]}/a/.key", roots) == "`Read(.key)` in the program"
+    assert kept.denies_read(f"{roots[0]}/a/.key", roots) == "`Read(.key)` from the program"
     assert kept.denies_read(f"{roots[0]}/a", roots) is None
-    assert kept.denies_write(f"{roots[0]}/keep/a", roots) == "`Edit(./keep/**)` in the program"
+    assert kept.denies_write(f"{roots[0]}/keep/a", roots) == "`Edit(./keep/**)` from the program"
     assert kept.denies_write(f"{roots[0]}/ferrule.toml", roots) is not None
 
 
 def test_a_search_holds_back_what_would_ask_unless_it_was_asked_about(session: Session):
     kept, roots = RuleRestrictions(policy(ask=["Read(./diary/**)"])), roots_of(session)
     root = roots[0]
-    assert kept.holds_back(f"{root}/diary/may", root, roots) == "`Read(./diary/**)` in the program"
+    assert kept.holds_back(f"{root}/diary/may", root, roots) == "`Read(./diary/**)` from the program"
     assert kept.holds_back(f"{root}/diary/may", f"{root}/diary", roots) is None
     assert kept.holds_back(f"{root}/.env", root, roots) is not None
     assert kept.holds_back(f"{root}/src/a.py", root, roots) is None

@@ -64,7 +64,7 @@ class Rule:
     @property
     def words(self) -> str:
         """The rule and where it stands, for a model."""
-        return f"`{self.text}` in {self.source.words}"
+        return f"`{self.text}` from {self.source.words}"
 
     def names(self, tool: str) -> bool:
         """Whether its name is this tool's: the same, with `*`, or the MCP server that the tool is of."""
