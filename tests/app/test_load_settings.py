@@ -7,6 +7,11 @@ from pathlib import Path
 import pytest
 
 from ferrule.app.load_settings import SettingsError, load_settings
+from ferrule.app.settings import RuleTable
+
+
+def texts(rules: list[str | RuleTable]) -> list[str]:
+    return [one if isinstance(one, str) else one.rule for one in rules]
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +46,7 @@ def test_deny_lists_add_up(files: tuple[Path, Path], monkeypatch: pytest.MonkeyP
     project.write_text('[permissions]\ndeny = ["b"]\n')
     monkeypatch.setenv("FERRULE_PERMISSIONS_DENY", "c, d")
     loaded = load_settings(project.parent, {"permissions": {"deny": ["e"]}})
-    assert [one.rule for one in loaded.settings.permissions.deny] == ["a", "b", "c", "d", "e"]
+    assert texts(loaded.settings.permissions.deny) == ["a", "b", "c", "d", "e"]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +97,7 @@ def test_a_trusted_folder_and_what_lies_in_it_may(files: tuple[Path, Path], trus
     folder = trusted.format(workspace=project.parent, parent=project.parent.parent)
     person.write_text(f'trusted_folders = ["{folder}"]\n')
     project.write_text('[permissions]\nallow = ["x"]\n')
-    assert [one.rule for one in load_settings(project.parent).settings.permissions.allow] == ["x"]
+    assert texts(load_settings(project.parent).settings.permissions.allow) == ["x"]
 
 
 def test_a_twin_of_a_trusted_folder_is_not_trusted(files: tuple[Path, Path]) -> None:
@@ -159,8 +164,8 @@ def test_allow_rules_of_all_sources_add_up(files: tuple[Path, Path], monkeypatch
     files[0].write_text('[permissions]\nallow = ["a"]\nask = ["b"]\n')
     monkeypatch.setenv("FERRULE_PERMISSIONS_ALLOW", "Bash(echo a, b),c")
     permissions = load_settings(files[1].parent, {"permissions": {"ask": ["d"]}}).settings.permissions
-    assert [one.rule for one in permissions.allow] == ["a", "Bash(echo a, b)", "c"]
-    assert [one.rule for one in permissions.ask] == ["b", "d"]
+    assert texts(permissions.allow) == ["a", "Bash(echo a, b)", "c"]
+    assert texts(permissions.ask) == ["b", "d"]
 
 
 def test_a_rule_cannot_say_where_it_comes_from(files: tuple[Path, Path]) -> None:
@@ -189,7 +194,7 @@ def test_nobody_loosens_what_the_organisation_set(
     loaded = load_settings(files[1].parent, {"permissions": {"mode": "accept-edits"}})
     permissions = loaded.settings.permissions
     assert (permissions.mode, permissions.dangerous) == ("default", "ask")
-    assert [one.rule for one in permissions.deny] == ["x"]
+    assert texts(permissions.deny) == ["x"]
     assert loaded.set_aside == ["permissions.mode = 'accept-edits'", "permissions.dangerous = 'allow'"]
     assert loaded.files[0] == organisation
     assert load_settings(files[1].parent, {"permissions": {"mode": "plan"}}).settings.permissions.mode == "plan"

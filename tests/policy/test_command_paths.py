@@ -45,12 +45,12 @@ def test_stars_do_not_slip_past_a_denied_read(session: Session, command: str):
     (session.workspace / ".key").write_text("x")
     (session.workspace / "sub").mkdir()
 
-    def without_stars(text: str, *, directory: str, home: str) -> Analysis:
-        found = analyse(text, directory=directory, home=home)
+    def without_stars(command: str, *, directory: str, home: str) -> Analysis:
+        found = analyse(command, directory=directory, home=home)
         parts = tuple(
             Part(part.text, part.words, part.effect, part.why, fixed=part.program == "cd") for part in found.parts
         )
-        return Analysis(text, parts)
+        return Analysis(command, parts)
 
     from ferrule.policy.decide import RulePolicy
 
@@ -61,10 +61,10 @@ def test_stars_do_not_slip_past_a_denied_read(session: Session, command: str):
 def test_a_copy_into_a_folder_is_a_write_of_the_file_in_it(session: Session):
     rules = policy(allow=["Bash"])
 
-    def with_reads(text: str, *, directory: str, home: str) -> Analysis:
-        (part,) = analyse(text, directory=directory, home=home).parts
+    def with_reads(command: str, *, directory: str, home: str) -> Analysis:
+        (part,) = analyse(command, directory=directory, home=home).parts
         return Analysis(
-            text, (Part(part.text, part.words, part.effect, part.why, ("evil/ferrule.toml",), (directory,)),)
+            command, (Part(part.text, part.words, part.effect, part.why, ("evil/ferrule.toml",), (directory,)),)
         )
 
     from ferrule.policy.decide import RulePolicy
@@ -84,9 +84,9 @@ def test_a_copy_into_a_folder_is_a_write_of_the_file_in_it(session: Session):
     ],
 )
 def test_a_rule_for_a_program_is_not_for_what_chooses_its_code(session: Session, command: str, expected: str):
-    def without_variables(text: str, *, directory: str, home: str) -> Analysis:
-        plain = " ".join(word for word in text.replace(";", " ").split() if "=" not in word)
-        return Analysis(text, analyse(plain, directory=directory, home=home).parts)
+    def without_variables(command: str, *, directory: str, home: str) -> Analysis:
+        plain = " ".join(word for word in command.replace(";", " ").split() if "=" not in word)
+        return Analysis(command, analyse(plain, directory=directory, home=home).parts)
 
     from ferrule.policy.decide import RulePolicy
 

@@ -152,7 +152,7 @@ def test_the_way_of_most_calls_is_as_short_as_by_kind(session: Session):
 def test_a_tool_that_runs_commands_and_is_marked_dangerous_needs_its_name(session: Session):
     from ferrule import Touch
 
-    @tool(kind="execute", dangerous=True, touches=[Touch("command:ls", write=True)])
+    @tool(kind="execute", dangerous=True, touches=(Touch("command:ls", write=True),))
     def launch() -> None: ...
 
     assert verdict(policy(), session, launch) == "ask"

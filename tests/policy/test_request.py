@@ -52,9 +52,8 @@ def test_a_command_is_looked_at_once_and_in_its_directory(session: Session):
         return analyse(command, directory=directory, home=home)
 
     requests = Requests(counting)
-    for _ in range(3):
-        request = requests.of(invoke(bash, session, command="ls"), session)
-    assert request.commands[0].read_only
+    found = [requests.of(invoke(bash, session, command="ls"), session) for _ in range(3)]
+    assert found[0].commands[0].read_only
     assert asked == [("ls", str(session.workspace))]
     session.working_directory = session.workspace / "sub"
     requests.of(invoke(bash, session, command="ls"), session)

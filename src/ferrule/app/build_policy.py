@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ferrule.app.settings import Settings
     from ferrule.policy.decide import RulePolicy
     from ferrule.policy.rule_checks import Written
+    from ferrule.policy.rules import Rule
 
 
 @dataclass(slots=True, frozen=True)
@@ -30,22 +31,22 @@ class BuiltPolicy:
 def build_policy(settings: Settings, workspace: Path, tools: Tools) -> BuiltPolicy:
     """Raises `SettingsError` with the file and the rule when one cannot work: half a policy would be none."""
     from ferrule.policy.decide import RulePolicy
-    from ferrule.policy.rule_checks import Known, RuleChecks
-    from ferrule.policy.rule_errors import RuleError
 
-    registry = tools.registry
-    known = Known(registry.get, registry.names(), complete=not tools.broken)
-    try:
-        checked = RuleChecks(workspace, known).read(written_rules(settings))
-    except RuleError as error:
-        raise SettingsError(str(error)) from None
-    policy = RulePolicy(
-        checked.rules,
-        mode=settings.permissions.mode,
-        dangerous=settings.permissions.dangerous,
-        own_files=own_files(workspace),
-    )
-    return BuiltPolicy(policy, checked.notes)
+    permissions = settings.permissions
+    rules: list[Rule] = []
+    notes: list[str] = []
+    if permissions.allow or permissions.ask or permissions.deny:
+        from ferrule.policy.rule_checks import Known, RuleChecks
+        from ferrule.policy.rule_errors import RuleError
+
+        known = Known(tools.registry.get, tools.registry.names(), complete=not tools.broken)
+        try:
+            checked = RuleChecks(workspace, known).read(written_rules(settings))
+        except RuleError as error:
+            raise SettingsError(str(error)) from None
+        rules, notes = checked.rules, checked.notes
+    policy = RulePolicy(rules, mode=permissions.mode, dangerous=permissions.dangerous, own_files=own_files(workspace))
+    return BuiltPolicy(policy, notes)
 
 
 def own_files(workspace: Path) -> list[Path]:

@@ -102,15 +102,16 @@ class KindPolicy:
         return never_asked(decision) if mode is Mode.DONT_ASK else decision
 
 
-def by_kind(invocation: Invocation, mode: Mode) -> Decision:
-    """What a tool's kind and flags say where no rule does."""
+def by_kind(invocation: Invocation, mode: Mode, *, writes: bool | None = None) -> Decision:
+    """What a tool's kind and flags say where no rule does; `writes` where it is known whether the call does."""
     tool = invocation.tool
     if tool.dangerous:
         return _ASK_DANGEROUS
     if tool.requires_permission:
         return _ASK_PERMISSION
     if tool.read_only:
-        writes = tool.has_touches and any(touch.write for touch in invocation.touches)
+        if writes is None:
+            writes = tool.has_touches and any(touch.write for touch in invocation.touches)
         return _ASK_WRITES if writes else READ_ONLY
     if tool.kind is Kind.WRITE and mode is Mode.ACCEPT_EDITS:
         return _EDITS

@@ -17,7 +17,6 @@ from ferrule.policy.rules import parse_rules
 from ferrule.policy.sensitive import Guarded
 from ferrule.policy.sources import BUILT_IN
 from ferrule.policy.weigh_call import weigh_call
-from ferrule.policy.weigh_command import in_doubt, weigh_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,6 +101,8 @@ class RulePolicy:
         )
         findings = weigh_call(invocation, request, lists, self.mode)
         if request.commands:
+            from ferrule.policy.weigh_command import weigh_command
+
             name = invocation.tool.name
             own, *paths = findings
             own.denied = self.deny.tool(name, runs_commands=True) or own.denied
@@ -150,7 +151,7 @@ class RulePolicy:
             rule = next((finding.rule for finding in findings if finding.rule), None)
             reason = f"{rule.words} allows it" if rule is not None else findings[-1 if request.commands else 0].leave
             return settle(Decision(Verdict.ALLOW, reason, rule.text if rule is not None else None), rule)
-        if self.mode is Mode.BYPASS and not any(in_doubt(analysis, lists) for analysis in request.commands):
+        if self.mode is Mode.BYPASS and not _in_doubt(request, lists):
             return settle(BYPASS)
         return settle(Decision(Verdict.ASK, lacking.need or "a tool that executes something asks first"))
 
@@ -173,6 +174,15 @@ class RulePolicy:
         granted = self._granted.setdefault(session.id, RuleSet())
         for rule in rules:
             granted.add(rule)
+
+
+def _in_doubt(request: Request, lists: Lists) -> bool:
+    """Whether something denied may hide in what is only known once a command runs; no mode overrides a denial."""
+    if not request.commands or not lists.deny:
+        return False
+    from ferrule.policy.weigh_command import in_doubt
+
+    return any(in_doubt(analysis, lists) for analysis in request.commands)
 
 
 def _grant(findings: list[Finding], why: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -87,7 +88,12 @@ class Requests:
 def roots_of(session: Session) -> tuple[str, ...]:
     """The folders a session works in, its workspace first, as they really are."""
     added = cast("tuple[Path, ...]", session.config.get("roots", ()))
-    return tuple(os.path.realpath(root) for root in (session.workspace, *added))
+    return _real_roots((session.workspace, *added))
+
+
+@lru_cache(maxsize=256)
+def _real_roots(roots: tuple[Path, ...]) -> tuple[str, ...]:
+    return tuple(os.path.realpath(root) for root in roots)
 
 
 def _default_analyser() -> Analyser:

@@ -57,7 +57,7 @@ def _give_leave(
     elif plain and tool.name == FETCH and hosts and all(finding.rule for finding in hosts):
         whole.leave, whole.rule = hosts[0].leave, hosts[0].rule
         return
-    decision = by_kind(invocation, mode)
+    decision = by_kind(invocation, mode, writes=bool(request.writes or request.writes_else or request.commands))
     # Edits are accepted inside the workspace alone, as far as a tool says where it writes.
     elsewhere = tool.has_touches and not tool.read_only and bool(writes or request.writes_else)
     if decision.verdict is Verdict.ALLOW and not elsewhere:
