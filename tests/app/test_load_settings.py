@@ -7,6 +7,11 @@ from pathlib import Path
 import pytest
 
 from ferrule.app.load_settings import SettingsError, load_settings
+from ferrule.app.settings import RuleTable
+
+
+def texts(rules: list[str | RuleTable]) -> list[str]:
+    return [one if isinstance(one, str) else one.rule for one in rules]
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +46,7 @@ def test_deny_lists_add_up(files: tuple[Path, Path], monkeypatch: pytest.MonkeyP
     project.write_text('[permissions]\ndeny = ["b"]\n')
     monkeypatch.setenv("FERRULE_PERMISSIONS_DENY", "c, d")
     loaded = load_settings(project.parent, {"permissions": {"deny": ["e"]}})
-    assert loaded.settings.permissions.deny == ["a", "b", "c", "d", "e"]
+    assert texts(loaded.settings.permissions.deny) == ["a", "b", "c", "d", "e"]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +100,7 @@ def test_a_trusted_folder_and_what_lies_in_it_may(files: tuple[Path, Path], trus
     folder = trusted.format(workspace=project.parent, parent=project.parent.parent)
     person.write_text(f'trusted_folders = ["{folder}"]\n')
     project.write_text('[permissions]\nallow = ["x"]\n')
-    assert load_settings(project.parent).settings.permissions.allow == ["x"]
+    assert texts(load_settings(project.parent).settings.permissions.allow) == ["x"]
 
 
 def test_a_twin_of_a_trusted_folder_is_not_trusted(files: tuple[Path, Path]) -> None:
@@ -156,3 +161,43 @@ def test_a_file_that_was_named_must_be_there(files: tuple[Path, Path]) -> None:
     person.unlink()
     with pytest.raises(SettingsError, match=r"FERRULE_CONFIG names .*person.toml, and there is no such file"):
         load_settings(project.parent)
+
+
+def test_allow_rules_of_all_sources_add_up(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    files[0].write_text('[permissions]\nallow = ["a"]\nask = ["b"]\n')
+    monkeypatch.setenv("FERRULE_PERMISSIONS_ALLOW", "Bash(echo a, b),c")
+    permissions = load_settings(files[1].parent, {"permissions": {"ask": ["d"]}}).settings.permissions
+    assert texts(permissions.allow) == ["a", "Bash(echo a, b)", "c"]
+    assert texts(permissions.ask) == ["b", "d"]
+
+
+def test_a_rule_cannot_say_where_it_comes_from(files: tuple[Path, Path]) -> None:
+    files[1].write_text('[permissions]\ndeny = [{rule = "x", kind = "organisation"}]\n')
+    with pytest.raises(SettingsError, match=r"ferrule\.toml"):
+        load_settings(files[1].parent)
+
+
+def test_an_untrusted_workspace_cannot_switch_off_questions_about_dangerous_commands(files: tuple[Path, Path]) -> None:
+    """S2."""
+    files[1].write_text('[permissions]\ndangerous = "allow"\n')
+    loaded = load_settings(files[1].parent)
+    assert loaded.set_aside == ["permissions.dangerous = 'allow'"]
+    assert loaded.settings.permissions.dangerous == "ask"
+    files[0].write_text('[permissions]\ndangerous = "allow"\n')
+    assert load_settings(files[1].parent).settings.permissions.dangerous == "allow"
+
+
+def test_nobody_loosens_what_the_organisation_set(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    organisation = tmp_path / "organisation.toml"
+    organisation.write_text('[permissions]\nmode = "default"\ndangerous = "ask"\ndeny = ["x"]\n')
+    monkeypatch.setattr("ferrule.app.locations.ORGANISATION_FILE", organisation)
+    files[0].write_text('[permissions]\nmode = "bypass"\ndangerous = "allow"\n')
+    loaded = load_settings(files[1].parent, {"permissions": {"mode": "accept-edits"}})
+    permissions = loaded.settings.permissions
+    assert (permissions.mode, permissions.dangerous) == ("default", "ask")
+    assert texts(permissions.deny) == ["x"]
+    assert loaded.set_aside == ["permissions.mode = 'accept-edits'", "permissions.dangerous = 'allow'"]
+    assert loaded.files[0] == organisation
+    assert load_settings(files[1].parent, {"permissions": {"mode": "plan"}}).settings.permissions.mode == "plan"

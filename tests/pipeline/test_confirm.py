@@ -12,6 +12,7 @@ from ferrule import (
     Answer,
     CallRecord,
     Choice,
+    Decision,
     KindPolicy,
     Question,
     RawCall,
@@ -19,8 +20,10 @@ from ferrule import (
     Runtime,
     Session,
     ToolResult,
+    Verdict,
     tool,
 )
+from ferrule.pipeline.confirm import Offer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -269,3 +272,43 @@ def test_an_always_is_for_its_session_and_its_tool_alone() -> None:
         assert len(asked) == 3
 
     asyncio.run(go())
+
+
+class Offering:
+    """A policy that says what «always» would remember."""
+
+    def __init__(self, offer: Offer | None) -> None:
+        self.given = offer
+        self.remembered = 0
+
+    def decide(self, invocation: Any, session: Session) -> Decision:
+        return Decision(Verdict.ASK, "why not")
+
+    def remember(self, invocation: Any, session: Session) -> None:
+        self.remembered += 1
+
+    def offer(self, invocation: Any, session: Session) -> Offer | None:
+        return self.given
+
+
+def test_a_policy_says_what_always_would_cover_and_what_not() -> None:
+    """P4: the rule, one future call it covers, and one near it that it does not."""
+    person, policy = Person(ALWAYS), Offering(Offer("Edit(/a/**)", "/a/y", "/b/y"))
+    assert calls(person, "/a/x", policy=policy)[0].success
+    question = person.questions[0]
+    assert (question.rule, question.covers, question.not_covers) == ("Edit(/a/**)", "/a/y", "/b/y")
+    assert policy.remembered == 1
+
+
+def test_where_nothing_can_be_remembered_always_means_once() -> None:
+    person, policy = Person(ALWAYS), Offering(None)
+    assert calls(person, "/a/x", policy=policy)[0].success
+    assert (person.questions[0].rule, policy.remembered) == ("", 0)
+
+
+@pytest.mark.parametrize(
+    ("offer", "said"), [(Offer("Edit(/a/**)"), "--allow 'Edit(/a/**)'"), (None, "No rule lets it run")]
+)
+def test_with_nobody_to_ask_the_offer_is_what_would_help(offer: Offer | None, said: str) -> None:
+    (result,) = calls(None, "/a/x", policy=Offering(offer))
+    assert said in result.llm_content

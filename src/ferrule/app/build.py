@@ -29,13 +29,17 @@ class App:
     def __init__(
         self, settings: Settings, workspace: Path, *, ask: Asker | None = None, single_call: bool = False
     ) -> None:
+        from ferrule.app.build_policy import build_policy
         from ferrule.core.context import Session
-        from ferrule.pipeline.authorise import KindPolicy
         from ferrule.pipeline.limits import Limits
         from ferrule.pipeline.run import Runtime
+        from ferrule.policy.restrictions import RuleRestrictions
 
         self.settings = settings
         self.tools = build_tools(settings, workspace)
+        built = build_policy(settings, workspace, self.tools)
+        self.notes = built.notes
+        """What a person should hear of the rules: one that names a tool which is not here."""
         self.audit: AuditLog | None = None
         recorders: list[Any] = []
         if settings.audit.enabled:
@@ -47,10 +51,10 @@ class App:
                 retention=Retention(days=settings.audit.keep_days or None),
             )
             recorders.append(self.audit)
-        limits, permissions = settings.limits, settings.permissions
+        limits = settings.limits
         self.runtime: Runtime = Runtime(
             self.tools.registry,
-            policy=KindPolicy(mode=permissions.mode, allow=permissions.allow, deny=permissions.deny),
+            policy=built.policy,
             ask=ask,
             recorders=recorders,
             limits=Limits(
@@ -65,6 +69,7 @@ class App:
                     "single_call": single_call,
                     "roots": added_folders(settings, workspace),
                     "hard_links": settings.files.hard_links,
+                    "restrictions": RuleRestrictions(built.policy),
                 },
             ),
         )

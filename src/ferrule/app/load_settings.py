@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.app.locations import PROJECT_FILE, user_settings_file
-from ferrule.app.settings import Settings
+from ferrule.app.locations import PROJECT_FILE, organisation_settings_file, user_settings_file
+from ferrule.app.settings import Settings, SourcedRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _ENVIRONMENT = "FERRULE_"
 _OTHER_VARIABLES = {"FERRULE_CONFIG", "FERRULE_DATA", "FERRULE_PYTHON", "FERRULE_TEST_JOBS"}
 # From the most that runs without asking to the least.
+_RULES = ("allow", "ask", "deny")
 _MODES = ("bypass", "accept-edits", "default", "dont-ask", "plan")
 
 
@@ -35,28 +36,61 @@ class Loaded:
 def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
     """Settings for a workspace. `flags` is a nested mapping in the files' own form."""
     user_file, project_file = user_settings_file(), workspace / PROJECT_FILE
+    organisation_file = organisation_settings_file()
     if os.environ.get("FERRULE_CONFIG") and not user_file.exists():
         raise SettingsError(f"FERRULE_CONFIG names {user_file}, and there is no such file.")
     environment = _from_environment()
     merged: dict[str, Any] = {}
     files: list[Path] = []
     set_aside: list[str] = []
+    if organisation := _read(organisation_file):
+        files.append(organisation_file)
+        _check(organisation, str(organisation_file))
+        merged = _sourced(organisation, "organisation", organisation_file)
     if user := _read(user_file):
-        merged = _merge(merged, user)
         files.append(user_file)
+        _check(user, str(user_file))
+        merged = _merge(merged, _sourced(user, "user", user_file))
     if project := _read(project_file):
         files.append(project_file)
         _check(project, str(project_file))
         if not _trusted(workspace, merged):
             project = _narrowed(project, _check(merged, str(user_file)), set_aside)
-        merged = _merge(merged, project)
+        merged = _merge(merged, _sourced(project, "project", project_file))
     if not (merged or environment or flags):
         return Loaded(Settings(), files, set_aside)
-    _check(merged, str(user_file))
-    merged = _merge(merged, environment)
-    _check(merged, "the environment")
-    merged = _merge(merged, flags or {})
-    return Loaded(_check(merged, "the command line"), files, set_aside)
+    for given, kind, name in ((environment, "environment", "the environment"), (flags, "flag", "the command line")):
+        if given:
+            _check(given, name)
+            merged = _merge(merged, _sourced(given, kind, None))
+    settings = _check(merged, "the settings together")
+    if organisation:
+        _hold_to(organisation, settings, set_aside)
+    return Loaded(settings, files, set_aside)
+
+
+def _sourced(given: Mapping[str, Any], kind: str, file: Path | None) -> dict[str, Any]:
+    """The same settings, in which each rule knows where it stands."""
+    permissions = given.get("permissions")
+    if not permissions:
+        return dict(given)
+    kept = dict(permissions)
+    for key in _RULES:
+        if key in kept:
+            tables: list[dict[str, Any]] = [one if isinstance(one, dict) else {"rule": one} for one in kept[key]]
+            kept[key] = [SourcedRule(**table, kind=kind, file=file) for table in tables]
+    return {**given, "permissions": kept}
+
+
+def _hold_to(organisation: Mapping[str, Any], settings: Settings, set_aside: list[str]) -> None:
+    """Nobody on the machine may choose a looser mode than their organisation, or switch off its questions."""
+    said, permissions = organisation.get("permissions", {}), settings.permissions
+    if "mode" in said and _MODES.index(permissions.mode) < _MODES.index(said["mode"]):
+        set_aside.append(f"permissions.mode = {permissions.mode!r}")
+        permissions.mode = said["mode"]
+    if said.get("dangerous") == "ask" and permissions.dangerous == "allow":
+        set_aside.append("permissions.dangerous = 'allow'")
+        permissions.dangerous = "ask"
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -89,8 +123,20 @@ def _from_environment() -> dict[str, Any]:
         if path not in names:
             raise SettingsError(f"{variable} sets nothing. There is {_names_under(shape)}.")
         current = getattr(shape, path)
-        here[path] = [part.strip() for part in text.split(",") if part.strip()] if isinstance(current, list) else text
+        here[path] = _listed(text) if isinstance(current, list) else text
     return given
+
+
+def _listed(text: str) -> list[str]:
+    """Parts between commas; a comma in brackets belongs to its rule: `Read(a,b),Bash`."""
+    parts, depth = [""], 0
+    for character in text:
+        depth = max(0, depth + (character == "(") - (character == ")"))
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
 
 
 def _names_under(shape: Any) -> str:
@@ -116,6 +162,8 @@ def _narrowed(project: Mapping[str, Any], person: Settings, set_aside: list[str]
     permissions = dict(project.get("permissions", {}))
     if permissions.pop("allow", None):
         set_aside.append("permissions.allow")
+    if permissions.get("dangerous") == "allow" and person.permissions.dangerous != "allow":
+        set_aside.append(f"permissions.dangerous = {permissions.pop('dangerous')!r}")
     mode = permissions.get("mode")
     if mode and _MODES.index(mode) < max(_MODES.index(person.permissions.mode), _MODES.index("default")):
         set_aside.append(f"permissions.mode = {permissions.pop('mode')!r}")
@@ -136,12 +184,12 @@ def _narrowed(project: Mapping[str, Any], person: Settings, set_aside: list[str]
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """The upper source wins, key by key; what is denied or disabled adds up: no source may lift another's refusal."""
+    """The upper source wins, key by key; rules and what is disabled add up: no source may lift another's refusal."""
     merged = dict(below)
     for key, value in above.items():
         if isinstance(value, dict) and isinstance(merged.get(key), dict):
             merged[key] = _merge(merged[key], cast("dict[str, Any]", value))
-        elif key in ("deny", "disabled") and isinstance(value, list) and isinstance(merged.get(key), list):
+        elif key in (*_RULES, "disabled") and isinstance(value, list) and isinstance(merged.get(key), list):
             merged[key] = [*merged[key], *cast("list[Any]", value)]
         else:
             merged[key] = value

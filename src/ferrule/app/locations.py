@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ferrule.app.settings import Settings
 
 PROJECT_FILE = "ferrule.toml"
+ORGANISATION_FILE = Path("/etc/ferrule/ferrule.toml")
 
 
 def user_settings_file() -> Path:
@@ -21,6 +22,11 @@ def user_settings_file() -> Path:
     from platformdirs import user_config_path
 
     return user_config_path("ferrule") / "ferrule.toml"
+
+
+def organisation_settings_file() -> Path:
+    """What an organisation sets for everybody on this machine; no variable names another file."""
+    return ORGANISATION_FILE
 
 
 def audit_path(settings: Settings) -> Path:

@@ -13,14 +13,38 @@ _STRICT_KEYS = {"extra": "forbid"}
 
 
 @dataclass(slots=True)
+class RuleTable:
+    """A rule with examples that are tried when it is loaded: what it must match, and what it must not."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    rule: str
+    match: list[str] = field(default_factory=list[str])
+    no_match: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
+class SourcedRule(RuleTable):
+    """A rule that knows where it was read; files cannot say that of themselves."""
+
+    kind: str = "program"
+    file: Path | None = None
+
+
+@dataclass(slots=True)
 class PermissionSettings:
-    """What may run. `allow` and `deny` take tool names, also with `*`; deny wins."""
+    """What may run, by rules: `Tool` or `Tool(specifier)`. Deny beats ask beats allow, from every source.
+
+    `dangerous` set to "allow" lets dangerous commands run by the same rules as others.
+    """
 
     __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     mode: Literal["default", "plan", "accept-edits", "dont-ask", "bypass"] = "default"
-    allow: list[str] = field(default_factory=list[str])
-    deny: list[str] = field(default_factory=list[str])
+    allow: list[str | RuleTable] = field(default_factory=list[str | RuleTable])
+    ask: list[str | RuleTable] = field(default_factory=list[str | RuleTable])
+    deny: list[str | RuleTable] = field(default_factory=list[str | RuleTable])
+    dangerous: Literal["ask", "allow"] = "ask"
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.workspace.names import about_names, one_line
 from ferrule.workspace.place_kinds import require_folder
+from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.globs import compile_glob, glob_below
 from ferrule.workspace.searching.walk import EntryKind, Walk
 from ferrule.workspace.session_paths import paths_of, reads_below
@@ -122,6 +123,7 @@ def list_directory(  # noqa: D417 - the context is filled in
         notes.append(f"Only the first {_MOST:,} entries. List a folder further down, or use Glob.")
     if walk.ignored:
         notes.append(f"{walk.ignored:,} ignored {'entry' if walk.ignored == 1 else 'entries'} left out.")
+    notes += held_back_note(walk.held_back)
     if walk.denied:
         notes.append(f"{walk.denied:,} {'folder' if walk.denied == 1 else 'folders'} could not be read.")
     return {"path": place.name, "entries": entries, "notes": notes}

@@ -20,6 +20,7 @@ from ferrule.cli.options import (
     permission_options,
     report_broken,
     settings_for,
+    warn,
     workspace_option,
 )
 from ferrule.cli.output import write
@@ -65,12 +66,13 @@ def command(
     workspace: Path,
     mode: str | None,
     allow: tuple[str, ...],
+    ask: tuple[str, ...],
     deny: tuple[str, ...],
     yes: bool,
     timeout: float | None,
     as_json: bool,
 ) -> None:
-    loaded = settings_for(workspace, permission_flags(mode, allow, deny))
+    loaded = settings_for(workspace, permission_flags(mode, allow, ask, deny))
     if loaded.settings.permissions.mode == "bypass":
         click.echo(_("Mode bypass: everything that is not denied runs without asking."), err=True)
     text = _read_stdin(loaded.settings.limits.argument_bytes) if arguments == "-" else arguments
@@ -131,6 +133,8 @@ async def _call(app: App, call: RawCall, timeout: float | None, ending: _Ending)
     ending.watch()
     async with app:
         report_broken(app.tools)
+        for note in app.notes:
+            warn(note)
         _warm_up(app, call)
         try:
             return await app.runtime.run(call, timeout=timeout)

@@ -31,12 +31,11 @@ def workspace_option(command: F) -> F:
 
 
 def permission_options(command: F) -> F:
-    """--mode, --allow and --deny."""
+    """--mode, --allow, --ask and --deny."""
     for option in (
-        click.option("--deny", multiple=True, metavar="RULE", help=_("Never run this tool; may be given again.")),
-        click.option(
-            "--allow", multiple=True, metavar="RULE", help=_("Run this tool without asking; may be given again.")
-        ),
+        click.option("--deny", multiple=True, metavar="RULE", help=_("Never run this; may be given again.")),
+        click.option("--ask", multiple=True, metavar="RULE", help=_("Always ask about this; may be given again.")),
+        click.option("--allow", multiple=True, metavar="RULE", help=_("Run this without asking; may be given again.")),
         click.option("--mode", type=click.Choice(_MODES), help=_("How much runs without asking.")),
     ):
         command = option(command)
@@ -47,13 +46,17 @@ def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help=_("Print one JSON document."))(command)
 
 
-def permission_flags(mode: str | None, allow: tuple[str, ...], deny: tuple[str, ...]) -> dict[str, Any]:
+def permission_flags(
+    mode: str | None, allow: tuple[str, ...], ask: tuple[str, ...], deny: tuple[str, ...]
+) -> dict[str, Any]:
     """The flags in the settings' own form."""
     flags: dict[str, Any] = {}
     if mode:
         flags["mode"] = mode
     if allow:
         flags["allow"] = list(allow)
+    if ask:
+        flags["ask"] = list(ask)
     if deny:
         flags["deny"] = list(deny)
     return {"permissions": flags} if flags else {}

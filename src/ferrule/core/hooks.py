@@ -46,6 +46,7 @@ class HookedTool(Tool[Any]):
         self._settle(name, {key: value for key, value in options.items() if key not in _HOOKS}, style)
         self.has_check = "check" in self._hooks
         self.has_touches = "touches" in self._hooks or "touches_in" in self._hooks
+        self.has_signature = "signature" in self._hooks
         self.has_words = "render" in self._hooks or "display" in self._hooks
 
     def touches(self, params: Any) -> Touches:

@@ -102,7 +102,8 @@ class Tool(Generic[P]):
     has_check: bool
     has_words: bool
     has_touches: bool
-    """Whether it has a check, words for its results, and touches of its own; what it lacks is not called."""
+    has_signature: bool
+    """Whether it has a check, words for its results, touches, a signature of its own; what it lacks is not called."""
     _params: Params[P] | None = None
     _description: Description | None = None
     _expected_form: str | None = None
@@ -132,6 +133,7 @@ class Tool(Generic[P]):
         own = {member for owner in type(self).__mro__ if owner is not Tool for member in vars(owner)}
         self.has_check = "check" in own
         self.has_touches = "touches" in own or "touches_in" in own
+        self.has_signature = "signature" in own
         self.has_words = "render" in own or "display" in own
         for key in ("display_name", "version", "category", "strict", "concurrency_safe", "enabled", "dangerous",
                     "requires_permission", "idempotent", "timeout", "max_result"):  # fmt: skip

@@ -52,11 +52,11 @@ class Mode(StrEnum):
     BYPASS = "bypass"
 
 
-_READ_ONLY = Decision(Verdict.ALLOW, "a read-only tool runs freely")
+READ_ONLY = Decision(Verdict.ALLOW, "a read-only tool runs freely")
 _ONLY_READS = Decision(Verdict.ALLOW, "the tool can write, but this call only reads")
-_BYPASS = Decision(Verdict.ALLOW, "mode bypass allows everything that is not denied")
+BYPASS = Decision(Verdict.ALLOW, "mode bypass allows everything that is not denied")
 _EDITS = Decision(Verdict.ALLOW, "mode accept-edits lets tools write")
-_PLAN = Decision(Verdict.DENY, "mode plan runs read-only tools alone")
+PLAN = Decision(Verdict.DENY, "mode plan runs read-only tools alone")
 _ASK_DANGEROUS = Decision(Verdict.ASK, "the tool is marked dangerous")
 _ASK_PERMISSION = Decision(Verdict.ASK, "the tool requires permission")
 _ASK_WRITES = Decision(Verdict.ASK, "the tool counts as read-only, but says that this call writes")
@@ -87,37 +87,45 @@ class KindPolicy:
     def decide(self, invocation: Invocation, session: Session) -> Decision:
         tool = invocation.tool
         if self._free and tool.read_only and not (tool.dangerous or tool.requires_permission or tool.has_touches):
-            return _READ_ONLY  # what nearly every call comes to, without going through the rest
+            return READ_ONLY  # what nearly every call comes to, without going through the rest
         if self._deny and (rule := self._deny.match(tool.name)):
             return Decision(Verdict.DENY, f"`{rule}` is denied", rule)
         mode = self.mode
         if mode is Mode.PLAN and not tool.read_only:
-            return _PLAN
+            return PLAN
         if self._allow and (rule := self._allow.match(tool.name)):
             return Decision(Verdict.ALLOW, f"`{rule}` is allowed", rule)
         if mode is Mode.BYPASS:
-            return _BYPASS
+            return BYPASS
         if self._remembered and (session.id, tool, rule := invocation.abstract_rule) in self._remembered:
             return Decision(Verdict.ALLOW, f"`{rule}` was always allowed in this session", rule)
-        decision = self._by_kind(invocation)
-        if mode is Mode.DONT_ASK and decision.verdict is Verdict.ASK:
-            return Decision(Verdict.DENY, f"{decision.reason}, and mode dont-ask never asks")
-        return decision
+        decision = by_kind(invocation, mode)
+        return never_asked(decision) if mode is Mode.DONT_ASK else decision
 
-    def _by_kind(self, invocation: Invocation) -> Decision:
-        tool = invocation.tool
-        if tool.dangerous:
-            return _ASK_DANGEROUS
-        if tool.requires_permission:
-            return _ASK_PERMISSION
-        if tool.read_only:
+
+def by_kind(invocation: Invocation, mode: Mode, *, writes: bool | None = None) -> Decision:
+    """What a tool's kind and flags say where no rule does; `writes` where it is known whether the call does."""
+    tool = invocation.tool
+    if tool.dangerous:
+        return _ASK_DANGEROUS
+    if tool.requires_permission:
+        return _ASK_PERMISSION
+    if tool.read_only:
+        if writes is None:
             writes = tool.has_touches and any(touch.write for touch in invocation.touches)
-            return _ASK_WRITES if writes else _READ_ONLY
-        if invocation.only_reads:
-            return _ONLY_READS
-        if tool.kind is Kind.WRITE and self.mode is Mode.ACCEPT_EDITS:
-            return _EDITS
-        return _ASK_KIND[tool.kind]
+        return _ASK_WRITES if writes else READ_ONLY
+    if invocation.only_reads and not writes:
+        return _ONLY_READS
+    if tool.kind is Kind.WRITE and mode is Mode.ACCEPT_EDITS:
+        return _EDITS
+    return _ASK_KIND[tool.kind]
+
+
+def never_asked(decision: Decision) -> Decision:
+    """The same where nobody may be asked: what would ask is refused."""
+    if decision.verdict is not Verdict.ASK:
+        return decision
+    return Decision(Verdict.DENY, f"{decision.reason}, and mode dont-ask never asks", decision.rule)
 
 
 class _Names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.pipeline.turns import Turns
@@ -31,17 +31,40 @@ class Answer:
 
 
 @dataclass(slots=True, frozen=True)
+class Offer:
+    """What «always» would remember: a rule, one call it would cover, and one near it that it would not."""
+
+    rule: str
+    covers: str = ""
+    not_covers: str = ""
+
+
+@dataclass(slots=True, frozen=True)
 class Question:
-    """What the person is shown. `rule` is what «always» would remember."""
+    """What the person is shown. `rule` is what «always» would remember; where it is empty, «always» means once.
+
+    `covers` is a call that the rule would let run, and `not_covers` one near it that would still ask.
+    """
 
     invocation: Invocation
     reason: str
     rule: str
     warning: str | None = None
+    covers: str = ""
+    not_covers: str = ""
 
     @property
     def summary(self) -> str:
         return self.invocation.summary
+
+
+@runtime_checkable
+class Offers(Protocol):
+    """A policy that says what an «always» would remember; of any other the tool's abstract rule is shown."""
+
+    def offer(self, invocation: Invocation, session: Session) -> Offer | None:
+        """None where no «always» can be given."""
+        ...
 
 
 class Asker(Protocol):
@@ -60,13 +83,7 @@ class Confirm:
     async def __call__(self, invocation: Invocation, decision: Decision, policy: Policy, session: Session) -> Answer:
         tool = invocation.tool
         if self._asker is None:
-            raise Stopped(
-                Stage.CONFIRM,
-                ErrorKind.PERMISSION,
-                f"`{tool.name}` was not run: {decision.reason}, and there is nobody to ask.",
-                f"The person can allow it: --allow {tool.name} on the command line, or "
-                f"KindPolicy(allow=[{tool.name!r}]) in a program.",
-            )
+            raise _nobody_to_ask(invocation, decision, policy, session)
         async with self._turns.of("the person"):
             # An «always» given while this call waited its turn counts for it too.
             again = policy.decide(invocation, session)
@@ -74,9 +91,12 @@ class Confirm:
                 return Answer(Choice.ALWAYS)
             if again.verdict == "deny":
                 return Answer(Choice.NO, again.reason)
-            said = self._asker(_question(invocation, decision))
+            offer = _offer(invocation, policy, session)
+            said = self._asker(_question(invocation, again, offer))
             answer = _understood(tool.name, await said if isinstance(said, Awaitable) else said)
             if answer.choice is Choice.ALWAYS:
+                if offer is None:
+                    return Answer(Choice.ONCE, answer.reason)
                 policy.remember(invocation, session)
         return answer
 
@@ -107,6 +127,33 @@ def refused(invocation: Invocation, answer: Answer) -> Stopped:
     )
 
 
-def _question(invocation: Invocation, decision: Decision) -> Question:
+def _offer(invocation: Invocation, policy: Policy, session: Session) -> Offer | None:
+    if isinstance(policy, Offers):
+        return policy.offer(invocation, session)
+    return Offer(invocation.abstract_rule)
+
+
+def _question(invocation: Invocation, decision: Decision, offer: Offer | None) -> Question:
     warning = "This tool is marked dangerous." if invocation.tool.dangerous else None
-    return Question(invocation, decision.reason, invocation.abstract_rule, warning)
+    offer = offer or Offer("")
+    return Question(invocation, decision.reason, offer.rule, warning, offer.covers, offer.not_covers)
+
+
+def _nobody_to_ask(invocation: Invocation, decision: Decision, policy: Policy, session: Session) -> Stopped:
+    tool = invocation.tool.name
+    suggestion = (
+        f"The person can allow it: --allow {tool} on the command line, or KindPolicy(allow=[{tool!r}]) in a program."
+    )
+    if isinstance(policy, Offers):
+        offer = policy.offer(invocation, session)
+        suggestion = (
+            f"The person can allow it: `--allow '{offer.rule}'` on the command line, or that rule in their settings."
+            if offer is not None and offer.rule
+            else "No rule lets it run unasked. Go on another way, or ask the person to run it where they can answer."
+        )
+    return Stopped(
+        Stage.CONFIRM,
+        ErrorKind.PERMISSION,
+        f"`{tool}` was not run: {decision.reason}, and there is nobody to ask.",
+        suggestion,
+    )

@@ -8,8 +8,9 @@ import threading
 from typing import TYPE_CHECKING, cast
 
 from ferrule.workspace.data_folder import data_folder
-from ferrule.workspace.paths import Paths
+from ferrule.workspace.paths import Paths, with_home
 from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.restrictions import restrictions_of
 from ferrule.workspace.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Files:
     """What a file tool works with. Usable by plugins: `files_of(context.session)`."""
 
     def __init__(self, session: Session) -> None:
-        self.paths = Paths(session.folders, session.directory)
+        self.paths = Paths(session.folders, session.directory, restrictions_of(session))
         self.hard_links = bool(session.config.get("hard_links", False))
         """Whether a file that has other names may be changed. Those keep the old content."""
         self.tracker = Tracker(strict=not session.config.get("single_call", False))
@@ -92,5 +93,5 @@ def real_path(session: Session | None, given: str) -> str:
     try:
         return str(files_of(session).paths.locate(given).path)
     except (PathProblem, OSError):
-        path = session.directory / given
+        path = session.directory / with_home(given)
         return os.path.normpath(path) if "\0" in given else os.path.realpath(path)

@@ -15,9 +15,12 @@ from ferrule.workspace.names import one_line
 from ferrule.workspace.path_names import check_new_names, check_text, same_letters, unicode_form
 from ferrule.workspace.place_kinds import require_regular
 from ferrule.workspace.problems import PathProblem, failed, in_a_circle, mounted, outside, workspace_gone
+from ferrule.workspace.restrictions import KeptBack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from ferrule.workspace.restrictions import Restrictions
 
 _GONE = " (deleted)"  # what the kernel adds to the path of an open file that was removed
 _MOST_NAMES = 5000
@@ -76,11 +79,14 @@ class Paths:
     The first root must be there. A folder added to it may be missing; nothing is in it then, and `outside` says so.
     """
 
-    def __init__(self, roots: Iterable[Path], directory: Path | None = None) -> None:
+    def __init__(
+        self, roots: Iterable[Path], directory: Path | None = None, restrictions: Restrictions | None = None
+    ) -> None:
         first, *added = roots
         there = [path for path in added if path.is_dir()]
         self._missing_roots = tuple(path for path in added if path not in there)
         self.roots = tuple(Root(path) for path in (first, *there))
+        self.kept = KeptBack(restrictions, tuple(str(root.path) for root in self.roots))
         self.directory = Path(os.path.realpath(directory)) if directory else self.roots[0].path
 
     # Finding
@@ -95,7 +101,7 @@ class Paths:
     def locate(self, given: str) -> Place:
         """What a path means, whether or not anything is there; links on the way are followed, none may lead out."""
         check_text(given)
-        path = self.directory / _with_home(given)
+        path = self.directory / with_home(given)
         wanted = _without_dots(path) if ".." in given else Path(os.path.normpath(path))
         try:
             return self._settle(given, wanted, links=0)
@@ -241,6 +247,7 @@ class Paths:
 
     def open_file(self, place: Place) -> int:
         """Open a regular file for reading. Devices, pipes and sockets are refused without being opened."""
+        self.kept.require_read(place.path, place.name)
         try:
             found = self.open(place, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK))
         except FileNotFoundError:
@@ -291,7 +298,7 @@ def _is_circle(path: Path) -> bool:
     return False
 
 
-def _with_home(given: str) -> Path:
+def with_home(given: str) -> Path:
     """`~` alone and `~/` mean the home; any other name may begin with it, as `~$letter.docx` does."""
     return Path(given).expanduser() if given == "~" or given.startswith("~/") else Path(given)
 

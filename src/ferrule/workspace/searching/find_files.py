@@ -13,6 +13,7 @@ from itertools import compress
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ToolError
+from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.globs import select
 from ferrule.workspace.searching.nested_ignores import NestedIgnores
 from ferrule.workspace.searching.ripgrep import find_ripgrep, ripgrep, understand
@@ -47,7 +48,7 @@ async def find_files(
         from ferrule.workspace.searching.plain_search import plain_find
 
         return await plain_find(paths, place, globs, most, show)
-    rest, dated, notes = b"", list[Dated](), list[str]()
+    rest, dated, notes, held = b"", list[Dated](), list[str](), 0
     chosen, stays = select(globs), NestedIgnores(place)
     async with ripgrep(program, place, ("--files", *chosen.flags), None) as running:
         try:
@@ -56,6 +57,10 @@ async def find_files(
                 if chosen.fit is not None:
                     names = list(compress(names, chosen.fit(names)))
                 names = stays.of(names)
+                if paths.kept.hides:
+                    listed = len(names)
+                    names = [name for name in names if not paths.kept.hidden(place.root.path / _path(name))]
+                    held += listed - len(names)
                 if names:
                     show(names)
                 if len(names) <= _FEW:
@@ -70,7 +75,11 @@ async def find_files(
                 notes += understand(running.complaints, "").notes()
                 if code != 2:
                     raise ToolError(f"The search was cut short: ripgrep ended with code {code}.")
-    return newest(dated, most, notes)
+    return newest(dated, most, [*notes, *held_back_note(held)])
+
+
+def _path(name: bytes) -> str:
+    return os.fsdecode(name.removeprefix(b"./"))
 
 
 def newest(dated: list[Dated], most: int, notes: list[str]) -> FoundFiles:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.workspace.searching.globs import both, select
+from ferrule.workspace.searching.held_back import not_held_back
 from ferrule.workspace.searching.nested_ignores import NestedIgnores
 from ferrule.workspace.searching.replacement import count_groups, groups_of, names_carriage_return, require_groups
 from ferrule.workspace.searching.ripgrep import UnsupportedByDefault, counted, find_ripgrep, ripgrep, understand
@@ -82,23 +83,25 @@ async def find_occurrences(paths: Paths, query: Query, replacement: str, tell: C
             suggestion="Install it: `pip install 'ferrule[files]'`. Without it, change the files with Edit.",
         )
     try:
-        return await _find(program, query, replacement, tell, pcre2=False)
+        return await _find(program, paths, query, replacement, tell, pcre2=False)
     except UnsupportedByDefault:
-        found = await _find(program, query, replacement, tell, pcre2=True)
+        found = await _find(program, paths, query, replacement, tell, pcre2=True)
         found.notes.append("Searched with PCRE2, because of look-around or backreferences; that is slower.")
         return found
 
 
 async def _find(
-    program: str, query: Query, replacement: str, tell: Callable[[int], None], *, pcre2: bool
+    program: str, paths: Paths, query: Query, replacement: str, tell: Callable[[int], None], *, pcre2: bool
 ) -> Occurrences:
     wanted = groups_of(replacement)
     count = await count_groups(program, query.place, query.pattern, pcre2=pcre2) if wanted else None
     if count is not None:
         require_groups(wanted, query.pattern, count)
     chosen = select(query.globs)
-    flags = [*_flags(query), f"--replace={replacement}", *chosen.flags, *(("--pcre2",) if pcre2 else ())]
-    events = _Events(both(chosen.fit, NestedIgnores(query.place).fit), replacement.encode())
+    flags = [*_flags(query), f"--replace={replacement}", *chosen.flags, *exclusions(paths, query.place)]
+    flags += ["--pcre2"] if pcre2 else []
+    fit = both(chosen.fit, NestedIgnores(query.place).fit)
+    events = _Events(both(not_held_back(paths, query.place), fit), replacement.encode())
     notes: list[str] = []
     told = 0
     async with ripgrep(program, query.place, flags, query.pattern) as running:

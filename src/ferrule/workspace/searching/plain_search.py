@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.workspace.paths import Place
 from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.find_files import Dated, FoundFiles, newest
 from ferrule.workspace.searching.globs import compile_glob
 from ferrule.workspace.searching.ripgrep import escaping, invalid_pattern
@@ -37,12 +38,18 @@ _TYPES = {
 class _Files:
     """The files of a search, one after the other, until it is stopped or its time is up."""
 
-    def __init__(self, paths: Paths, place: Place, globs: Sequence[str], stop: threading.Event) -> None:
+    def __init__(
+        self, paths: Paths, place: Place, globs: Sequence[str], stop: threading.Event, *, contents: bool
+    ) -> None:
         self._place = place
+        self._contents = contents
         self._walk = Walk(paths, place)
         self._chosen = [compile_glob(glob) for glob in globs if not glob.startswith("!")]
         self._not_chosen = [compile_glob(glob[1:]) for glob in globs if glob.startswith("!")]
         self._stop = stop
+        self._kept = paths.kept
+        self.held_back = 0
+        """Files whose content a rule keeps back, as far as the search has come."""
         self._end = monotonic() + SECONDS
         self.in_time = True
 
@@ -61,6 +68,9 @@ class _Files:
                 return
             inner = str(entry.path.relative_to(root))
             if entry.kind == "file" and self._fits(inner):
+                if self._contents and self._kept and self._kept.held_back(entry.path, self._place.path):
+                    self.held_back += 1
+                    continue
                 yield os.fsencode(inner), entry
 
     def _fits(self, inner: str) -> bool:
@@ -70,7 +80,7 @@ class _Files:
 
     def notes(self) -> list[str]:
         late = [] if self.in_time else [f"The search was stopped after {SECONDS:g} s; there may be more. Narrow it."]
-        return [SLOWLY, *late]
+        return [SLOWLY, *late, *held_back_note(self.held_back + self._walk.held_back)]
 
 
 async def plain_find(
@@ -79,7 +89,7 @@ async def plain_find(
     """Find files by name."""
 
     def work(stop: threading.Event, told: Callable[[list[bytes]], None]) -> FoundFiles:
-        files, dated = _Files(paths, place, globs, stop), list[Dated]()
+        files, dated = _Files(paths, place, globs, stop, contents=False), list[Dated]()
         for name, entry in files:
             dated.append((-entry.changed, name))
             told([name])
@@ -102,7 +112,8 @@ async def plain_search(paths: Paths, query: Query, most: int, show: Callable[[li
         of_type = compile_glob(_TYPES[query.file_type])
 
     def work(stop: threading.Event, told: Callable[[list[bytes]], None]) -> Findings:
-        files, kept = _Files(paths, query.place, query.globs, stop), FirstInOrder(most, query)
+        files = _Files(paths, query.place, query.globs, stop, contents=True)
+        kept = FirstInOrder(most, query)
         findings = Findings()
         binary = 0
         for name, entry in files:

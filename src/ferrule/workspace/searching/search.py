@@ -10,7 +10,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
 from ferrule.core.errors import ToolError
+from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.globs import both, select
+from ferrule.workspace.searching.held_back import count_held_back, exclusions, not_held_back
 from ferrule.workspace.searching.nested_ignores import NestedIgnores
 from ferrule.workspace.searching.ripgrep import FilesNotRead, UnsupportedByDefault, find_ripgrep, ripgrep, understand
 
@@ -210,20 +212,37 @@ async def search(paths: Paths, query: Query, most: int, show: Callable[[list[byt
         from ferrule.workspace.searching.plain_search import plain_search
 
         return await plain_search(paths, query, most, show)
+    counting = asyncio.create_task(count_held_back(program, paths, query.place)) if paths.kept else None
     try:
-        return await _search(program, query, most, show, pcre2=False)
-    except UnsupportedByDefault:
-        findings = await _search(program, query, most, show, pcre2=True)
-        findings.notes.append("Searched with PCRE2, because of look-around or backreferences; that is slower.")
-        return findings
+        try:
+            findings = await _search(program, paths, query, most, show, pcre2=False)
+        except UnsupportedByDefault:
+            findings = await _search(program, paths, query, most, show, pcre2=True)
+            findings.notes.append("Searched with PCRE2, because of look-around or backreferences; that is slower.")
+        if counting is not None:
+            findings.notes += held_back_note(await counting)
+    finally:
+        if counting is not None:
+            await _end(counting)
+    return findings
+
+
+async def _end(task: asyncio.Task[int]) -> None:
+    """Stop a task, and wait until what it started is gone."""
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.exception()  # looked at, so that nobody complains of it later: the search itself has failed by then
 
 
 async def _search(
-    program: str, query: Query, most: int, show: Callable[[list[bytes]], None], *, pcre2: bool
+    program: str, paths: Paths, query: Query, most: int, show: Callable[[list[bytes]], None], *, pcre2: bool
 ) -> Findings:
     chosen = select(query.globs, query.file_type)
-    hits, kept = Hits(query.mode, both(chosen.fit, NestedIgnores(query.place).fit)), FirstInOrder(most, query)
-    flags = [*_flags(query), *chosen.flags, *(("--pcre2",) if pcre2 else ())]
+    fit = both(chosen.fit, NestedIgnores(query.place).fit)
+    hits = Hits(query.mode, both(not_held_back(paths, query.place), fit))
+    kept = FirstInOrder(most, query)
+    flags = [*_flags(query), *chosen.flags, *exclusions(paths, query.place), *(("--pcre2",) if pcre2 else ())]
     complete = True
     skipped = FilesNotRead()
     async with ripgrep(program, query.place, flags, query.pattern) as running:

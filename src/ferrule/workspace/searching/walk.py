@@ -40,6 +40,7 @@ class Walk:
         self._ignored = Ignored(start.root.path)
         self._leave_out = leave_out
         self.ignored = 0
+        self.held_back = 0
         self.denied = 0
 
     def folder(self, path: Path) -> list[Entry]:
@@ -55,6 +56,8 @@ class Walk:
                 entry = Entry(path / name, _kind(found.st_mode), found.st_size, found.st_mtime_ns)
                 if self._skips(entry):
                     self.ignored += 1
+                elif self._paths.kept.hides and self._paths.kept.hidden(entry.path):
+                    self.held_back += 1
                 else:
                     entries.append(entry)
         finally:

@@ -1,0 +1,95 @@
+"""`ferrule explain`: why a call would run, ask or be refused, without running it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from ferrule.app.build_policy import build_policy
+from ferrule.app.find_tools import build_tools
+from ferrule.cli.options import (
+    json_option,
+    permission_flags,
+    permission_options,
+    report_broken,
+    settings_for,
+    warn,
+    workspace_option,
+)
+from ferrule.cli.output import write
+from ferrule.cli.words import _
+from ferrule.core.call import RawCall
+from ferrule.core.context import Session
+from ferrule.core.errors import Stopped
+from ferrule.pipeline.format import format_stopped
+from ferrule.pipeline.run import Runtime
+from ferrule.policy.explain import Explanation, explain
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_EXIT = {"allow": 0, "ask": 3, "deny": 3}
+_COLOURS = {"allow": "green", "ask": "yellow", "deny": "red"}
+
+
+@click.command(
+    "explain",
+    help=_("Say why a call of TOOL with ARGUMENTS would run, ask or be refused. Nothing is run."),
+    epilog=_("Exit codes: 0 it would run, 1 no such tool or wrong arguments, 2 usage, 3 it would ask or be refused."),
+)
+@click.argument("tool")
+@click.argument("arguments", required=False)
+@workspace_option
+@permission_options
+@json_option
+def command(
+    tool: str,
+    arguments: str | None,
+    workspace: Path,
+    mode: str | None,
+    allow: tuple[str, ...],
+    ask: tuple[str, ...],
+    deny: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    workspace = workspace.resolve()
+    settings = settings_for(workspace, permission_flags(mode, allow, ask, deny)).settings
+    tools = build_tools(settings, workspace)
+    report_broken(tools)
+    built = build_policy(settings, workspace, tools)
+    for note in built.notes:
+        warn(note)
+    session = Session(workspace=workspace)
+    call = RawCall(tool, arguments)
+    try:
+        invocation = Runtime(tools.registry, policy=built.policy, session=session).build(call)
+    except Stopped as stopped:
+        write(format_stopped(call.id, tool, stopped).llm_content, err=True)
+        sys.exit(1)
+    invocation.session = session
+    explanation = explain(built.policy, invocation, session)
+    if as_json:
+        click.echo(json.dumps(explanation.to_dict(), ensure_ascii=False, indent=2))
+    else:
+        _print(explanation)
+    sys.exit(_EXIT[explanation.verdict.value])
+
+
+def _print(explanation: Explanation) -> None:
+    write(f"{explanation.tool}: {_verdict(explanation.verdict.value)}, {_('because')} {_(explanation.reason)}")
+    for part in explanation.parts:
+        write(f"\n  {part.what}")
+        write(f"    {part.effect}" + (f": {part.why}" if part.why else ""))
+        source = f" ({part.file})" if part.file else ""
+        write(f"    {_verdict(part.verdict.value)}: {_(part.because)}{source}")
+    for danger in explanation.dangers:
+        write(f"\n  {_('Dangerous')}: {danger}")
+    if explanation.needed:
+        write(f"\n{_('Needed')}: {explanation.needed}")
+
+
+def _verdict(verdict: str) -> str:
+    return click.style(verdict, fg=_COLOURS[verdict]) if sys.stdout.isatty() else verdict

@@ -1,0 +1,205 @@
+"""`ferrule rules`: see, add, remove, try and import the rules of what may run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ferrule.app.build_policy import build_policy, written_rules
+from ferrule.app.find_tools import build_tools
+from ferrule.app.load_settings import SettingsError
+from ferrule.app.locations import PROJECT_FILE, user_settings_file
+from ferrule.cli.options import json_option, settings_for, warn, workspace_option
+from ferrule.cli.output import write
+from ferrule.cli.table import print_table
+from ferrule.cli.words import _
+from ferrule.pipeline.authorise import Verdict
+from ferrule.policy.rule_checks import RuleChecks, Written
+from ferrule.policy.rule_errors import RuleError
+from ferrule.policy.rule_file import RuleFile
+from ferrule.policy.rules import parse_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferrule.policy.claude_settings import Imported
+
+_LISTS = click.Choice([verdict.value for verdict in Verdict])
+
+
+def _to_project(command: Callable[..., None]) -> Callable[..., None]:
+    return click.option("--project", is_flag=True, help=_("In the project's ferrule.toml instead of your own."))(
+        command
+    )
+
+
+@click.group(
+    "rules",
+    invoke_without_command=True,
+    help=_("See and change the rules of what may run. Without a command: list them."),
+)
+@click.pass_context
+def command(context: click.Context) -> None:
+    if context.invoked_subcommand is None:
+        context.invoke(list_rules)
+
+
+@command.command("list", help=_("Every rule in force, and the file it stands in."))
+@json_option
+@workspace_option
+def list_rules(as_json: bool = False, workspace: Path = Path()) -> None:
+    workspace = workspace.resolve()
+    settings = settings_for(workspace).settings
+    tools = build_tools(settings, workspace)
+    built = build_policy(settings, workspace, tools)
+    rules = list(written_rules(settings))
+    if as_json:
+        document = [_document(rule) for rule in rules]
+        click.echo(json.dumps({"mode": settings.permissions.mode, "rules": document}, ensure_ascii=False, indent=2))
+        return
+    for note in built.notes:
+        warn(note)
+    if not rules:
+        click.echo(_("There are no rules. Add one: ferrule rules add 'Bash(git diff *)'"), err=True)
+        return
+    rows = [[rule.verdict.value, rule.text, rule.source.place] for rule in rules]
+    print_table([_("LIST"), _("RULE"), _("SOURCE")], rows)
+
+
+def _document(rule: Written) -> dict[str, object]:
+    return {
+        "list": rule.verdict.value,
+        "rule": rule.text,
+        "source": rule.source.kind.value,
+        "file": str(rule.source.file) if rule.source.file else None,
+        "match": list(rule.match),
+        "no_match": list(rule.no_match),
+    }
+
+
+@command.command("add", help=_("Add RULE to your settings: `Tool`, or `Tool(specifier)`."))
+@click.argument("rule")
+@click.option("--to", "listed", type=_LISTS, default="allow", show_default=True, help=_("The list it goes into."))
+@click.option("--match", multiple=True, help=_("An example that it must match; may be given again."))
+@click.option("--no-match", multiple=True, help=_("An example that it must not match; may be given again."))
+@_to_project
+@workspace_option
+def add(
+    rule: str, listed: str, match: tuple[str, ...], no_match: tuple[str, ...], project: bool, workspace: Path
+) -> None:
+    file = _file(project, workspace)
+    verdict = Verdict(listed)
+    try:
+        RuleChecks(workspace).read([Written(verdict, rule, match=match, no_match=no_match)])
+        parsed = parse_rule(rule, verdict)
+        added = RuleFile(file).add(parsed.text, verdict, match, no_match)
+    except RuleError as error:
+        raise SettingsError(str(error)) from None
+    said = _("{rule} is now in {listed} in {file}.") if added else _("{rule} was in {listed} in {file} already.")
+    write(said.format(rule=parsed.text, listed=listed, file=file))
+    if project and verdict is Verdict.ALLOW:
+        warn(_("A project's allow rules count only in folders that you list in `trusted_folders`."))
+
+
+@command.command("remove", help=_("Remove RULE from your settings."))
+@click.argument("rule")
+@click.option("--from", "listed", type=_LISTS, help=_("Only from this list."))
+@_to_project
+@workspace_option
+def remove(rule: str, listed: str | None, project: bool, workspace: Path) -> None:
+    file = _file(project, workspace)
+    try:
+        found = RuleFile(file).remove(rule, Verdict(listed) if listed else None)
+        others = [f"{verdict.value}: {text}" for verdict, text in RuleFile(file).rules()]
+    except RuleError as error:
+        raise SettingsError(str(error)) from None
+    if not found:
+        there = "; ".join(others) or _("none")
+        raise click.UsageError(
+            _("{rule} is not in {file}. There is: {there}").format(rule=rule, file=file, there=there)
+        )
+    lists = ", ".join(verdict.value for verdict in found)
+    write(_("{rule} was removed from {listed} in {file}.").format(rule=rule, listed=lists, file=file))
+
+
+@command.command("test", help=_("Say whether RULE is about each SUBJECT: a command, a path, a host or a tool's name."))
+@click.argument("rule")
+@click.argument("subjects", nargs=-1, required=True)
+@click.option("--as", "listed", type=_LISTS, default="allow", show_default=True, help=_("The list it would stand in."))
+@json_option
+@workspace_option
+def test(rule: str, subjects: tuple[str, ...], listed: str, as_json: bool, workspace: Path) -> None:
+    checks = RuleChecks(workspace.resolve())
+    try:
+        (parsed,) = checks.read([Written(Verdict(listed), rule)]).rules
+    except RuleError as error:
+        raise SettingsError(str(error)) from None
+    results = [(subject, checks.fits(parsed, subject)) for subject in subjects]
+    if as_json:
+        document = [{"subject": subject, "matches": fits} for subject, fits in results]
+        click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+    else:
+        for subject, fits in results:
+            write(f"{_('yes') if fits else _('no')}: {subject}")
+    sys.exit(0 if all(fits for _subject, fits in results) else 1)
+
+
+@command.command("import", help=_("Take over the permissions of Claude Code, from FILES or from where it keeps them."))
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--dry-run", is_flag=True, help=_("Only say what would be taken over."))
+@_to_project
+@json_option
+@workspace_option
+def import_rules(files: tuple[Path, ...], dry_run: bool, project: bool, as_json: bool, workspace: Path) -> None:
+    from ferrule.policy.claude_settings import claude_files, read_claude_settings
+
+    chosen = list(files) or claude_files(workspace.resolve())
+    if not chosen:
+        raise click.UsageError(_("There are no settings of Claude Code here. Name a file: ferrule rules import FILE"))
+    target = RuleFile(_file(project, workspace))
+    try:
+        found = [read_claude_settings(file) for file in chosen]
+        added = 0
+        for one in [] if dry_run else found:
+            added += sum(target.add(text, verdict) for verdict, text in one.rules)
+    except RuleError as error:
+        raise SettingsError(str(error)) from None
+    if as_json:
+        click.echo(json.dumps([_imported(one) for one in found], ensure_ascii=False, indent=2))
+        return
+    for one in found:
+        _report(one)
+    if dry_run:
+        write(_("Nothing was written."))
+    else:
+        write(_("{added} rules were added to {file}.").format(added=added, file=target.path))
+
+
+def _report(imported: Imported) -> None:
+    write(f"{imported.file}:")
+    for verdict, text in imported.rules:
+        write(f"  {verdict.value:5}  {text}")
+    for before, after in imported.changed:
+        write("  " + _("written otherwise: {before} is {after}").format(before=before, after=after))
+    if imported.mode:
+        write("  " + _("its mode is {mode}; set it yourself: permissions.mode").format(mode=imported.mode))
+    for one in imported.not_carried:
+        write("  " + _("not taken over: {what}: {why}").format(what=one.what, why=one.why))
+
+
+def _imported(imported: Imported) -> dict[str, object]:
+    return {
+        "file": str(imported.file),
+        "rules": [{"list": verdict.value, "rule": text} for verdict, text in imported.rules],
+        "changed": [{"before": before, "after": after} for before, after in imported.changed],
+        "mode": imported.mode,
+        "not_carried": [{"what": one.what, "why": one.why} for one in imported.not_carried],
+    }
+
+
+def _file(project: bool, workspace: Path) -> Path:
+    return workspace.resolve() / PROJECT_FILE if project else user_settings_file()

@@ -1,0 +1,161 @@
+"""What «always» would remember of a call: a rule that covers the same call again, and as little else as is of use."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ferrule.core.tool import Kind
+from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.confirm import Offer
+from ferrule.policy.command_patterns import HARMLESS_WRAPPERS, escape_command, join_words
+from ferrule.policy.findings import inside
+from ferrule.policy.path_patterns import escape_path
+from ferrule.policy.rule_errors import RuleError
+from ferrule.policy.rules import BASH, FETCH, parse_rule
+from ferrule.policy.sources import SESSION
+from ferrule.policy.subcommands import neighbour_of, prefix_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ferrule.core.call import Invocation
+    from ferrule.core.context import Session
+    from ferrule.core.tool import Tool
+    from ferrule.policy.commands.parts import Part
+    from ferrule.policy.decide import Judgement, RulePolicy
+    from ferrule.policy.rules import Rule
+
+
+def offer_for(policy: RulePolicy, invocation: Invocation, session: Session) -> Offer | None:
+    """What a person is shown: the rules, one future call they cover, and one near it that they do not."""
+    judged = policy.judge(invocation, session)
+    if not judged.can_be_always:
+        return None
+    if _has_own_rule(invocation):
+        return Offer(invocation.abstract_rule)
+    offers = _offers(policy, invocation, session, judged)
+    if not offers:
+        return None
+    rules = ", ".join(dict.fromkeys(offer.rule for offer in offers))
+    shown = next((offer for offer in offers if offer.covers and offer.not_covers), offers[0])
+    return Offer(rules, shown.covers, shown.not_covers)
+
+
+def grants_for(policy: RulePolicy, invocation: Invocation, session: Session) -> list[Rule] | None:
+    """The rules that an «always» adds to a session; None where the tool has an abstract rule of its own."""
+    judged = policy.judge(invocation, session)
+    if not judged.can_be_always:
+        return []
+    if _has_own_rule(invocation) or _only_the_name(policy, invocation, judged):
+        return None  # remembered for this very tool, not for whatever has its name
+    return [
+        parse_rule(text, Verdict.ALLOW, SESSION)
+        for text in dict.fromkeys(offer.rule for offer in _offers(policy, invocation, session, judged))
+    ]
+
+
+def _has_own_rule(invocation: Invocation) -> bool:
+    return invocation.abstract_rule != invocation.tool.name
+
+
+def _only_the_name(policy: RulePolicy, invocation: Invocation, judged: Judgement) -> bool:
+    """Whether a grant can only be for the tool as such, and for none of the paths it names."""
+    request = judged.request
+    if _guarded(policy, judged, write=False) or _guarded(policy, judged, write=True):
+        return False
+    touched = request.commands or request.writes or (invocation.tool.name == FETCH and request.hosts)
+    return not touched or _needs_its_name(invocation.tool, judged)
+
+
+def _needs_its_name(tool: Tool[object], judged: Judgement) -> bool:
+    """Whether only its name lets a tool run: rules about paths do not reach one that does more, or is dangerous."""
+    request = judged.request
+    if tool.dangerous or tool.requires_permission:
+        return True
+    if request.commands or (tool.name == FETCH and request.hosts):
+        return False
+    return tool.kind is Kind.EXECUTE or request.writes_else
+
+
+def _offers(policy: RulePolicy, invocation: Invocation, session: Session, judged: Judgement) -> list[Offer]:
+    if _only_the_name(policy, invocation, judged):
+        return [Offer(invocation.tool.name, f"any call of {invocation.tool.name}")]
+    request = judged.request
+    if not request.commands:
+        return list(_for_resources(policy, invocation, judged))
+    offers = list(_for_parts(policy, judged))
+    rules = [parse_rule(offer.rule, Verdict.ALLOW, SESSION) for offer in offers]
+    # Tried, not assumed: where a rule for each part is not enough, only the command to the letter is.
+    if policy.judge(invocation, session, rules).decision.verdict is Verdict.ALLOW:
+        return offers
+    return [_whole(analysis.command) for analysis in request.commands]
+
+
+def _for_resources(policy: RulePolicy, invocation: Invocation, judged: Judgement) -> Iterator[Offer]:
+    request, tool = judged.request, invocation.tool
+    if _needs_its_name(tool, judged):
+        yield Offer(tool.name, f"any call of {tool.name}")
+        yield from (_for_write(path, policy, judged) for path in _guarded(policy, judged, write=True))
+    elif tool.name == FETCH:
+        for host in request.hosts:
+            yield Offer(f"{FETCH}(domain:{host})", f"any page of {host}", f"a page of www.{host}")
+    else:
+        yield from (_for_write(path, policy, judged) for path in request.writes)
+    for path in _guarded(policy, judged, write=False):
+        yield Offer(f"Read(/{escape_path(path)})", path, str(Path(path).parent / "another-file"))
+
+
+def _guarded(policy: RulePolicy, judged: Judgement, *, write: bool) -> list[str]:
+    """The paths of a call that Ferrule itself asks about."""
+    request = judged.request
+    paths = request.writes if write else request.reads
+    return [path for path in paths if policy.guarded.asking(path, request.roots, write=write)]
+
+
+# Paths
+
+
+def _for_write(path: str, policy: RulePolicy, judged: Judgement) -> Offer:
+    """The file's folder with all in it; the file alone where the folder is not the workspace's, or is looked after."""
+    roots = judged.request.roots
+    folder = os.path.dirname(path)  # noqa: PTH120 - real paths are text here
+    if not inside(folder, roots) or policy.guarded.asking(path, roots, write=True):
+        return Offer(f"Edit(/{escape_path(path)})", path, str(Path(path).parent / "another-file"))
+    outer = str(Path(folder).parent / "another-folder" / "file")
+    return Offer(f"Edit(/{escape_path(folder.rstrip('/'))}/**)", str(Path(folder) / "another-file"), outer)
+
+
+# Commands
+
+
+def _for_parts(policy: RulePolicy, judged: Judgement) -> Iterator[Offer]:
+    """A rule for each part that lacks leave and can have one by its first words."""
+    lacking = {finding.what for finding in judged.findings if not finding.leave}
+    for analysis in judged.request.commands:
+        for part in analysis.parts:
+            if part.text in lacking and (offer := _for_part(part)) is not None:
+                yield offer
+
+
+def _for_part(part: Part) -> Offer | None:
+    if not part.words or not part.fixed or not HARMLESS_WRAPPERS.issuperset(part.wrappers):
+        return None
+    prefix = prefix_of(part.words)
+    if prefix is None or any("*" in word or "\\" in word or not word.isprintable() for word in prefix):
+        return None
+    text = join_words(prefix)
+    try:
+        rule = parse_rule(f"{BASH}({text} *)", Verdict.ALLOW, SESSION)
+    except RuleError:
+        return None  # a program whose name holds `;` or the like
+    return Offer(rule.text, f"{text} --verbose", neighbour_of(prefix))
+
+
+def _whole(command: str) -> Offer:
+    """The command to the letter."""
+    rule = f"{BASH}({escape_command(command)})"
+    shown = command.strip()
+    return Offer(rule, shown, f"{shown} {shlex.quote('more')}")

@@ -1,0 +1,203 @@
+"""The policy by rules: deny beats ask beats allow, from every source; then the mode; then what is provably harmless.
+
+In order: a deny rule refuses; mode plan refuses what is not read-only; what is dangerous asks; an ask rule asks; what
+has leave for every part runs; mode bypass runs the rest; and the rest asks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ferrule.pipeline.authorise import BYPASS, PLAN, READ_ONLY, Decision, Mode, Verdict, never_asked
+from ferrule.policy.findings import Finding, Lists
+from ferrule.policy.request import Request, Requests
+from ferrule.policy.rule_set import RuleSet
+from ferrule.policy.rules import parse_rules
+from ferrule.policy.sensitive import Guarded
+from ferrule.policy.sources import BUILT_IN
+from ferrule.policy.weigh_call import weigh_call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from ferrule.core.call import Invocation
+    from ferrule.core.context import Session
+    from ferrule.core.tool import Tool
+    from ferrule.pipeline.confirm import Offer
+    from ferrule.policy.request import Analyser
+    from ferrule.policy.rules import Rule
+
+
+@dataclass(slots=True, frozen=True)
+class Judgement:
+    """A decision with all that led to it."""
+
+    decision: Decision
+    request: Request
+    findings: list[Finding]
+    by: Rule | None = None
+    """The rule that decided, if one did."""
+    can_be_always: bool = True
+    """Whether a grant could change it: not what is dangerous, and not what a rule of the person's asks about."""
+
+
+class RulePolicy:
+    """Decides by rules about tools, commands, paths and hosts, as `docs/reference/rules.md` has them.
+
+    `allow`, `ask` and `deny` take rules as text; `rules` takes those that were read with their source. `dangerous`
+    set to "allow" lets dangerous commands run by the same rules as others. `own_files` are settings files that no
+    tool may write.
+    """
+
+    def __init__(
+        self,
+        rules: Iterable[Rule] = (),
+        *,
+        mode: Mode | str = Mode.DEFAULT,
+        allow: Iterable[str] = (),
+        ask: Iterable[str] = (),
+        deny: Iterable[str] = (),
+        dangerous: str = "ask",
+        own_files: Iterable[Path] = (),
+        analyser: Analyser | None = None,
+    ) -> None:
+        self.mode = Mode(mode)
+        every = [
+            *rules,
+            *parse_rules(allow, Verdict.ALLOW),
+            *parse_rules(ask, Verdict.ASK),
+            *parse_rules(deny, Verdict.DENY),
+        ]
+        self.allow, self.ask, self.deny = (
+            RuleSet.of(rule for rule in every if rule.verdict is verdict)
+            for verdict in (Verdict.ALLOW, Verdict.ASK, Verdict.DENY)
+        )
+        self.requests = Requests(analyser)
+        self.guarded = Guarded(own_files)
+        self._dangers_ask = dangerous != "allow"
+        self._granted: dict[str, RuleSet] = {}
+        self._remembered: set[tuple[str, Tool[Any], str]] = set()
+        self._free = self.mode is not Mode.PLAN and not self.deny and not self.ask
+
+    def decide(self, invocation: Invocation, session: Session) -> Decision:
+        tool = invocation.tool
+        if self._free and tool.read_only and not (tool.dangerous or tool.requires_permission or tool.has_touches):
+            return READ_ONLY  # what nearly every call comes to, without going through the rest
+        return self.judge(invocation, session).decision
+
+    def judge(self, invocation: Invocation, session: Session, extra: Iterable[Rule] = ()) -> Judgement:
+        """The decision with everything that led to it, as if the `extra` allow rules held too."""
+        request = self.requests.of(invocation, session)
+        granted = self._granted.get(session.id)
+        more = RuleSet.of(extra)
+        lists = Lists(
+            self.deny,
+            self.ask,
+            tuple(rules for rules in (self.allow, granted, more) if rules),
+            self.guarded,
+            self.mode is Mode.ACCEPT_EDITS,
+        )
+        findings = weigh_call(invocation, request, lists, self.mode)
+        if request.commands:
+            from ferrule.policy.weigh_command import weigh_command
+
+            name = invocation.tool.name
+            own, *paths = findings
+            own.denied = self.deny.tool(name, runs_commands=True) or own.denied
+            own.asked = self.ask.tool(name, runs_commands=True) or own.asked
+            if not (invocation.tool.dangerous or invocation.tool.requires_permission):
+                own.leave = own.leave or "its parts decide"
+            for finding in paths:
+                finding.leave = finding.leave or ("" if finding.need and finding.need != own.need else own.leave)
+            findings = [own, *paths]
+            for analysis in request.commands:
+                findings += weigh_command(analysis, name, request, lists, self.requests)
+        if self._remembered and (session.id, invocation.tool, word := invocation.abstract_rule) in self._remembered:
+            _grant(findings, f"`{word}` was always allowed in this session")
+        judged = self._settled(invocation, request, lists, findings)
+        if self.mode is Mode.DONT_ASK:
+            return Judgement(never_asked(judged.decision), request, findings, judged.by, judged.can_be_always)
+        return judged
+
+    def _settled(self, invocation: Invocation, request: Request, lists: Lists, findings: list[Finding]) -> Judgement:
+        def settle(decision: Decision, by: Rule | None = None, *, can_be_always: bool = True) -> Judgement:
+            return Judgement(decision, request, findings, by, can_be_always)
+
+        tool = invocation.tool
+        if denied := next((finding for finding in findings if finding.denied), None):
+            rule = denied.denied
+            assert rule is not None  # noqa: S101 - just looked for
+            reason = f"{rule.words} denies {_thing(denied, tool.name)}"
+            if rule.source is BUILT_IN:
+                reason = (
+                    f"{_thing(denied, tool.name)} would write Ferrule's own settings (`{rule.text}`), which no tool may"
+                )
+            return settle(Decision(Verdict.DENY, reason, rule.text), rule, can_be_always=False)
+        if self.mode is Mode.PLAN and not _reads_alone(invocation, request):
+            return settle(PLAN, can_be_always=False)
+        dangers = [danger for analysis in request.commands for danger in analysis.dangers]
+        if dangers and self._dangers_ask:
+            reason = "; ".join(dict.fromkeys(f"`{danger.part}` is dangerous: {danger.why}" for danger in dangers))
+            return settle(Decision(Verdict.ASK, reason), can_be_always=False)
+        if asked := next((finding for finding in findings if finding.asked), None):
+            rule = asked.asked
+            assert rule is not None  # noqa: S101 - just looked for
+            reason = f"{rule.words} asks about {_thing(asked, tool.name)}"
+            return settle(Decision(Verdict.ASK, reason, rule.text), rule, can_be_always=False)
+        lacking = next((finding for finding in findings if not finding.leave), None)
+        if lacking is None:
+            rule = next((finding.rule for finding in findings if finding.rule), None)
+            reason = f"{rule.words} allows it" if rule is not None else findings[-1 if request.commands else 0].leave
+            return settle(Decision(Verdict.ALLOW, reason, rule.text if rule is not None else None), rule)
+        if self.mode is Mode.BYPASS and not _in_doubt(request, lists):
+            return settle(BYPASS)
+        return settle(Decision(Verdict.ASK, lacking.need or "a tool that executes something asks first"))
+
+    # «Always»
+
+    def offer(self, invocation: Invocation, session: Session) -> Offer | None:
+        """What «always» would remember for this call; None where nothing can."""
+        from ferrule.policy.always import offer_for
+
+        return offer_for(self, invocation, session)
+
+    def remember(self, invocation: Invocation, session: Session) -> None:
+        from ferrule.policy.always import grants_for
+
+        rules = grants_for(self, invocation, session)
+        if rules is None:
+            # The tool object itself: one that takes its name or its place is another tool, and asks again.
+            self._remembered.add((session.id, invocation.tool, invocation.abstract_rule))
+            return
+        granted = self._granted.setdefault(session.id, RuleSet())
+        for rule in rules:
+            granted.add(rule)
+
+
+def _in_doubt(request: Request, lists: Lists) -> bool:
+    """Whether something denied may hide in what is only known once a command runs; no mode overrides a denial."""
+    if not request.commands or not lists.deny:
+        return False
+    from ferrule.policy.weigh_command import in_doubt
+
+    return any(in_doubt(analysis, lists) for analysis in request.commands)
+
+
+def _grant(findings: list[Finding], why: str) -> None:
+    """Let a tool run that was granted by its name; a path with a question of its own keeps it."""
+    lacked = findings[0].need
+    for finding in findings:
+        if not finding.leave and finding.need == lacked:
+            finding.leave = why
+
+
+def _reads_alone(invocation: Invocation, request: Request) -> bool:
+    if request.commands:
+        return not request.writes and all(analysis.read_only for analysis in request.commands)
+    return invocation.tool.read_only and not request.writes and not request.writes_else
+
+
+def _thing(finding: Finding, tool: str) -> str:
+    return "it" if finding.what == tool else f"`{finding.what}`"

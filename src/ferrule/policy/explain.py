@@ -1,0 +1,116 @@
+"""Why a call would run, ask or be refused: what it would do, the rules about that, and what would be needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ferrule.pipeline.authorise import Verdict
+
+if TYPE_CHECKING:
+    from ferrule.core.call import Invocation
+    from ferrule.core.context import Session
+    from ferrule.policy.decide import Judgement, RulePolicy
+    from ferrule.policy.findings import Finding
+    from ferrule.policy.rules import Rule
+
+
+@dataclass(slots=True, frozen=True)
+class Explained:
+    """One thing a call would do."""
+
+    what: str
+    effect: str
+    why: str
+    verdict: Verdict
+    because: str
+    rule: str | None = None
+    file: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "what": self.what, "effect": self.effect, "why": self.why, "verdict": self.verdict.value,
+            "because": self.because, "rule": self.rule, "file": self.file,
+        }  # fmt: skip
+
+
+@dataclass(slots=True, frozen=True)
+class Explanation:
+    """A decision, taken apart."""
+
+    tool: str
+    verdict: Verdict
+    reason: str
+    rule: str | None
+    file: str | None
+    parts: tuple[Explained, ...]
+    dangers: tuple[str, ...]
+    needed: str
+    """What would let it run without a question; empty when it runs."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "tool": self.tool, "verdict": self.verdict.value, "reason": self.reason, "rule": self.rule,
+            "file": self.file, "parts": [part.to_dict() for part in self.parts], "dangers": list(self.dangers),
+            "needed": self.needed,
+        }  # fmt: skip
+
+
+def explain(policy: RulePolicy, invocation: Invocation, session: Session) -> Explanation:
+    """The decision on a call that is not run."""
+    judged = policy.judge(invocation, session)
+    decision = judged.decision
+    findings = judged.findings
+    if judged.request.commands and len(findings) > 1 and not (findings[0].denied or findings[0].asked):
+        findings = findings[1:]  # of a tool that runs commands, the commands are what matters
+    return Explanation(
+        tool=invocation.tool.name,
+        verdict=Verdict(decision.verdict),
+        reason=decision.reason,
+        rule=judged.by.text if judged.by is not None else None,
+        file=judged.by.source.place if judged.by is not None else None,
+        parts=tuple(_explained(finding) for finding in findings),
+        dangers=tuple(
+            f"{danger.part}: {danger.why}" for analysis in judged.request.commands for danger in analysis.dangers
+        ),
+        needed=_needed(policy, invocation, session, judged),
+    )
+
+
+def _explained(finding: Finding) -> Explained:
+    rule: Rule | None
+    if finding.denied is not None:
+        rule, verdict, because = finding.denied, Verdict.DENY, f"`{finding.denied.text}` denies it"
+    elif finding.asked is not None:
+        rule, verdict, because = finding.asked, Verdict.ASK, f"`{finding.asked.text}` asks about it"
+    elif finding.leave:
+        rule, verdict, because = finding.rule, Verdict.ALLOW, finding.leave
+    else:
+        rule, verdict, because = None, Verdict.ASK, finding.need
+    return Explained(
+        finding.what,
+        finding.effect,
+        finding.why,
+        verdict,
+        because,
+        rule.text if rule is not None else None,
+        rule.source.place if rule is not None else None,
+    )
+
+
+def _needed(policy: RulePolicy, invocation: Invocation, session: Session, judged: Judgement) -> str:
+    decision, by = judged.decision, judged.by
+    if decision.verdict is Verdict.ALLOW:
+        return ""
+    if by is not None and by.verdict is Verdict.DENY:
+        if by.source.file is None:
+            return f"Nothing lifts it: `{by.text}` is a rule of {by.source.place}."
+        return f"Nothing but taking `{by.text}` out of {by.source.place}; no other rule or mode lifts a denial."
+    if policy.mode == "plan":
+        return "Another mode: plan runs what is read-only alone."
+    if by is not None:
+        return f"A yes each time, or taking `{by.text}` out of {by.source.place}; an allow rule does not lift it."
+    offer = policy.offer(invocation, session)
+    if offer is None:
+        return 'A yes each time. No rule lifts the question; `permissions.dangerous = "allow"` does, for all commands.'
+    return f"A yes, or an allow rule: {offer.rule}"

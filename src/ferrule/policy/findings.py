@@ -1,0 +1,89 @@
+"""What was found about one thing that a call would do: which rule is about it, and by whose leave it may run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ferrule.policy.request import Request
+    from ferrule.policy.rule_set import RuleSet
+    from ferrule.policy.rules import Rule
+    from ferrule.policy.sensitive import Guarded
+
+
+@dataclass(slots=True)
+class Finding:
+    """One thing a call would do. Without `leave` it asks, and `need` says why."""
+
+    what: str
+    effect: str
+    why: str = ""
+    denied: Rule | None = None
+    asked: Rule | None = None
+    leave: str = ""
+    rule: Rule | None = None
+    """The allow rule that gave leave."""
+    need: str = ""
+
+    def lacks(self, why: str) -> None:
+        """Take back its leave; the first reason stands."""
+        self.need = self.need or why
+        self.leave = ""
+
+
+@dataclass(slots=True, frozen=True)
+class Lists:
+    """The three lists in force for one call, and what Ferrule itself brings. `allow` holds more specific grants too."""
+
+    deny: RuleSet
+    ask: RuleSet
+    allow: tuple[RuleSet, ...]
+    guarded: Guarded
+    accepts_edits: bool
+
+    def allowing_path(self, path: str, request: Request, *, write: bool) -> Rule | None:
+        return next(
+            (rule for rules in self.allow if (rule := rules.covering_path(path, request.roots, write=write))), None
+        )
+
+    def denying_path(self, path: str, request: Request, *, write: bool) -> Rule | None:
+        found = self.deny.concerning_path(path, request.roots, write=write)
+        if found is None and write:
+            found = self.guarded.never.concerning_path(path, request.roots, write=True)
+        return found
+
+
+def inside(path: str, roots: tuple[str, ...]) -> bool:
+    """Whether a real path lies in the workspace or a folder added to it."""
+    return any(path == root or path.startswith(root if root.endswith("/") else f"{root}/") for root in roots)
+
+
+def shown(path: str, roots: tuple[str, ...]) -> str:
+    """A path as a model knows it: from the workspace on where it lies in it."""
+    if roots and path != roots[0] and inside(path, roots[:1]):
+        return os.path.relpath(path, roots[0])
+    return path
+
+
+def weigh_path(path: str, request: Request, lists: Lists, *, write: bool) -> Finding:
+    """What the lists say of one path. Without a word from them its leave is the tool's."""
+    finding = Finding(f"{'write' if write else 'read'} {shown(path, request.roots)}", "writes" if write else "reads")
+    finding.denied = lists.denying_path(path, request, write=write)
+    finding.asked = lists.ask.concerning_path(path, request.roots, write=write)
+    finding.rule = lists.allowing_path(path, request, write=write)
+    if finding.rule is not None:
+        finding.leave = f"{finding.rule.words} allows it"
+    elif lists.guarded.asking(path, request.roots, write=write) is not None:
+        finding.need = guarded_words(shown(path, request.roots), write=write)
+    elif write and lists.accepts_edits and inside(path, request.roots):
+        finding.leave = "mode accept-edits lets tools write in the workspace"
+    return finding
+
+
+def guarded_words(path: str, *, write: bool) -> str:
+    """Why Ferrule itself asks about a path."""
+    if write:
+        return f"`{path}` holds what other programs run or obey, so writing it asks first"
+    return f"`{path}` may hold secrets, so reading it asks first"

@@ -1,0 +1,192 @@
+"""Paths in a rule, in the way of `.gitignore`.
+
+`//etc/**` starts at the root of the file system, `~/.ssh/**` at the home, `/src/**` at the folder of the project's
+settings, `./src/**` and `src/**` at the workspace. A name without a slash, or after `**/`, means it at any depth. `*`
+and `?` stay within a name, `**` spans folders, `[a-z]` chooses; a folder's name with `/` at the end is all in it.
+
+Deny and ask rules hold for a path and all below it, and a bare name wherever it lies. Allow rules must fit the path
+itself, and a bare name counts below the workspace alone. All of it is about where a file really is, links followed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ferrule.policy.rule_errors import RuleError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SPECIAL = re.compile(r"[*?\[\\]")
+
+
+class PathPattern:
+    """The paths that a rule is about."""
+
+    __slots__ = ("_anchor", "_body", "anywhere", "text")
+
+    def __init__(self, text: str, root: Path | None = None) -> None:
+        self.text = text
+        body = text.strip()
+        _refuse_impossible(body)
+        self.anywhere = False
+        anchor: str | None = None
+        if body.startswith("//"):
+            anchor, body = "/", body.lstrip("/")
+        elif body == "~" or body.startswith("~/"):
+            anchor, body = "~", body[1:].lstrip("/")
+        elif body.startswith("/"):
+            anchor, body = str(root) if root is not None else None, body.lstrip("/")
+        elif body.startswith("**/") or "/" not in body.rstrip("/"):
+            self.anywhere, body = True, body.removeprefix("**/")
+        self._anchor = anchor
+        self._body = f"{body}**" if body.endswith("/") or not body else body.removeprefix("./") or "**"
+
+    def covers(self, path: str, roots: Sequence[str]) -> bool:
+        """Whether an allow rule reaches this real path. `roots` are the workspace's, its own first."""
+        return any(shape.strict.fullmatch(path) for shape in self._shapes(roots, allow=True))
+
+    def concerns(self, path: str, roots: Sequence[str]) -> bool:
+        """Whether a deny or ask rule is about this real path."""
+        return any(shape.wide.fullmatch(path) for shape in self._shapes(roots, allow=False))
+
+    def may_lie_in(self, folder: str, roots: Sequence[str]) -> bool:
+        """Whether what it is about may lie in this folder."""
+        inside = folder if folder.endswith("/") else f"{folder}/"
+        for shape in self._shapes(roots, allow=False):
+            if self.anywhere or (shape.base + "/").startswith(inside):
+                return True
+            if shape.wide.fullmatch(folder) or (shape.spans and inside.startswith(shape.base.rstrip("/") + "/")):
+                return True
+        return False
+
+    def lies_in(self, folder: str, roots: Sequence[str]) -> bool:
+        """Whether its fixed beginning lies in this folder, so that removing the folder removes it."""
+        inside = folder if folder.endswith("/") else f"{folder}/"
+        return not self.anywhere and any(
+            f"{shape.base}/".startswith(inside) for shape in self._shapes(roots, allow=False)
+        )
+
+    @property
+    def name(self) -> str | None:
+        """The glob of a name that it means at any depth; None for a pattern that starts somewhere or has folders."""
+        return self._body if self.anywhere and "/" not in self._body and "**" not in self._body else None
+
+    def wide_shapes(self, roots: Sequence[str]) -> list[str]:
+        """The regular expressions that `concerns` goes by."""
+        return [shape.wide.pattern for shape in self._shapes(roots, allow=False)]
+
+    def bases(self, roots: Sequence[str]) -> list[str]:
+        """The fixed beginnings of what it is about."""
+        return [shape.base for shape in self._shapes(roots, allow=False)]
+
+    def _shapes(self, roots: Sequence[str], *, allow: bool) -> tuple[_Shape, ...]:
+        if self.anywhere:
+            starts = tuple(roots) if allow else ("/",)
+        elif self._anchor is not None:
+            starts = (os.path.realpath(Path.home()) if self._anchor == "~" else self._anchor,)
+        else:
+            starts = tuple(roots[:1])
+        return _compiled(starts, self._body, self.anywhere, allow)
+
+
+class _Shape:
+    """A pattern from one folder on, ready to be compared with."""
+
+    __slots__ = ("base", "spans", "strict", "wide")
+
+    def __init__(self, start: str, body: str, *, anywhere: bool) -> None:
+        fixed, rest = ("", body) if anywhere else _fixed_part(body)
+        self.base = os.path.normpath(os.path.join(start, fixed)) if fixed else start  # noqa: PTH118 - pure text
+        self.spans = "**" in rest
+        before = "" if self.base == "/" else re.escape(self.base)
+        all_below = rest == "**" or rest.endswith("/**")
+        top = rest[:-2].rstrip("/") if all_below else rest
+        way = before if not top else f"{before}/(?:.*/)?" if anywhere else f"{before}/"
+        shape = way + _translate(top)
+        self.strict = re.compile(f"{shape}/.+" if all_below else shape if rest else f"{before}", re.DOTALL)
+        self.wide = re.compile(f"{shape}(?:/.*)?", re.DOTALL)
+
+
+@lru_cache(maxsize=4096)
+def _compiled(starts: tuple[str, ...], body: str, anywhere: bool, allow: bool) -> tuple[_Shape, ...]:
+    """The shapes of a pattern from each start on.
+
+    What is denied is also denied where links on the pattern's fixed part lead. What is allowed is not: whoever can
+    put a link in the place of an allowed folder would choose what is allowed.
+    """
+    shapes: list[_Shape] = []
+    for start in starts:
+        shapes.append(_Shape(start, body, anywhere=anywhere))
+        real = os.path.realpath(shapes[-1].base)
+        if not allow and not anywhere and real != shapes[-1].base:
+            shapes.append(_Shape(real, _fixed_part(body)[1], anywhere=False))
+    return tuple(shapes)
+
+
+def _fixed_part(body: str) -> tuple[str, str]:
+    """The folders before the first special character, and what follows them."""
+    parts = body.split("/")
+    count = next((at for at, part in enumerate(parts) if _SPECIAL.search(part)), len(parts))
+    return "/".join(parts[:count]), "/".join(parts[count:])
+
+
+def _translate(body: str) -> str:
+    out: list[str] = []
+    position = 0
+    while position < len(body):
+        rest = body[position:]
+        if rest.startswith("**/") and (position == 0 or body[position - 1] == "/"):
+            out.append("(?:.*/)?")
+            position += 3
+            continue
+        character = body[position]
+        position += 1
+        if character == "*":
+            if not (out and out[-1] == "[^/]*"):
+                out.append("[^/]*")
+        elif character == "?":
+            out.append("[^/]")
+        elif character == "[":
+            end = body.index("]", position + 1)
+            chosen = body[position:end].replace("\\", "\\\\").replace("[", "\\[")
+            out.append(f"[^/{chosen[1:]}]" if chosen[0] in "!^" else f"(?!/)[{chosen}]")
+            position = end + 1
+        elif character == "\\":
+            out.append(re.escape(body[position]))
+            position += 1
+        else:
+            out.append(re.escape(character))
+    return "".join(out)
+
+
+def escape_path(path: str) -> str:
+    """The pattern that means just this path."""
+    return re.sub(r"([*?\[\]\\])", r"\\\1", path)
+
+
+def _refuse_impossible(body: str) -> None:
+    if not body:
+        raise RuleError("nothing stands in the brackets; leave them out to mean the tool, or write `**` for all paths")
+    if "\0" in body:
+        raise RuleError("the path holds a NUL byte, which no path has")
+    if body.startswith("!"):
+        raise RuleError("a rule has no exceptions with `!`; put what may be done in another list")
+    if body.startswith("~") and body != "~" and not body.startswith("~/"):
+        raise RuleError(f"`{body.partition('/')[0]}` is nobody's home here; write `~/…`, or `//` and the whole path")
+    if re.search(r"(?<!\\)[{}]", body):
+        raise RuleError("`{a,b}` does not choose in a path; write a rule for each, or `[{]` for the brace itself")
+    if body.endswith("\\") and not body.endswith("\\\\"):
+        raise RuleError("it ends with a backslash, which has nothing to stand before")
+    if "://" in body:
+        raise RuleError("that is an address, not a path")
+    for opened in re.finditer(r"(?<!\\)\[", body):
+        if "]" not in body[opened.end() + 1 :]:
+            raise RuleError("a `[` is not closed; write `[[]` for the bracket itself")
+    anchored = body.removeprefix("//").removeprefix("~/").removeprefix("/").removeprefix("./")
+    if any(part == ".." for part in anchored.split("/")) and body.startswith(("**", "*")):
+        raise RuleError("`..` after `*` leads nowhere")

@@ -1,0 +1,106 @@
+"""What the file tools keep back when they go through a folder: what a rule denies, and what a rule would ask about.
+
+A search of `.` is one call with one decision, so it must not show lines of a file whose reading would be refused or
+asked about if it were named. `ferrule.workspace.restrictions` says how the tools ask.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ferrule.policy.rules import About
+from ferrule.policy.sources import BUILT_IN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ferrule.policy.decide import RulePolicy
+    from ferrule.policy.rules import Rule
+
+
+class RuleRestrictions:
+    """The rules about paths, as the file tools need them. Every answer is the rule in words, or None."""
+
+    def __init__(self, policy: RulePolicy) -> None:
+        self._policy = policy
+
+    def denies_read(self, path: str, roots: tuple[str, ...]) -> str | None:
+        """Who denies reading this real path."""
+        return _words(self._policy.deny.concerning_path(path, roots, write=False))
+
+    def denies_write(self, path: str, roots: tuple[str, ...]) -> str | None:
+        """Who denies writing it."""
+        policy = self._policy
+        return _words(
+            policy.deny.concerning_path(path, roots, write=True)
+            or policy.guarded.never.concerning_path(path, roots, write=True)
+        )
+
+    def holds_back(self, path: str, start: str, roots: tuple[str, ...]) -> str | None:
+        """Who keeps the content of this path out of a search that starts elsewhere.
+
+        A question that was asked about the start itself is not asked again about what lies in it.
+        """
+        policy = self._policy
+        if denied := policy.deny.concerning_path(path, roots, write=False):
+            return _words(denied)
+        if policy.mode == "bypass" and not policy.ask:
+            return None
+        for asking in self._asking(path, roots):
+            if asking.path is not None and not asking.path.concerns(start, roots):
+                return _words(asking)
+        return None
+
+    @property
+    def denies_reads(self) -> bool:
+        return self._policy.deny.about(About.READ)
+
+    def names(self, start: str, roots: tuple[str, ...]) -> list[str]:
+        """Of Ferrule's own rules, which are about files; a person's `Read(secrets)` may well be about a folder."""
+        about = self._about(start, roots)
+        return [rule.path.name for rule in about if rule.path and rule.path.name and rule.source is BUILT_IN]
+
+    def left_out(self, start: str, roots: tuple[str, ...]) -> list[str]:
+        return [rule.path.name for rule in self._about(start, roots) if rule.path and rule.path.name]
+
+    def places(self, start: str, roots: tuple[str, ...]) -> list[str]:
+        found: list[str] = []
+        for rule in self._about(start, roots):
+            if rule.path is None or (rule.path.name and rule.source is BUILT_IN):
+                continue
+            if rule.path.anywhere:
+                found.append(start)
+            elif rule.path.may_lie_in(start, roots):
+                found += [base for base in rule.path.bases(roots) if _meets(base, start)]
+        return list(dict.fromkeys(found))
+
+    def _about(self, start: str, roots: tuple[str, ...]) -> Iterator[Rule]:
+        """The rules that can hold something back from a search."""
+        policy = self._policy
+        yield from policy.deny.listed(About.READ)
+        asking = [*policy.ask.listed(About.READ)]
+        # Where the person allows reading some path, only a look at each file tells which of Ferrule's own rules hold.
+        if policy.mode != "bypass" and not policy.allow.about(About.READ):
+            asking += policy.guarded.asks.listed(About.READ)
+        for rule in asking:
+            if rule.path is not None and not rule.path.concerns(start, roots):
+                yield rule
+
+    def _asking(self, path: str, roots: tuple[str, ...]) -> Iterator[Rule]:
+        policy = self._policy
+        if asked := policy.ask.concerning_path(path, roots, write=False):
+            yield asked
+        if policy.mode == "bypass" or policy.allow.covering_path(path, roots, write=False):
+            return
+        if guarded := policy.guarded.asking(path, roots, write=False):
+            yield guarded
+
+
+def _meets(base: str, start: str) -> bool:
+    """Whether one of two paths lies in the other."""
+    base, start = base.rstrip("/") + "/", start.rstrip("/") + "/"
+    return base.startswith(start) or start.startswith(base)
+
+
+def _words(rule: Rule | None) -> str | None:
+    return rule.words if rule is not None else None

@@ -1,0 +1,290 @@
+"""Weighs a command part by part: each needs leave of its own, and so does every path it names.
+
+A rule for a command covers what the command itself does. It does not cover where its output is sent: `Bash(ls *)` says
+nothing of `ls > ~/.bashrc`. A rule that is the whole command, to the letter, covers all of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ferrule.policy.command_paths import folders, places, starred_paths
+from ferrule.policy.commands.parts import Effect
+from ferrule.policy.findings import Finding, shown, weigh_path
+from ferrule.policy.rules import About
+from ferrule.policy.sensitive import TELL_TALES
+
+if TYPE_CHECKING:
+    from ferrule.policy.commands.parts import Analysis, Part
+    from ferrule.policy.findings import Lists
+    from ferrule.policy.request import Request, Requests
+    from ferrule.policy.rules import Rule
+
+# Change files and nothing else, as their arguments say; what edits are accepted for. Not `ln`: it makes ways out.
+_FILE_CHANGERS = frozenset({"mkdir", "touch", "cp", "mv", "rm", "rmdir", "tee", "sed"})
+_REMOVERS = frozenset({"rm", "rmdir", "mv", "shred", "unlink"})
+_COPIERS = frozenset({"cp", "mv", "install", "rsync", "scp", "ln"})
+_SEARCHERS = frozenset({"rg", "ag", "ack", "ugrep", "tar", "zip", "rsync", "zgrep"})
+_RECURSIVE = frozenset({"grep", "egrep", "fgrep", "cp", "scp", "diff"})
+_NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+
+
+def weigh_command(analysis: Analysis, tool: str, request: Request, lists: Lists, requests: Requests) -> list[Finding]:
+    """A finding for each part, and one for what was not understood."""
+    command = analysis.command
+    whole = next((rule for rules in lists.allow if (rule := rules.covering_command(command, tool))), None)
+    named = next((rule for rules in lists.allow if (rule := rules.tool(tool, runs_commands=True))), None)
+    findings = [_Weighing(part, analysis, tool, request, lists, requests, named).finding for part in analysis.parts]
+    if analysis.unclear or not findings:
+        findings.append(_unclear(analysis, tool, lists))
+    if whole is not None:
+        for finding in findings:
+            finding.leave, finding.rule, finding.need = f"{whole.words} allows it", whole, ""
+    return findings
+
+
+def in_doubt(analysis: Analysis, lists: Lists) -> bool:
+    """Whether something denied may hide in what is only known once the command runs."""
+    deny = lists.deny
+    if analysis.unclear:
+        return deny.about(About.COMMAND, About.CALL, About.READ, About.WRITE, About.HOST)
+    for part in analysis.parts:
+        if deny.about(About.COMMAND, About.CALL) and part.words and not part.fixed and _varies(part.words[0]):
+            return True
+        if deny.about(About.READ) and None in part.reads:
+            return True
+        if deny.about(About.WRITE) and None in part.writes:
+            return True
+        if deny.about(About.HOST) and None in part.hosts:
+            return True
+    return False
+
+
+def _unclear(analysis: Analysis, tool: str, lists: Lists) -> Finding:
+    why = "; ".join(analysis.unclear) or "it holds no command"
+    finding = Finding(analysis.command, "unclear", why, need=f"the command is not fully understood: {why}")
+    finding.denied = lists.deny.concerning_command(analysis.command, tool)
+    finding.asked = lists.ask.concerning_command(analysis.command, tool)
+    if not analysis.unclear:
+        finding.leave, finding.need = "nothing would run", ""
+    return finding
+
+
+class _Weighing:
+    """One part of a command on the scales."""
+
+    def __init__(
+        self,
+        part: Part,
+        analysis: Analysis,
+        tool: str,
+        request: Request,
+        lists: Lists,
+        requests: Requests,
+        named: Rule | None,
+    ) -> None:
+        self._part, self._analysis, self._request, self._lists = part, analysis, request, lists
+        self._named = named
+        self._requests = requests
+        self._bare: Part | bool | None = False
+        self.finding = Finding(part.text, part.effect.value, part.why)
+        self.finding.denied = lists.deny.concerning_part(part, analysis.command, tool)
+        self.finding.asked = lists.ask.concerning_part(part, analysis.command, tool)
+        self._rule = named or next((rule for rules in lists.allow if (rule := rules.covering_part(part, tool))), None)
+        self._give_leave()
+        for path in part.reads:
+            self._weigh_read(path)
+        if self._searches_folders():
+            self._weigh_folders()
+        self._weigh_writes()
+        if not part.fixed:
+            self._weigh_stars()
+        for host in part.hosts:
+            self._weigh_host(host)
+
+    def _give_leave(self) -> None:
+        part, finding = self._part, self.finding
+        if self._rule is not None:
+            finding.leave, finding.rule = f"{self._rule.words} allows it", self._rule
+            if self._named is None and (sets := _SETS_WHAT_RUNS.search(self._analysis.command)):
+                finding.lacks(f"it sets `{sets[1]}`, which can make a program run other code")
+        elif part.effect is Effect.READS:
+            finding.leave = "it provably reads alone"
+        elif part.effect is Effect.WRITES and self._only_redirects():
+            finding.leave = "it reads alone, and what it writes to has leave"
+        elif part.effect is Effect.WRITES and self._accepted_edit():
+            finding.leave = "mode accept-edits lets commands change files in the workspace"
+        else:
+            finding.need = f"`{part.text}` {_EFFECTS[part.effect]}" + (f": {part.why}" if part.why else "")
+
+    # What the part does by itself, its redirects aside
+
+    def _alone(self) -> Part | None:
+        if isinstance(self._bare, bool):
+            found = self._requests.understood(shlex.join(self._part.words), self._request.directory)
+            single = len(found.parts) == 1 and not found.unclear
+            self._bare = found.parts[0] if single else None
+        return self._bare
+
+    def _only_redirects(self) -> bool:
+        if not self._part.words:
+            return True
+        alone = self._alone()
+        return self._part.fixed and alone is not None and alone.effect is Effect.READS
+
+    def _accepted_edit(self) -> bool:
+        if not self._lists.accepts_edits or self._part.program not in _FILE_CHANGERS or self._part.wrappers:
+            return False
+        return bool(self._part.writes) and None not in self._part.writes
+
+    # What it reads, writes and reaches
+
+    def _weigh_read(self, named: str | None) -> None:
+        lists, finding = self._lists, self.finding
+        if named is None:
+            rules = lists.deny.listed(About.READ) or lists.ask.listed(About.READ)
+            if rules:
+                finding.lacks(f"it reads a path that is only known once it runs, and `{rules[0].text}` may be about it")
+            elif any(word in self._analysis.command for word in TELL_TALES):
+                finding.lacks("it reads a path that is only known once it runs, which may hold secrets")
+            return
+        for path, _real in places(named, self._request.directory):
+            self._merge(weigh_path(path, self._request, lists, write=False))
+
+    def _searches_folders(self) -> bool:
+        words = self._part.words
+        if self._part.program in _RECURSIVE:
+            flags = {letter for word in words[1:] if word.startswith("-") for letter in word.lstrip("-")[:4]}
+            return bool(flags & {"r", "R"})
+        return self._part.program in _SEARCHERS or words[:2] == ("git", "grep")
+
+    def _weigh_folders(self) -> None:
+        named = [
+            path
+            for word in self._part.reads
+            if word is not None
+            for path, real in places(word, self._request.directory)
+            if real
+        ]
+        there = [path for path in named if os.path.lexists(path)]
+        for path in there or folders(self._analysis, self._request.directory):  # unsaid, they search where they are
+            if os.path.isdir(path):  # noqa: PTH112 - the path is text here
+                self._weigh_folder(path)
+
+    def _weigh_folder(self, folder: str) -> None:
+        """A search of a folder reads all in it; what a rule keeps back may be among that."""
+        for rule in (*self._lists.deny.listed(About.READ), *self._lists.ask.listed(About.READ)):
+            if rule.path is not None and rule.path.may_lie_in(folder, self._request.roots):
+                place = shown(folder, self._request.roots)
+                self.finding.lacks(f"it reads all of `{place}`, and {rule.words} may be about some of it")
+
+    def _weigh_stars(self) -> None:
+        """Stars may stand for a path with a rule; what they stand for needs no leave besides."""
+        for path in starred_paths(self._analysis, self._request.directory):
+            self._merge(weigh_path(path, self._request, self._lists, write=False))
+            if self._part.effect is not Effect.READS:
+                found = weigh_path(path, self._request, self._lists, write=True)
+                if self._part.program in _REMOVERS and found.denied is None:
+                    found.denied = self._removed_with(path)
+                self._merge(found)
+
+    def _weigh_writes(self) -> None:
+        if not self._part.writes:
+            return
+        alone = self._alone() if self._rule is not None and self._named is None else None
+        own = Counter(os.path.basename(path or "") for path in alone.writes) if alone is not None else Counter[str]()  # noqa: PTH119
+        unknown = sum(1 for path in alone.writes if path is None or _varies(path)) if alone is not None else 0
+        for named in (*self._part.writes, *self._written_into()):
+            if named is None:
+                # What it is told to write, and what a redirect says, cannot be told apart once neither is known.
+                unknown -= 1
+                own_alone = unknown >= 0 and ">" not in self._analysis.command
+                self._weigh_unknown_write(covered=self._named is not None or own_alone)
+                continue
+            name = os.path.basename(named)  # noqa: PTH119
+            own[name] -= 1
+            covered = self._named is not None or own[name] >= 0 or named in self._written_into()
+            for path, is_real in places(named, self._request.directory):
+                self._weigh_write(path, covered=covered, real=is_real)
+
+    def _written_into(self) -> list[str]:
+        """Files that a copy makes in a folder: `cp x/ferrule.toml .` names only the folder."""
+        if self._part.program not in _COPIERS:
+            return []
+        targets = [path for path in self._part.writes if path and os.path.isdir(path)]  # noqa: PTH112
+        names = {os.path.basename(path.rstrip("/")) for path in self._part.reads if path}  # noqa: PTH119
+        return [os.path.join(target, name) for target in targets for name in names]  # noqa: PTH118
+
+    def _weigh_unknown_write(self, *, covered: bool) -> None:
+        rules = self._lists.deny.listed(About.WRITE) or self._lists.ask.listed(About.WRITE)
+        if rules:
+            self.finding.lacks(
+                f"it writes a path that is only known once it runs, and `{rules[0].text}` may be about it"
+            )
+        elif not covered:
+            self.finding.lacks("it writes to a path that is only known once it runs")
+
+    def _weigh_write(self, path: str, *, covered: bool, real: bool) -> None:
+        if path in _NOWHERE or path.startswith("/dev/fd/"):
+            return
+        found = weigh_path(path, self._request, self._lists, write=True)
+        if self._part.program in _REMOVERS and found.denied is None:
+            found.denied = self._removed_with(path)
+        if not found.leave and not found.need:
+            if covered:
+                found.leave = self.finding.leave
+            elif real:
+                found.need = f"it writes `{shown(path, self._request.roots)}`"
+            else:
+                return  # only the real path needs leave
+        self._merge(found)
+
+    def _removed_with(self, folder: str) -> Rule | None:
+        """The deny rule about something that lies in a folder and would go with it."""
+        roots = self._request.roots
+        for rule in self._lists.deny.listed(About.WRITE):
+            if rule.path is not None and rule.path.lies_in(folder, roots):
+                return rule
+        return self._lists.guarded.own_file_in(folder, roots)
+
+    def _weigh_host(self, host: str | None) -> None:
+        lists, finding = self._lists, self.finding
+        if host is None:
+            rules = lists.deny.listed(About.HOST) or lists.ask.listed(About.HOST)
+            if rules:
+                finding.lacks(
+                    f"it reaches a host that is only known once it runs, and `{rules[0].text}` may be about it"
+                )
+            return
+        finding.denied = finding.denied or lists.deny.concerning_host(host)
+        finding.asked = finding.asked or lists.ask.concerning_host(host)
+
+    def _merge(self, found: Finding) -> None:
+        finding = self.finding
+        finding.denied = finding.denied or found.denied
+        finding.asked = finding.asked or found.asked
+        if found.need:
+            finding.lacks(found.need)
+
+
+# Variables that choose what a program loads or starts: a rule for the program was not given for these.
+_SETS_WHAT_RUNS = re.compile(
+    r"(?:^|[\s;&|(`])(LD_\w+|DYLD_\w+|PATH|ENV|BASH_ENV|IFS|PS4|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|HOME|XDG_CONFIG_HOME"
+    r"|PYTHON(?!UNBUFFERED|UTF8|IOENCODING|HASHSEED|DONTWRITEBYTECODE)\w+|NODE_(?:OPTIONS|PATH)|PERL\w+|RUBY\w+"
+    r"|\w*JAVA\w*_OPTIONS|CLASSPATH|GIT_(?!AUTHOR|COMMITTER)\w+|(?:npm_config|NPM_CONFIG|PIP|UV)_\w+"
+    r"|CARGO_(?!TERM)\w+|RUSTC\w*|GOFLAGS|GOTOOLCHAIN|MAKEFLAGS|MAKEFILES|CC|CXX|LD|\w*PAGER|\w*EDITOR|VISUAL|BROWSER"
+    r"|LESSOPEN|LESSCLOSE|\w+_ASKPASS|RSYNC_RSH|GCONV_PATH|RIPGREP_CONFIG_PATH|TAR_OPTIONS|KUBECONFIG|DOCKER_HOST)="
+)
+_EFFECTS = {
+    Effect.READS: "reads",
+    Effect.WRITES: "changes something",
+    Effect.RUNS: "may do anything",
+}
+
+
+def _varies(word: str) -> bool:
+    return "$" in word or "`" in word

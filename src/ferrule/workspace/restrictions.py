@@ -1,0 +1,115 @@
+"""What rules keep from the file tools, as the tools see it. Whoever wires a session puts it into its configuration.
+
+A tool that names one file is decided by the policy before it runs. These are for what a policy cannot see: the files
+that a search finds, and a link that leads elsewhere by the time it is opened.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, cast
+
+from ferrule.core.errors import ErrorKind
+from ferrule.workspace.problems import PathProblem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ferrule.core.context import Session
+
+KEY = "restrictions"
+
+
+class Restrictions(Protocol):
+    """Rules about real paths. An answer is the rule in words, or None. `roots` are the session's, its own first."""
+
+    def denies_read(self, path: str, roots: tuple[str, ...]) -> str | None: ...
+
+    def denies_write(self, path: str, roots: tuple[str, ...]) -> str | None: ...
+
+    def holds_back(self, path: str, start: str, roots: tuple[str, ...]) -> str | None:
+        """Who keeps the content of a path out of a search from `start` on."""
+        ...
+
+    def names(self, start: str, roots: tuple[str, ...]) -> Sequence[str]:
+        """Globs of names of files, at any depth, that a search from `start` on holds back."""
+        ...
+
+    def left_out(self, start: str, roots: tuple[str, ...]) -> Sequence[str]:
+        """Globs of names, of files and folders, that it need not even open."""
+        ...
+
+    def places(self, start: str, roots: tuple[str, ...]) -> Sequence[str]:
+        """Paths in which it may have to hold back something else."""
+        ...
+
+    @property
+    def denies_reads(self) -> bool:
+        """Whether reading anything is denied at all."""
+        ...
+
+
+class KeptBack:
+    """The restrictions of one session; of one that has none, nothing is kept back."""
+
+    def __init__(self, restrictions: Restrictions | None, roots: tuple[str, ...]) -> None:
+        self._restrictions = restrictions
+        self._roots = roots
+        self.hides = restrictions is not None and restrictions.denies_reads
+        """Whether listings may have to leave something out."""
+
+    def __bool__(self) -> bool:
+        return self._restrictions is not None
+
+    def require_read(self, path: Path, name: str) -> None:
+        """Refuse to open what may not be read, whatever name led there."""
+        if self.hides and self._restrictions and (rule := self._restrictions.denies_read(str(path), self._roots)):
+            raise _denied(f"`{name}` is not read: {rule} denies it.")
+
+    def require_write(self, path: Path, name: str) -> None:
+        """Refuse to change what may not be written."""
+        if self._restrictions and (rule := self._restrictions.denies_write(str(path), self._roots)):
+            raise _denied(f"`{name}` is not written: {rule} denies it.")
+
+    def hidden(self, path: Path) -> bool:
+        """Whether a listing leaves this path out."""
+        return bool(
+            self.hides and self._restrictions and self._restrictions.denies_read(str(path), self._roots) is not None
+        )
+
+    def held_back(self, path: Path, start: Path) -> bool:
+        """Whether a search leaves the content of this path out."""
+        if self._restrictions is None or path == start:
+            return False
+        return self._restrictions.holds_back(str(path), str(start), self._roots) is not None
+
+    def names(self, start: Path) -> Sequence[str]:
+        return self._restrictions.names(str(start), self._roots) if self._restrictions else ()
+
+    def left_out(self, start: Path) -> Sequence[str]:
+        return self._restrictions.left_out(str(start), self._roots) if self._restrictions else ()
+
+    def places(self, start: Path) -> Sequence[str]:
+        return self._restrictions.places(str(start), self._roots) if self._restrictions else ()
+
+
+def restrictions_of(session: Session) -> Restrictions | None:
+    """What was put into a session's configuration."""
+    return cast("Restrictions | None", session.config.get(KEY))
+
+
+def held_back_note(count: int) -> list[str]:
+    """What a search says of files that it held back."""
+    if not count:
+        return []
+    files, are = ("1 file", "was") if count == 1 else (f"{count:,} files", "were")
+    return [f"{files} {are} held back by a rule. To read such a file, name it."]
+
+
+def _denied(message: str) -> PathProblem:
+    return PathProblem(
+        "denied",
+        message,
+        kind=ErrorKind.PERMISSION,
+        suggestion="Do not try to reach it another way; go on without it, or ask the person.",
+    )

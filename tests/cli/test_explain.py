@@ -1,0 +1,75 @@
+"""`ferrule explain`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from .conftest import Command
+
+BASH = '''
+from ferrule import Touch, tool
+
+@tool(name="Bash", kind="execute", touches=lambda params: [Touch(f"command:{params.command}", write=True)])
+def bash(command: str) -> str:
+    """Run a command. Use this to test: nothing is run."""
+    return command
+'''
+
+
+@pytest.fixture
+def with_bash(ferrule: Command) -> Command:
+    (ferrule.folder / "tools" / "bash.py").write_text(BASH)
+    return ferrule
+
+
+def test_what_would_run_says_why(ferrule: Command) -> None:
+    done = ferrule("explain", "Read", '{"file_path": "a.txt"}')
+    assert done.code == 0
+    assert done.out.startswith("Read: allow, because a read-only tool runs freely\n")
+
+
+def test_what_is_denied_names_the_rule_and_its_file(ferrule: Command) -> None:
+    (ferrule.workspace / "ferrule.toml").write_text('[permissions]\ndeny = ["Edit(/src/**)"]\n')
+    arguments = '{"file_path": "src/a.py", "content": ""}'
+    done = ferrule("explain", "Write", arguments)
+    assert done.code == 3
+    file = str(ferrule.workspace / "ferrule.toml")
+    assert f"deny: `Edit(/src/**)` denies it ({file})" in done.out
+    assert f"Needed: Nothing but taking `Edit(/src/**)` out of {file}" in done.out
+    document = ferrule("explain", "Write", arguments, "--json").json
+    assert (document["verdict"], document["rule"], document["file"]) == ("deny", "Edit(/src/**)", file)
+    assert document["parts"][1]["what"] == "write src/a.py"
+
+
+def test_what_would_ask_says_what_rule_would_help(ferrule: Command) -> None:
+    done = ferrule("explain", "Write", '{"file_path": "src/a.py", "content": ""}')
+    assert done.code == 3
+    assert f"Needed: A yes, or an allow rule: Edit(/{ferrule.workspace}/src/**)" in done.out
+    allowed = ferrule("explain", "Write", '{"file_path": "src/a.py", "content": ""}', "--allow", "Edit(/src/**)")
+    assert allowed.code == 0
+
+
+def test_nothing_is_run_and_nothing_recorded(ferrule: Command) -> None:
+    ferrule("explain", "Write", '{"file_path": "a.py", "content": "x"}', "--mode", "bypass")
+    assert not (ferrule.workspace / "a.py").exists()
+    assert not (ferrule.folder / "data").exists()
+
+
+def test_a_command_is_explained(with_bash: Command) -> None:
+    done = with_bash("explain", "Bash", '{"command": "rm x"}', "--deny", "Bash(rm *)", "--json")
+    assert (done.code, done.json["verdict"], done.json["file"]) == (3, "deny", "the command line")
+
+
+@pytest.mark.parametrize("arguments", [["NoSuch", "{}"], ["Read", "{}"], ["Read", "{"]])
+def test_a_call_that_cannot_be_is_said_so(ferrule: Command, arguments: list[str]) -> None:
+    done = ferrule("explain", *arguments)
+    assert done.code == 1
+    assert done.err.startswith("Error (")
+
+
+def test_it_speaks_chinese(ferrule: Command) -> None:
+    done = ferrule("--lang", "zh", "explain", "save_note", '{"text": "x"}')
+    assert "写入" in done.out

@@ -1,0 +1,243 @@
+"""Deny beats ask beats allow; modes; the order of all of it; and the laws that hold whatever the rules (P4, S3)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+from tests.policy.stand_in import analyse, bash, invoke, on_command, policy, verdict
+
+from ferrule import KindPolicy, Mode, Runtime, Session, tool
+from ferrule.builtin.edit import edit
+from ferrule.builtin.read import read
+from ferrule.builtin.write import write
+from ferrule.pipeline.authorise import Verdict
+from ferrule.policy.rules import parse_rule
+from ferrule.policy.sources import Source, SourceKind
+
+
+def make(name: str, **options: Any) -> Any:
+    async def body() -> str:
+        return "ran"
+
+    return tool(body, name=name, **options)
+
+
+READ = make("read", kind="readonly")
+WRITE = make("write", kind="write")
+EXEC = make("execute", kind="execute")
+DANGER = make("danger", kind="readonly", dangerous=True)
+GUARDED = make("guarded", kind="readonly", requires_permission=True)
+ODD = make("odd", kind="readonly", read_only=False)
+PLAIN = [READ, WRITE, EXEC, DANGER, GUARDED, ODD]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize(
+    "lists", [{}, {"allow": ["write", "dan*"]}, {"deny": ["read", "w*"]}, {"allow": ["*"], "deny": ["odd"]}]
+)
+def test_tools_without_touches_are_decided_as_by_their_kind(session: Session, mode: Mode, lists: dict[str, Any]):
+    """A superset of KindPolicy."""
+    kinds = KindPolicy(mode=mode, **lists)
+    for one in PLAIN:
+        assert verdict(policy(mode=mode, **lists), session, one) == kinds.decide(invoke(one, session), session).verdict
+
+
+def test_a_denial_names_the_rule_and_where_it_stands(session: Session):
+    source = Source(SourceKind.PROJECT, session.workspace / "ferrule.toml")
+    rules = policy(rules=[parse_rule("Bash(rm *)", Verdict.DENY, source)])
+    result = asyncio.run(Runtime([bash], policy=rules, session=session).run("Bash", {"command": "ls; rm x"}))
+    assert result.llm_content == snapshot(
+        """\
+Error (permission_error): `Bash` was not run: `Bash(rm *)` from the project's `ferrule.toml` denies `rm x`.
+
+Suggestion: Do not try the same call again; go on another way, or ask the person.\
+"""
+    )
+
+
+def test_where_there_is_nobody_to_ask_the_rule_that_would_help_is_named(session: Session):
+    runtime = Runtime([bash], policy=policy(), session=session)
+    assert asyncio.run(runtime.run("Bash", {"command": "git commit -m x"})).llm_content == snapshot(
+        """\
+Error (permission_error): `Bash` was not run: `git commit -m x` may do anything: `git` is not known, and there is nobody to ask.
+
+Suggestion: The person can allow it: `--allow 'Bash(git commit *)'` on the command line, or that rule in their settings.\
+"""  # noqa: E501
+    )
+    assert asyncio.run(runtime.run("Bash", {"command": "rm -rf x"})).llm_content == snapshot(
+        """\
+Error (permission_error): `Bash` was not run: `rm -rf x` is dangerous: it removes folders with all in them, and there is nobody to ask.
+
+Suggestion: No rule lets it run unasked. Go on another way, or ask the person to run it where they can answer.\
+"""  # noqa: E501
+    )
+
+
+@pytest.mark.parametrize(
+    "lists", [{"allow": ["Bash(rm *)"]}, {"allow": ["Bash"]}, {"allow": ["*"]}, {"mode": "bypass"}]
+)
+def test_a_dangerous_command_asks_even_under_an_allow_rule(session: Session, lists: dict[str, Any]):
+    """S2."""
+    assert on_command(policy(**lists), session, "rm -rf x") == "ask"
+    assert on_command(policy(**lists, dangerous="allow"), session, "rm -rf x") == "allow"
+
+
+def test_the_switch_for_dangerous_commands_leaves_all_other_questions(session: Session):
+    """P4: `dangerous_cmd` of A."""
+    off = policy(dangerous="allow")
+    assert on_command(off, session, "rm -rf x") == "ask"
+    assert on_command(policy(dangerous="allow", deny=["Bash(rm *)"]), session, "rm -rf x") == "deny"
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("default", "allow ask ask ask allow ask"),
+        ("plan", "allow deny deny deny allow deny"),
+        ("accept-edits", "allow allow ask ask allow allow"),
+        ("dont-ask", "allow deny deny deny allow deny"),
+        ("bypass", "allow allow allow ask allow allow"),
+    ],
+)
+def test_what_each_mode_lets_run(session: Session, mode: str, expected: str):
+    rules = policy(mode=mode)
+    commands = [on_command(rules, session, command) for command in ("ls", "mkdir x", "npm test", "rm -rf x")]
+    files = [
+        verdict(rules, session, read, file_path="a"),
+        verdict(rules, session, write, file_path="a", content=""),
+    ]
+    assert " ".join([*commands, *files]) == expected
+
+
+def test_an_ask_rule_asks_about_what_would_run(session: Session):
+    rules = policy(ask=["Bash(git diff *)", "read"], allow=["Bash", "read"])
+    assert on_command(rules, session, "git diff HEAD") == "ask"
+    assert on_command(rules, session, "git log") == "allow"
+    assert verdict(rules, session, READ) == "ask"
+    assert verdict(policy(ask=["read"], mode="dont-ask"), session, READ) == "deny"
+    assert verdict(policy(ask=["read"], mode="bypass"), session, READ) == "ask"
+
+
+def test_a_call_runs_and_is_refused_through_the_real_pipeline(session: Session):
+    """P4, with the real tools."""
+    (session.workspace / ".key").write_text("secret")
+    (session.workspace / "link").symlink_to(".key")
+    runtime = Runtime([read, edit, bash], policy=policy(deny=["Read(.key)"]), session=session)
+    for tool_name, arguments in (
+        ("Read", {"file_path": ".key"}),
+        ("Read", {"file_path": "link"}),
+        ("Bash", {"command": "cat .key"}),
+        ("Bash", {"command": "cat < link"}),
+    ):
+        result = asyncio.run(runtime.run(tool_name, arguments))
+        assert result.error is not None
+        assert "`Read(.key)`" in result.error.message
+        assert "secret" not in result.llm_content
+
+
+def test_the_way_of_most_calls_is_as_short_as_by_kind(session: Session):
+    """Without rules a tool that touches nothing is decided without a look at anything else."""
+    rules = policy()
+    rules.judge = None  # type: ignore[method-assign, assignment]
+    assert rules.decide(invoke(READ, session), session).verdict == "allow"
+
+
+def test_a_tool_that_runs_commands_and_is_marked_dangerous_needs_its_name(session: Session):
+    from ferrule import Touch
+
+    @tool(kind="execute", dangerous=True, touches=(Touch("command:ls", write=True),))
+    def launch() -> None: ...
+
+    assert verdict(policy(), session, launch) == "ask"
+    assert verdict(policy(allow=["launch"]), session, launch) == "allow"
+
+
+# Laws
+
+COMMANDS = ["ls", "cat .env", "npm test", "mkdir a", "ls > a", "rm -rf a", "git commit -m x && ls", "cat $X", "ls 'x"]
+RULES = [
+    "Bash", "Bash(ls *)", "Bash(npm *)", "Bash(rm *)", "Bash(git commit *)", "Bash(mkdir:*)", "Read(.env)", "Read(**)",
+    "Edit(a)", "Edit(./**)", "Edit", "Write", "Read", "*", "WebFetch(domain:a.org)",
+]  # fmt: skip
+some_rules = st.lists(st.sampled_from(RULES), max_size=4)
+calls = st.one_of(
+    st.sampled_from(COMMANDS).map(lambda command: (bash, {"command": command})),
+    st.sampled_from(["a", ".env", "sub/b", "../c", "ferrule.toml"]).map(
+        lambda path: (write, {"file_path": path, "content": ""})
+    ),
+    st.sampled_from(["a", ".env", "sub/b"]).map(lambda path: (read, {"file_path": path})),
+)
+modes = st.sampled_from(list(Mode))
+STRICTNESS = {"deny": 0, "ask": 1, "allow": 2}
+on_real_folders = hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+
+
+@given(modes, some_rules, some_rules, some_rules, calls, st.booleans(), st.sampled_from(["ask", "allow"]))
+@on_real_folders
+def test_what_a_deny_rule_is_about_never_runs(
+    session: Session,
+    mode: Mode,
+    allow: list[str],
+    ask: list[str],
+    deny: list[str],
+    call: Any,
+    granted: bool,
+    dangerous: str,
+):
+    """Nothing overrides a denial: no allow rule, no grant, no mode."""
+    one, arguments = call
+    alone = policy(deny=deny).judge(invoke(one, session, **arguments), session)
+    rules = policy(mode=mode, allow=allow, ask=ask, deny=deny, dangerous=dangerous)
+    if granted:
+        rules.remember(invoke(one, session, **arguments), session)
+    if alone.by is not None and alone.by.verdict is Verdict.DENY:
+        assert verdict(rules, session, one, **arguments) == "deny"
+
+
+@given(modes, some_rules, some_rules, some_rules, calls, st.sampled_from(RULES), st.sampled_from(["ask", "deny"]))
+@on_real_folders
+def test_one_more_deny_or_ask_rule_never_lets_more_run(
+    session: Session, mode: Mode, allow: list[str], ask: list[str], deny: list[str], call: Any, more: str, where: str
+):
+    one, arguments = call
+    before = policy(mode=mode, allow=allow, ask=ask, deny=deny)
+    lists = {"ask": [*ask, more], "deny": deny} if where == "ask" else {"ask": ask, "deny": [*deny, more]}
+    after = policy(mode=mode, allow=allow, **lists)
+    was, now = (verdict(rules, session, one, **arguments) for rules in (before, after))
+    assert STRICTNESS[now] <= STRICTNESS[was]
+
+
+@given(some_rules, some_rules, some_rules, calls)
+@on_real_folders
+def test_a_looser_mode_runs_all_that_a_stricter_one_runs(
+    session: Session, allow: list[str], ask: list[str], deny: list[str], call: Any
+):
+    one, arguments = call
+    order = (Mode.PLAN, Mode.DONT_ASK, Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.BYPASS)
+    runs = [
+        verdict(policy(mode=mode, allow=allow, ask=ask, deny=deny), session, one, **arguments) == "allow"
+        for mode in order
+    ]
+    assert runs == sorted(runs)
+
+
+@given(some_rules, some_rules, calls, st.sampled_from(RULES))
+@on_real_folders
+def test_one_more_allow_rule_never_lets_less_run(
+    session: Session, allow: list[str], deny: list[str], call: Any, more: str
+):
+    one, arguments = call
+    was = verdict(policy(allow=allow, deny=deny), session, one, **arguments)
+    now = verdict(policy(allow=[*allow, more], deny=deny), session, one, **arguments)
+    assert STRICTNESS[now] >= STRICTNESS[was]
+
+
+def test_the_stand_in_is_an_analyser(tmp_path: Path):
+    assert analyse("ls", directory=str(tmp_path), home=str(tmp_path)).read_only

@@ -1,0 +1,100 @@
+"""Why a call would run, ask or be refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+from tests.policy.stand_in import bash, invoke, policy
+
+from ferrule import Session
+from ferrule.builtin.write import write
+from ferrule.pipeline.authorise import Verdict
+from ferrule.policy.explain import explain
+from ferrule.policy.rules import parse_rule
+from ferrule.policy.sources import Source, SourceKind
+
+USER = Source(SourceKind.USER, Path("/home/ada/ferrule.toml"))
+
+
+def explained(session: Session, command: str, **lists: Any) -> dict[str, Any]:
+    rules = [parse_rule(text, verdict, USER) for verdict in Verdict for text in lists.pop(verdict.value, ())]
+    return explain(policy(rules=rules, **lists), invoke(bash, session, command=command), session).to_dict()
+
+
+def test_each_part_its_effect_and_why_and_the_rule_and_file_that_decided(session: Session):
+    found = explained(session, "ls && git push && rm x", allow=["Bash(git push *)"], deny=["Bash(rm *)"])
+    assert found == snapshot(
+        {
+            "tool": "Bash",
+            "verdict": "deny",
+            "reason": "`Bash(rm *)` from the person's `ferrule.toml` denies `rm x`",
+            "rule": "Bash(rm *)",
+            "file": "/home/ada/ferrule.toml",
+            "parts": [
+                {
+                    "what": "ls",
+                    "effect": "reads",
+                    "why": "`ls` reads",
+                    "verdict": "allow",
+                    "because": "it provably reads alone",
+                    "rule": None,
+                    "file": None,
+                },
+                {
+                    "what": "git push",
+                    "effect": "runs",
+                    "why": "`git` is not known",
+                    "verdict": "allow",
+                    "because": "`Bash(git push *)` from the person's `ferrule.toml` allows it",
+                    "rule": "Bash(git push *)",
+                    "file": "/home/ada/ferrule.toml",
+                },
+                {
+                    "what": "rm x",
+                    "effect": "writes",
+                    "why": "`rm` changes files",
+                    "verdict": "deny",
+                    "because": "`Bash(rm *)` denies it",
+                    "rule": "Bash(rm *)",
+                    "file": "/home/ada/ferrule.toml",
+                },
+            ],
+            "dangers": [],
+            "needed": "Nothing but taking `Bash(rm *)` out of /home/ada/ferrule.toml; no other rule or mode lifts a denial.",  # noqa: E501
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "lists", "needed"),
+    [
+        ("ls", {}, ""),
+        ("git commit -m x", {}, "A yes, or an allow rule: Bash(git commit *)"),
+        ("git commit -m x", {"mode": "plan"}, "Another mode: plan runs what is read-only alone."),
+        ("git commit -m x", {"mode": "dont-ask"}, "A yes, or an allow rule: Bash(git commit *)"),
+    ],
+)
+def test_what_would_be_needed(session: Session, command: str, lists: dict[str, Any], needed: str):
+    assert explained(session, command, **lists)["needed"] == needed
+
+
+def test_a_denial_and_an_ask_rule_are_lifted_by_taking_them_out_alone(session: Session):
+    denied = explained(session, "rm x", deny=["Bash(rm *)"])
+    assert (denied["rule"], denied["file"]) == ("Bash(rm *)", "/home/ada/ferrule.toml")
+    assert "taking `Bash(rm *)` out of /home/ada/ferrule.toml" in denied["needed"]
+    assert "taking `Bash(ls *)` out" in explained(session, "ls", ask=["Bash(ls *)"])["needed"]
+
+
+def test_a_danger_is_named_with_its_switch(session: Session):
+    found = explained(session, "rm -rf x", allow=["Bash"])
+    assert found["dangers"] == ["rm -rf x: it removes folders with all in them"]
+    assert "permissions.dangerous" in found["needed"]
+
+
+def test_what_ferrule_itself_denies_is_said_so(session: Session):
+    found = explain(policy(), invoke(write, session, file_path="ferrule.toml", content=""), session)
+    assert found.verdict == "deny"
+    assert found.needed == "Nothing lifts it: `Edit(**/ferrule.toml)` is a rule of Ferrule itself."

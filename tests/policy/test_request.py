@@ -1,0 +1,72 @@
+"""What a call asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.policy.stand_in import analyse, bash, invoke
+
+from ferrule import Session, Touch, tool
+from ferrule.policy.commands.parts import Analysis
+from ferrule.policy.request import Requests, roots_of
+
+
+def test_touches_are_sorted_and_paths_are_real(session: Session):
+    (session.workspace / "link").symlink_to("real.txt")
+
+    @tool(
+        kind="write",
+        touches=lambda params: [
+            Touch(f"path:{session.workspace}/link"),
+            Touch("path:out.txt", write=True),
+            Touch("host:example.org"),
+            Touch("store:notes", write=True),
+        ],
+    )
+    def act() -> None: ...
+
+    request = Requests().of(invoke(act, session), session)
+    root = str(session.workspace.resolve())
+    assert request.reads == (f"{root}/real.txt",)
+    assert request.writes == (f"{root}/out.txt",)
+    assert (request.hosts, request.writes_else) == (("example.org",), True)
+
+
+def test_a_tool_that_says_nothing_may_write_anything(session: Session):
+    @tool(kind="write")
+    def act() -> None: ...
+
+    @tool(kind="readonly")
+    def look() -> None: ...
+
+    assert Requests().of(invoke(act, session), session).writes_else
+    assert not Requests().of(invoke(look, session), session).writes_else
+
+
+def test_a_command_is_looked_at_once_and_in_its_directory(session: Session):
+    asked: list[Any] = []
+
+    def counting(command: str, *, directory: str, home: str) -> Analysis:
+        asked.append((command, directory))
+        return analyse(command, directory=directory, home=home)
+
+    requests = Requests(counting)
+    found = [requests.of(invoke(bash, session, command="ls"), session) for _ in range(3)]
+    assert found[0].commands[0].read_only
+    assert asked == [("ls", str(session.workspace))]
+    session.working_directory = session.workspace / "sub"
+    requests.of(invoke(bash, session, command="ls"), session)
+    assert asked[1] == ("ls", str(session.workspace / "sub"))
+
+
+def test_commands_that_were_understood_are_not_kept_for_ever(session: Session):
+    requests = Requests(analyse)
+    for number in range(600):
+        requests.understood(f"ls {number}", str(session.workspace))
+    assert len(requests._understood) < 300
+
+
+def test_the_roots_are_the_workspace_first(tmp_path: Path):
+    session = Session(workspace=tmp_path, config={"roots": (tmp_path / "x",)})
+    assert roots_of(session) == (str(tmp_path.resolve()), f"{tmp_path.resolve()}/x")

