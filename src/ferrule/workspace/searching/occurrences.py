@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.workspace.searching.globs import both, select
-from ferrule.workspace.searching.held_back import not_held_back
+from ferrule.workspace.searching.held_back import exclusions, not_held_back
 from ferrule.workspace.searching.nested_ignores import NestedIgnores
 from ferrule.workspace.searching.replacement import count_groups, groups_of, names_carriage_return, require_groups
 from ferrule.workspace.searching.ripgrep import UnsupportedByDefault, counted, find_ripgrep, ripgrep, understand
