@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def test_flags_take_the_form_of_settings() -> None:
-    assert permission_flags(None, (), ()) == {}
-    assert permission_flags("plan", ("a", "b"), ("c",)) == {
-        "permissions": {"mode": "plan", "allow": ["a", "b"], "deny": ["c"]}
+    assert permission_flags(None, (), (), ()) == {}
+    assert permission_flags("plan", ("a", "b"), ("d",), ("c",)) == {
+        "permissions": {"mode": "plan", "allow": ["a", "b"], "ask": ["d"], "deny": ["c"]}
     }
 
 
