@@ -65,7 +65,7 @@ def test_without_json_an_error_goes_to_stderr_in_words(ferrule: Command) -> None
         ["call", "echo_text", "{}", "--timeout", "nan"],
         ["call", "echo_text", "{}", "--timeout", "inf"],
         ["call", "echo_text", "{}", "--timeout", "soon"],
-        ["call", "echo_text", "{}", "--allow", "Bash(rm *)"],
+        ["call", "echo_text", "{}", "--allow", "Bash()"],
         ["call", "echo_text", "{}", "--no-such-option"],
     ],
 )

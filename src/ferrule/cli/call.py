@@ -74,7 +74,7 @@ def command(
 ) -> None:
     loaded = settings_for(workspace, permission_flags(mode, allow, ask, deny))
     if loaded.settings.permissions.mode == "bypass":
-        click.echo(_("Mode bypass: everything that is not denied runs without asking."), err=True)
+        warn(_("Mode bypass: all that is not denied runs without asking, but for dangerous commands and ask rules."))
     text = _read_stdin(loaded.settings.limits.argument_bytes) if arguments == "-" else arguments
     call, ending = RawCall(tool, text), _Ending()
     try:

@@ -34,7 +34,7 @@ def offer_for(policy: RulePolicy, invocation: Invocation, session: Session) -> O
     judged = policy.judge(invocation, session)
     if not judged.can_be_always:
         return None
-    if _has_own_rule(invocation):
+    if _has_own_rule(invocation, judged):
         return Offer(invocation.abstract_rule)
     offers = _offers(policy, invocation, session, judged)
     if not offers:
@@ -49,7 +49,7 @@ def grants_for(policy: RulePolicy, invocation: Invocation, session: Session) -> 
     judged = policy.judge(invocation, session)
     if not judged.can_be_always:
         return []
-    if _has_own_rule(invocation) or _only_the_name(policy, invocation, judged):
+    if _has_own_rule(invocation, judged) or _only_the_name(policy, invocation, judged):
         return None  # remembered for this very tool, not for whatever has its name
     return [
         parse_rule(text, Verdict.ALLOW, SESSION)
@@ -57,7 +57,11 @@ def grants_for(policy: RulePolicy, invocation: Invocation, session: Session) -> 
     ]
 
 
-def _has_own_rule(invocation: Invocation) -> bool:
+def _has_own_rule(invocation: Invocation, judged: Judgement) -> bool:
+    """Whether only the tool knows what an «always» should cover; of paths and commands, rules say it better."""
+    request = judged.request
+    if request.commands or request.reads or request.writes:
+        return False
     return invocation.abstract_rule != invocation.tool.name
 
 
