@@ -1,0 +1,54 @@
+"""Limits on processes, memory and files, set by a shell that then becomes the command.
+
+They are set inside, where the kernel counts the processes of the sandbox alone and not all of the person's. It does
+not count those of root at all: for root a control group holds the number.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ferrule.process.profile import Bounds
+
+SHELL = "/bin/sh"
+_FILE_BLOCK = 512  # in every shell that is called `sh`
+
+
+def bounded(bounds: Bounds, arguments: Sequence[str], group: int | None = None) -> tuple[str, ...]:
+    """The command, started under its limits; `group` is an open descriptor of the control group it joins."""
+    script: list[str] = []
+    if group is not None:
+        script.append(f"echo 0 >&{group} && exec {group}>&-")
+    if bounds.open_files is not None:
+        script.append(f"ulimit -n {_at_most_ours(bounds.open_files)}")
+    if bounds.file_size is not None:
+        script.append(f"ulimit -f {max(1, bounds.file_size // _FILE_BLOCK)}")
+    if bounds.memory is not None:
+        script.append(f"ulimit -d {max(1, bounds.memory // 1024)}")
+    if bounds.processes is not None:
+        script.append(f"ulimit {_processes_flag()} {bounds.processes}")
+    if not script:
+        return tuple(arguments)
+    return (SHELL, "-c", " && ".join([*script, 'exec "$@"']), "sh", *arguments)
+
+
+def _at_most_ours(wanted: int) -> int:
+    """A limit can only be lowered."""
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+
+
+@lru_cache(maxsize=1)
+def _is_bash() -> bool:
+    return os.path.basename(os.path.realpath(SHELL)).startswith("bash")  # noqa: PTH119 - a string in, a string out
+
+
+def _processes_flag() -> str:
+    return "-u" if _is_bash() else "-p"
