@@ -11,7 +11,6 @@ import contextlib
 import os
 import stat
 from contextlib import ExitStack
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +18,12 @@ from ferrule.process.launch import Launch
 from ferrule.process.sandbox.control_group import control_group
 from ferrule.process.sandbox.denials import explain
 from ferrule.process.sandbox.environment import clean_environment
-from ferrule.process.sandbox.git_config import of_person
 from ferrule.process.sandbox.guarded import GuardedTree
 from ferrule.process.sandbox.limits import bounded
 from ferrule.process.sandbox.network import network
-from ferrule.process.sandbox.places import Places, is_within, system_places
+from ferrule.process.sandbox.places import git_settings, is_within, system_places
 from ferrule.process.sandbox.plain_path import open_plain
+from ferrule.process.sandbox.roots import below, writable_roots
 from ferrule.process.sandbox.sandbox import Denial, Name, Prepared, SandboxRefused
 from ferrule.process.sandbox.seccomp import build_filter
 from ferrule.process.sandbox.sockets import sockets_of_others
@@ -59,7 +58,7 @@ class Bubblewrap:
 
     def prepare(self, profile: Profile, arguments: Sequence[str]) -> Prepared:
         """Everything that must be looked at is looked at here, as short a time before the start as can be."""
-        roots = _roots(profile, self._program)
+        roots = writable_roots(profile.writable, self._program)
         closing = ExitStack()
         try:
             return _Preparation(self._program, self._by_descriptor, profile, roots, closing).prepared(arguments)
@@ -93,11 +92,12 @@ class _Preparation:
             self._hide(os.path.realpath(path))
         environment = clean_environment(os.environ, self._profile.environment)
         command = tuple(arguments)
+        proxy = None
         if self._profile.hosts is not None:
             through = self._closing.enter_context(network(self._profile.hosts, command))
             self._arguments += ["--ro-bind", through.folder, through.inside]
             environment |= through.environment
-            command = through.command
+            command, proxy = through.command, through.proxy
         group = self._closing.enter_context(control_group(self._profile.bounds)) if os.geteuid() == 0 else None
         if group is not None:
             self._descriptors.append(group)
@@ -107,7 +107,7 @@ class _Preparation:
         launch = Launch(
             tuple(self._arguments), environment, "/", descriptors=tuple(self._descriptors), contains_all=True
         )
-        return Prepared(launch, sweep=sweep, closing=self._closing)
+        return Prepared(launch, sweep=sweep, proxy=proxy, closing=self._closing)
 
     def _show_system(self) -> None:
         places = self._places
@@ -126,7 +126,7 @@ class _Preparation:
             self._hide(path)
         for path in sockets_of_others((*places.folders, "/tmp", "/dev", "/proc", *self._roots)):  # noqa: S108
             add(("--ro-bind", "/dev/null", path))
-        if settings := _git_settings(places):
+        if settings := git_settings(places.home):
             add(("--perms", "0644", "--file", str(self._memory("gitconfig", settings)), f"{places.home}/.gitconfig"))
 
     def _show_workspace(self) -> None:
@@ -142,8 +142,8 @@ class _Preparation:
     def _guard(self) -> Sweep:
         watched: list[Watched] = []
         for root in self._roots:
-            hidden = _below(root, self._profile.hidden)
-            tree = GuardedTree(root, _below(root, self._profile.guarded) | hidden)
+            hidden = below(root, self._profile.hidden)
+            tree = GuardedTree(root, below(root, self._profile.guarded) | hidden)
             self._closing.callback(tree.close)
             one = Watched(tree, hidden=hidden)
             one.found = tree.look()
@@ -180,8 +180,8 @@ class _Preparation:
 
     def _hide(self, path: str) -> None:
         """Cover what is there: a file with one that cannot be opened, a folder with one that cannot be entered."""
-        with contextlib.suppress(OSError):
-            if stat.S_ISDIR(os.stat(path, follow_symlinks=False).st_mode):
+        with contextlib.suppress(FileNotFoundError):
+            if stat.S_ISDIR(Path(path).lstat().st_mode):
                 self._arguments += ["--perms", "0000", "--size", "4096", "--tmpfs", path, "--remount-ro", path]
             else:
                 self._arguments += ["--ro-bind", "/dev/null", path]
@@ -203,52 +203,3 @@ class _Preparation:
         os.lseek(made, 0, os.SEEK_SET)
         self._descriptors.append(made)
         return made
-
-
-def _roots(profile: Profile, program: str) -> list[str]:
-    roots = sorted({os.path.realpath(root) for root in profile.writable}, key=lambda root: (root.count("/"), root))
-    for root in roots:
-        if root == "/" or any(is_within(place, root) for place in ("/usr", "/etc", "/proc", "/dev")):
-            raise SandboxRefused(
-                "The workspace holds the system itself, and the sandbox cannot make that writable.",
-                "Ask the person to choose a folder of their own as the workspace.",
-            )
-        if is_within(os.path.realpath(program), root):
-            raise SandboxRefused(
-                "The `bwrap` program lies inside the workspace, where any command may have put it.",
-                "Ask the person to install bubblewrap with the system's package manager.",
-            )
-        if not Path(root).is_dir():
-            raise SandboxRefused(
-                f"There is no folder `{root}` to make writable.", "Ask the person to make it, or to choose another."
-            )
-    return roots
-
-
-def _below(root: str, paths: Sequence[Path]) -> frozenset[str]:
-    """The paths below a root, as they are called there: the folder they are in is real, they themselves may be links."""
-    found: set[str] = set()
-    for path in paths:
-        whole = os.path.join(os.path.realpath(path.parent), path.name)  # noqa: PTH118
-        if whole.startswith(root + "/"):
-            found.add(whole[len(root) + 1 :])
-    return frozenset(found)
-
-
-def _git_settings(places: Places) -> bytes:
-    """The person's name and habits for git, without the rest of its configuration, which may hold tokens."""
-    for path in (f"{places.home}/.gitconfig", f"{places.home}/.config/git/config"):
-        try:
-            state = os.stat(path)
-        except OSError:
-            continue
-        return _read_git_settings(path, state.st_mtime_ns, state.st_size)
-    return b""
-
-
-@lru_cache(maxsize=4)
-def _read_git_settings(path: str, changed: int, size: int) -> bytes:
-    try:
-        return of_person(Path(path).read_text(encoding="utf-8", errors="replace")).encode()
-    except OSError:
-        return b""

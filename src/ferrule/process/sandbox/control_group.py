@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from ferrule.process.profile import Bounds
 
@@ -22,7 +22,7 @@ _numbers = itertools.count()
 
 
 @contextlib.contextmanager
-def control_group(bounds: Bounds) -> Iterator[int | None]:
+def control_group(bounds: Bounds) -> Generator[int | None]:
     """An open descriptor to write `0` to, which joins the writer to the group; None where none can be made."""
     made: Path | None = None
     joining: int | None = None

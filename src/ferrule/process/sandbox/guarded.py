@@ -126,7 +126,7 @@ class GuardedTree:
             return _Folder(state.st_ino, changed, below, tuple(OF_GIT & names.keys()), False, True)
         guarded: set[str] = set()
         if path == "" or ".git" in names:
-            guarded = SETTINGS & names.keys()
+            guarded |= SETTINGS & names.keys()
         if names.get(".git") is False:
             guarded.add(".git")  # a file or a link that says where the repository is
         bare = names.keys() >= _GIT_FOLDER_HAS  # git takes such a folder for a repository, whatever else is in it

@@ -6,8 +6,11 @@ not count those of root at all: for root a control group holds the number.
 
 from __future__ import annotations
 
+import contextlib
 import os
+from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,6 +38,22 @@ def bounded(bounds: Bounds, arguments: Sequence[str], group: int | None = None) 
     if not script:
         return tuple(arguments)
     return (SHELL, "-c", " && ".join([*script, 'exec "$@"']), "sh", *arguments)
+
+
+def with_what_runs(bounds: Bounds) -> Bounds:
+    """The same for a command that is counted together with all else that the person runs."""
+    if bounds.processes is None:
+        return bounds
+    return replace(bounds, processes=bounds.processes + _threads_of_person())
+
+
+def _threads_of_person() -> int:
+    count = 0
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and entry.stat().st_uid == os.getuid():
+                count += len(list((entry / "task").iterdir()))
+    return count
 
 
 def _at_most_ours(wanted: int) -> int:

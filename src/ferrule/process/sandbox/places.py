@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from ferrule.process.sandbox.git_config import of_person
+
 # Homes, the sockets of services, and folders that everyone may write.
 _REPLACED_FOLDERS = ("/home", "/root", "/run", "/var/tmp")  # noqa: S108 - to be hidden
 # Mail, print and cron queues, key material: of no use to a build.
@@ -97,3 +99,22 @@ def _with_its_libraries(programs: str, home: str) -> str:
     if str(prefix) in ("/", home) or not is_within(str(prefix), home):
         return programs
     return str(prefix) if (prefix / "pyvenv.cfg").exists() or (prefix / "lib").is_dir() else programs
+
+
+def git_settings(home: str) -> bytes:
+    """The person's name and habits for git, without the rest of its configuration, which may hold tokens."""
+    for path in (Path(home, ".gitconfig"), Path(home, ".config/git/config")):
+        try:
+            state = path.stat()
+        except OSError:
+            continue
+        return _read_git_settings(path, state.st_mtime_ns, state.st_size)
+    return b""
+
+
+@lru_cache(maxsize=4)
+def _read_git_settings(path: Path, changed: int, size: int) -> bytes:
+    try:
+        return of_person(path.read_text(encoding="utf-8", errors="replace")).encode()
+    except OSError:
+        return b""

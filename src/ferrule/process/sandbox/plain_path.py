@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -31,7 +31,7 @@ def open_plain(folder: int, path: str, flags: int = _FOLDER) -> int:
 
 
 @contextlib.contextmanager
-def opened(folder: int, path: str, flags: int = _FOLDER) -> Iterator[int]:
+def opened(folder: int, path: str, flags: int = _FOLDER) -> Generator[int]:
     """The same, for the length of a block."""
     descriptor = open_plain(folder, path, flags)
     try:

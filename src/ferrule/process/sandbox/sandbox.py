@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ferrule.process.launch import Launch
     from ferrule.process.profile import Profile
+    from ferrule.process.sandbox.proxy import Proxy
     from ferrule.process.sandbox.sweep import Sweep
 
 Name = Literal["bubblewrap", "landlock", "seatbelt", "none"]
@@ -46,9 +47,17 @@ class Prepared:
     handed on: what it made in guarded places is moved out of the way, and comes back as denials.
     """
 
-    def __init__(self, launch: Launch, *, sweep: Sweep | None = None, closing: ExitStack | None = None) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        *,
+        sweep: Sweep | None = None,
+        proxy: Proxy | None = None,
+        closing: ExitStack | None = None,
+    ) -> None:
         self.launch = launch
         self._sweep = sweep
+        self._proxy = proxy
         self._closing = closing or ExitStack()
 
     def __enter__(self) -> Prepared:
@@ -65,8 +74,10 @@ class Prepared:
             self._sweep.begin()
 
     def after_command(self) -> tuple[Denial, ...]:
-        """Undo what happened to guarded places since `before_command`, and tell of it."""
-        return self._sweep.end() if self._sweep is not None else ()
+        """Undo what happened to guarded places since `before_command`; tell of it, and of hosts that were refused."""
+        denials = self._sweep.end() if self._sweep is not None else ()
+        hosts = self._proxy.take_denied() if self._proxy is not None else ()
+        return (*denials, *(_host_refused(host) for host in hosts))
 
     @property
     def stale(self) -> bool:
@@ -80,6 +91,15 @@ class Prepared:
     def close(self) -> None:
         """Let go of what the launch needed; the program may go on, but its network ends."""
         self._closing.close()
+
+
+def _host_refused(host: str) -> Denial:
+    return Denial(
+        "network",
+        host,
+        f"The sandbox kept the command from reaching `{host}`, which is not an allowed host.",
+        f"Do without it, or ask the person to allow `{host}`.",
+    )
 
 
 class Sandbox(Protocol):

@@ -47,7 +47,7 @@ class Spawner:
 
 def _open(launch: Launch, options: dict[str, Any]) -> subprocess.Popen[bytes]:
     passed = {*launch.descriptors, *options.pop("pass_fds", ())}
-    return subprocess.Popen(  # noqa: S603 - arguments, never a shell line
+    return subprocess.Popen[bytes](
         launch.arguments, cwd=launch.folder, env=dict(launch.environment), pass_fds=tuple(passed), **options
     )
 

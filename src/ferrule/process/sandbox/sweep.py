@@ -20,7 +20,7 @@ from ferrule.process.sandbox.quarantine import Quarantine
 from ferrule.process.sandbox.sandbox import Denial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 _MOST_READ = 1 << 20
 
@@ -124,7 +124,7 @@ def _put_back(one: Watched) -> Iterator[Denial]:
 
 
 @contextlib.contextmanager
-def _made(root: int, path: str) -> Iterator[int]:
+def _made(root: int, path: str) -> Generator[int]:
     """A folder below the root, opened; what is missing on the way is made."""
     parts = path.split("/") if path else []
     for end in range(1, len(parts) + 1):
