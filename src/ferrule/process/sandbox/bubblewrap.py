@@ -98,16 +98,19 @@ class _Preparation:
             self._arguments += ["--ro-bind", through.folder, through.inside]
             environment |= through.environment
             command, proxy = through.command, through.proxy
-        group = self._closing.enter_context(control_group(self._profile.bounds)) if os.geteuid() == 0 else None
-        if group is not None:
-            self._descriptors.append(group)
         self._filter_calls()
-        folder = os.path.realpath(self._profile.folder)
-        self._arguments += ["--chdir", folder, "--", *bounded(self._profile.bounds, command, group)]
-        launch = Launch(
-            tuple(self._arguments), environment, "/", descriptors=tuple(self._descriptors), contains_all=True
-        )
+        self._arguments += ["--chdir", os.path.realpath(self._profile.folder), "--"]
+        start = self._bounded(command)
+        launch = Launch(start, environment, "/", descriptors=tuple(self._descriptors), contains_all=True)
         return Prepared(launch, sweep=sweep, proxy=proxy, closing=self._closing)
+
+    def _bounded(self, command: tuple[str, ...]) -> tuple[str, ...]:
+        """Under its limits: inside for a person, whose processes are counted there; around it all for root."""
+        bounds = self._profile.bounds
+        if os.geteuid() != 0:
+            return (*self._arguments, *bounded(bounds, command))
+        group = self._closing.enter_context(control_group(bounds))
+        return bounded(bounds, (*self._arguments, *command), group)
 
     def _show_system(self) -> None:
         places = self._places

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 import threading
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from ferrule.process.child import find_program
 from ferrule.process.profile import Profile
 from ferrule.process.sandbox.bubblewrap import Bubblewrap
+from ferrule.process.sandbox.control_group import can_count_processes
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from ferrule.process.sandbox.no_sandbox import NoSandbox
 from ferrule.process.sandbox.sandbox import SandboxRefused
@@ -83,11 +85,17 @@ def _try_bubblewrap(inside: Sequence[Path]) -> tuple[Sandbox | None, Tried]:
             "there is no `bwrap` program; install it with the system's package manager "
             "(`apt-get install bubblewrap`, `dnf install bubblewrap`, `pacman -S bubblewrap`)",
         )
-    sandbox = Bubblewrap(program, by_descriptor=_binds_descriptors(program))
+    sandbox = Bubblewrap(program, by_descriptor=_binds_descriptors(program), notes=_notes())
     complaint = _prove(sandbox, _PROOF)
     if complaint is None:
         return sandbox, Tried("bubblewrap", True, f"{program} confines commands", sandbox.notes)
     return None, Tried("bubblewrap", False, f"{program} does not work here ({complaint}); {_advice(complaint)}")
+
+
+def _notes() -> tuple[str, ...]:
+    if os.geteuid() == 0 and not can_count_processes():
+        return ("the number of processes is not bounded: Ferrule runs as root and may not make control groups",)
+    return ()
 
 
 def _try_landlock(inside: Sequence[Path]) -> tuple[Sandbox | None, Tried]:

@@ -11,10 +11,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.process.profile import Bounds
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from ferrule.process.profile import Bounds
 
 _ROOT = Path("/sys/fs/cgroup")
 _PREFIX = "ferrule-"
@@ -22,23 +23,23 @@ _numbers = itertools.count()
 
 
 @contextlib.contextmanager
-def control_group(bounds: Bounds) -> Generator[int | None]:
-    """An open descriptor to write `0` to, which joins the writer to the group; None where none can be made."""
+def control_group(bounds: Bounds) -> Generator[Path | None]:
+    """A group for one start; None for ordinary users, and where none can be made."""
     made: Path | None = None
-    joining: int | None = None
-    try:
-        try:
+    if os.geteuid() == 0:
+        with contextlib.suppress(OSError):
             made = _make(bounds)
-            if made is not None:
-                joining = os.open(made / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
-        except OSError:
-            joining = None
-        yield joining
+    try:
+        yield made
     finally:
-        if joining is not None:
-            os.close(joining)
         if made is not None:
             _remove(made)
+
+
+def can_count_processes() -> bool:
+    """Whether a group can be made here, tried for real."""
+    with control_group(Bounds()) as group:
+        return group is not None
 
 
 def _make(bounds: Bounds) -> Path | None:

@@ -27,7 +27,7 @@ _NO_HOST = re.compile(
 )
 _PROXY = re.compile(r"Ferrule does not let this command reach `(?P<host>[^`]+)`")
 _BY_PROXY = re.compile(r"(?:CONNECT tunnel failed, response 403|403 Forbidden by Ferrule|tunneling socket could not)")
-_UNREACHABLE = re.compile(r"Network is unreachable|ENETUNREACH|Connection refused .*(?:proxy)?|EAFNOSUPPORT")
+_UNREACHABLE = re.compile(r"Network is unreachable|ENETUNREACH")
 _FORK = re.compile(
     r"fork: (?:retry: )?Resource temporarily unavailable|Cannot fork|can't start new thread|fork.*EAGAIN"
 )

@@ -27,7 +27,7 @@ SETTINGS = frozenset({
 OF_GIT = frozenset({"config", "config.worktree", "hooks", "commondir"})
 _GIT_FOLDER_HAS = frozenset({"HEAD", "objects", "refs"})
 _WALKED_OF_GIT = frozenset({"modules", "worktrees"})
-_MOST_FOLDERS, _MOST_INSIDE = 100_000, 2_000
+_MOST_FOLDERS, _MOST_INSIDE, _MOST_REMEMBERED = 100_000, 2_000, 8
 _CLOCK_STEP = 20_000_000  # of the coarsest clock a file system uses, in nanoseconds
 
 
@@ -63,6 +63,10 @@ class _Folder:
     is_git: bool
 
 
+# What was seen of each folder, so that the next sandbox of the same workspace need not list it all again.
+_remembered: dict[str, dict[str, _Folder]] = {}
+
+
 class GuardedTree:
     """One folder and the guarded places below it. `named` are further ones, by path below the folder."""
 
@@ -70,7 +74,7 @@ class GuardedTree:
         self.root = root
         self.named = named
         self.descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._folders: dict[str, _Folder] = {}
+        self._folders = _remembered.get(root, {})
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -99,7 +103,9 @@ class GuardedTree:
                 self._mark(start + name, marks)
         for path in self.named:
             self._mark(path, marks)
-        self._folders = folders
+        self._folders = _remembered[self.root] = folders
+        while len(_remembered) > _MOST_REMEMBERED:
+            _remembered.pop(next(iter(_remembered)))
         return Found(marks, frozenset(repositories), tuple(git_folders), not waiting)
 
     def _folder(self, path: str) -> _Folder | None:

@@ -55,13 +55,13 @@ class LandlockSandbox:
     def notes(self) -> tuple[str, ...]:
         weaker = [
             "guarded files are put back after a command instead of being locked",
-            "names and command lines of other processes can be seen" if os.geteuid() == 0 else "",
+            "commands see nothing of `/proc` but facts about the machine",
             "commands have no network and no sockets at all",
             "nothing inside the workspace can be hidden: commands are refused where a rule asks for it",
         ]
         if kernel_version() < 6:
             weaker.append("commands can send signals to other processes of the same user")
-        return tuple(note for note in weaker if note)
+        return tuple(weaker)
 
     def missing(self) -> str | None:
         """Why it cannot be used here; None when it can be tried."""
@@ -87,15 +87,14 @@ class LandlockSandbox:
             closing.callback(os.close, filters)
             os.write(filters, build_filter(machine, sockets=False))
             os.lseek(filters, 0, os.SEEK_SET)
-            group = closing.enter_context(control_group(profile.bounds)) if os.geteuid() == 0 else None
-            command = bounded(with_what_runs(profile.bounds), arguments, group)
+            group = closing.enter_context(control_group(profile.bounds))
             python = os.path.realpath(sys.executable)
             start = (python, "-I", "-S", "-c", _source(), str(os.getpid()), str(rules), str(filters))
             launch = Launch(
-                (*start, *command),
+                bounded(with_what_runs(profile.bounds), (*start, *arguments), group),
                 environment,
                 os.path.realpath(profile.folder),
-                descriptors=(rules, filters) if group is None else (rules, filters, group),
+                descriptors=(rules, filters),
             )
             sweep = Sweep([_watched(root, profile, closing) for root in roots], restores=True)
             return Prepared(launch, sweep=sweep, closing=closing)

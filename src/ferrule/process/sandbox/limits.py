@@ -1,13 +1,15 @@
 """Limits on processes, memory and files, set by a shell that then becomes the command.
 
-They are set inside, where the kernel counts the processes of the sandbox alone and not all of the person's. It does
-not count those of root at all: for root a control group holds the number.
+Inside a user namespace the kernel counts the processes of the sandbox alone and not all of the person's. It does not
+count those of root at all: for root a control group holds the number.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import resource
+import shlex
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -22,11 +24,11 @@ SHELL = "/bin/sh"
 _FILE_BLOCK = 512  # in every shell that is called `sh`
 
 
-def bounded(bounds: Bounds, arguments: Sequence[str], group: int | None = None) -> tuple[str, ...]:
-    """The command, started under its limits; `group` is an open descriptor of the control group it joins."""
+def bounded(bounds: Bounds, arguments: Sequence[str], group: Path | None = None) -> tuple[str, ...]:
+    """The command, started under its limits and in a control group."""
     script: list[str] = []
     if group is not None:
-        script.append(f"echo 0 >&{group} && exec {group}>&-")
+        script.append(f"echo 0 >{shlex.quote(str(group / 'cgroup.procs'))}")
     if bounds.open_files is not None:
         script.append(f"ulimit -n {_at_most_ours(bounds.open_files)}")
     if bounds.file_size is not None:
@@ -58,8 +60,6 @@ def _threads_of_person() -> int:
 
 def _at_most_ours(wanted: int) -> int:
     """A limit can only be lowered."""
-    import resource
-
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
 

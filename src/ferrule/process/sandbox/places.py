@@ -79,7 +79,7 @@ def _places(home: str, path: str, python: str) -> Places:
     shown = tuple(
         tool
         for tool in tools
-        if tool not in (home, *folders) and any(is_within(tool, folder) for folder in folders) and Path(tool).is_dir()
+        if tool not in (home, *folders) and any(is_within(tool, folder) for folder in folders) and _is_ours(tool)
     )
     outer = tuple(tool for tool in shown if not any(tool != other and is_within(tool, other) for other in shown))
     secrets = _real(tuple(f"{home}/{name}" for name in _SECRETS_OF_HOME))
@@ -89,7 +89,7 @@ def _places(home: str, path: str, python: str) -> Places:
 
 def _real(paths: tuple[str, ...]) -> tuple[str, ...]:
     """The real paths of those that are there."""
-    found = dict.fromkeys(os.path.realpath(path) for path in paths if Path(path).exists())
+    found = dict.fromkeys(os.path.realpath(path) for path in paths if os.access(path, os.F_OK))
     return tuple(path for path in found if path != "/")
 
 
@@ -98,7 +98,12 @@ def _with_its_libraries(programs: str, home: str) -> str:
     prefix = Path(programs).parent
     if str(prefix) in ("/", home) or not is_within(str(prefix), home):
         return programs
-    return str(prefix) if (prefix / "pyvenv.cfg").exists() or (prefix / "lib").is_dir() else programs
+    return str(prefix) if any(os.access(prefix / name, os.F_OK) for name in ("pyvenv.cfg", "lib")) else programs
+
+
+def _is_ours(folder: str) -> bool:
+    """Whether it is there and may be used; one in someone else's home is neither shown nor needed."""
+    return os.access(folder, os.R_OK | os.X_OK)
 
 
 def git_settings(home: str) -> bytes:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _HEAD, _PIECE = 64 << 10, 64 << 10
 _MOST_CONNECTIONS, _MOST_DENIED = 128, 100
-_SECONDS_FOR_HEAD, _SECONDS_TO_CONNECT = 30, 20
+_SECONDS_FOR_HEAD, _SECONDS_TO_CONNECT, _SECONDS_TO_END = 30, 20, 2
 _NOT_PASSED_ON = (b"proxy-", b"connection:", b"keep-alive:", b"host:")
 
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -43,14 +43,13 @@ class Proxy:
         self._allowed = AllowedHosts(hosts)
         self._denied: dict[str, None] = {}
         self._room = _MOST_CONNECTIONS
-        self._loop = asyncio.new_event_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop
+        self._stop = asyncio.Event()
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             listening.bind(path)
         except OSError:
             listening.close()
-            self._loop.close()
             raise
         self._thread = threading.Thread(target=self._work, args=(listening,), name="ferrule-proxy", daemon=True)
         self._ready = threading.Event()
@@ -63,26 +62,21 @@ class Proxy:
         return list(denied)
 
     def close(self) -> None:
-        """End every connection and the thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        """End every connection and the thread; one that looks up a name may take a moment longer."""
+        with contextlib.suppress(RuntimeError):  # it has ended already
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(_SECONDS_TO_END)
 
     def _work(self, listening: socket.socket) -> None:
-        async def start() -> asyncio.Server:
-            return await asyncio.start_unix_server(self._accept, sock=listening, limit=_HEAD)
+        with asyncio.Runner() as runner:
+            self._loop = runner.get_loop()
+            runner.run(self._listen(listening))
 
-        server = self._loop.run_until_complete(start())
+    async def _listen(self, listening: socket.socket) -> None:
+        server = await asyncio.start_unix_server(self._accept, sock=listening, limit=_HEAD)
         self._ready.set()
-        try:
-            self._loop.run_forever()
-        finally:
-            server.close()
-            for task in asyncio.all_tasks(self._loop):
-                task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                self._loop.run_until_complete(asyncio.gather(*asyncio.all_tasks(self._loop), return_exceptions=True))
-            self._loop.run_until_complete(self._loop.shutdown_default_executor())
-            self._loop.close()
+        await self._stop.wait()
+        server.close()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

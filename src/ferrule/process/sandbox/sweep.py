@@ -92,11 +92,12 @@ class Sweep:
                 f"({error.strerror})."
             )
             return Denial("guarded", path, said, "Tell the person, who should look at it before using the folder.")
+        was_there = self._restores and one.found is not None and path in one.found.marks
+        outcome = "It was put back as it was." if was_there else "It was moved out of the workspace."
         return Denial(
             "guarded",
             path,
-            f"The command made or changed `{path}`, which is guarded: it makes other programs run things. "
-            "It was moved out of the workspace.",
+            f"The command made or changed `{path}`, which is guarded: it makes other programs run things. {outcome}",
             "Do without it, or ask the person to make this change.",
         )
 
