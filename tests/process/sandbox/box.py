@@ -138,7 +138,8 @@ class Box:
         return self.run_program(["bash", "-c", script], variables=variables, **profile)
 
     def run_program(self, arguments: list[str], *, variables: dict[str, str] | None = None, **given: Any) -> Outcome:
-        profile = Profile(**({"writable": (self.workspace,), "folder": self.workspace} | given))
+        given = {"writable": (self.workspace,), "folder": self.workspace} | given
+        profile = Profile(**given)
         environment = {"PATH": self.path, "HOME": str(self.home), "LANG": "C.UTF-8"} | (variables or {})
         return as_user(self.uid, environment, lambda: run(self.sandbox, profile, arguments))
 

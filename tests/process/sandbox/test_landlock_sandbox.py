@@ -150,7 +150,12 @@ def test_what_it_cannot_hide_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("x")
     with pytest.raises(SandboxRefused) as refused:
         landlock().prepare(Profile((tmp_path,), tmp_path, hidden=(tmp_path / ".env",)), ["true"])
-    assert (refused.value.message, refused.value.suggestion) == snapshot()
+    assert (refused.value.message, refused.value.suggestion) == snapshot(
+        (
+            "Without bubblewrap the sandbox cannot hide `.env`, which a rule denies reading.",
+            "Ask the person to install bubblewrap, or to turn the sandbox off for this.",
+        )
+    )
 
 
 def test_the_network_by_host_is_refused(tmp_path: Path) -> None:

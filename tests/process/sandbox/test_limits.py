@@ -51,6 +51,6 @@ def test_nothing_runs_where_a_limit_cannot_be_set(tmp_path: Path) -> None:
 def test_what_runs_already_is_counted_in() -> None:
     counted = with_what_runs(Bounds(processes=10)).processes
     assert counted is not None
-    assert counted > 10 + len([1 for task in Path("/proc/self/task").iterdir()]) - 1
+    assert counted > 10 + len(list(Path("/proc/self/task").iterdir())) - 1
     assert with_what_runs(Bounds(processes=None)).processes is None
     assert os.getuid() == Path("/proc/self").stat().st_uid

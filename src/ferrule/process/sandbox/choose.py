@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from ferrule.process.sandbox.sandbox import Sandbox
 
 _SECONDS = 20
-# Proves what matters: the system cannot be changed, the workspace can, no capability is left, calls are filtered.
+# Proves what matters: the workspace can be written and nothing beside it, no capability is left, calls are filtered.
+_PROOF_OF_FILES = ": >mine && ! (: >../outside/made) 2>/dev/null"
 _PROOF = (
     "while read -r name value rest; do case $name in CapEff:) caps=$value ;; Seccomp:) filter=$value ;; esac; "
-    "done </proc/self/status; : >mine && ! (: >/usr/.ferrule-probe) 2>/dev/null && "
+    f"done </proc/self/status; {_PROOF_OF_FILES} && [ ! -w /usr ] && "
     '[ "$filter" = 2 ] && [ "${caps#*[1-9a-f]}" = "$caps" ] && echo confined'
 )
-_PROOF_WITHOUT_PROC = ": >mine && ! (: >/usr/.ferrule-probe) 2>/dev/null && echo confined"
+_PROOF_WITHOUT_PROC = f"{_PROOF_OF_FILES} && echo confined"
 
 
 @dataclass(slots=True, frozen=True)
@@ -111,8 +112,11 @@ def _try_landlock(inside: Sequence[Path]) -> tuple[Sandbox | None, Tried]:
 def _prove(sandbox: Sandbox, proof: str) -> str | None:
     """Run a command that finds out how far it can go; None when it was confined, else what went wrong."""
     with tempfile.TemporaryDirectory(prefix="ferrule-probe-") as folder:
+        workspace, outside = Path(folder, "workspace"), Path(folder, "outside")
+        workspace.mkdir()
+        outside.mkdir()
         try:
-            prepared = sandbox.prepare(Profile((Path(folder),), Path(folder)), ("/bin/sh", "-c", proof))
+            prepared = sandbox.prepare(Profile((workspace,), workspace), ("/bin/sh", "-c", proof))
         except (SandboxRefused, OSError) as error:
             return str(error)
         with prepared:
