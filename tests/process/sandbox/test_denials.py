@@ -1,6 +1,5 @@
 """A denial by the sandbox comes back as such, with a way to ask for more."""
 
-
 from __future__ import annotations
 
 from pathlib import Path
