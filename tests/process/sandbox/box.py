@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import concurrent.futures.thread
+import encodings.idna
 import os
 import pickle
 import shutil
@@ -21,6 +23,8 @@ from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from ferrule.process.sandbox.sandbox import Denial, Sandbox
 from ferrule.process.sandbox.spawner import spawn
 
+# Python's own files may lie where an ordinary user cannot read them, so what is imported late is imported now.
+IMPORTED_LATE = (concurrent.futures.thread, encodings.idna)
 NOBODY = 65534
 SECONDS = 60
 

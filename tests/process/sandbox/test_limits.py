@@ -43,7 +43,9 @@ def test_a_limit_is_only_ever_lowered() -> None:
 
 
 def test_nothing_runs_where_a_limit_cannot_be_set(tmp_path: Path) -> None:
-    done = subprocess.run(bounded(Bounds(), ["echo", "ran"], tmp_path / "no group"), capture_output=True, text=True)
+    done = subprocess.run(
+        bounded(Bounds(), ["echo", "ran"], tmp_path / "no group" / "tasks"), capture_output=True, text=True
+    )
     assert done.stdout == ""
     assert done.returncode != 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 import threading
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from ferrule.process.sandbox.control_group import can_count_processes
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from ferrule.process.sandbox.no_sandbox import NoSandbox
 from ferrule.process.sandbox.sandbox import SandboxRefused
+from ferrule.process.sandbox.seatbelt import Seatbelt
 from ferrule.process.sandbox.spawner import spawn
 
 if TYPE_CHECKING:
@@ -68,7 +70,8 @@ def probe_report(inside: Sequence[Path] = ()) -> tuple[Tried, ...]:
 
 def _try_all(inside: Sequence[Path]) -> tuple[Sandbox, tuple[Tried, ...]]:
     tried: list[Tried] = []
-    for attempt in (_try_bubblewrap, _try_landlock):
+    ways = (_try_seatbelt,) if sys.platform == "darwin" else (_try_bubblewrap, _try_landlock)
+    for attempt in ways:
         sandbox, outcome = attempt(inside)
         tried.append(outcome)
         if sandbox is not None:
@@ -107,6 +110,14 @@ def _try_landlock(inside: Sequence[Path]) -> tuple[Sandbox | None, Tried]:
             "landlock", True, "the kernel confines commands, with less than bubblewrap would", sandbox.notes
         )
     return None, Tried("landlock", False, f"{complaint}; a kernel from 5.13 on with Landlock turned on has it")
+
+
+def _try_seatbelt(inside: Sequence[Path]) -> tuple[Sandbox | None, Tried]:
+    sandbox = Seatbelt()
+    complaint = _prove(sandbox, _PROOF_WITHOUT_PROC)
+    if complaint is None:
+        return sandbox, Tried("seatbelt", True, "macOS confines commands", sandbox.notes)
+    return None, Tried("seatbelt", False, f"`sandbox-exec` does not work here ({complaint})")
 
 
 def _prove(sandbox: Sandbox, proof: str) -> str | None:
