@@ -9,12 +9,13 @@ import pickle
 import shutil
 import subprocess
 import sys
+import tempfile
 import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ferrule.process.profile import Profile
 from ferrule.process.sandbox.bubblewrap import Bubblewrap
@@ -54,6 +55,7 @@ def as_user(uid: int, environment: dict[str, str], work: Callable[[], Any]) -> A
                 os.setresuid(uid, uid, uid)
             os.environ.clear()
             os.environ.update(environment)
+            tempfile.tempdir = environment.get("TMPDIR")
             try:
                 answer = (True, work())
             except BaseException as error:
@@ -94,9 +96,10 @@ class Box:
     folder: Path
     uid: int
     sandbox: Sandbox
+    path: ClassVar[str] = "/usr/local/bin:/usr/bin:/bin"
 
     def __post_init__(self) -> None:
-        for place in (self.folder, self.workspace, self.home, self.outside):
+        for place in (self.folder, self.workspace, self.home, self.outside, self.temporary):
             place.mkdir(exist_ok=True)
         self.own()
 
@@ -113,8 +116,8 @@ class Box:
         return self.folder / "outside"
 
     @property
-    def is_root(self) -> bool:
-        return self.uid == 0
+    def temporary(self) -> Path:
+        return self.folder / "temporary"
 
     def own(self) -> None:
         """Give everything to the user."""
@@ -144,16 +147,16 @@ class Box:
     def run_program(self, arguments: list[str], *, variables: dict[str, str] | None = None, **given: Any) -> Outcome:
         given = {"writable": (self.workspace,), "folder": self.workspace} | given
         profile = Profile(**given)
-        environment = {"PATH": self.path, "HOME": str(self.home), "LANG": "C.UTF-8"} | (variables or {})
+        environment = self.environment | {"LANG": "C.UTF-8"} | (variables or {})
         return as_user(self.uid, environment, lambda: run(self.sandbox, profile, arguments))
 
     def do(self, work: Callable[[], Any]) -> Any:
         """Something as the user, outside the sandbox."""
-        return as_user(self.uid, {"PATH": self.path, "HOME": str(self.home)}, work)
+        return as_user(self.uid, self.environment, work)
 
     @property
-    def path(self) -> str:
-        return "/usr/local/bin:/usr/bin:/bin"
+    def environment(self) -> dict[str, str]:
+        return {"PATH": self.path, "HOME": str(self.home), "TMPDIR": str(self.temporary)}
 
 
 def bubblewrap() -> Bubblewrap | None:

@@ -51,3 +51,20 @@ def test_groups_of_the_dead_are_removed() -> None:
     module._numbers = itertools.count()  # the first of a process
     with control_group(Bounds()):
         assert not (parent / f"ferrule-{ended.pid}-0").exists()
+
+
+def test_a_group_that_is_still_in_use_is_removed_later() -> None:
+    if not can_count_processes():
+        return
+    with control_group(Bounds()) as joining:
+        assert joining is not None
+        process = subprocess.Popen(
+            bounded(Bounds(), ["sh", "-c", "echo ready; exec sleep 60"], joining), stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+    assert joining.parent.exists()
+    process.kill()
+    process.communicate()
+    with control_group(Bounds()):
+        assert not joining.parent.exists()

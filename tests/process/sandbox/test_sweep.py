@@ -199,7 +199,10 @@ def test_someone_outside_may_change_them_meanwhile(box: Box) -> None:
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Iterator[GuardedTree]:
+def tree(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[GuardedTree]:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("outside")))
     made = GuardedTree(str(tmp_path))
     yield made
     made.close()

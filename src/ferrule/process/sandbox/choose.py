@@ -70,8 +70,7 @@ def probe_report(inside: Sequence[Path] = ()) -> tuple[Tried, ...]:
 
 def _try_all(inside: Sequence[Path]) -> tuple[Sandbox, tuple[Tried, ...]]:
     tried: list[Tried] = []
-    ways = (_try_seatbelt,) if sys.platform == "darwin" else (_try_bubblewrap, _try_landlock)
-    for attempt in ways:
+    for attempt in {"darwin": (_try_seatbelt,)}.get(sys.platform, (_try_bubblewrap, _try_landlock)):
         sandbox, outcome = attempt(inside)
         tried.append(outcome)
         if sandbox is not None:

@@ -22,6 +22,7 @@ _ROOT = Path("/sys/fs/cgroup")
 _PREFIX = "ferrule-"
 _TIDIED_EVERY = 64
 _numbers = itertools.count()
+_still_there: list[Path] = []
 
 
 @contextlib.contextmanager
@@ -49,6 +50,9 @@ def can_count_processes() -> bool:
 def _make(bounds: Bounds) -> Path | None:
     if bounds.processes is None or (parent := _parent()) is None:
         return None
+    again, _still_there[:] = _still_there[:], []
+    for group in again:
+        _remove(group)
     number = next(_numbers)
     if number % _TIDIED_EVERY == 0:
         _remove_abandoned(parent)
@@ -93,13 +97,17 @@ def _parent() -> Path | None:
 
 
 def _remove(group: Path) -> None:
-    """A group that still has processes stays, and is removed with the abandoned ones of a later start."""
-    with contextlib.suppress(OSError):
+    """Processes that were killed take a moment to be gone, and keep their group: that one is tried again later."""
+    try:
         group.rmdir()
+    except FileNotFoundError:
+        return
+    except OSError:
+        _still_there.append(group)
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Those of a Ferrule that was killed, and our own whose processes took a moment to end."""
+    """Those of a Ferrule that was killed."""
     for group in parent.glob(f"{_PREFIX}*"):
         owner = group.name.removeprefix(_PREFIX).partition("-")[0]
         if owner.isdigit() and not Path(f"/proc/{owner}").exists():
