@@ -1,0 +1,146 @@
+"""Containers, clusters, clouds and databases."""
+
+from __future__ import annotations
+
+import re
+
+from ..finding import READS, RUNS, Finding
+from ..options import grammar, parse
+from .table import Operands, Program, informs, reader, runs, subcommands
+
+_LOOKS = reader("looks", open=True, operands=Operands.WORDS)
+_DOCKER_READS = (
+    "ps images version info inspect logs top stats history port diff events",
+    "container ls|container list|container ps|container inspect|container logs|container top|container stats|container port"
+    "|container diff|image ls|image list|image inspect|image history|volume ls|volume inspect|network ls|network inspect"
+    "|system df|system info|context ls|context show|compose ps|compose ls|compose logs|compose images|compose top|compose version"
+    "|node ls|service ls|service ps|stack ls|stack ps|manifest inspect|plugin ls|secret ls|config ls|buildx ls",
+)
+_DOCKER_LOSES = re.compile(r"rm|rmi|prune|kill|down|remove")
+_HOST_ACCESS = re.compile(
+    r"--privileged|--pid=host|--net(work)?=host|--ipc=host|--userns=host|--cap-add.*|--device.*|--security-opt.*unconfined.*"
+)
+_WIDE_MOUNT = re.compile(
+    r"(?:.*(?:source|src)=)?(/|/(etc|root|home|var|usr|boot|proc|sys|dev|var/run/docker\.sock|run/docker\.sock)[^:,]*|~|\$HOME)([:,].*)?"
+)
+
+
+def _docker_otherwise(name: str, arguments: list[str]) -> Finding:
+    dangers: list[str] = []
+    for at, word in enumerate(arguments):
+        following = arguments[at + 1] if at + 1 < len(arguments) else ""
+        mount = (
+            following
+            if word in ("-v", "--volume", "--mount")
+            else word.partition("=")[2]
+            if word.startswith(("-v=", "--volume=", "--mount="))
+            else word[2:]
+            if word.startswith("-v/")
+            else ""
+        )
+        joined = (
+            f"{word}={following}"
+            if word in ("--pid", "--net", "--network", "--ipc", "--userns", "--security-opt")
+            else word
+        )
+        if _HOST_ACCESS.fullmatch(joined):
+            dangers.append("it gives the container the rights of the whole machine")
+        elif mount and _WIDE_MOUNT.fullmatch(mount):
+            dangers.append("it gives the container folders of the whole machine")
+    verbs = [word for word in arguments if not word.startswith("-")][:3]
+    if any(_DOCKER_LOSES.fullmatch(verb) for verb in verbs[:2]) and not dangers:
+        dangers.append("it removes containers, images or what they hold")
+    return Finding(RUNS, f"`{name}` starts or changes containers", dangers=dangers)
+
+
+_DOCKER = subcommands(
+    {**{one: _LOOKS for one in _DOCKER_READS[0].split()}, **{one: _LOOKS for one in _DOCKER_READS[1].split("|")}},
+    globals_long="version help",
+    otherwise=informs("-v", "version", otherwise=_docker_otherwise),
+)
+
+_KUBECTL_READS = frozenset(
+    "get describe logs explain version api-resources api-versions cluster-info top events".split()
+)
+_KUBECTL_TWO = frozenset(
+    {("config", "view"), ("config", "get-contexts"), ("config", "current-context"), ("config", "get-clusters"), ("rollout", "status"),
+     ("rollout", "history"), ("auth", "can-i"), ("auth", "whoami")}
+)  # fmt: skip
+_KUBECTL = grammar(
+    "n:o:l:c:Awfpv:L:h",
+    "namespace= output= selector= container= all-namespaces watch follow previous tail= since= since-time= sort-by= field-selector="
+    " show-labels show-kind no-headers context= cluster= user= label-columns= chunk-size= timestamps all-containers prefix limit-bytes="
+    " recursive short client minify ignore-not-found watch-only request-timeout= help api-group= namespaced? verbs= containers"
+    " max-log-requests= output-watch-events for= types= subresource=",
+)
+
+
+def _kubectl(name: str, arguments: list[str]) -> Finding:
+    parsed = parse(_KUBECTL, arguments)
+    operands = parsed.operands
+    secret = any(re.match(r"secrets?\b", part, re.IGNORECASE) for word in operands[1:] for part in word.split(","))
+    raw = parsed.has("--raw", "--flatten")
+    known = operands[:1] and (operands[0] in _KUBECTL_READS or tuple(operands[:2]) in _KUBECTL_TWO)
+    if (
+        known
+        and not parsed.unknown
+        and not parsed.loose
+        and not secret
+        and not raw
+        and operands[:2] != ["cluster-info", "dump"]
+    ):
+        return Finding(READS, f"`{name} {operands[0]}` looks at the cluster")
+    dangers: list[str] = []
+    if operands[:1] and operands[0] in ("delete", "drain", "replace", "scale", "cordon", "taint", "evict"):
+        dangers.append("it removes or stops what runs in the cluster")
+    elif operands[:1] and operands[0] in ("exec", "run", "debug", "attach", "cp"):
+        dangers.append("it runs commands in the cluster")
+    elif secret:
+        dangers.append("it shows secrets of the cluster")
+    return Finding(RUNS, f"`{name}` changes the cluster, or does what nobody described", hosts=[None], dangers=dangers)
+
+
+_DESTROYS = re.compile(
+    r"\b(drop\s+(table|database|schema|user|role|index|view|collection)|truncate\s+|delete\s+from|dropdatabase|\.drop\(|alter\s+table\s+\S+\s+drop"
+    r"|flushall|flushdb|copy\s.+\bprogram\b|load_file|into\s+outfile|deletemany|remove\(\{\}\)|shutdown|config\s+set)",
+    re.IGNORECASE,
+)
+_REMOVES = re.compile(
+    r"destroy|delete|delete-.*|terminate.*|rb|rm|purge.*|remove.*|drop|uninstall|rmi|prune|cancel.*|deregister.*|detach.*|revoke.*|reset"
+)
+
+
+def _database(name: str, arguments: list[str]) -> Finding:
+    if len(arguments) == 1 and arguments[0] in ("--version", "-V", "--help", "version"):
+        return Finding(READS, f"`{name} {arguments[0]}` tells about itself")
+    text = " ".join(arguments)
+    dangers = ["it destroys data in a database"] if _DESTROYS.search(text) else []
+    return Finding(RUNS, f"`{name}` talks to a database, and can run commands", hosts=[None], dangers=dangers)
+
+
+def _cloud(name: str, arguments: list[str]) -> Finding:
+    if len(arguments) == 1 and arguments[0] in ("--version", "-v", "version", "--help"):
+        return Finding(READS, f"`{name} {arguments[0]}` tells about itself")
+    verbs = [word for word in arguments if not word.startswith("-")][:4]
+    removes = any(_REMOVES.fullmatch(verb) for verb in verbs) or any(
+        word in ("-destroy", "--delete", "--destroy", "-auto-approve", "--auto-approve") for word in arguments
+    )
+    dangers = ["it removes or changes what runs in the cloud, without a way back"] if removes else []
+    return Finding(RUNS, f"`{name}` changes things beyond this machine", hosts=[None], dangers=dangers)
+
+
+CONTAINERS: dict[str, Program] = {
+    **dict.fromkeys(["docker", "podman", "nerdctl"], _DOCKER),
+    **dict.fromkeys(["docker-compose", "podman-compose"], subcommands({one: _LOOKS for one in ("ps", "ls", "logs", "images", "top", "version")}, otherwise=informs("-v", otherwise=_docker_otherwise))),
+    **dict.fromkeys(["kubectl", "oc", "k3s"], _kubectl),
+    "helm": subcommands({one: _LOOKS for one in ("list", "ls", "status", "history", "version", "get", "env")}, otherwise=_cloud),
+    **dict.fromkeys(
+        ["terraform", "tofu", "pulumi", "aws", "gcloud", "gsutil", "az", "doctl", "heroku", "fly", "flyctl", "vercel", "netlify", "eksctl",
+         "ansible", "ansible-playbook", "vagrant", "packer", "serverless", "sls", "cdk", "linode-cli", "ibmcloud", "oci", "s3cmd", "mc", "firebase", "wrangler", "supabase", "railway"],
+        _cloud,
+    ),
+    **dict.fromkeys(["psql", "mysql", "mariadb", "sqlite3", "mongo", "mongosh", "redis-cli", "cqlsh", "sqlcmd", "clickhouse-client", "clickhouse", "influx", "duckdb", "mysqladmin", "etcdctl", "pg_restore"], _database),
+    **dict.fromkeys(["dropdb", "dropuser"], runs("removes a database or account", "it destroys data in a database")),
+    **dict.fromkeys(["createdb", "createuser", "pg_dump", "pg_dumpall", "mysqldump", "mongodump", "mongorestore"], runs("talks to a database")),
+    **dict.fromkeys(["lxc", "lxd", "virsh", "qemu-img", "VBoxManage", "multipass", "ctr", "crictl", "runc", "machinectl"], informs("version", otherwise=_docker_otherwise)),
+}  # fmt: skip
