@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from .syntax import Kind, Piece, Unreadable, Word
+from .syntax import Kind, Piece, Simple, Unreadable, Word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,6 +20,11 @@ _FILE_LIKE = re.compile(r"\*\.\w+")
 _NUMERAL = re.compile(r"-?[0-9]+")
 _RANGE = re.compile(r"(-?[0-9]+|[A-Za-z])\.\.(-?[0-9]+|[A-Za-z])(?:\.\.-?[0-9]+)?")
 _NUMBERS = frozenset({"#", "?", "$", "!", "RANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "SRANDOM"})
+_COMMIT = re.compile(
+    r"[A-Za-z0-9@][A-Za-z0-9_./~^@{}-]*|--(short|abbrev-ref|show-toplevel|show-current|tags|verify|git-dir)"
+)
+_SETTLED = frozenset({"USER", "LOGNAME", "HOSTNAME", "PWD", "OLDPWD", "UID"})
+"""Variables that the system sets, and that no command may set without asking: no options, no blanks."""
 _COUNTERS = frozenset({"wc", "nproc", "expr"})
 
 
@@ -31,7 +36,10 @@ class Loose(str):
     turn out to be where that is known.
     """
 
-    __slots__ = ("choices", "globs", "many", "number", "option", "start")
+    __slots__ = ("choices", "globs", "many", "number", "option", "shape", "start")
+
+    shape: str
+    """The word with `1` for each number in it, where numbers are all that is not known; else empty."""
 
     start: str
     option: bool
@@ -45,6 +53,7 @@ class Loose(str):
         source: str,
         *,
         start: str = "",
+        shape: str = "",
         option: bool = True,
         number: bool = False,
         many: bool = False,
@@ -53,7 +62,7 @@ class Loose(str):
     ) -> Loose:
         word = super().__new__(cls, source)
         word.option, word.number, word.many, word.choices, word.globs = option, number, many, choices, globs
-        word.start = start
+        word.start, word.shape = start, shape
         return word
 
     @property
@@ -129,8 +138,21 @@ def _fields(pieces: list[Piece], variables: Mapping[str, str], written: str) -> 
         option = start[:1] in ("-", "*", "?", "[") and not _FILE_LIKE.fullmatch(joined)
         return [Loose(written, option=option, many=True, globs=(joined,))]
     number = len(pieces) == 1 and _is_count(pieces[0])
-    option = not start or start.startswith("-")
-    return [Loose(written, start=start, option=option and not number, number=number, many=many and not number)]
+    plain = not start and _is_plain(pieces[0])
+    many = many and not (plain and len(pieces) == 1)
+    # Unquoted, what is not known may be split into several words, and any of them may be an option.
+    option = (many or not start or start.startswith("-")) and not plain
+    shape = "".join(one.text if one.kind is Kind.TEXT else "1" if _counted(one, variables) else "\0" for one in pieces)
+    return [
+        Loose(
+            written,
+            start=start,
+            shape="" if glob or "\0" in shape else shape,
+            option=option and not number,
+            number=number,
+            many=many and not number,
+        )
+    ]
 
 
 def _unquoted(piece: Piece, variables: Mapping[str, str], written: str) -> list[str]:
@@ -138,11 +160,12 @@ def _unquoted(piece: Piece, variables: Mapping[str, str], written: str) -> list[
     value = variables.get(piece.text)
     if value is None:
         number = piece.text in _NUMBERS
-        return [Loose(written, option=not number, number=number, many=not number)]
+        settled = number or piece.text in _SETTLED
+        return [Loose(written, option=not settled, number=number, many=not settled)]
     if isinstance(value, Loose):
         if value.known or value.number:
             return [value]
-        return [Loose(written, option=value.option, many=True)]
+        return [Loose(written, many=True)]
     if _GLOB.search(value):
         return [Loose(written, many=True)]
     return value.split()
@@ -163,14 +186,33 @@ def _is_count(piece: Piece) -> bool:
     return piece.script is not None and _counts(piece.script)
 
 
-def _counts(script: Script) -> bool:
+def _counted(piece: Piece, variables: Mapping[str, str]) -> bool:
+    return holds_number(piece.text, variables) if piece.kind is Kind.VARIABLE else _is_count(piece)
+
+
+def _is_plain(piece: Piece) -> bool:
+    """Whether a substitution gives one word that is no option: the name of a commit, a folder or a person."""
+    if piece.script is None:
+        return False
+    words = _last_words(piece.script)
+    if words[:1] == ["git"]:
+        return words[1:2] in (["rev-parse"], ["merge-base"], ["describe"], ["branch"]) and all(
+            map(_COMMIT.fullmatch, words[2:])
+        )
+    return words[:1] in (["pwd"], ["whoami"], ["which"], ["hostname"]) or words[:2] == ["command", "-v"]
+
+
+def _last_words(script: Script) -> list[str]:
+    """The words of the command whose output a substitution gives; none where it is not that simple."""
     if len(script.chains) != 1 or len(script.chains[0].links) != 1:
-        return False
+        return []
     last = script.chains[0].links[0][1].commands[-1]
-    words = [word.text for word in getattr(last, "words", None) or ()]
-    if not words:
-        return False
-    return words[0] in _COUNTERS or words[:2] == ["grep", "-c"] or words == ["date", "+%s"]
+    return [word.text for word in last.words] if isinstance(last, Simple) else []
+
+
+def _counts(script: Script) -> bool:
+    words = _last_words(script)
+    return words[:1] != [] and (words[0] in _COUNTERS or words[:2] == ["grep", "-c"] or words == ["date", "+%s"])
 
 
 # -- braces

@@ -3,58 +3,29 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from .syntax import Arithmetic, Kind, Piece, Reading, Script, Unreadable, Word
+from .parameters import ParameterReader
+from .syntax import Kind, Piece, Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-DEEPEST = 60
-"""More nesting than any person writes; well below what Python's stack bears."""
+    from .syntax import Script
 
-_LONGEST_SUM = 2_000
 _PLAIN = re.compile(r"[A-Za-z0-9_%+,./:@^=-]+(?=[ \t\n;|&)]|\Z)")
 _UNQUOTED = re.compile(r"[^ \t\n\\'\"`$|&;()<>]+")
 _IN_QUOTES = re.compile(r"[^\"\\$`]+")
 _IN_HERE_DOCUMENT = re.compile(r"[^\\$`]+")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SPECIAL = re.compile(r"[0-9@*#?$!_-]")
-_POSITION = re.compile(r"[0-9]+|[@*#?$!_-]")
-_IDENTIFIER_OR_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+#[0-9A-Za-z@_]+|[0-9]+|([A-Za-z_][A-Za-z0-9_]*)")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!_-]")
 _ANSI = re.compile(
     r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|(c.))"
 )
-_ANSI_CHARACTERS = {
-    "a": "\a",
-    "b": "\b",
-    "e": "\x1b",
-    "E": "\x1b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-    "v": "\v",
-}
-_SAFE_TRANSFORMS = frozenset("QEAaKkuUL")
+_ANSI_CHARACTERS = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
 
 
-class WordReader:
-    """Reads words from `text`, going forward from `at`."""
-
-    def __init__(self, text: str, depth: int = 0) -> None:
-        if depth > DEEPEST:
-            raise Unreadable(f"it nests deeper than {DEEPEST} levels")
-        self.text = text
-        self.at = 0
-        self.depth = depth
-        self.inner: list[Script | Arithmetic] = []
-        self.starts: list[int] = []
-        self.blind: list[tuple[int, int]] = []
-        self.apart: list[Reading] = []
-
-    def fail(self, why: str) -> NoReturn:
-        raise Unreadable(f"{why} (at character {self.at + 1:,})")
+class WordReader(ParameterReader):
+    """Reads words."""
 
     def script_until(self, closer: str) -> Script:
         """Read a nested script up to and over `closer`."""
@@ -85,16 +56,16 @@ class WordReader:
             if here == "\\":
                 self._escape(pieces)
             elif here == "'":
-                pieces.append(Piece(Kind.TEXT, self._single(), quoted=True))
+                pieces.append(Piece(Kind.TEXT, self.single(), quoted=True))
             elif here == '"':
                 self.at += 1
-                self._double(pieces)
+                self.double(pieces)
             elif here == "`":
-                self._backticks(pieces, quoted=False)
+                self.backticks(pieces, quoted=False)
             elif here == "$":
-                self._dollar(pieces, quoted=False)
+                self.dollar(pieces, quoted=False)
             elif here in "<>" and text.startswith("(", self.at + 1):
-                self._process(pieces)
+                self.process(pieces)
             elif pattern and here in "()|<>& \t;":
                 open_parentheses += (here == "(") - (here == ")")
                 if open_parentheses < 0:
@@ -124,14 +95,14 @@ class WordReader:
         self.at += 2
         pieces.append(Piece(Kind.TEXT, escaped, quoted=True))
 
-    def _single(self) -> str:
+    def single(self) -> str:
         end = self.text.find("'", self.at + 1)
         if end < 0:
             self.fail("a single quote is never closed")
         content, self.at = self.text[self.at + 1 : end], end + 1
         return content
 
-    def _double(self, pieces: list[Piece]) -> None:
+    def double(self, pieces: list[Piece]) -> None:
         before = len(pieces)
         text, length = self.text, len(self.text)
         while self.at < length:
@@ -149,9 +120,9 @@ class WordReader:
             if here == "\\":
                 self._quoted_escape(pieces, '$`"\\')
             elif here == "`":
-                self._backticks(pieces, quoted=True)
+                self.backticks(pieces, quoted=True)
             else:
-                self._dollar(pieces, quoted=True)
+                self.dollar(pieces, quoted=True)
         self.fail("a double quote is never closed")
 
     def _quoted_escape(self, pieces: list[Piece], special: str) -> None:
@@ -171,12 +142,12 @@ class WordReader:
             elif self.text[self.at] == "\\":
                 self._quoted_escape(pieces, "$`\\")
             elif self.text[self.at] == "`":
-                self._backticks(pieces, quoted=False)
+                self.backticks(pieces, quoted=False)
             else:
-                self._dollar(pieces, quoted=True)
+                self.dollar(pieces, quoted=True)
         return pieces
 
-    def _backticks(self, pieces: list[Piece], *, quoted: bool) -> None:
+    def backticks(self, pieces: list[Piece], *, quoted: bool) -> None:
         start = self.at
         special = '$`\\"' if quoted else "$`\\"
         content: list[str] = []
@@ -198,26 +169,24 @@ class WordReader:
         self.inner.append(script)
         pieces.append(Piece(Kind.UNKNOWN, self.text[start : self.at], quoted, script))
 
-    def _process(self, pieces: list[Piece]) -> None:
+    def process(self, pieces: list[Piece]) -> None:
         start = self.at
         self.at += 2
         self.inner.append(self.script_until(")"))
         pieces.append(Piece(Kind.UNKNOWN, self.text[start : self.at], quoted=True))
 
-    def _dollar(self, pieces: list[Piece], *, quoted: bool) -> None:
-        self.depth += 1
-        if self.depth > DEEPEST:
-            self.fail(f"it nests deeper than {DEEPEST} levels")
+    def dollar(self, pieces: list[Piece], *, quoted: bool) -> None:
+        self.deeper(1)
         self._expansion(pieces, quoted=quoted)
-        self.depth -= 1
+        self.deeper(-1)
 
     def _expansion(self, pieces: list[Piece], *, quoted: bool) -> None:
         text, start = self.text, self.at
         following = text[start + 1 : start + 2]
         if following == "(":
-            if text.startswith("((", start + 1) and self._is_sum(start + 3):
+            if text.startswith("((", start + 1) and self.is_sum(start + 3):
                 self.at = start + 3
-                self._sum("))")
+                self.sum("))")
                 pieces.append(Piece(Kind.UNKNOWN, "$((", quoted))
                 return
             self.at = start + 2
@@ -226,15 +195,15 @@ class WordReader:
             pieces.append(Piece(Kind.UNKNOWN, text[start : self.at], quoted, script))
         elif following == "{":
             self.at = start + 2
-            pieces.append(self._parameter(start, quoted=quoted))
+            pieces.append(self.parameter(start, quoted=quoted))
         elif following == "[":
             self.fail("the old form `$[…]` of a sum stands in it")
         elif following == "'" and not quoted:
             pieces.append(Piece(Kind.TEXT, self._ansi(), quoted=True))
         elif following == '"' and not quoted:
             self.at = start + 2
-            self._double(pieces)
-        elif (name := _NAME.match(text, start + 1) or _SPECIAL.match(text, start + 1)) is not None:
+            self.double(pieces)
+        elif (name := _VARIABLE.match(text, start + 1)) is not None:
             self.at = name.end()
             pieces.append(Piece(Kind.VARIABLE, name.group(), quoted))
         else:
@@ -255,133 +224,6 @@ class WordReader:
             return _ANSI.sub(_ansi_character, content)
         except (ValueError, OverflowError):
             self.fail("a `$'` quote holds a character that cannot be")
-
-    def _parameter(self, start: int, *, quoted: bool) -> Piece:
-        """`${…}`, from behind the brace."""
-        text = self.text
-        indirect = text.startswith("!", self.at) and not text.startswith("!}", self.at)
-        length = text.startswith("#", self.at) and text[self.at + 1 : self.at + 2] not in ("}", "-", ":", "%", "#", "?")
-        self.at += indirect or length
-        name = _NAME.match(text, self.at) or _POSITION.match(text, self.at)
-        if name is None:
-            self.fail("a `${` does not name a variable")
-        self.at = name.end()
-        plain = not indirect and not length
-        if text.startswith("[", self.at):
-            plain = False
-            self.at += 1
-            if text[self.at : self.at + 2] in ("@]", "*]"):
-                self.at += 2
-            else:
-                self._sum("]")
-        if text.startswith("}", self.at):
-            self.at += 1
-            if indirect:
-                self._doubt("`${!…}` reads a variable whose name only the run shows")
-            return Piece(
-                Kind.VARIABLE if plain else Kind.UNKNOWN, name.group() if plain else text[start : self.at], quoted
-            )
-        if indirect and text[self.at : self.at + 2] in ("@}", "*}"):
-            self.at += 2
-            return Piece(Kind.UNKNOWN, text[start : self.at], quoted)
-        if indirect:
-            self._doubt("`${!…}` reads a variable whose name only the run shows")
-        self._operator(name.group(), quoted=quoted)
-        return Piece(Kind.UNKNOWN, text[start : self.at], quoted)
-
-    def _operator(self, name: str, *, quoted: bool) -> None:
-        text = self.text
-        here = text[self.at]
-        if here == "@":
-            if text[self.at + 1 : self.at + 2] not in _SAFE_TRANSFORMS:
-                self._doubt("`${…@P}` runs what the variable holds")
-        elif here == ":" and text[self.at + 1 : self.at + 2] not in ("-", "=", "?", "+"):
-            self.at += 1
-            self._sum("}")
-            return
-        elif here in ":=" and "=" in text[self.at : self.at + 2]:
-            self._doubt(f"`${{{name}=…}}` sets a variable as it is read")
-        elif here not in ":-?+#%/^,=":
-            self.fail("a `${…}` has an operator that bash does not know")
-        self._rest_of_parameter(quoted=quoted)
-
-    def _rest_of_parameter(self, *, quoted: bool) -> None:
-        """The word of an operator within `${…}`, up to and over the brace."""
-        text, ignored = self.text, list[Piece]()
-        while self.at < len(text):
-            here = text[self.at]
-            if here == "}":
-                self.at += 1
-                return
-            if here == "\\":
-                self.at += 2
-            elif here == "'":
-                if quoted:
-                    self.fail("a single quote stands in a quoted `${…}`, where its meaning varies")
-                self._single()
-            elif here == '"':
-                self.at += 1
-                self._double(ignored)
-            elif here == "`":
-                self._backticks(ignored, quoted=quoted)
-            elif here == "$":
-                self._dollar(ignored, quoted=quoted)
-            elif here in "<>" and text.startswith("(", self.at + 1) and not quoted:
-                self._process(ignored)
-            else:
-                self.at += 1
-        self.fail("a `${` is never closed")
-
-    def _doubt(self, why: str) -> None:
-        self.inner.append(Arithmetic([], why))
-
-    def _is_sum(self, at: int) -> bool:
-        """Whether the text from `at`, behind `((`, closes with `))` as a sum does."""
-        depth, furthest = 0, min(len(self.text), at + _LONGEST_SUM)
-        while at < furthest:
-            here = self.text[at]
-            if here == "(":
-                depth += 1
-            elif here == ")":
-                if not depth:
-                    return self.text.startswith("))", at)
-                depth -= 1
-            elif here in "'\"\\\n#;" and not (here == "#" and self.text[at - 1 : at].isalnum()):
-                return here == ";"
-            at += 1
-        return False
-
-    def _sum(self, closer: str) -> None:
-        """An arithmetic expression up to and over `closer`; what it names is evaluated in turn."""
-        text, ignored, names, depth = self.text, list[Piece](), list[str](), 0
-        while self.at < len(text):
-            here = text[self.at]
-            if not depth and text.startswith(closer, self.at):
-                self.at += len(closer)
-                self.inner.append(Arithmetic(names))
-                return
-            token = _IDENTIFIER_OR_NUMBER.match(text, self.at)
-            if token is not None:
-                self.at = token.end()
-                if token.group(1):
-                    names.append(token.group(1))
-            elif here == "$":
-                before = len(ignored)
-                self._dollar(ignored, quoted=True)
-                names.extend(p.text if p.kind is Kind.VARIABLE else "$" for p in ignored[before:] if not _numeric(p))
-            elif here == "`":
-                self._backticks(ignored, quoted=False)
-                names.append("$")
-            elif here in " \t+-*/%<>=!&|^~?:,;@()[]":
-                depth += (here in "([") - (here in ")]")
-                self.at += 1
-            else:
-                self.fail("a sum holds more than numbers, names and operators")
-        self.fail("a sum is never closed")
-
-
-def _numeric(piece: Piece) -> bool:
-    return piece.kind is Kind.UNKNOWN and piece.text.startswith(("$((", "${#"))
 
 
 def _unquoted_ends(text: str, at: int) -> bool:

@@ -32,7 +32,7 @@ class Piece:
     """What a command substitution runs."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Word:
     """One word. Most are plain text; the others have pieces."""
 
@@ -47,6 +47,7 @@ class Arithmetic:
     """An arithmetic expression: bash evaluates the *values* of the variables it names, which can run code."""
 
     names: list[str]
+    """In order; one that is set rather than read has a `=` before it."""
     doubt: str | None = None
 
 
@@ -117,9 +118,10 @@ Command: TypeAlias = Simple | Condition | Compound
 
 @dataclass(slots=True)
 class Pipeline:
-    """Commands joined by `|`; often just one."""
+    """Commands joined by `|`; often just one. A negated one succeeds when it fails."""
 
     commands: list[Command]
+    negated: bool = False
 
 
 @dataclass(slots=True)

@@ -19,8 +19,18 @@ from .text import TEXT
 from .wrappers import WRAPPERS
 
 PROGRAMS: dict[str, Program] = {
-    **BUILD, **CONTAINERS, **SYSTEM, **NETWORK, **FILES, **ARCHIVES, **TEXT, **EDITING, **GIT, **WRAPPERS, **SHELL,
-}  # fmt: skip
+    **BUILD,
+    **CONTAINERS,
+    **SYSTEM,
+    **NETWORK,
+    **FILES,
+    **ARCHIVES,
+    **TEXT,
+    **EDITING,
+    **GIT,
+    **WRAPPERS,
+    **SHELL,
+}
 
 _TRUSTED = re.compile(r"(?:/usr(?:/local)?)?/s?bin/([^/]+)|/opt/homebrew/bin/([^/]+)")
 _VERSIONED = re.compile(

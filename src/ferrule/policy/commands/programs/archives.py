@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..finding import READS, RUNS, WRITES, Finding
+from ..naming import names
 from ..options import grammar, parse
 from .table import Program, changes, reader
 
@@ -14,8 +15,19 @@ _TAR = grammar(
     " info-script= new-volume-script= rsh-command= rmt-command= force-local same-order occurrence? show-transformed-names"
     " quoting-style= remove-files overwrite keep-old-files test-label index-file= utc block-number ignore-zeros",
 )
-_TAR_RUNS = ("-I", "--use-compress-program", "--to-command", "--checkpoint-action", "--info-script", "--new-volume-script",
-             "--rsh-command", "--rmt-command", "-F", "--checkpoint", "--index-file")  # fmt: skip
+_TAR_RUNS = (
+    "-I",
+    "--use-compress-program",
+    "--to-command",
+    "--checkpoint-action",
+    "--info-script",
+    "--new-volume-script",
+    "--rsh-command",
+    "--rmt-command",
+    "-F",
+    "--checkpoint",
+    "--index-file",
+)
 
 
 def _tar(name: str, arguments: list[str]) -> Finding:
@@ -96,7 +108,8 @@ ARCHIVES: dict[str, Program] = {
     "unzip": _unzip,
     "zipinfo": reader("looks into a packed file", open=True),
     **dict.fromkeys(
-        ["gzip", "gunzip", "pigz", "bzip2", "bunzip2", "xz", "unxz", "zstd", "unzstd", "lzma", "lz4"], _gzip
+        names("gzip gunzip pigz bzip2 bunzip2 xz unxz zstd unzstd lzma lz4"),
+        _gzip,
     ),
     **dict.fromkeys(["7z", "7za", "7zr"], _seven),
     **dict.fromkeys(["unrar", "rar"], _seven),

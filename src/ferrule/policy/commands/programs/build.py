@@ -6,6 +6,7 @@ import re
 
 from ..expansion import Loose
 from ..finding import READS, RUNS, Finding, Inner
+from ..naming import names
 from .table import Operands, Program, informs, reader, runs, subcommands
 
 _DESTROYS = re.compile(
@@ -15,7 +16,7 @@ _DESTROYS = re.compile(
 _REACHES = re.compile(
     r"socket|urllib|requests\.|http\.|https?://|/dev/tcp|fetch\(|Net::HTTP|IO::Socket|dup2|pty\.spawn"
 )
-_INLINE = frozenset("-c -e -E -p --eval --print --execute -r --run -exec -ne -pe -ane -nle -le -lne -i".split())
+_INLINE = frozenset(names("-c -e -E -p --eval --print --execute -r --run -exec -ne -pe -ane -nle -le -lne -i"))
 _LOOKS = reader("lists what is installed", open=True, operands=Operands.WORDS)
 _ABOUT = ("-V", "-v", "-VV", "version", "-version", "-h", "--help", "-dumpversion", "-dumpmachine")
 
@@ -50,8 +51,7 @@ def _pip(name: str, arguments: list[str]) -> Finding:
     operands = [word for word in arguments if not word.startswith("-")]
     strange = any(
         word.startswith(("--python", "--log", "--config", "--proxy", "--cache", "--path"))
-        or type(word) is Loose
-        and word.option
+        or (type(word) is Loose and word.option)
         for word in arguments
     )
     if arguments in (["--version"], ["-V"], ["--help"], ["-h"]) or (
@@ -77,7 +77,10 @@ def _npm_run(name: str, arguments: list[str]) -> Finding:
 
 _NPM = subcommands(
     {
-        **dict.fromkeys(["ls", "list", "ll", "la", "root", "prefix", "bin", "explain", "why", "help"], _LOOKS),
+        **dict.fromkeys(
+            names("ls list ll la root prefix bin explain why help"),
+            _LOOKS,
+        ),
         "config get": _LOOKS,
         "config list": _LOOKS,
     },
@@ -153,23 +156,15 @@ def _rpm(name: str, arguments: list[str]) -> Finding:
     return Finding(RUNS, f"`{name}` changes what is installed", dangers=["it changes what is installed on the machine"])
 
 
+_ENVIRONMENTS = subcommands(
+    dict.fromkeys(("list", "info", "versions", "version", "show", "env list", "toolchain list"), _LOOKS),
+    otherwise=informs("-V", "-v", otherwise=runs("runs what the project tells it to")),
+)
 _INSTALLS = "it changes what is installed on the machine"
 _PACKAGES = subcommands(
     {
         **dict.fromkeys(
-            [
-                "list",
-                "show",
-                "search",
-                "policy",
-                "depends",
-                "rdepends",
-                "showpkg",
-                "info",
-                "leaves",
-                "deps",
-                "outdated",
-            ],
+            names("list show search policy depends rdepends showpkg info leaves deps outdated"),
             _LOOKS,
         )
     },
@@ -190,6 +185,8 @@ def _runs_rest(*verbs: str) -> Program:
     def describe_runner(name: str, arguments: list[str]) -> Finding:
         if len(arguments) == 1 and arguments[0] in ("--version", "-V", "-v", "--help", "version"):
             return Finding(READS, f"`{name} {arguments[0]}` tells about itself")
+        if name == "uv" and arguments[:1] == ["pip"]:
+            return _pip("uv pip", arguments[1:])
         inner = (
             [Inner(first=1)]
             if len(arguments) > 1 and arguments[0] in verbs and not arguments[1].startswith("-")
@@ -200,27 +197,36 @@ def _runs_rest(*verbs: str) -> Program:
     return describe_runner
 
 
-_INTERPRETERS = (
-    "python python2 python3 pypy pypy3 ipython perl ruby irb node nodejs deno bun php lua luajit tclsh wish expect Rscript R julia ghc"
-    " runghc ghci scala groovy kotlin clojure erl elixir iex racket guile sbcl ocaml swift java jshell jrunscript osascript pwsh powershell"
-    " cmd gdb lldb ts-node tsx coffee nashorn octave matlab sage bpython nu xonsh m4 gnuplot"
-).split()
-_TOOLS = (
-    "cmake ninja meson bazel buck gradle gradlew mvn mvnw ant sbt lein rake tox nox pytest unittest mypy pyright ruff black isort flake8 pylint"
-    " eslint prettier tsc jest vitest mocha webpack vite rollup esbuild parcel turbo nx lerna yarn pnpm npx pnpx bunx cargo rustc rustup gcc g++ cc"
-    " c++ clang clang++ ld as go-task just task dotnet msbuild javac kotlinc scalac zig nim crystal dart flutter composer gem bundle bundler"
-    " pipx pyenv rbenv nvm fnm volta asdf mise sdk conda mamba nix nix-shell nix-env nix-build guix stack cabal opam mix rebar3 jupyter"
-    " ansible-galaxy helmfile skaffold tilt pre-commit husky lint-staged gofmt goimports golangci-lint rustfmt clang-format clang-tidy scons waf"
-    " autoconf automake autoreconf configure libtool pkg-config doxygen sphinx-build mkdocs hugo jekyll gatsby next nuxt ng vue create-react-app"
-    " vim vi nvim view vimdiff ex ed emacs nano pico micro helix hx code subl gedit mc ranger nnn tmux screen byobu tig lazygit gitk ftp"
-    " ffmpeg convert magick pdflatex latex xelatex tex gs pandoc wkhtmltopdf qemu-system-x86_64 wine strace-log docker-machine xdg-open open start"
-    " gpg gpg2 gpg-agent ssh-add ssh-agent ssh-keygen ssh-keyscan ssh-copy-id pass security keytool certutil secret-tool zdb msfconsole sqlmap john hashcat"
-).split()
+_INTERPRETERS = names(
+    """
+    python python2 python3 pypy pypy3 ipython perl ruby irb node nodejs deno bun php lua luajit tclsh wish expect
+    Rscript R julia ghc runghc ghci scala groovy kotlin clojure erl elixir iex racket guile sbcl ocaml swift java
+    jshell jrunscript osascript pwsh powershell cmd gdb lldb ts-node tsx coffee nashorn octave matlab sage bpython nu
+    xonsh m4 gnuplot
+    """
+)
+_TOOLS = names(
+    """
+    cmake ninja meson bazel buck gradle gradlew mvn mvnw ant sbt lein rake tox nox pytest unittest mypy pyright ruff
+    black isort flake8 pylint eslint prettier tsc jest vitest mocha webpack vite rollup esbuild parcel turbo nx lerna
+    yarn pnpm npx pnpx bunx cargo rustc rustup gcc g++ cc c++ clang clang++ ld as go-task just task dotnet msbuild
+    javac kotlinc scalac zig nim crystal dart flutter composer gem bundle bundler pipx pyenv rbenv nvm fnm volta asdf
+    mise sdk conda mamba nix nix-shell nix-env nix-build guix stack cabal opam mix rebar3 jupyter ansible-galaxy
+    helmfile skaffold tilt pre-commit husky lint-staged gofmt goimports golangci-lint rustfmt clang-format clang-tidy
+    scons waf autoconf automake autoreconf configure libtool pkg-config doxygen sphinx-build mkdocs hugo jekyll gatsby
+    next nuxt ng vue create-react-app vim vi nvim view vimdiff ex ed emacs nano pico micro helix hx code subl gedit mc
+    ranger nnn tmux screen byobu tig lazygit gitk ftp ffmpeg convert magick pdflatex latex xelatex tex gs pandoc
+    wkhtmltopdf qemu-system-x86_64 wine strace-log docker-machine xdg-open open start gpg gpg2 gpg-agent ssh-add
+    ssh-agent ssh-keygen ssh-keyscan ssh-copy-id pass security keytool certutil secret-tool zdb msfconsole sqlmap john
+    hashcat
+    """
+)
 
 BUILD: dict[str, Program] = {
     **dict.fromkeys(_TOOLS, _TOOL),
     **dict.fromkeys(_INTERPRETERS, _interpreter),
     **dict.fromkeys(["pip", "pip3"], _pip),
+    **dict.fromkeys(["conda", "mamba", "pyenv", "rbenv", "rustup", "pipx"], _ENVIRONMENTS),
     "npm": _NPM,
     "go": _go,
     "openssl": _openssl,
@@ -228,7 +234,14 @@ BUILD: dict[str, Program] = {
     **dict.fromkeys(["dpkg", "dpkg-query"], _dpkg),
     "rpm": _rpm,
     "apt-cache": _PACKAGES,
-    **dict.fromkeys(["apt", "apt-get", "aptitude", "yum", "dnf", "zypper", "pacman", "apk", "brew", "port", "snap", "flatpak", "emerge", "pkg", "choco", "winget", "scoop"], _PACKAGES),
+    **dict.fromkeys(
+        names(
+            """
+        apt apt-get aptitude yum dnf zypper pacman apk brew port snap flatpak emerge pkg choco winget scoop
+        """
+        ),
+        _PACKAGES,
+    ),
     "uv": _runs_rest("run"),
     "poetry": _runs_rest("run"),
     "pipenv": _runs_rest("run"),
@@ -236,11 +249,29 @@ BUILD: dict[str, Program] = {
     "pdm": _runs_rest("run"),
     "rye": _runs_rest("run"),
     "direnv": _runs_rest(),
-    "nm": reader("lists symbols", "ABCDgnoprSsuvaPt:f:", "demangle? dynamic extern-only undefined-only defined-only size-sort numeric-sort no-sort print-size radix= format= debug-syms"),
-    "objdump": reader("shows machine code", "aDdfghirSstTxpCwlj:M:m:b:", "all-headers disassemble disassemble-all full-contents syms dynamic-syms reloc source demangle? section= no-show-raw-insn line-numbers private-headers file-headers section-headers start-address= stop-address="),
-    "readelf": reader("shows a program file", "ahlSsedrnuVADIWgtc", "all file-header program-headers sections symbols syms headers dynamic relocs notes wide version-info dyn-syms segments"),
+    "nm": reader(
+        "lists symbols",
+        "ABCDgnoprSsuvaPt:f:",
+        "demangle? dynamic extern-only undefined-only defined-only size-sort numeric-sort no-sort print-size radix= format= debug-syms",
+    ),
+    "objdump": reader(
+        "shows machine code",
+        "aDdfghirSstTxpCwlj:M:m:b:",
+        "all-headers disassemble disassemble-all full-contents syms dynamic-syms reloc source demangle? section= no-show-raw-insn line-numbers private-headers file-headers section-headers start-address= stop-address=",
+    ),
+    "readelf": reader(
+        "shows a program file",
+        "ahlSsedrnuVADIWgtc",
+        "all file-header program-headers sections symbols syms headers dynamic relocs notes wide version-info dyn-syms segments",
+    ),
     "size": reader("shows sizes of a program", "ABdoxt", "format= totals common"),
     "otool": reader("shows a program file", "LlhvtdDfa", ""),
-    "addr2line": reader("names a line of code", "e:fCaips", "exe= functions demangle? inlines", operands=Operands.WORDS, files="-e --exe"),
+    "addr2line": reader(
+        "names a line of code",
+        "e:fCaips",
+        "exe= functions demangle? inlines",
+        operands=Operands.WORDS,
+        files="-e --exe",
+    ),
     "ctags": runs("writes an index"),
-}  # fmt: skip
+}

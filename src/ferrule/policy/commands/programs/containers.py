@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..finding import READS, RUNS, Finding
+from ..naming import names
 from ..options import grammar, parse
 from .table import Operands, Program, informs, reader, runs, subcommands
 
@@ -54,18 +55,26 @@ def _docker_otherwise(name: str, arguments: list[str]) -> Finding:
 
 
 _DOCKER = subcommands(
-    {**{one: _LOOKS for one in _DOCKER_READS[0].split()}, **{one: _LOOKS for one in _DOCKER_READS[1].split("|")}},
+    {**dict.fromkeys(_DOCKER_READS[0].split(), _LOOKS), **dict.fromkeys(_DOCKER_READS[1].split("|"), _LOOKS)},
     globals_long="version help",
     otherwise=informs("-v", "version", otherwise=_docker_otherwise),
 )
 
 _KUBECTL_READS = frozenset(
-    "get describe logs explain version api-resources api-versions cluster-info top events".split()
+    names("get describe logs explain version api-resources api-versions cluster-info top events")
 )
 _KUBECTL_TWO = frozenset(
-    {("config", "view"), ("config", "get-contexts"), ("config", "current-context"), ("config", "get-clusters"), ("rollout", "status"),
-     ("rollout", "history"), ("auth", "can-i"), ("auth", "whoami")}
-)  # fmt: skip
+    {
+        ("config", "view"),
+        ("config", "get-contexts"),
+        ("config", "current-context"),
+        ("config", "get-clusters"),
+        ("rollout", "status"),
+        ("rollout", "history"),
+        ("auth", "can-i"),
+        ("auth", "whoami"),
+    }
+)
 _KUBECTL = grammar(
     "n:o:l:c:Awfpv:L:h",
     "namespace= output= selector= container= all-namespaces watch follow previous tail= since= since-time= sort-by= field-selector="
@@ -101,7 +110,7 @@ def _kubectl(name: str, arguments: list[str]) -> Finding:
 
 
 _DESTROYS = re.compile(
-    r"\b(drop\s+(table|database|schema|user|role|index|view|collection)|truncate\s+|delete\s+from|dropdatabase|\.drop\(|alter\s+table\s+\S+\s+drop"
+    r"\b(drop\s+\w+|truncate\s+|delete\s+from|dropdatabase|\.drop\(|alter\s+table\s+\S+\s+drop"
     r"|flushall|flushdb|copy\s.+\bprogram\b|load_file|into\s+outfile|deletemany|remove\(\{\}\)|shutdown|config\s+set)",
     re.IGNORECASE,
 )
@@ -131,16 +140,43 @@ def _cloud(name: str, arguments: list[str]) -> Finding:
 
 CONTAINERS: dict[str, Program] = {
     **dict.fromkeys(["docker", "podman", "nerdctl"], _DOCKER),
-    **dict.fromkeys(["docker-compose", "podman-compose"], subcommands({one: _LOOKS for one in ("ps", "ls", "logs", "images", "top", "version")}, otherwise=informs("-v", otherwise=_docker_otherwise))),
-    **dict.fromkeys(["kubectl", "oc", "k3s"], _kubectl),
-    "helm": subcommands({one: _LOOKS for one in ("list", "ls", "status", "history", "version", "get", "env")}, otherwise=_cloud),
     **dict.fromkeys(
-        ["terraform", "tofu", "pulumi", "aws", "gcloud", "gsutil", "az", "doctl", "heroku", "fly", "flyctl", "vercel", "netlify", "eksctl",
-         "ansible", "ansible-playbook", "vagrant", "packer", "serverless", "sls", "cdk", "linode-cli", "ibmcloud", "oci", "s3cmd", "mc", "firebase", "wrangler", "supabase", "railway"],
+        ["docker-compose", "podman-compose"],
+        subcommands(
+            dict.fromkeys(("ps", "ls", "logs", "images", "top", "version"), _LOOKS),
+            otherwise=informs("-v", otherwise=_docker_otherwise),
+        ),
+    ),
+    **dict.fromkeys(["kubectl", "oc", "k3s"], _kubectl),
+    "helm": subcommands(
+        dict.fromkeys(("list", "ls", "status", "history", "version", "get", "env"), _LOOKS), otherwise=_cloud
+    ),
+    **dict.fromkeys(
+        names(
+            """
+            terraform tofu pulumi aws gcloud gsutil az doctl heroku fly flyctl vercel netlify eksctl ansible
+            ansible-playbook vagrant packer serverless sls cdk linode-cli ibmcloud oci s3cmd mc firebase wrangler
+            supabase railway
+            """
+        ),
         _cloud,
     ),
-    **dict.fromkeys(["psql", "mysql", "mariadb", "sqlite3", "mongo", "mongosh", "redis-cli", "cqlsh", "sqlcmd", "clickhouse-client", "clickhouse", "influx", "duckdb", "mysqladmin", "etcdctl", "pg_restore"], _database),
+    **dict.fromkeys(
+        names(
+            """
+        psql mysql mariadb sqlite3 mongo mongosh redis-cli cqlsh sqlcmd clickhouse-client clickhouse influx duckdb
+        mysqladmin etcdctl pg_restore
+        """
+        ),
+        _database,
+    ),
     **dict.fromkeys(["dropdb", "dropuser"], runs("removes a database or account", "it destroys data in a database")),
-    **dict.fromkeys(["createdb", "createuser", "pg_dump", "pg_dumpall", "mysqldump", "mongodump", "mongorestore"], runs("talks to a database")),
-    **dict.fromkeys(["lxc", "lxd", "virsh", "qemu-img", "VBoxManage", "multipass", "ctr", "crictl", "runc", "machinectl"], informs("version", otherwise=_docker_otherwise)),
-}  # fmt: skip
+    **dict.fromkeys(
+        ["createdb", "createuser", "pg_dump", "pg_dumpall", "mysqldump", "mongodump", "mongorestore"],
+        runs("talks to a database"),
+    ),
+    **dict.fromkeys(
+        names("lxc lxd virsh qemu-img VBoxManage multipass ctr crictl runc machinectl"),
+        informs("version", otherwise=_docker_otherwise),
+    ),
+}

@@ -15,8 +15,10 @@ _SED = grammar(
     " sandbox debug binary help version follow-symlinks",
 )
 _ADDRESS = re.compile(
-    r"[ \t]*(?:[0-9]+(?:~[0-9]+)?|\$|/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]\n/]*\])*/[IM]*|[+~][0-9]+)[ \t]*"
+    r"[ \t]*(?:[0-9]+(?:~[0-9]+)?|\$|/(?:[^/\\\n\[]|\\.|\[\^?\]?(?:\[:\w+:\]|[^\]\n])*\])*/[IM]*|[+~][0-9]+)[ \t]*"
 )
+# Within brackets the delimiter is a character like any other; a sed that disagrees finds an error and does nothing.
+_BRACKET = re.compile(r"\[\^?\]?(?:\[:\w+:\]|[^\]\n])*\]")
 _SIMPLE = frozenset("=dDgGhHnNpPxzF")
 
 
@@ -32,12 +34,14 @@ def _sed(name: str, arguments: list[str]) -> Finding:
         return Finding(
             RUNS, f"`{name} -f` runs a script that lies in a file", [*operands, *parsed.values("-f", "--file")]
         )
-    if parsed.unknown or parsed.loose:
+    shaped = [word for word in arguments if not (isinstance(word, Loose) and word.shape)]
+    if parsed.unknown or parse(_SED, shaped).loose:
         doubt = parsed.unknown[0] if parsed.unknown else parsed.loose
         return Finding(RUNS, f"`{name} {doubt}` is not described, and may change files", operands)
     if parsed.has("-i", "--in-place"):
         return Finding(WRITES, f"`{name} -i` changes files in place", operands, operands)
-    if any(type(script) is Loose for script in scripts):
+    scripts = [script.shape if isinstance(script, Loose) else script for script in scripts]
+    if not all(scripts):
         return Finding(RUNS, f"the script of `{name}` is only known at run time", operands)
     doubt, reads = sed_script("\n".join(scripts))
     if doubt:
@@ -111,8 +115,11 @@ def _substitution(script: str, at: int, command: str) -> tuple[str, int]:
             elif here == delimiter:
                 at += 1
                 break
-            elif here == "[" and half == 0 and command == "s" and delimiter in script[at : _bracket_end(script, at)]:
-                return "has a substitution that is not understood", at
+            elif here == "[" and half == 0 and command == "s":
+                bracket = _BRACKET.match(script, at)
+                if bracket is None:
+                    return "has a substitution that is not understood", at
+                at = bracket.end()
             else:
                 at += 1
     while command == "s" and at < len(script) and script[at] in "gpiImM0123456789we":
@@ -126,11 +133,6 @@ def _substitution(script: str, at: int, command: str) -> tuple[str, int]:
     if at < len(script) and script[at] not in ";\n}#":
         return "has a substitution with flags that are not understood", at
     return "", at
-
-
-def _bracket_end(script: str, at: int) -> int:
-    end = script.find("]", at + 2)
-    return end if end >= 0 else len(script)
 
 
 def _line_end(script: str, at: int) -> int:
@@ -163,10 +165,12 @@ def _awk(name: str, arguments: list[str]) -> Finding:
         return Finding(READS, f"`{name}` tells about itself")
     if parsed.unknown:
         return Finding(RUNS, f"`{name} {parsed.unknown[0]}` runs a script from elsewhere, or is not described")
-    if not parsed.operands or type(parsed.operands[0]) is Loose or parsed.loose in parsed.operands[:1]:
+    script = next(iter(parsed.operands), "")
+    script = script.shape if isinstance(script, Loose) else script
+    if not script:
         return Finding(RUNS, f"the script of `{name}` is only known at run time")
     files = [word for word in parsed.operands[1:] if not re.match(r"[A-Za-z_]\w*=", word)]
-    if doubt := awk_script(parsed.operands[0]):
+    if doubt := awk_script(script):
         return Finding(RUNS, f"the script of `{name}` {doubt}", files)
     return Finding(READS, f"`{name}` picks from text as it passes", files)
 
@@ -203,7 +207,7 @@ def awk_script(script: str) -> str:
         value_before, closed = kind in ("text", "number") or text in (")", "]", "$"), text == ")"
         if kind != "mark":
             continue
-        if text == '"' or (text == "|" or text == "&" and script.startswith("|", at)):
+        if text == '"' or (text == "|" or (text == "&" and script.startswith("|", at))):
             return "pipes to a command" if text != '"' else "has a quote that never closes"
         depth += (text in "([") - (text in ")]")
         if text in (";", "\n", "}", "{"):

@@ -6,8 +6,9 @@ import re
 
 from ..expansion import Loose
 from ..finding import READS, RUNS, WRITES, Finding, Inner
+from ..naming import names
 from ..options import grammar, parse
-from .table import Operands, Program, changes, informs, reader, runs, writes
+from .table import Operands, Program, changes, reader, runs, writes
 
 _OUTPUT = (WRITES, "writes its output to a file")
 _RM = grammar("firRvdIPWx", "force recursive interactive? dir verbose one-file-system no-preserve-root preserve-root?")
@@ -117,14 +118,22 @@ def _rsync(name: str, arguments: list[str]) -> Finding:
 
 
 _TESTS = frozenset(
-    "-amin -anewer -atime -cmin -cnewer -context -ctime -fstype -gid -group -ilname -iname -inum -ipath -iregex -iwholename"
-    " -links -lname -mmin -mtime -name -newer -path -perm -regex -samefile -size -type -uid -used -user -wholename -xtype"
-    " -maxdepth -mindepth -regextype -printf -D -newermt -newerct -newerat -newermm".split()
+    names(
+        """
+        -amin -anewer -atime -cmin -cnewer -context -ctime -fstype -gid -group -ilname -iname -inum -ipath -iregex
+        -iwholename -links -lname -mmin -mtime -name -newer -path -perm -regex -samefile -size -type -uid -used -user
+        -wholename -xtype -maxdepth -mindepth -regextype -printf -D -newermt -newerct -newerat -newermm
+        """
+    )
 )
 _FLAGS = frozenset(
-    "-H -L -P -E -X -s -x -empty -executable -false -nogroup -nouser -readable -true -writable -depth -d -mount -xdev -noleaf"
-    " -daystart -follow -warn -nowarn -ignore_readdir_race -noignore_readdir_race -print -print0 -ls -prune -quit -a -and -o -or"
-    " -not ! ( ) , -help --help -version --version -O0 -O1 -O2 -O3".split()
+    names(
+        """
+        -H -L -P -E -X -s -x -empty -executable -false -nogroup -nouser -readable -true -writable -depth -d -mount
+        -xdev -noleaf -daystart -follow -warn -nowarn -ignore_readdir_race -noignore_readdir_race -print -print0 -ls
+        -prune -quit -a -and -o -or -not ! ( ) , -help --help -version --version -O0 -O1 -O2 -O3
+        """
+    )
 )
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FIND_WRITES = frozenset({"-fprint", "-fprint0", "-fls", "-fprintf"})
@@ -208,6 +217,20 @@ def _truncate(name: str, arguments: list[str]) -> Finding:
     )
 
 
+def _file(name: str, arguments: list[str]) -> Finding:
+    parsed = parse(grammar("e:f:F:m:P:", "separator= files-from= magic-file= exclude= parameter="), arguments)
+    if any(re.match(r"-[A-Za-z]*C|--com", word) for word in parsed.unknown):
+        return Finding(WRITES, f"`{name} -C` writes a compiled list")
+    files = parsed.values("-f", "--files-from", "-m", "--magic-file")
+    return Finding(READS, f"`{name}` tells what files are", [*parsed.operands, *files])
+
+
+def _umask(name: str, arguments: list[str]) -> Finding:
+    if all(word in ("-S", "-p") for word in arguments):
+        return Finding(READS, f"`{name}` tells the rights of files made later")
+    return Finding(WRITES, f"`{name}` changes the rights of files made later")
+
+
 _LS = reader(
     "lists files",
     "I:w:T:D:",
@@ -216,22 +239,18 @@ _LS = reader(
 )
 _PATHS = reader("works on names alone", "s:", "suffix=", open=True, operands=Operands.WORDS)
 _COPIES = writes(
-    "copies files", "abdfiHlLnPpRrsuvxTZS:t:g:m:o:",
+    "copies files",
+    "abdfiHlLnPpRrsuvxTZS:t:g:m:o:",
     "archive backup? force interactive link dereference no-clobber no-dereference preserve? no-preserve= parents recursive"
     " reflink? remove-destination sparse= symbolic-link suffix= target-directory= no-target-directory update? verbose"
-    " one-file-system context? mode= owner= group=", last=True,
-)  # fmt: skip
+    " one-file-system context? mode= owner= group=",
+    last=True,
+)
 
 FILES: dict[str, Program] = {
     **dict.fromkeys(["ls", "dir", "vdir", "exa", "eza", "lsd", "ll"], _LS),
     "stat": reader("tells about files", "c:f:t:", "format= printf=", open=True),
-    "file": reader(
-        "tells what files are",
-        "bciIkLhNnprsvz0Z:e:f:F:m:P:",
-        "brief mime mime-type mime-encoding dereference no-dereference"
-        " separator= files-from= magic-file= extension keep-going raw special-files uncompress version help exclude= print0",
-        files="-f --files-from -m --magic-file",
-    ),
+    "file": _file,
     "du": reader(
         "adds up sizes",
         "d:B:t:X:",
@@ -303,7 +322,7 @@ FILES: dict[str, Program] = {
     "setfacl": changes("changes who may use files", "it changes who may use files"),
     "setfattr": changes("changes attributes of files"),
     "setcap": changes("gives a program rights of the administrator", "it gives a program rights of the administrator"),
-    "umask": informs("-S", "-p", otherwise=changes("changes the rights of files made later")),
+    "umask": _umask,
     "xattr": changes("changes attributes of files"),
     "trash": writes("moves files to the bin"),
     "ldd": runs("may start the program that it looks at"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..expansion import Loose
 from ..finding import READS, RUNS, WRITES, Finding
+from ..naming import names
 from ..options import grammar, parse
 from ..parts import Effect
 from .table import Program, Reader, describe, reader
@@ -16,8 +17,12 @@ _GLOBAL = grammar(
     permute=False,
 )
 _GLOBAL_HARMLESS = frozenset(
-    "-C -P --no-pager --no-replace-objects --no-lazy-fetch --no-optional-locks --no-advice --literal-pathspecs --glob-pathspecs"
-    " --noglob-pathspecs --icase-pathspecs".split()
+    names(
+        """
+        -C -P --no-pager --no-replace-objects --no-lazy-fetch --no-optional-locks --no-advice --literal-pathspecs
+        --glob-pathspecs --noglob-pathspecs --icase-pathspecs
+        """
+    )
 )
 _RUNS_PROGRAM = (RUNS, "runs a program that the settings name")
 _SPOILS = {
@@ -104,11 +109,19 @@ def _lists(name: str, arguments: list[str]) -> Finding | None:
 
 
 _CONFIG_READS = frozenset(
-    "--get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool --list -l get list".split()
+    names(
+        """
+        --get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool --list -l get list
+        """
+    )
 )
 _CONFIG_WRITES = frozenset(
-    "--add --unset --unset-all --replace-all --rename-section --remove-section --edit -e set unset edit rename-section"
-    " remove-section".split()
+    names(
+        """
+        --add --unset --unset-all --replace-all --rename-section --remove-section --edit -e set unset edit
+        rename-section remove-section
+        """
+    )
 )
 
 
@@ -126,10 +139,34 @@ def _config(name: str, arguments: list[str]) -> Finding:
 
 def _starts_program(key: str) -> bool:
     key = key.lower()
-    return key.startswith(("alias.", "filter.", "credential.", "include", "url.", "protocol.", "diff.", "merge.", "difftool.", "mergetool.", "gpg.", "pager.", "uploadpack.")) or key in {
-        "core.hookspath", "core.sshcommand", "core.fsmonitor", "core.editor", "core.pager", "core.gitproxy", "core.askpass",
-        "sequence.editor", "core.attributesfile", "core.worktree",
-    }  # fmt: skip
+    return key.startswith(
+        (
+            "alias.",
+            "filter.",
+            "credential.",
+            "include",
+            "url.",
+            "protocol.",
+            "diff.",
+            "merge.",
+            "difftool.",
+            "mergetool.",
+            "gpg.",
+            "pager.",
+            "uploadpack.",
+        )
+    ) or key in {
+        "core.hookspath",
+        "core.sshcommand",
+        "core.fsmonitor",
+        "core.editor",
+        "core.pager",
+        "core.gitproxy",
+        "core.askpass",
+        "sequence.editor",
+        "core.attributesfile",
+        "core.worktree",
+    }
 
 
 _SECOND_WORD_READS: dict[str, frozenset[str]] = {
@@ -150,7 +187,7 @@ _NETWORK = frozenset(
 
 def _git(name: str, arguments: list[str]) -> Finding:
     parsed = parse(_GLOBAL, arguments)
-    if parsed.unknown or parsed.loose in parsed.operands[:1] and parsed.loose:
+    if parsed.unknown or (parsed.loose in parsed.operands[:1] and parsed.loose):
         return Finding(RUNS, f"`{name}` has an option that nobody described, or a subcommand only known at run time")
     if not parsed.operands:
         told = (
@@ -193,6 +230,8 @@ def _subcommand(name: str, subcommand: str, rest: list[str]) -> Finding:
             return Finding(READS, f"`{name}` prints a name")
     elif subcommand == "help" and all(word.isalnum() or word in ("-a", "-g") for word in rest):
         return Finding(READS, f"`{name}` shows help")
+    elif subcommand in ("submodule", "notes") and not rest:
+        return Finding(READS, f"`{name}` lists what there is")
     elif rest[:1] and rest[0] in _SECOND_WORD_READS.get(subcommand, ()):
         return describe(_LOOKS["log"], f"{name} {rest[0]}", rest[1:])
     hosts: list[str | None] = [_host(rest)] if subcommand in _NETWORK else []
@@ -230,9 +269,7 @@ def _dangers(subcommand: str, arguments: list[str]) -> list[str]:
             "f" in letters
             or given("--force", "--force-with-lease", "--mirror", "--delete", "--prune")
             or "d" in letters
-        ):
-            found.append("it overwrites or removes what others have on the other side")
-        elif any(word.startswith(("+", ":")) for word in arguments):
+        ) or any(word.startswith(("+", ":")) for word in arguments):
             found.append("it overwrites or removes what others have on the other side")
     elif subcommand == "reset" and given("--hard", "--merge", "--keep"):
         found.append("it throws away changes that are not committed")

@@ -6,6 +6,7 @@ import re
 
 from ..expansion import Loose
 from ..finding import READS, RUNS, Finding, Inner
+from ..naming import names
 from ..options import grammar, parse
 from .table import Program, informs, runs
 
@@ -133,11 +134,15 @@ NETWORK: dict[str, Program] = {
     **dict.fromkeys(["scp", "sftp", "rcp"], _copies),
     **dict.fromkeys(["nc", "ncat", "netcat", "nc.openbsd", "nc.traditional", "socat"], _netcat),
     **dict.fromkeys(
-        ["dig", "host", "nslookup", "drill", "whois", "ping", "ping6", "traceroute", "tracepath", "mtr", "resolvectl", "nmap",
-         "telnet", "ftp", "lftp", "tftp", "http", "https", "httpie", "xh", "aria2c", "axel", "lynx", "w3m", "links", "elinks",
-         "rclone", "openvpn", "websocat", "finger", "rsh", "rlogin", "smbclient", "masscan", "hping3", "gh", "glab", "hub"],
+        names(
+            """
+            dig host nslookup drill whois ping ping6 traceroute tracepath mtr resolvectl nmap telnet ftp lftp tftp
+            http https httpie xh aria2c axel lynx w3m links elinks rclone openvpn websocat finger rsh rlogin smbclient
+            masscan hping3 gh glab hub
+            """
+        ),
         informs("-V", "-v", "version", otherwise=_asks),
     ),
     **dict.fromkeys(["tcpdump", "tshark", "wireshark"], runs("listens to the network")),
     **dict.fromkeys(["sendmail", "mail", "mailx", "mutt", "swaks"], runs("sends mail")),
-}  # fmt: skip
+}

@@ -6,13 +6,19 @@ import re
 
 from ..expansion import Loose
 from ..finding import READS, RUNS, WRITES, Finding, Inner
+from ..naming import names
 from ..options import grammar, parse
-from .table import Operands, Program, informs, reader, runs
+from .table import Describe, Operands, Program, informs, reader, runs
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORDS = reader("is part of the shell", open=True, operands=Operands.WORDS)
 _SET_HARMLESS = frozenset(
-    "allexport braceexpand errexit errtrace functrace hashall interactive-comments keyword monitor noclobber noexec noglob nolog notify nounset onecmd physical pipefail posix verbose xtrace vi emacs".split()
+    names(
+        """
+        allexport braceexpand errexit errtrace functrace hashall interactive-comments keyword monitor noclobber noexec
+        noglob nolog notify nounset onecmd physical pipefail verbose xtrace vi emacs
+        """
+    )
 ) - {"keyword", "onecmd"}
 
 
@@ -42,6 +48,8 @@ def _declare(name: str, arguments: list[str]) -> Finding:
     letters = {letter for word in options for letter in word[1:]}
     if letters & set("fn") and not (letters <= set("Ffp")):
         return Finding(RUNS, f"`{name}` changes functions, or lets one name stand for another")
+    if letters & set("ulc"):
+        return Finding(RUNS, f"`{name}` makes a variable change what it is given")
     if "i" in letters:
         return Finding(RUNS, f"`{name} -i` makes a variable work out sums, which can run code")
     return _sets(
@@ -91,6 +99,21 @@ def _unset(name: str, arguments: list[str]) -> Finding:
     if "-f" in arguments or "-n" in arguments:
         return Finding(RUNS, f"`{name} -f` takes functions away")
     return _sets(name, words, f"`{name}` forgets variables")
+
+
+def _unless(option: str, why: str) -> Describe:
+    """A builtin that is harmless without this one option."""
+
+    def describe_unless(name: str, arguments: list[str]) -> Finding:
+        if any(word.startswith(option) or (type(word) is Loose and word.option) for word in arguments):
+            return Finding(RUNS, f"`{name} {option}` {why}")
+        return Finding(READS, f"`{name}` is part of the shell")
+
+    return describe_unless
+
+
+def _getopts(name: str, arguments: list[str]) -> Finding:
+    return _sets(name, [*arguments[1:2], "OPTARG"], f"`{name}` takes arguments apart")
 
 
 def _let(name: str, arguments: list[str]) -> Finding:
@@ -150,6 +173,8 @@ def _trap(name: str, arguments: list[str]) -> Finding:
         return Finding(READS, f"`{name}` lists or resets handlers")
     if type(words[0]) is Loose:
         return Finding(RUNS, f"`{name}` runs text that is only known at run time")
+    if not set(words[1:]) <= {"EXIT", "0", "INT", "TERM", "HUP", "QUIT", "SIGINT", "SIGTERM", "SIGHUP", "SIGEXIT"}:
+        return Finding(RUNS, f"`{name}` runs a command between the others", inner=[Inner(script=words[0])])
     return Finding(READS, f"`{name}` runs a command later", inner=[Inner(script=words[0])] if words[0] else [])
 
 
@@ -263,7 +288,17 @@ def _shell(name: str, arguments: list[str]) -> Finding:
 
 
 SHELL: dict[str, Program] = {
-    **dict.fromkeys([":", "true", "false", "pwd", "exit", "logout", "return", "break", "continue", "shift", "wait", "bg", "fg", "disown", "suspend", "help", "getopts", "caller", "times"], _WORDS),
+    **dict.fromkeys(
+        names(
+            """
+        : true false pwd exit logout return break continue shift bg fg disown suspend help caller times
+        """
+        ),
+        _WORDS,
+    ),
+    "jobs": _unless("-x", "runs a command"),
+    "wait": _unless("-p", "sets a variable whose name may run code"),
+    "getopts": _getopts,
     **dict.fromkeys(["declare", "typeset", "local", "export", "readonly"], _declare),
     "read": _read,
     **dict.fromkeys(["mapfile", "readarray"], _mapfile),
@@ -284,7 +319,12 @@ SHELL: dict[str, Program] = {
     "hash": _hash,
     "ulimit": _ulimit,
     "fc": _fc,
-    "enable": informs("-a", "-n", "-p", otherwise=runs("changes which commands the shell has, and can load code", "it can load code into the shell")),
+    "enable": informs(
+        "-a",
+        "-n",
+        "-p",
+        otherwise=runs("changes which commands the shell has, and can load code", "it can load code into the shell"),
+    ),
     "bind": informs("-l", "-p", "-P", "-v", "-V", "-s", "-S", otherwise=runs("ties keys to commands")),
-    **dict.fromkeys(["sh", "bash", "dash", "ash", "rbash", "zsh", "fish", "csh", "tcsh", "ksh", "mksh", "ksh93", "elvish"], _shell),
-}  # fmt: skip
+    **dict.fromkeys(names("sh bash dash ash rbash zsh fish csh tcsh ksh mksh ksh93 elvish"), _shell),
+}

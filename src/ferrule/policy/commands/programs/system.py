@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from ..finding import READS, RUNS, WRITES, Finding
+from ..naming import names
 from ..options import grammar, parse
-from .table import Operands, Program, changes, informs, reader, runs, subcommands
+from .table import Describe, Operands, Program, changes, describe, informs, reader, runs, subcommands
 
 _TELLS = reader("tells about the machine", open=True, operands=Operands.WORDS)
 _STATE = "it changes how the whole machine works"
@@ -86,11 +87,19 @@ _SYSTEMCTL = grammar(
     "type= property= lines= all quiet full no-pager user system state= output= no-legend plain failed value recursive reverse with-dependencies version help",
 )
 _SYSTEMCTL_READS = frozenset(
-    "status show cat list-units list-unit-files list-timers list-sockets list-jobs list-dependencies is-active is-enabled"
-    " is-failed is-system-running get-default show-environment help list-machines".split()
+    names(
+        """
+        status show cat list-units list-unit-files list-timers list-sockets list-jobs list-dependencies is-active
+        is-enabled is-failed is-system-running get-default show-environment help list-machines
+        """
+    )
 )
 _POWER = frozenset(
-    "poweroff reboot halt kexec suspend hibernate hybrid-sleep soft-reboot rescue emergency default isolate".split()
+    names(
+        """
+        poweroff reboot halt kexec suspend hibernate hybrid-sleep soft-reboot rescue emergency default isolate
+        """
+    )
 )
 
 
@@ -153,10 +162,25 @@ def _top(name: str, arguments: list[str]) -> Finding:
     return Finding(RUNS, f"`{name}` waits for keys, and can end processes")
 
 
-def _crossing(name: str, arguments: list[str]) -> Finding:
-    if arguments in (["-e"], ["--version"]):
-        return Finding(READS, f"`{name}` tells about itself")
-    return Finding(WRITES, f"`{name}` {_STATE[3:]}", dangers=[_STATE])
+_MAN = reader("shows help", "fkaw", "whatis apropos where path all", operands=Operands.WORDS)
+
+
+def _man(name: str, arguments: list[str]) -> Finding:
+    if any("/" in word for word in arguments):
+        return Finding(RUNS, f"`{name}` formats a page that anybody may have written")
+    return describe(_MAN, name, arguments)
+
+
+def _lists_only(*flags: str, otherwise: Describe) -> Describe:
+    """A program that changes the machine, except with one of these flags and nothing else but names."""
+
+    def describe_lists(name: str, arguments: list[str]) -> Finding:
+        options = [word for word in arguments if word.startswith("-")]
+        if options and all(word in flags for word in options) and len(arguments) <= 2:
+            return Finding(READS, f"`{name} {options[0]}` only lists")
+        return otherwise(name, arguments)
+
+    return describe_lists
 
 
 def _getent(name: str, arguments: list[str]) -> Finding:
@@ -169,12 +193,15 @@ def _init(name: str, arguments: list[str]) -> Finding:
     return Finding(WRITES, f"`{name}` changes how the machine runs", dangers=[_STOPS])
 
 
-_SIMPLE_TELLING = (
-    "uname arch nproc lscpu lsblk lsusb lspci lsmod lsns lsipc lsmem lslocks findmnt uptime free vmstat iostat mpstat sar w who"
-    " whoami id groups users last lastb lastlog tty logname hostid getconf locale printenv ps pgrep pidof pstree pmap pwdx"
-    " cal ncal sw_vers modinfo tput clear sleep nproc lsb_release numastat ipcs ulimit jobs times dirs type which whereis"
-    " apropos whatis acpi sensors cpuid dircolors"
-).split()
+_SIMPLE_TELLING = names(
+    """
+    uname arch nproc lscpu lsblk lsusb lspci lsmod lsns lsipc lsmem lslocks findmnt uptime free vmstat iostat mpstat
+    w who whoami id groups users last lastb tty logname hostid getconf locale printenv ps pgrep pidof
+    pstree pmap pwdx cal ncal sw_vers modinfo tput clear sleep nproc lsb_release numastat ipcs dirs type which whereis apropos whatis acpi cpuid getenforce sestatus dircolors
+    """
+)
+
+_CHANGES_MACHINE = changes("changes how the machine works", _STATE)
 
 SYSTEM: dict[str, Program] = {
     **dict.fromkeys(_SIMPLE_TELLING, _TELLS),
@@ -192,13 +219,23 @@ SYSTEM: dict[str, Program] = {
     **dict.fromkeys(["iptables", "ip6tables", "nft", "ufw", "firewall-cmd", "pfctl", "iptables-save"], _firewall),
     "top": _top,
     "getent": _getent,
-    "dmesg": reader("shows the kernel's messages", "HTkxtLldeupwWf:", "human ctime kernel decode notime color? level= facility= follow nopager time-format= since= until= userspace", operands=Operands.NONE),
-    "ss": reader("lists connections", "natulpexmsiorHOZz460wdbSf:A:N:", "numeric all tcp udp listening processes extended info memory summary options resolve no-header family= query= ipv4 ipv6", operands=Operands.WORDS),
+    "dmesg": reader(
+        "shows the kernel's messages",
+        "HTkxtLldeupwWf:",
+        "human ctime kernel decode notime color? level= facility= follow nopager time-format= since= until= userspace",
+        operands=Operands.NONE,
+    ),
+    "ss": reader(
+        "lists connections",
+        "natulpexmsiorHOZz460wdbSf:A:N:",
+        "numeric all tcp udp listening processes extended info memory summary options resolve no-header family= query= ipv4 ipv6",
+        operands=Operands.WORDS,
+    ),
     "netstat": reader("lists connections", open=True, operands=Operands.WORDS),
     "lsof": reader("lists open files", "i?p:u:c:g:d:t+PnaRlOXVbUswWE", "", spoils={"-D": (WRITES, "writes a cache")}),
     "fuser": reader("lists processes that use a file", "vmnau4" + "6", "verbose mount"),
     "blkid": reader("tells about disks", "o:s:t:L:U:", "output=", operands=Operands.FILES),
-    "man": reader("shows help", "fkaw", "whatis apropos where path all", operands=Operands.WORDS),
+    "man": _man,
     "info": runs("shows help, and can run commands"),
     "stty": informs("-a", "--all", "size", "-g", otherwise=changes("changes the terminal")),
     "timedatectl": subcommands({"status": _TELLS, "show": _TELLS, "list-timezones": _TELLS}),
@@ -206,22 +243,48 @@ SYSTEM: dict[str, Program] = {
     "loginctl": subcommands({"list-sessions": _TELLS, "list-users": _TELLS, "show-user": _TELLS}),
     **dict.fromkeys(["shutdown", "reboot", "halt", "poweroff", "init", "telinit", "runlevel0"], _init),
     **dict.fromkeys(
-        ["fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk", "parted", "wipefs", "blkdiscard", "hdparm", "mkswap", "pvcreate", "pvremove",
-         "vgcreate", "vgremove", "lvcreate", "lvremove", "lvresize", "cryptsetup", "mdadm", "resize2fs", "tune2fs", "e2fsck", "fsck",
-         "debugfs", "badblocks", "zpool", "zfs", "btrfs", "diskutil", "hdiutil", "newfs", "format", "partprobe", "losetup", "dmsetup", "nvme", "sg_format"],
-        changes("works on whole disks", _DISKS),
+        names(
+            """
+            fdisk sfdisk cfdisk gdisk sgdisk parted wipefs blkdiscard hdparm mkswap pvcreate pvremove vgcreate
+            vgremove lvcreate lvremove lvresize cryptsetup mdadm resize2fs tune2fs e2fsck fsck debugfs badblocks zpool
+            zfs btrfs diskutil hdiutil newfs format partprobe losetup dmsetup sg_format
+            """
+        ),
+        _lists_only("-l", "--list", "-V", "--version", otherwise=changes("works on whole disks", _DISKS)),
     ),
-    **dict.fromkeys(["pkill", "killall", "xkill", "skill", "slay", "killall5"], changes("ends processes by name", "it ends every process that fits a name")),
     **dict.fromkeys(
-        ["useradd", "userdel", "usermod", "adduser", "deluser", "groupadd", "groupdel", "groupmod", "passwd", "chpasswd", "gpasswd",
-         "chsh", "chfn", "visudo", "vipw", "vigr", "newgrp", "newusers", "chage", "dscl"],
+        ["pkill", "killall", "xkill", "skill", "slay", "killall5"],
+        changes("ends processes by name", "it ends every process that fits a name"),
+    ),
+    **dict.fromkeys(
+        names(
+            """
+            useradd userdel usermod adduser deluser groupadd groupdel groupmod passwd chpasswd gpasswd chsh chfn
+            visudo vipw vigr newgrp newusers chage dscl
+            """
+        ),
         changes("changes accounts", _PEOPLE),
     ),
     **dict.fromkeys(["insmod", "modprobe", "rmmod", "depmod", "kexec", "kmod"], changes("changes the kernel", _STATE)),
-    **dict.fromkeys(["umount", "swapon", "swapoff", "setenforce", "aa-disable", "aa-teardown", "apparmor_parser", "losetup", "pivot_root", "switch_root", "ipvsadm",
-                     "route", "arp", "iwconfig", "nmcli", "tc", "ethtool", "brctl", "sysrq", "update-grub", "grub-install", "efibootmgr", "bcdedit",
-                     "auditctl", "semanage", "setsebool", "ldconfig", "update-alternatives", "spctl", "csrutil", "nvram", "launchctl", "service", "rc-service",
-                     "update-rc.d", "chkconfig", "initctl", "wall", "logger"], _crossing),
-    **dict.fromkeys(["at", "batch", "systemd-run", "anacron"], runs("runs commands later", "it runs a command later, when nobody watches")),
+    **dict.fromkeys(
+        names(
+            """
+        umount swapoff setenforce aa-disable aa-teardown apparmor_parser losetup pivot_root switch_root ipvsadm
+        iwconfig nmcli tc ethtool brctl sysrq update-grub grub-install efibootmgr bcdedit auditctl semanage
+        setsebool update-alternatives spctl csrutil nvram launchctl rc-service update-rc.d chkconfig
+        initctl wall logger
+        """
+        ),
+        _CHANGES_MACHINE,
+    ),
+    **dict.fromkeys(
+        ["at", "batch", "systemd-run", "anacron"],
+        runs("runs commands later", "it runs a command later, when nobody watches"),
+    ),
+    "arp": _lists_only("-a", "-n", "-e", otherwise=_CHANGES_MACHINE),
+    "route": _lists_only("-n", "-e", otherwise=_CHANGES_MACHINE),
+    "swapon": _lists_only("-s", "--show", otherwise=_CHANGES_MACHINE),
+    "ldconfig": _lists_only("-p", "--print-cache", otherwise=_CHANGES_MACHINE),
+    "service": _lists_only("--status-all", otherwise=_CHANGES_MACHINE),
     "renice": changes("changes how processes run"),
-}  # fmt: skip
+}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..finding import READS, RUNS, WRITES, Finding
-from .table import Operands, Program, changes, informs, reader, runs, writes
+from ..naming import names
+from .table import Operands, Program, changes, describe, informs, reader, runs, writes
 
 _OUTPUT = (WRITES, "writes its output to a file")
 
@@ -26,6 +27,20 @@ def _tee(name: str, arguments: list[str]) -> Finding:
     if files:
         return Finding(WRITES, f"`{name}` writes what passes to files", writes=files)
     return Finding(READS, f"`{name}` passes text on")
+
+
+_PAGER = reader(
+    "shows files",
+    "niNSRFXEerMmsIgGqQfucCaAJwWdlp",
+    "no-init quit-if-one-screen RAW-CONTROL-CHARS chop-long-lines LINE-NUMBERS",
+)
+
+
+def _pager(name: str, arguments: list[str]) -> Finding:
+    """Without a terminal a pager only passes text on; but what follows a `+` it takes for a command of its own."""
+    if any(word.startswith("+") for word in arguments):
+        return Finding(RUNS, f"`{name} +…` runs commands of the pager, which can start programs")
+    return describe(_PAGER, name, arguments)
 
 
 def _jq(name: str, arguments: list[str]) -> Finding:
@@ -187,20 +202,7 @@ TEXT: dict[str, Program] = {
         spoils={"--output": _OUTPUT, "--shell": (RUNS, "starts a shell")},
     ),
     **dict.fromkeys(
-        [
-            "md5sum",
-            "sha1sum",
-            "sha224sum",
-            "sha256sum",
-            "sha384sum",
-            "sha512sum",
-            "b2sum",
-            "cksum",
-            "sum",
-            "md5",
-            "shasum",
-            "crc32",
-        ],
+        names("md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum md5 shasum crc32"),
         _SUMS,
     ),
     "base64": reader(
@@ -217,12 +219,8 @@ TEXT: dict[str, Program] = {
     "xxd": reader("prints bytes", "abc:Cdeg:il:n:o:ps:uv", "", spoils={"-r": (WRITES, "writes bytes back")}, most=1),
     "strings": reader("prints text in a file", "n:e:t:", "bytes= encoding= radix=", open=True),
     **dict.fromkeys(["zcat", "gzcat", "bzcat", "xzcat", "zstdcat", "lz4cat", "lzcat"], _UNPACKS),
-    "less": reader(
-        "shows files",
-        "niNSRFXEerMmsIgGqQfucCaAJwW",
-        "no-init quit-if-one-screen RAW-CONTROL-CHARS chop-long-lines LINE-NUMBERS",
-    ),
-    "more": reader("shows files", "dflcpsu", ""),
+    "less": _pager,
+    "more": _pager,
     "bat": reader(
         "shows files",
         "npPAl:r:H:",

@@ -6,6 +6,7 @@ import re
 
 from ..expansion import Loose
 from ..finding import READS, RUNS, WRITES, Finding, Inner
+from ..naming import names
 from ..options import grammar, parse
 from .table import Program, runs, wraps
 
@@ -27,14 +28,15 @@ def _env(name: str, arguments: list[str]) -> Finding:
     if arguments in (["--help"], ["--version"]):
         return Finding(READS, f"`{name} {arguments[0]}` tells about itself")
     parsed = parse(_ENV, arguments)
-    if parsed.unknown or parsed.loose in parsed.operands[:1] and parsed.loose:
+    if parsed.unknown or (parsed.loose in parsed.operands[:1] and parsed.loose):
         return Finding(RUNS, f"`{name}` gets words that are only known at run time, or an option that nobody described")
     split = parsed.value("-S", "--split-string")
     words = list(parsed.operands)
     if split is not None:
-        if type(split) is Loose or re.search(r"[\\$'\"#]", split):
-            return Finding(RUNS, f"`{name} -S` takes a text apart in ways of its own")
-        words = split.split() + words
+        inner = (
+            [] if type(split) is Loose or re.search(r"[\\$'\"#]", split) else [Inner(words=[*split.split(), *words])]
+        )
+        return Finding(RUNS, f"`{name} -S` takes a text apart in ways of its own", inner=inner, wrapper=bool(inner))
     at = 0
     assigned: list[tuple[str, str | None]] = []
     while at < len(words) and "=" in words[at] and not words[at].startswith("="):
@@ -46,8 +48,8 @@ def _env(name: str, arguments: list[str]) -> Finding:
     if at == len(words):
         return Finding(READS, f"`{name}` prints the environment")
     moves = parsed.value("-C", "--chdir")
-    inner = Inner(words=words[at:]) if split is not None else Inner(first=len(arguments) - len(words) + at)
-    return Finding(READS, f"`{name}` runs a command", inner=[inner], wrapper=True, sets=assigned, moves=moves)
+    inner = [Inner(first=len(arguments) - len(words) + at)]
+    return Finding(READS, f"`{name}` runs a command", inner=inner, wrapper=True, sets=assigned, moves=moves)
 
 
 def _xargs(name: str, arguments: list[str]) -> Finding:
@@ -149,7 +151,7 @@ def _parallel(name: str, arguments: list[str]) -> Finding:
     for word in arguments:
         if word.startswith(":::"):
             break
-        if words or not word.startswith("-") and not re.fullmatch(r"\d+%?", word):
+        if words or (not word.startswith("-") and not re.fullmatch(r"\d+%?", word)):
             words.append(word)
     filled: list[str] = [Loose(word) if "{" in word else word for word in words]
     inner = (
@@ -222,7 +224,7 @@ def _by_id(name: str, arguments: list[str]) -> Finding:
     }[name]
     parsed = parse(rules, arguments)
     first = parsed.first + skip
-    if parsed.unknown or parsed.loose in arguments[:first] and parsed.loose or first >= len(arguments):
+    if parsed.unknown or (parsed.loose in arguments[:first] and parsed.loose) or first >= len(arguments):
         return Finding(RUNS, f"`{name}` is used in a way that nobody described")
     return Finding(READS, f"`{name}` runs a command", inner=[Inner(first=first)], wrapper=True)
 
@@ -254,16 +256,46 @@ WRAPPERS: dict[str, Program] = {
     "entr": wraps("acdnprsxz", effect=RUNS, why="runs a command whenever files change"),
     "flock": _flock,
     "script": _script,
-    **dict.fromkeys(["sudo", "doas", "pkexec", "sudoedit", "gosu", "su-exec", "run0", "please", "dzdo"], _sudo),
+    **dict.fromkeys(names("sudo doas pkexec sudoedit gosu su-exec run0 please dzdo"), _sudo),
     **dict.fromkeys(["su", "runuser", "setpriv", "sg", "capsh"], _su),
-    "chroot": wraps("", "userspec= groups= skip-chdir", skip=1, effect=RUNS, why=_APART, danger="it makes another folder the root"),
-    "unshare": wraps("muinpUCTrcfS:G:R:w:", "mount uts ipc net pid user cgroup map-root-user fork mount-proc? root= map-current-user", effect=RUNS, why=_APART, danger="it changes what a command may do"),
-    "nsenter": wraps("at:m?u?i?n?p?U?C?r?w?FZS:G:", "all target= mount? uts? ipc? net? pid? user? cgroup? root? wd?", effect=RUNS, why=_APART, danger="it enters other rooms of the machine"),
-    **dict.fromkeys(["strace", "ltrace"], wraps("fFqvxXtTrycCdkhVe:o:p:s:u:E:a:b:I:O:P:S:U:n:l:", "follow-forks output= trace= attach=", effect=RUNS, why=_TRACES)),
-    **dict.fromkeys(["valgrind", "perf", "rr", "hyperfine", "prlimit", "numactl", "cpulimit", "setarch", "linux32", "linux64", "xvfb-run", "dbus-run-session", "fakeroot",
-                     "eatmydata", "firejail", "bwrap", "proxychains", "proxychains4", "torsocks", "torify", "systemd-inhibit", "rlwrap", "catchsegv", "cgexec", "doppler", "dotenv",
-                     "op", "aws-vault", "envdir", "chpst", "softlimit", "setuidgid", "daemonize", "start-stop-daemon", "run-parts", "annotate-output", "faketime", "tsocks", "sshpass", "vagrant-ssh", "with-contenv", "dumb-init", "tini", "s6-setuidgid", "execlineb", "retry", "ts"],
-                    wraps(effect=RUNS, why="runs a command in a way that nobody described")),
+    "chroot": wraps(
+        "", "userspec= groups= skip-chdir", skip=1, effect=RUNS, why=_APART, danger="it makes another folder the root"
+    ),
+    "unshare": wraps(
+        "muinpUCTrcfS:G:R:w:",
+        "mount uts ipc net pid user cgroup map-root-user fork mount-proc? root= map-current-user",
+        effect=RUNS,
+        why=_APART,
+        danger="it changes what a command may do",
+    ),
+    "nsenter": wraps(
+        "at:m?u?i?n?p?U?C?r?w?FZS:G:",
+        "all target= mount? uts? ipc? net? pid? user? cgroup? root? wd?",
+        effect=RUNS,
+        why=_APART,
+        danger="it enters other rooms of the machine",
+    ),
+    **dict.fromkeys(
+        ["strace", "ltrace"],
+        wraps(
+            "fFqvxXtTrycCdkhVe:o:p:s:u:E:a:b:I:O:P:S:U:n:l:",
+            "follow-forks output= trace= attach=",
+            effect=RUNS,
+            why=_TRACES,
+        ),
+    ),
+    **dict.fromkeys(
+        names(
+            """
+        valgrind perf rr hyperfine prlimit numactl cpulimit setarch linux32 linux64 xvfb-run dbus-run-session fakeroot
+        eatmydata firejail bwrap proxychains proxychains4 torsocks torify systemd-inhibit rlwrap catchsegv cgexec
+        doppler dotenv op aws-vault envdir chpst softlimit setuidgid daemonize start-stop-daemon run-parts
+        annotate-output faketime tsocks sshpass vagrant-ssh with-contenv dumb-init tini s6-setuidgid execlineb retry
+        ts
+        """
+        ),
+        wraps(effect=RUNS, why="runs a command in a way that nobody described"),
+    ),
     **dict.fromkeys(["busybox", "toybox"], _applets),
     "ld.so": runs("starts a program file"),
-}  # fmt: skip
+}
