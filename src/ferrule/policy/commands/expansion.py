@@ -225,9 +225,8 @@ def _braces(pieces: list[Piece]) -> list[list[Piece]]:
     atoms: list[Piece | str] = []
     for piece in pieces:
         if piece.kind is Kind.TEXT and not piece.quoted:
-            for part in re.split(r"([{},])", piece.text):
-                if part:
-                    atoms.append(part if part in "{}," else Piece(Kind.TEXT, part, quoted=False))
+            parts = re.split(r"([{},])", piece.text)
+            atoms += [part if part in "{}," else Piece(Kind.TEXT, part, quoted=False) for part in parts if part]
         else:
             atoms.append(piece)
     return [_joined(alternative) for alternative in _alternatives(atoms)]

@@ -41,6 +41,8 @@ class Finding:
     """It is nothing but a wrapper: what it starts stands in its place, with at least its effect."""
     from_input: bool = False
     """It runs what comes on its standard input."""
+    unclear: str = ""
+    """What it runs that is only known at run time."""
     sets: list[tuple[str, str | None]] | tuple[tuple[str, str | None], ...] = ()
     """Variables that it sets in this shell, with their values where these are known."""
     moves: str | None = None

@@ -1,4 +1,4 @@
-"""Names that matter wherever they turn up: variables that make programs run code, places that decide what runs, secrets."""
+"""Names that matter wherever they turn up: variables that make programs run code, places to protect, secrets."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from .expansion import Loose
 
 @dataclass(slots=True, frozen=True)
 class Grammar:
-    """Which options a program takes. `short` and `long` say how each takes a value: `""` not, `:` yes, `?` only glued."""
+    """Which options a program takes; `short` and `long` say how each takes a value: `""` not, `:` yes, `?` if glued."""
 
     short: dict[str, str]
     long: dict[str, str]

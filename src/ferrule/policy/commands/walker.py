@@ -313,6 +313,8 @@ class Walker(Gatherer):
             else:
                 self.redirects(command.redirects, source, finding)
         self.dangers += [Danger(text, why) for why in finding.dangers]
+        if finding.unclear:
+            self.unclear.append(finding.unclear)
         if name in _SHELLS and not _FEEDERS.isdisjoint(wrappers):
             finding.effect, finding.why = RUNS, f"`{wrappers[-1]}` starts a shell with words that only the run shows"
         if not finding.wrapper:

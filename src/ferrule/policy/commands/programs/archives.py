@@ -9,10 +9,12 @@ from .table import Program, changes, reader
 
 _TAR = grammar(
     "Acdrtuxf:zjJaZvkKmpPwWC:X:T:I:F:SOhlg:b:N:V:sUi",
-    "list extract get create append update catenate diff compare delete file= gzip bzip2 xz zstd lzma compress auto-compress"
+    "list extract get create append update catenate diff compare delete file= gzip bzip2 xz zstd lzma"
+    " compress auto-compress"
     " verbose directory= exclude= exclude-from= files-from= wildcards no-wildcards strip-components= transform= xform="
     " to-stdout absolute-names numeric-owner full-time use-compress-program= to-command= checkpoint? checkpoint-action="
-    " info-script= new-volume-script= rsh-command= rmt-command= force-local same-order occurrence? show-transformed-names"
+    " info-script= new-volume-script= rsh-command= rmt-command= force-local same-order occurrence?"
+    " show-transformed-names"
     " quoting-style= remove-files overwrite keep-old-files test-label index-file= utc block-number ignore-zeros",
 )
 _TAR_RUNS = (

@@ -11,7 +11,7 @@ from .table import Operands, Program, informs, reader, runs, subcommands
 
 _DESTROYS = re.compile(
     r"rmtree|unlink|os\.remove|removedirs|rmdir|shutil\.move|rm\s+-\w*[rf]|rmSync|rimraf|fs\.rm|FileUtils\.rm|remove_dir_all|File\.delete|Remove-Item"
-    r"|mkfs|/dev/sd|shutdown|fork\s*\(?\)?\s*while|while\s*\(?\s*(1|True|true)\)?\s*:?\s*(os\.)?fork|fork while|format!?\("
+    r"|mkfs|/dev/sd|shutdown|fork while|fork\s*\(?\)?\s*while|while\s*\(?\s*(1|True|true)\)?\s*:?\s*(os\.)?fork"
 )
 _REACHES = re.compile(
     r"socket|urllib|requests\.|http\.|https?://|/dev/tcp|fetch\(|Net::HTTP|IO::Socket|dup2|pty\.spawn"
@@ -252,17 +252,21 @@ BUILD: dict[str, Program] = {
     "nm": reader(
         "lists symbols",
         "ABCDgnoprSsuvaPt:f:",
-        "demangle? dynamic extern-only undefined-only defined-only size-sort numeric-sort no-sort print-size radix= format= debug-syms",
+        "demangle? dynamic extern-only undefined-only defined-only size-sort numeric-sort no-sort"
+        " print-size radix= format= debug-syms",
     ),
     "objdump": reader(
         "shows machine code",
         "aDdfghirSstTxpCwlj:M:m:b:",
-        "all-headers disassemble disassemble-all full-contents syms dynamic-syms reloc source demangle? section= no-show-raw-insn line-numbers private-headers file-headers section-headers start-address= stop-address=",
+        "all-headers disassemble disassemble-all full-contents syms dynamic-syms reloc source demangle?"
+        " section= no-show-raw-insn line-numbers private-headers file-headers section-headers"
+        " start-address= stop-address=",
     ),
     "readelf": reader(
         "shows a program file",
         "ahlSsedrnuVADIWgtc",
-        "all file-header program-headers sections symbols syms headers dynamic relocs notes wide version-info dyn-syms segments",
+        "all file-header program-headers sections symbols syms headers dynamic relocs notes wide"
+        " version-info dyn-syms segments",
     ),
     "size": reader("shows sizes of a program", "ABdoxt", "format= totals common"),
     "otool": reader("shows a program file", "LlhvtdDfa", ""),

@@ -10,13 +10,24 @@ from ..options import grammar, parse
 from .table import Operands, Program, informs, reader, runs, subcommands
 
 _LOOKS = reader("looks", open=True, operands=Operands.WORDS)
-_DOCKER_READS = (
-    "ps images version info inspect logs top stats history port diff events",
-    "container ls|container list|container ps|container inspect|container logs|container top|container stats|container port"
-    "|container diff|image ls|image list|image inspect|image history|volume ls|volume inspect|network ls|network inspect"
-    "|system df|system info|context ls|context show|compose ps|compose ls|compose logs|compose images|compose top|compose version"
-    "|node ls|service ls|service ps|stack ls|stack ps|manifest inspect|plugin ls|secret ls|config ls|buildx ls",
-)
+_DOCKER_READS = names("ps images version info inspect logs top stats history port diff events")
+_DOCKER_TWO_WORDS = {
+    "container": "ls list ps inspect logs top stats port diff",
+    "image": "ls list inspect history",
+    "volume": "ls inspect",
+    "network": "ls inspect",
+    "system": "df info",
+    "context": "ls show",
+    "compose": "ps ls logs images top version",
+    "node": "ls",
+    "service": "ls ps",
+    "stack": "ls ps",
+    "manifest": "inspect",
+    "plugin": "ls",
+    "secret": "ls",
+    "config": "ls",
+    "buildx": "ls",
+}
 _DOCKER_LOSES = re.compile(r"rm|rmi|prune|kill|down|remove")
 _HOST_ACCESS = re.compile(
     r"--privileged|--pid=host|--net(work)?=host|--ipc=host|--userns=host|--cap-add.*|--device.*|--security-opt.*unconfined.*"
@@ -55,7 +66,10 @@ def _docker_otherwise(name: str, arguments: list[str]) -> Finding:
 
 
 _DOCKER = subcommands(
-    {**dict.fromkeys(_DOCKER_READS[0].split(), _LOOKS), **dict.fromkeys(_DOCKER_READS[1].split("|"), _LOOKS)},
+    {
+        **dict.fromkeys(_DOCKER_READS, _LOOKS),
+        **{f"{first} {second}": _LOOKS for first, seconds in _DOCKER_TWO_WORDS.items() for second in seconds.split()},
+    },
     globals_long="version help",
     otherwise=informs("-v", "version", otherwise=_docker_otherwise),
 )
@@ -77,9 +91,12 @@ _KUBECTL_TWO = frozenset(
 )
 _KUBECTL = grammar(
     "n:o:l:c:Awfpv:L:h",
-    "namespace= output= selector= container= all-namespaces watch follow previous tail= since= since-time= sort-by= field-selector="
-    " show-labels show-kind no-headers context= cluster= user= label-columns= chunk-size= timestamps all-containers prefix limit-bytes="
-    " recursive short client minify ignore-not-found watch-only request-timeout= help api-group= namespaced? verbs= containers"
+    "namespace= output= selector= container= all-namespaces watch follow previous tail= since= since-time="
+    " sort-by= field-selector="
+    " show-labels show-kind no-headers context= cluster= user= label-columns= chunk-size= timestamps"
+    " all-containers prefix limit-bytes="
+    " recursive short client minify ignore-not-found watch-only request-timeout= help api-group="
+    " namespaced? verbs= containers"
     " max-log-requests= output-watch-events for= types= subresource=",
 )
 

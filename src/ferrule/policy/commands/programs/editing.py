@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from ..expansion import Loose
 from ..finding import READS, RUNS, WRITES, Finding
 from ..options import grammar, parse
-from .table import Program
+
+if TYPE_CHECKING:
+    from .table import Program
 
 _SED = grammar(
     "ne:f:Ersuzl:i?b",
-    "quiet silent expression= file= regexp-extended in-place? line-length= posix separate unbuffered null-data zero-terminated"
+    "quiet silent expression= file= regexp-extended in-place? line-length= posix separate unbuffered"
+    " null-data zero-terminated"
     " sandbox debug binary help version follow-symlinks",
 )
 _ADDRESS = re.compile(

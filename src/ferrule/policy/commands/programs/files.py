@@ -101,7 +101,7 @@ def _mv(name: str, arguments: list[str]) -> Finding:
 
 
 def _rsync(name: str, arguments: list[str]) -> Finding:
-    hosts = [
+    hosts: list[str | None] = [
         word.partition(":")[0].rpartition("@")[2]
         for word in arguments
         if ":" in word and not word.startswith(("-", "/", "."))
@@ -194,9 +194,12 @@ def _find_exec(arguments: list[str], at: int, finding: Finding) -> int:
 def _fd(name: str, arguments: list[str]) -> Finding:
     known = grammar(
         "HIuLsiagFpd:e:t:S:E:c:j:l0q1",
-        "hidden no-ignore unrestricted follow case-sensitive ignore-case absolute-path glob fixed-strings full-path max-depth="
-        " min-depth= exact-depth= extension= type= size= exclude= color= threads= list-details print0 quiet max-results="
-        " changed-within= changed-before= owner= path-separator= base-directory= search-path= strip-cwd-prefix? version help",
+        "hidden no-ignore unrestricted follow case-sensitive ignore-case absolute-path glob fixed-strings"
+        " full-path max-depth="
+        " min-depth= exact-depth= extension= type= size= exclude= color= threads= list-details print0 quiet"
+        " max-results="
+        " changed-within= changed-before= owner= path-separator= base-directory= search-path="
+        " strip-cwd-prefix? version help",
     )
     for at, word in enumerate(arguments):
         if word in ("-x", "-X", "--exec", "--exec-batch") and at + 1 < len(arguments):
@@ -241,7 +244,8 @@ _PATHS = reader("works on names alone", "s:", "suffix=", open=True, operands=Ope
 _COPIES = writes(
     "copies files",
     "abdfiHlLnPpRrsuvxTZS:t:g:m:o:",
-    "archive backup? force interactive link dereference no-clobber no-dereference preserve? no-preserve= parents recursive"
+    "archive backup? force interactive link dereference no-clobber no-dereference preserve? no-preserve="
+    " parents recursive"
     " reflink? remove-destination sparse= symbolic-link suffix= target-directory= no-target-directory update? verbose"
     " one-file-system context? mode= owner= group=",
     last=True,

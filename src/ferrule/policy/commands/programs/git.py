@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..expansion import Loose
 from ..finding import READS, RUNS, WRITES, Finding
 from ..naming import names
 from ..options import grammar, parse
-from ..parts import Effect
 from .table import Program, Reader, describe, reader
+
+if TYPE_CHECKING:
+    from ..parts import Effect
 
 _GLOBAL = grammar(
     "C:c:pPvh",
     "version help no-pager paginate no-replace-objects no-lazy-fetch no-optional-locks no-advice bare literal-pathspecs"
-    " glob-pathspecs noglob-pathspecs icase-pathspecs html-path man-path info-path exec-path? git-dir= work-tree= namespace="
+    " glob-pathspecs noglob-pathspecs icase-pathspecs html-path man-path info-path exec-path? git-dir="
+    " work-tree= namespace="
     " super-prefix= config-env= list-cmds= attr-source=",
     permute=False,
 )

@@ -13,14 +13,18 @@ from .table import Program, informs, runs
 _URL = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^/@\s]*@)?(\[[0-9a-fA-F:]+\]|[^/:?#\s]+)", re.IGNORECASE)
 _CURL = grammar(
     "0123469aA:b:BcC:d:D:e:E:fF:gGhH:iIjJkK:lLm:MnNo:OpP:qQ:r:Rs" + "St:T:u:U:vVw:x:X:y:Y:z:Z#",
-    "output= data= data-raw= data-binary= data-urlencode= form= header= request= user= user-agent= url= config= upload-file="
-    " proxy= max-time= connect-timeout= cookie= cookie-jar= write-out= cacert= cert= key= resolve= retry= referer= json="
+    "output= data= data-raw= data-binary= data-urlencode= form= header= request= user= user-agent= url="
+    " config= upload-file="
+    " proxy= max-time= connect-timeout= cookie= cookie-jar= write-out= cacert= cert= key= resolve= retry="
+    " referer= json="
     " output-dir= interface= limit-rate= dump-header= range= netrc-file=",
 )
 _WGET = grammar(
     "VhbdqvnN:i:FB:t:O:ncST:w:Q:rkKl:pmE:HLD:A:R:I:X:P:e:U:o:a:4" + "6x",
-    "output-document= input-file= directory-prefix= post-data= post-file= body-data= body-file= header= user-agent= execute="
-    " tries= timeout= output-file= method= use-askpass= level= accept= reject= user= password= quiet spider no-check-certificate",
+    "output-document= input-file= directory-prefix= post-data= post-file= body-data= body-file= header="
+    " user-agent= execute="
+    " tries= timeout= output-file= method= use-askpass= level= accept= reject= user= password= quiet spider"
+    " no-check-certificate",
 )
 
 

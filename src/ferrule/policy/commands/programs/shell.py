@@ -158,6 +158,7 @@ def _eval(name: str, arguments: list[str]) -> Finding:
             RUNS,
             f"`{name}` runs text that is only known at run time",
             dangers=["it runs text that is only known at run time"],
+            unclear=f"what `{name}` runs is only known at run time",
         )
     return Finding(
         READS,
@@ -172,7 +173,11 @@ def _trap(name: str, arguments: list[str]) -> Finding:
     if not words or words[0] in ("-l", "-p", "-") or len(words) == 1:
         return Finding(READS, f"`{name}` lists or resets handlers")
     if type(words[0]) is Loose:
-        return Finding(RUNS, f"`{name}` runs text that is only known at run time")
+        return Finding(
+            RUNS,
+            f"`{name}` runs text that is only known at run time",
+            unclear=f"what `{name}` runs is only known at run time",
+        )
     if not set(words[1:]) <= {"EXIT", "0", "INT", "TERM", "HUP", "QUIT", "SIGINT", "SIGTERM", "SIGHUP", "SIGEXIT"}:
         return Finding(RUNS, f"`{name}` runs a command between the others", inner=[Inner(script=words[0])])
     return Finding(READS, f"`{name}` runs a command later", inner=[Inner(script=words[0])] if words[0] else [])
@@ -251,6 +256,7 @@ def _shell(name: str, arguments: list[str]) -> Finding:
                 RUNS,
                 f"what `{name}` runs is only known at run time",
                 dangers=["what the shell runs is only known at run time"],
+                unclear=f"what `{name}` runs is only known at run time",
             )
         if word in ("--", "-"):
             at += 1
@@ -283,6 +289,7 @@ def _shell(name: str, arguments: list[str]) -> Finding:
             RUNS,
             f"what `{name} -c` runs is only known at run time",
             dangers=["what the shell runs is only known at run time"],
+            unclear=f"what `{name}` runs is only known at run time",
         )
     return Finding(effect, why, inner=[Inner(script=arguments[at])], wrapper=True)
 

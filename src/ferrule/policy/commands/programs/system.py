@@ -84,7 +84,8 @@ def _mount(name: str, arguments: list[str]) -> Finding:
 
 _SYSTEMCTL = grammar(
     "t:p:n:aqlHM",
-    "type= property= lines= all quiet full no-pager user system state= output= no-legend plain failed value recursive reverse with-dependencies version help",
+    "type= property= lines= all quiet full no-pager user system state= output= no-legend plain failed"
+    " value recursive reverse with-dependencies version help",
 )
 _SYSTEMCTL_READS = frozenset(
     names(
@@ -116,8 +117,10 @@ _JOURNALCTL = reader(
     "shows the log",
     "u:n:p:o:S:U:t:g:k:b?faerxqNF:mcD:",
     "unit= lines= priority= output= since= until= identifier= grep= dmesg"
-    " boot? follow no-pager reverse all catalog quiet user system utc no-tail no-hostname list-boots disk-usage header fields"
-    " field= output-fields= merge case-sensitive? user-unit= cursor= after-cursor= facility= version help pager-end no-full full",
+    " boot? follow no-pager reverse all catalog quiet user system utc no-tail no-hostname list-boots"
+    " disk-usage header fields"
+    " field= output-fields= merge case-sensitive? user-unit= cursor= after-cursor= facility= version help"
+    " pager-end no-full full",
     operands=Operands.WORDS,
 )
 
@@ -197,7 +200,8 @@ _SIMPLE_TELLING = names(
     """
     uname arch nproc lscpu lsblk lsusb lspci lsmod lsns lsipc lsmem lslocks findmnt uptime free vmstat iostat mpstat
     w who whoami id groups users last lastb tty logname hostid getconf locale printenv ps pgrep pidof
-    pstree pmap pwdx cal ncal sw_vers modinfo tput clear sleep nproc lsb_release numastat ipcs dirs type which whereis apropos whatis acpi cpuid getenforce sestatus dircolors
+    pstree pmap pwdx cal ncal sw_vers modinfo tput clear sleep nproc lsb_release numastat ipcs dirs
+    type which whereis apropos whatis acpi cpuid getenforce sestatus dircolors
     """
 )
 
@@ -228,7 +232,8 @@ SYSTEM: dict[str, Program] = {
     "ss": reader(
         "lists connections",
         "natulpexmsiorHOZz460wdbSf:A:N:",
-        "numeric all tcp udp listening processes extended info memory summary options resolve no-header family= query= ipv4 ipv6",
+        "numeric all tcp udp listening processes extended info memory summary options resolve no-header"
+        " family= query= ipv4 ipv6",
         operands=Operands.WORDS,
     ),
     "netstat": reader("lists connections", open=True, operands=Operands.WORDS),

@@ -1,15 +1,18 @@
-"""How a program is described: the options that keep it reading, those that make it write or run, what its operands are."""
+"""How a program is described: the options that keep it reading, those that spoil it, and what its operands are."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from ..expansion import Loose
 from ..finding import READS, RUNS, WRITES, Finding, Inner
 from ..options import Grammar, Parsed, grammar, parse
-from ..parts import Effect
+
+if TYPE_CHECKING:
+    from ..parts import Effect
 
 
 class Operands(Enum):
@@ -188,6 +191,17 @@ def informs(*flags: str, otherwise: Describe) -> Describe:
     return describe_informs
 
 
+def hidden(words: list[str]) -> bool:
+    """Whether words before a wrapper's command may turn out to be options, or more or fewer words."""
+    return any(type(word) is Loose and (word.option or word.many) for word in words)
+
+
+def starts_anything(name: str) -> Finding:
+    """A wrapper whose words hide what it starts."""
+    why = f"what `{name}` starts is only known at run time"
+    return Finding(RUNS, why, unclear=why)
+
+
 def wraps(
     short: str = "", long: str = "", *, skip: int = 0, effect: Effect = READS, why: str = "", danger: str = ""
 ) -> Describe:
@@ -198,6 +212,8 @@ def wraps(
     def describe_wrapper(name: str, arguments: list[str]) -> Finding:
         parsed = parse(rules, arguments)
         first = parsed.first + skip
+        if hidden(arguments[:first]):
+            return starts_anything(name)
         said = f"`{name}` {why}" if why else f"`{name}` runs a command"
         if parsed.unknown:
             return Finding(RUNS, f"`{name} {parsed.unknown[0]}` is an option that nobody described", dangers=dangers)

@@ -98,7 +98,8 @@ TEXT: dict[str, Program] = {
     "diff": reader(
         "compares files",
         "C:D:F:I:L:S:U:W:X:x:",
-        "context? unified? label= exclude= exclude-from= ignore-matching-lines= width= starting-file= from-file= to-file="
+        "context? unified? label= exclude= exclude-from= ignore-matching-lines= width= starting-file="
+        " from-file= to-file="
         " ifdef= color? palette= tabsize= show-function-line= horizon-lines=",
         open=True,
         files="--from-file --to-file -X --exclude-from",
@@ -121,16 +122,20 @@ TEXT: dict[str, Program] = {
         "searches text",
         "e:f:g:t:T:m:A:B:C:j:M:r:d:E:aceFhHiIlLnNopPqsSuUvVwx0.",
         "regexp= file= glob= iglob= type= type-not= type-list type-add= type-clear= max-count= after-context="
-        " before-context= context= threads= max-columns= max-columns-preview replace= max-depth= maxdepth= max-filesize="
+        " before-context= context= threads= max-columns= max-columns-preview replace= max-depth= maxdepth="
+        " max-filesize="
         " encoding= engine= color= colors= sort= sortr= path-separator= context-separator= field-match-separator="
         " field-context-separator= ignore-file= dfa-size-limit= regex-size-limit= hyperlink-format= generate="
         " text count fixed-strings with-filename no-filename ignore-case files-with-matches files-without-match"
         " line-number no-line-number only-matching pcre2 quiet case-sensitive smart-case unrestricted multiline"
         " multiline-dotall invert-match word-regexp line-regexp null null-data hidden no-hidden no-ignore no-ignore-dot"
-        " no-ignore-exclude no-ignore-files no-ignore-global no-ignore-messages no-ignore-parent no-ignore-vcs no-messages"
+        " no-ignore-exclude no-ignore-files no-ignore-global no-ignore-messages no-ignore-parent"
+        " no-ignore-vcs no-messages"
         " no-config no-heading heading column no-column byte-offset count-matches crlf debug trace files follow"
-        " glob-case-insensitive ignore-file-case-insensitive include-zero json line-buffered block-buffered mmap no-mmap"
-        " no-pcre2-unicode no-unicode one-file-system passthru passthrough pretty print0 stats trim vimgrep version help"
+        " glob-case-insensitive ignore-file-case-insensitive include-zero json line-buffered block-buffered"
+        " mmap no-mmap"
+        " no-pcre2-unicode no-unicode one-file-system passthru passthrough pretty print0 stats trim vimgrep"
+        " version help"
         " pcre2-version auto-hybrid-regex binary no-binary no-require-git stop-on-nonmatch no-json no-stats no-trim"
         " no-pre no-search-zip no-follow no-text no-encoding",
         spoils={
@@ -153,7 +158,8 @@ TEXT: dict[str, Program] = {
         "sorts lines",
         "bdfghiMnRrVcCmsuzk:t:S:",
         "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort ignore-nonprinting month-sort"
-        " human-numeric-sort numeric-sort random-sort random-source= reverse sort= version-sort batch-size= check? debug"
+        " human-numeric-sort numeric-sort random-sort random-source= reverse sort= version-sort batch-size="
+        " check? debug"
         " files0-from= key= merge stable buffer-size= field-separator= parallel= unique zero-terminated help version",
         spoils={
             "-o": _OUTPUT,

@@ -8,17 +8,19 @@ from ..expansion import Loose
 from ..finding import READS, RUNS, WRITES, Finding, Inner
 from ..naming import names
 from ..options import grammar, parse
-from .table import Program, runs, wraps
+from .table import Program, hidden, runs, starts_anything, wraps
 
 _OTHER_RIGHTS = "it takes the rights of another user, often the administrator's"
 _ENV = grammar(
     "i0u:C:S:vP:",
-    "ignore-environment null unset= chdir= split-string= block-signal? default-signal? ignore-signal? list-signal-handling debug argv0= help version",
+    "ignore-environment null unset= chdir= split-string= block-signal? default-signal? ignore-signal?"
+    " list-signal-handling debug argv0= help version",
     permute=False,
 )
 _XARGS = grammar(
     "0rtxpoa:d:E:I:L:n:P:s:e?i?l?",
-    "null no-run-if-empty verbose exit interactive open-tty arg-file= delimiter= eof? replace? max-lines? max-args= max-procs= max-chars="
+    "null no-run-if-empty verbose exit interactive open-tty arg-file= delimiter= eof? replace? max-lines?"
+    " max-args= max-procs= max-chars="
     " process-slot-var= show-limits help version",
     permute=False,
 )
@@ -28,8 +30,8 @@ def _env(name: str, arguments: list[str]) -> Finding:
     if arguments in (["--help"], ["--version"]):
         return Finding(READS, f"`{name} {arguments[0]}` tells about itself")
     parsed = parse(_ENV, arguments)
-    if parsed.unknown or (parsed.loose in parsed.operands[:1] and parsed.loose):
-        return Finding(RUNS, f"`{name}` gets words that are only known at run time, or an option that nobody described")
+    if parsed.unknown or parsed.loose:
+        return starts_anything(name)
     split = parsed.value("-S", "--split-string")
     words = list(parsed.operands)
     if split is not None:
@@ -40,8 +42,10 @@ def _env(name: str, arguments: list[str]) -> Finding:
     at = 0
     assigned: list[tuple[str, str | None]] = []
     while at < len(words) and "=" in words[at] and not words[at].startswith("="):
-        variable, _, value = words[at].partition("=")
-        assigned.append((variable, value))
+        word = words[at]
+        if hidden([word]) or (isinstance(word, Loose) and "=" not in word.start):
+            return starts_anything(name)
+        assigned.append(((word.start if isinstance(word, Loose) else word).partition("=")[0], None))
         at += 1
     if parsed.has("-P"):
         return Finding(RUNS, f"`{name} -P` changes where programs are looked for")
@@ -55,6 +59,8 @@ def _env(name: str, arguments: list[str]) -> Finding:
 def _xargs(name: str, arguments: list[str]) -> Finding:
     parsed = parse(_XARGS, arguments)
     files = parsed.values("-a", "--arg-file")
+    if hidden(arguments[: parsed.first]):
+        return starts_anything(name)
     if parsed.unknown:
         return Finding(RUNS, f"`{name} {parsed.unknown[0]}` is an option that nobody described")
     if parsed.has("--help", "--version", "--show-limits"):
@@ -91,7 +97,7 @@ def _command(name: str, arguments: list[str]) -> Finding:
 def _exec(name: str, arguments: list[str]) -> Finding:
     parsed = parse(grammar("cla:", permute=False), arguments)
     if parsed.unknown or parsed.loose:
-        return Finding(RUNS, f"`{name}` starts what is only known at run time")
+        return starts_anything(name)
     if not parsed.operands:
         return Finding(READS, f"`{name}` changes where this shell reads and writes")
     return Finding(READS, f"`{name}` runs a command", inner=[Inner(first=parsed.first)], wrapper=True)
@@ -100,7 +106,8 @@ def _exec(name: str, arguments: list[str]) -> Finding:
 def _sudo(name: str, arguments: list[str]) -> Finding:
     rules = grammar(
         "AbBEeHhiKklNnPSsVvC:D:g:p:R:r:T:t:U:u:c:a:L",
-        "user= group= login shell preserve-env? non-interactive stdin chdir= close-from= prompt= set-home reset-timestamp list validate edit background host= other-user= command-timeout= version help",
+        "user= group= login shell preserve-env? non-interactive stdin chdir= close-from= prompt= set-home"
+        " reset-timestamp list validate edit background host= other-user= command-timeout= version help",
         permute=False,
     )
     parsed = parse(rules, arguments)
@@ -134,13 +141,14 @@ def _watch(name: str, arguments: list[str]) -> Finding:
     parsed = parse(
         grammar(
             "bcCd?efgn:pq:rtwxs:",
-            "beep color no-color differences? errexit chgexit interval= precise equexit= no-rerun no-title no-wrap exec shotsdir= help version",
+            "beep color no-color differences? errexit chgexit interval= precise equexit= no-rerun no-title"
+            " no-wrap exec shotsdir= help version",
             permute=False,
         ),
         arguments,
     )
-    if parsed.unknown or parsed.loose or not parsed.operands:
-        return Finding(RUNS, f"`{name}` is used in a way that nobody described")
+    if parsed.unknown or hidden(arguments) or not parsed.operands:
+        return starts_anything(name)
     script = None if parsed.has("-x", "--exec") else " ".join(parsed.operands)
     inner = Inner(first=parsed.first) if script is None else Inner(script=script)
     return Finding(READS, f"`{name}` runs a command again and again", inner=[inner], wrapper=True)
@@ -198,8 +206,8 @@ def _script(name: str, arguments: list[str]) -> Finding:
 def _time(name: str, arguments: list[str]) -> Finding:
     parsed = parse(grammar("af:o:pvqh", "append format= output= portability verbose quiet", permute=False), arguments)
     inner = [Inner(first=parsed.first)] if parsed.operands else []
-    if parsed.unknown or parsed.loose:
-        return Finding(RUNS, f"`{name}` is used in a way that nobody described", inner=inner)
+    if parsed.unknown or hidden(arguments[: parsed.first]):
+        return starts_anything(name)
     written = parsed.values("-o", "--output")
     if written:
         return Finding(WRITES, f"`{name} -o` writes a file", writes=written, inner=inner)
@@ -224,8 +232,8 @@ def _by_id(name: str, arguments: list[str]) -> Finding:
     }[name]
     parsed = parse(rules, arguments)
     first = parsed.first + skip
-    if parsed.unknown or (parsed.loose in arguments[:first] and parsed.loose) or first >= len(arguments):
-        return Finding(RUNS, f"`{name}` is used in a way that nobody described")
+    if parsed.unknown or hidden(arguments[:first]) or first >= len(arguments):
+        return starts_anything(name)
     return Finding(READS, f"`{name}` runs a command", inner=[Inner(first=first)], wrapper=True)
 
 
