@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .syntax import Script
 
 MOST_FIELDS = 256
+_MOST_NUMBERS = 100_000
 
 _SPLITS = re.compile(r"[ \t\n*?\[]")
 _GLOB = re.compile(r"[*?\[]")
@@ -281,6 +282,8 @@ def _range(text: str) -> list[Piece] | None:
     first, last = found.groups()
     if first.lstrip("-").isdigit() and last.lstrip("-").isdigit():
         low, high = sorted((int(first), int(last)))
+        if high - low >= _MOST_NUMBERS:
+            raise Unreadable(f"a range counts more than {_MOST_NUMBERS:,} numbers")
         if high - low >= MOST_FIELDS:
             return [Piece(Kind.UNKNOWN, "$((", quoted=True)]  # any of many numbers
         return [Piece(Kind.TEXT, str(number), quoted=False) for number in range(low, high + 1)]

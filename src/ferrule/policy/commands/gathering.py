@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from .expansion import Loose, expand
 from .finding import READS, RUNS, WRITES, Finding, worse
-from .hazards import danger_of_writing, is_secret
+from .hazards import danger_of_writing, is_raw_device, is_secret
 from .parts import Danger, Effect, Part
 from .surroundings import Surroundings, is_no_file
 
@@ -38,6 +38,9 @@ class Gatherer:
         globs: tuple[str, ...] = ()
         if finding.reads:
             reads, globs = self.here.paths(finding.reads)
+            for path in reads:
+                if path is not None and is_raw_device(path):
+                    self.dangers.append(Danger(text, "it reads a whole disk or the memory, past all rights"))
         if finding.writes:
             writes, patterns = self.here.paths(finding.writes)
             writes = (*writes, *([None] if patterns else []))

@@ -91,6 +91,14 @@ _SECRET = re.compile(
 )
 
 
+_RAW = re.compile(r"/dev/(sd|nvme|vd|hd|xvd|mmcblk|dm-|mapper/|disk/|mem|kmem|port|loop|ram|md).*|/proc/kcore")
+
+
+def is_raw_device(path: str) -> bool:
+    """Whether reading it shows everything on a disk or in memory, past all rights."""
+    return _RAW.fullmatch(path) is not None
+
+
 def danger_of_writing(path: str) -> str:
     """Why writing to this path always asks; empty where it need not."""
     return next((why for pattern, why in _PROTECTED if pattern.fullmatch(path)), "")

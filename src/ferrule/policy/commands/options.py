@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 from .expansion import Loose
@@ -43,13 +43,13 @@ def grammar(
 class Parsed:
     """Arguments, told apart. `options` are spelled in full: `-n`, `--reverse`."""
 
-    options: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, str | None]])
-    operands: list[str] = field(default_factory=list[str])
-    unknown: list[str] = field(default_factory=list[str])
+    options: list[tuple[str, str | None]]
+    operands: list[str]
+    unknown: list[str]
     """Options that the grammar does not have."""
-    loose: str = ""
+    loose: str
     """The first word that may turn out to be an option."""
-    first: int = 0
+    first: int
     """Where the first operand stands."""
 
     def has(self, *names: str) -> bool:
@@ -67,7 +67,7 @@ class Parsed:
 
 def parse(rules: Grammar, arguments: list[str]) -> Parsed:
     """Tell the options in `arguments` from the operands."""
-    found = Parsed(first=len(arguments))
+    found = Parsed([], [], [], "", len(arguments))
     at, count = 0, len(arguments)
     while at < count:
         word = arguments[at]

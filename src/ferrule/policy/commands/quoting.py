@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from .syntax import Script
 
-_PLAIN = re.compile(r"[A-Za-z0-9_%+,./:@^=-]+(?=[ \t\n;|&)]|\Z)")
+PLAIN = re.compile(r"[A-Za-z0-9_%+,./:@^=-]+(?=[ \t\n;|&)]|\Z)")
 _UNQUOTED = re.compile(r"[^ \t\n\\'\"`$|&;()<>]+")
 _IN_QUOTES = re.compile(r"[^\"\\$`]+")
 _IN_HERE_DOCUMENT = re.compile(r"[^\\$`]+")
@@ -36,7 +36,7 @@ class WordReader(ParameterReader):
         raise NotImplementedError
 
     def word(self) -> Word:
-        plain = _PLAIN.match(self.text, self.at)
+        plain = PLAIN.match(self.text, self.at)
         if plain is not None:
             start, self.at = self.at, plain.end()
             return Word(start, self.at, plain.group())

@@ -14,7 +14,7 @@ from .syntax import Chain, Command, Compound, Condition, Pipeline, Reading, Redi
 
 MOST_CHARACTERS = 64_000
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 _RESERVED = re.compile(
     r"(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|select|function|coproc|time|in|[{}!])"
     r"(?=[ \t\n;|&<>()]|\Z)|\[\[(?=[ \t\n])"
@@ -33,7 +33,7 @@ def read(text: str) -> list[Reading]:
     if len(text) > MOST_CHARACTERS:
         raise Unreadable(f"it is longer than {MOST_CHARACTERS:,} characters")
     if (control := _CONTROL.search(text)) is not None:
-        raise Unreadable(f"it holds the control character U+{ord(control.group()):04X}")
+        raise Unreadable(f"it holds the invisible character U+{ord(control.group()):04X}")
     reader = _Reader(text)
     script = reader.whole()
     return [reader.reading(script), *reader.apart]
@@ -43,6 +43,7 @@ class _Reader(SimpleReader):
     def __init__(self, text: str, depth: int = 0) -> None:
         super().__init__(text, depth)
         self.timed: dict[int, int] = {}
+        self._reserved_at = (-1, "")
 
     def reading(self, script: Script) -> Reading:
         return Reading(self.text, script, self.starts, self.blind, self.timed)
@@ -77,8 +78,10 @@ class _Reader(SimpleReader):
         return script
 
     def _reserved(self) -> str:
-        found = _RESERVED.match(self.text, self.at)
-        return found.group() if found is not None else ""
+        if self._reserved_at[0] != self.at:
+            found = _RESERVED.match(self.text, self.at)
+            self._reserved_at = (self.at, found.group() if found is not None else "")
+        return self._reserved_at[1]
 
     def _expect(self, word: str) -> None:
         self.lines()
@@ -87,7 +90,7 @@ class _Reader(SimpleReader):
         self.at += len(word)
 
     def _script(self) -> Script:
-        script = Script()
+        script = Script([])
         while True:
             self.lines()
             here = self.text[self.at : self.at + 1]

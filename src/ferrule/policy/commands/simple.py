@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
-from .quoting import WordReader
+from .quoting import PLAIN, WordReader
 from .syntax import Assignment, Compound, Kind, Redirect, Simple, Unreadable, Word
 
 MOST_COMMANDS = 200
 
+_BLANK = (" ", "\t", "\\")
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)*")
 REDIRECT = re.compile(r"([0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})?(&>>|&>|<<<|<<-|<<|<>|<&|>&|>>|>\||[<>](?!\())")
 _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:(\+?=)|\[)")
@@ -29,8 +30,7 @@ class SimpleReader(WordReader):
         raise NotImplementedError
 
     def blanks(self) -> None:
-        found = _BLANKS.match(self.text, self.at)
-        if found is not None:
+        if self.text[self.at : self.at + 1] in _BLANK and (found := _BLANKS.match(self.text, self.at)) is not None:
             self.at = found.end()
 
     def lines(self) -> None:
@@ -51,11 +51,15 @@ class SimpleReader(WordReader):
         self.at = len(self.text) if end < 0 else end
 
     def simple(self, start: int) -> Simple | Compound:
-        command = Simple(self.text, start, start)
+        command = Simple(self.text, start, start, [], [], [], [])
         text = self.text
         declaring = False
         while True:
             self.blanks()
+            if command.words and not declaring and (plain := PLAIN.match(text, self.at)) is not None:
+                command.words.append(Word(self.at, plain.end(), plain.group()))
+                self.at = command.end = plain.end()
+                continue
             here = text[self.at : self.at + 1]
             if here in ("", "\n", ";", "|", ")"):
                 break

@@ -33,6 +33,7 @@ class Surroundings:
         self.folders: tuple[str, ...] | None = (directory or "",)
         """Every folder that the command may stand in; empty for where it starts, None for anywhere."""
         self.functions: frozenset[str] = frozenset()
+        self._texts_of_functions = ""
 
     def kept(self) -> tuple[dict[str, str], tuple[str, ...] | None, frozenset[str]]:
         """What `back_to` needs to undo everything from here on."""
@@ -74,11 +75,17 @@ class Surroundings:
             if value is not None and is_number(value) and name in before and is_number(before[name]):
                 self.set_number(name)
 
-    def forget_named(self, text: str) -> None:
-        """Forget every variable that a function's text names."""
+    def define(self, name: str, text: str) -> None:
+        """A function is defined; from now on it may be called, by whatever name leads to it."""
+        self.functions |= {name}
+        self._texts_of_functions += text
+
+    def called(self) -> None:
+        """A function ran, and with it perhaps others: forget what any of them names, and where they go."""
         for name in list(self.variables):
-            if name != "HOME" and re.search(rf"\b{re.escape(name)}\b", text):
+            if name != "HOME" and re.search(rf"\b{re.escape(name)}\b", self._texts_of_functions):
                 del self.variables[name]
+        self.lost_in(self._texts_of_functions)
 
     def forget_set_in(self, text: str) -> None:
         """Before a loop: forget the variables that its text may set, for it runs again."""

@@ -80,10 +80,10 @@ class Simple:
     source: str
     start: int
     end: int
-    assignments: list[Assignment] = field(default_factory=list["Assignment"])
-    words: list[Word] = field(default_factory=list["Word"])
-    redirects: list[Redirect] = field(default_factory=list["Redirect"])
-    inner: list[Script | Arithmetic] = field(default_factory=list["Script | Arithmetic"])
+    assignments: list[Assignment]
+    words: list[Word]
+    redirects: list[Redirect]
+    inner: list[Script | Arithmetic]
 
 
 @dataclass(slots=True)
@@ -136,7 +136,7 @@ class Chain:
 class Script:
     """Chains in a row."""
 
-    chains: list[Chain] = field(default_factory=list["Chain"])
+    chains: list[Chain]
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from .expansion import Loose, expand, holds_number, is_number
+from .expansion import Loose, expand, is_number
 from .finding import READS, RUNS, Finding, Inner, worse
 from .gathering import Gatherer
 from .hazards import loads_code
@@ -13,6 +13,7 @@ from .parts import Danger
 from .programs import describe_call
 from .reader import read
 from .simple import MOST_COMMANDS
+from .sums import doubts_of_condition, doubts_of_sum
 from .syntax import (
     Arithmetic,
     Chain,
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
 DEEPEST_SCRIPT = 8
 """How many scripts within scripts (`sh -c "sh -c …"`) are followed."""
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "/bin/sh", "/bin/bash", "/usr/bin/bash"})
+_SAME_SHELL = frozenset({"eval", "command", "builtin"})
+"""Wrappers whose command runs in this very shell, and can change its folder and variables."""
 _FEEDERS = frozenset({"find", "gfind", "fd", "fdfind", "xargs", "gxargs"})
-_SUMS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Walker(Gatherer):
@@ -148,36 +149,14 @@ class Walker(Gatherer):
 
     def _inner(self, inner: Script | Arithmetic) -> None:
         if isinstance(inner, Arithmetic):
-            if inner.doubt is not None:
-                self.unclear.append(inner.doubt)
-            for name in inner.names:
-                if name.startswith("="):
-                    self.here.set_number(name[1:])
-                elif not holds_number(name, self.here.variables):
-                    self.unclear.append(f"a sum works out `{name}`, which may hold anything and so run code")
-                elif not isinstance(self.here.variables.get(name), Loose):
-                    self.here.set_number(name)
+            self.unclear += doubts_of_sum(inner, self.here)
         else:
             self._aside(lambda: self.script(inner))
 
     def _condition(self, command: Condition) -> None:
-        items = command.items
-        for at, item in enumerate(items):
-            if item in ("-v", "-R"):
-                following = items[at + 1] if at + 1 < len(items) else ""
-                if not isinstance(following, Word) or following.pieces or not _NAME.fullmatch(following.text):
-                    self.unclear.append("`[[ -v ]]` looks at a variable whose name is not plain, which can run code")
-            elif item in _SUMS:
-                for side in items[max(0, at - 1) : at] + items[at + 1 : at + 2]:
-                    if not isinstance(side, Word) or not self._numeric(side, command.source):
-                        self.unclear.append(f"`[[ {item} ]]` works out what may be more than a number, and so run code")
+        self.unclear += doubts_of_condition(command, self.here)
         if command.redirects:
             self.redirected(command.source[command.start : command.end], command.redirects, command.source)
-
-    def _numeric(self, word: Word, source: str) -> bool:
-        if word.pieces is None and holds_number(word.text, self.here.variables):
-            return True
-        return all(is_number(value) for value in expand(word, self.here.variables, source))
 
     def _compound(self, command: Compound) -> None:
         if command.redirects:
@@ -208,6 +187,9 @@ class Walker(Gatherer):
             self.here.set(command.name, self._loop_value(command))
         if loops:
             self.here.lost_in(text)
+        endless = command.kind in ("while", "until") or (command.kind == "for" and not command.name)
+        if endless and any(chain.background for body in command.bodies for chain in body.chains):
+            self.dangers.append(Danger(text, "it may start processes without end"))
         before = self.here.kept()
         for body in command.bodies:
             self.script(body)
@@ -240,20 +222,17 @@ class Walker(Gatherer):
         kept = self.here.kept()
         self.here.start_over()
         self.here.folders = None
-        self.here.functions |= {command.name}
+        self.here.define(command.name, text)
         self._defining.append((command.name, False))
         self._bodies(command)
         self._defining.pop()
         self.here.back_to(kept)
-        self.here.functions |= {command.name}
-        self.here.forget_named(text)
-        self.here.lost_in(text)
+        self.here.define(command.name, text)
 
     # -- simple commands
 
     def _simple(self, command: Simple) -> None:
         source = command.source
-        values = [self._assigned(one.value, source) if one.whole else None for one in command.assignments]
         words: list[str] = []
         spans: list[tuple[int, int]] = []
         for word in command.words:
@@ -264,6 +243,10 @@ class Walker(Gatherer):
             for value in expand(word, self.here.variables, source):
                 words.append(value)
                 spans.append((word.start, word.end))
+        if words and not command.assignments:
+            self._call(words, spans, source, command)
+            return
+        values = [self._assigned(one.value, source) if one.whole else None for one in command.assignments]
         risky = [one.name for one in command.assignments if loads_code(one.name)]
         if not words:
             for one, value in zip(command.assignments, values, strict=True):
@@ -326,9 +309,12 @@ class Walker(Gatherer):
         if finding.moves is not None:
             self.here.move(finding.moves)
         if finding.inner:
+            kept = self.here.kept()
             self.wrappers = (*wrappers, name)
             for inner in finding.inner:
                 self._start(inner, words, spans, source)
+            if name not in _SAME_SHELL:
+                self.here.back_to(kept)
         if finding.from_input and command is not None:
             self._fed_by_redirect(command)
         if finding.wrapper and finding.moves is not None:
@@ -342,6 +328,7 @@ class Walker(Gatherer):
             return Finding(RUNS, "which program it is, is only known at run time")
         if direct and name in self.here.functions:
             self._recursion(name, text)
+            self.here.called()
             return Finding(READS, f"`{name}` is a function of this command")
         return describe_call(words)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..finding import READS, RUNS, WRITES, Finding
 from ..naming import names
 from ..options import grammar, parse
-from .table import Program, changes, reader
+from .table import Program, certain, changes, reader
 
 _TAR = grammar(
     "Acdrtuxf:zjJaZvkKmpPwWC:X:T:I:F:SOhlg:b:N:V:sUi",
@@ -18,6 +18,8 @@ _TAR = grammar(
     " quoting-style= remove-files overwrite keep-old-files test-label index-file= utc block-number ignore-zeros",
 )
 _TAR_RUNS = (
+    "-T",
+    "--files-from",
     "-I",
     "--use-compress-program",
     "--to-command",
@@ -67,6 +69,7 @@ def _dashed(arguments: list[str]) -> list[str]:
     return words + rest
 
 
+@certain
 def _unzip(name: str, arguments: list[str]) -> Finding:
     letters = "".join(word[1:] for word in arguments if word.startswith("-") and not word.startswith("--"))
     operands = [word for word in arguments if not word.startswith("-")]
@@ -75,6 +78,7 @@ def _unzip(name: str, arguments: list[str]) -> Finding:
     return Finding(WRITES, f"`{name}` unpacks files", operands[:1], ["."])
 
 
+@certain
 def _gzip(name: str, arguments: list[str]) -> Finding:
     letters = {
         letter for word in arguments if word.startswith("-") and not word.startswith("--") for letter in word[1:]
@@ -87,12 +91,14 @@ def _gzip(name: str, arguments: list[str]) -> Finding:
     return Finding(WRITES, f"`{name}` replaces files", operands, operands)
 
 
+@certain
 def _seven(name: str, arguments: list[str]) -> Finding:
     if arguments[:1] in (["l"], ["t"]) and not any(word.startswith("-o") for word in arguments):
         return Finding(READS, f"`{name} {arguments[0]}` looks into a packed file", arguments[1:2])
     return Finding(WRITES, f"`{name}` packs or unpacks files", arguments[1:])
 
 
+@certain
 def _ar(name: str, arguments: list[str]) -> Finding:
     if arguments and arguments[0].lstrip("-") in ("t", "tv", "p"):
         return Finding(READS, f"`{name} t` looks into a library", arguments[1:2])

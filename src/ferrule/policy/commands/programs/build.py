@@ -7,7 +7,7 @@ import re
 from ..expansion import Loose
 from ..finding import READS, RUNS, Finding, Inner
 from ..naming import names
-from .table import Operands, Program, informs, reader, runs, subcommands
+from .table import Operands, Program, certain, describe, informs, reader, runs, subcommands
 
 _DESTROYS = re.compile(
     r"rmtree|unlink|os\.remove|removedirs|rmdir|shutil\.move|rm\s+-\w*[rf]|rmSync|rimraf|fs\.rm|FileUtils\.rm|remove_dir_all|File\.delete|Remove-Item"
@@ -18,7 +18,6 @@ _REACHES = re.compile(
 )
 _INLINE = frozenset(names("-c -e -E -p --eval --print --execute -r --run -exec -ne -pe -ane -nle -le -lne -i"))
 _LOOKS = reader("lists what is installed", open=True, operands=Operands.WORDS)
-_ABOUT = ("-V", "-v", "-VV", "version", "-version", "-h", "--help", "-dumpversion", "-dumpmachine")
 
 
 def _interpreter(name: str, arguments: list[str]) -> Finding:
@@ -96,6 +95,7 @@ def _go(name: str, arguments: list[str]) -> Finding:
     return Finding(RUNS, f"`{name}` runs a toolchain, which can be told to run other programs")
 
 
+@certain
 def _openssl(name: str, arguments: list[str]) -> Finding:
     if arguments[:1] == ["version"]:
         return Finding(READS, f"`{name} version` tells about itself")
@@ -112,6 +112,7 @@ def _openssl(name: str, arguments: list[str]) -> Finding:
     )
 
 
+@certain
 def _dpkg(name: str, arguments: list[str]) -> Finding:
     looks = (
         "-l",
@@ -142,6 +143,7 @@ def _dpkg(name: str, arguments: list[str]) -> Finding:
     return Finding(RUNS, f"`{name}` changes what is installed", dangers=["it changes what is installed on the machine"])
 
 
+@certain
 def _rpm(name: str, arguments: list[str]) -> Finding:
     if (
         arguments
@@ -158,19 +160,31 @@ def _rpm(name: str, arguments: list[str]) -> Finding:
 
 _ENVIRONMENTS = subcommands(
     dict.fromkeys(("list", "info", "versions", "version", "show", "env list", "toolchain list"), _LOOKS),
-    otherwise=informs("-V", "-v", otherwise=runs("runs what the project tells it to")),
+    otherwise=informs("-V", "-v", "--help", otherwise=runs("runs what the project tells it to")),
+)
+_PACKAGE_LISTS = reader(
+    "lists what is known of packages",
+    open=True,
+    operands=Operands.WORDS,
+    spoils=dict.fromkeys(
+        ("-o", "-c", "--option", "--config-file", "--config", "--setopt", "--installroot", "--plugin"),
+        (RUNS, "changes settings, which can name programs to run"),
+    ),
 )
 _INSTALLS = "it changes what is installed on the machine"
 _PACKAGES = subcommands(
     {
         **dict.fromkeys(
             names("list show search policy depends rdepends showpkg info leaves deps outdated"),
-            _LOOKS,
+            _PACKAGE_LISTS,
         )
     },
     otherwise=informs("-v", "-V", otherwise=runs("changes what is installed", _INSTALLS)),
 )
-_TOOL = informs(*_ABOUT, otherwise=runs("runs what the project tells it to"))
+_RUNS_PROJECT = runs("runs what the project tells it to")
+_TOOL = informs(otherwise=_RUNS_PROJECT)
+_TOOL_WITH_V = informs("-v", "-V", "--help", "-h", "version", otherwise=_RUNS_PROJECT)
+_COMPILER = informs("-v", "-V", "--help", "-dumpversion", "-dumpmachine", "-version", otherwise=_RUNS_PROJECT)
 
 
 def _make(name: str, arguments: list[str]) -> Finding:
@@ -195,6 +209,17 @@ def _runs_rest(*verbs: str) -> Program:
         return Finding(RUNS, f"`{name}` runs commands in an environment of the project", hosts=[None], inner=inner)
 
     return describe_runner
+
+
+def _binary(program: Program) -> Program:
+    """Programs that take more options from a file, given as `@file`."""
+
+    def describe_binary(name: str, arguments: list[str]) -> Finding:
+        if any(word.startswith("@") for word in arguments):
+            return Finding(RUNS, f"`{name} @…` takes its options from a file, and can load code")
+        return describe(program, name, arguments)
+
+    return describe_binary
 
 
 _INTERPRETERS = names(
@@ -224,6 +249,10 @@ _TOOLS = names(
 
 BUILD: dict[str, Program] = {
     **dict.fromkeys(_TOOLS, _TOOL),
+    **dict.fromkeys(
+        names("yarn pnpm npx gradle mvn meson bundle gem cargo dotnet tsc jest composer deno"), _TOOL_WITH_V
+    ),
+    **dict.fromkeys(names("gcc g++ cc c++ clang clang++ rustc javac zig"), _COMPILER),
     **dict.fromkeys(_INTERPRETERS, _interpreter),
     **dict.fromkeys(["pip", "pip3"], _pip),
     **dict.fromkeys(["conda", "mamba", "pyenv", "rbenv", "rustup", "pipx"], _ENVIRONMENTS),
@@ -249,18 +278,22 @@ BUILD: dict[str, Program] = {
     "pdm": _runs_rest("run"),
     "rye": _runs_rest("run"),
     "direnv": _runs_rest(),
-    "nm": reader(
-        "lists symbols",
-        "ABCDgnoprSsuvaPt:f:",
-        "demangle? dynamic extern-only undefined-only defined-only size-sort numeric-sort no-sort"
-        " print-size radix= format= debug-syms",
+    "nm": _binary(
+        reader(
+            "lists symbols",
+            "ABCDgnoprSsuvaPt:f:",
+            "demangle? dynamic extern-only undefined-only defined-only size-sort numeric-sort no-sort"
+            " print-size radix= format= debug-syms",
+        )
     ),
-    "objdump": reader(
-        "shows machine code",
-        "aDdfghirSstTxpCwlj:M:m:b:",
-        "all-headers disassemble disassemble-all full-contents syms dynamic-syms reloc source demangle?"
-        " section= no-show-raw-insn line-numbers private-headers file-headers section-headers"
-        " start-address= stop-address=",
+    "objdump": _binary(
+        reader(
+            "shows machine code",
+            "aDdfghirSstTxpCwlj:M:m:b:",
+            "all-headers disassemble disassemble-all full-contents syms dynamic-syms reloc source demangle?"
+            " section= no-show-raw-insn line-numbers private-headers file-headers section-headers"
+            " start-address= stop-address=",
+        )
     ),
     "readelf": reader(
         "shows a program file",
@@ -268,7 +301,7 @@ BUILD: dict[str, Program] = {
         "all file-header program-headers sections symbols syms headers dynamic relocs notes wide"
         " version-info dyn-syms segments",
     ),
-    "size": reader("shows sizes of a program", "ABdoxt", "format= totals common"),
+    "size": _binary(reader("shows sizes of a program", "ABdoxt", "format= totals common")),
     "otool": reader("shows a program file", "LlhvtdDfa", ""),
     "addr2line": reader(
         "names a line of code",

@@ -9,7 +9,14 @@ from ..naming import names
 from ..options import grammar, parse
 from .table import Operands, Program, informs, reader, runs, subcommands
 
-_LOOKS = reader("looks", open=True, operands=Operands.WORDS)
+_LOOKS = reader(
+    "looks",
+    open=True,
+    operands=Operands.WORDS,
+    spoils=dict.fromkeys(
+        ("--kubeconfig", "--config", "--host", "--post-renderer"), (RUNS, "reaches elsewhere, or runs a program")
+    ),
+)
 _DOCKER_READS = names("ps images version info inspect logs top stats history port diff events")
 _DOCKER_TWO_WORDS = {
     "container": "ls list ps inspect logs top stats port diff",

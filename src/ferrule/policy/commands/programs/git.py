@@ -8,7 +8,7 @@ from ..expansion import Loose
 from ..finding import READS, RUNS, WRITES, Finding
 from ..naming import names
 from ..options import grammar, parse
-from .table import Program, Reader, describe, reader
+from .table import Operands, Program, Reader, describe, reader
 
 if TYPE_CHECKING:
     from ..parts import Effect
@@ -82,14 +82,15 @@ _LOOKS = {
     "check-attr": _looks("tells attributes"),
     "check-ref-format": _looks("checks a name"),
     "check-mailmap": _looks("looks a name up"),
-    "merge-tree": _looks("tries a merge"),
     "patch-id": _looks("names a patch"),
     "version": _looks("tells its version"),
-    "grep": _looks(
+    "grep": reader(
         "searches text",
-        "e:f:m:A:B:C:O?",
+        "e:f:m:A:B:C:O?nlLcivwEGFPaIhHopqrW",
         "open-files-in-pager?",
-        {"-O": (RUNS, "runs a pager"), "--open-files-in-pager": (RUNS, "runs a pager")},
+        open=True,
+        spoils={**_SPOILS, "-O": (RUNS, "runs a pager"), "--open-files-in-pager": (RUNS, "runs a pager")},
+        operands=Operands.PATTERN,
     ),
     "var": _looks("prints settings"),
     "fsck": _looks("checks the repository", spoils={"--lost-found": (WRITES, "writes found objects")}),
@@ -113,29 +114,19 @@ def _lists(name: str, arguments: list[str]) -> Finding | None:
     return Finding(READS, f"`{name}` lists what there is")
 
 
-_CONFIG_READS = frozenset(
-    names(
-        """
-        --get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool --list -l get list
-        """
-    )
-)
-_CONFIG_WRITES = frozenset(
-    names(
-        """
-        --add --unset --unset-all --replace-all --rename-section --remove-section --edit -e set unset edit
-        rename-section remove-section
-        """
-    )
+_CONFIG = grammar(
+    "lz",
+    "get get-all get-regexp get-urlmatch get-color get-colorbool list global local system worktree show-origin"
+    " show-scope name-only null type= bool int bool-or-int path expiry-date includes no-includes default= all regexp",
 )
 
 
 def _config(name: str, arguments: list[str]) -> Finding:
-    operands = [word for word in arguments if not word.startswith("-")]
-    reads = any(word in _CONFIG_READS for word in arguments)
-    writes = any(word in _CONFIG_WRITES for word in arguments) or any(type(word) is Loose for word in arguments)
-    elsewhere = any(word.startswith(("-f", "--file", "--blob")) for word in arguments)
-    if not writes and not elsewhere and (reads or len(operands) == 1):
+    parsed = parse(_CONFIG, arguments)
+    operands = parsed.operands
+    reads = parsed.has("-l", "--list", "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color")
+    reads = reads or operands[:1] in (["get"], ["list"]) or (len(operands) == 1 and "." in operands[0])
+    if reads and not parsed.unknown and not parsed.loose:
         return Finding(READS, f"`{name}` prints settings")
     key = next(iter(operands), "")
     dangers = ["it sets a program that git starts by itself"] if _starts_program(key) else []
@@ -212,6 +203,8 @@ def _git(name: str, arguments: list[str]) -> Finding:
 
 
 def _subcommand(name: str, subcommand: str, rest: list[str]) -> Finding:
+    if any("%G" in word for word in rest):
+        return Finding(RUNS, f"`{name}` checks signatures, with a program that the settings name")
     if subcommand in _LOOKS:
         return describe(_LOOKS[subcommand], name, rest)
     if subcommand in ("branch", "tag"):

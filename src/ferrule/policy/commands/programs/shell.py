@@ -8,7 +8,7 @@ from ..expansion import Loose
 from ..finding import READS, RUNS, WRITES, Finding, Inner
 from ..naming import names
 from ..options import grammar, parse
-from .table import Describe, Operands, Program, informs, reader, runs
+from .table import Describe, Operands, Program, certain, informs, reader, runs
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORDS = reader("is part of the shell", open=True, operands=Operands.WORDS)
@@ -48,6 +48,8 @@ def _declare(name: str, arguments: list[str]) -> Finding:
     letters = {letter for word in options for letter in word[1:]}
     if letters & set("fn") and not (letters <= set("Ffp")):
         return Finding(RUNS, f"`{name}` changes functions, or lets one name stand for another")
+    if "p" in letters and not any("=" in word for word in arguments):
+        return Finding(READS, f"`{name} -p` prints variables")
     if letters & set("ulc"):
         return Finding(RUNS, f"`{name}` makes a variable change what it is given")
     if "i" in letters:
@@ -168,6 +170,7 @@ def _eval(name: str, arguments: list[str]) -> Finding:
     )
 
 
+@certain
 def _trap(name: str, arguments: list[str]) -> Finding:
     words = arguments[1:] if arguments[:1] == ["--"] else arguments
     if not words or words[0] in ("-l", "-p", "-") or len(words) == 1:
@@ -199,6 +202,7 @@ def _history(name: str, arguments: list[str]) -> Finding:
     return Finding(WRITES, f"`{name}` changes the list of earlier commands", dangers=["it hides what was done"])
 
 
+@certain
 def _shopt(name: str, arguments: list[str]) -> Finding:
     if all(word in ("-p", "-q", "-o") or not word.startswith("-") for word in arguments):
         return Finding(READS, f"`{name}` lists options of this shell")
@@ -207,6 +211,7 @@ def _shopt(name: str, arguments: list[str]) -> Finding:
     return Finding(RUNS, f"`{name}` changes how the shell reads commands")
 
 
+@certain
 def _completes(name: str, arguments: list[str]) -> Finding:
     if (
         name == "compgen"
@@ -218,6 +223,7 @@ def _completes(name: str, arguments: list[str]) -> Finding:
     return Finding(RUNS, f"`{name}` can run commands and functions")
 
 
+@certain
 def _hash(name: str, arguments: list[str]) -> Finding:
     if all(word in ("-r", "-l", "-t") or not word.startswith("-") for word in arguments):
         return Finding(READS, f"`{name}` remembers where programs are")
@@ -232,6 +238,7 @@ def _ulimit(name: str, arguments: list[str]) -> Finding:
     return Finding(WRITES, f"`{name}` changes limits of this shell")
 
 
+@certain
 def _fc(name: str, arguments: list[str]) -> Finding:
     if any(re.match(r"-\w*l", word) for word in arguments) and not any(
         re.match(r"-\w*[es]", word) for word in arguments
@@ -248,6 +255,8 @@ def _shell(name: str, arguments: list[str]) -> Finding:
     at, command = 0, False
     if len(arguments) == 1 and arguments[0] in ("--version", "--help"):
         return Finding(READS, f"`{name} {arguments[0]}` tells about itself")
+    if arguments[:1] == ["-n"] and len(arguments) == 2 and type(arguments[1]) is not Loose:
+        return Finding(READS, f"`{name} -n` checks a script without running it", arguments[1:])
     effect, why = READS, f"`{name} -c` runs a command"
     while at < len(arguments):
         word = arguments[at]
@@ -274,7 +283,7 @@ def _shell(name: str, arguments: list[str]) -> Finding:
                 effect, why = RUNS, f"`{name} {word}` is an option that nobody described"
             continue
         command = command or "c" in word[1:]
-        if not set(word[1:]) <= set("clexufvhBC"):
+        if not set(word[1:]) <= set("clexufvhBCo"):
             effect, why = RUNS, f"`{name} {word}` is more than a plain command"
         if word.endswith("o"):
             at += 1
@@ -298,7 +307,7 @@ SHELL: dict[str, Program] = {
     **dict.fromkeys(
         names(
             """
-        : true false pwd exit logout return break continue shift bg fg disown suspend help caller times
+        : true false pwd exit logout return break continue shift bg fg disown help caller times
         """
         ),
         _WORDS,

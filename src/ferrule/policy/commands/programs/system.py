@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+from ..expansion import Loose
 from ..finding import READS, RUNS, WRITES, Finding
 from ..naming import names
 from ..options import grammar, parse
-from .table import Describe, Operands, Program, changes, describe, informs, reader, runs, subcommands
+from .table import Describe, Operands, Program, certain, changes, describe, informs, reader, runs, subcommands
 
 _TELLS = reader("tells about the machine", open=True, operands=Operands.WORDS)
 _STATE = "it changes how the whole machine works"
@@ -35,6 +36,8 @@ def _date(name: str, arguments: list[str]) -> Finding:
 def _kill(name: str, arguments: list[str]) -> Finding:
     if arguments[:1] in (["-l"], ["-L"], ["--list"], ["--table"]):
         return Finding(READS, f"`{name} -l` lists signals")
+    if arguments[:1] == ["-0"] and all(type(word) is not Loose for word in arguments):
+        return Finding(READS, f"`{name} -0` looks whether a process is there")
     targets = [word for word in arguments[1:] if word.startswith("-")] + [
         word for word in arguments if word in ("0", "1")
     ]
@@ -42,12 +45,14 @@ def _kill(name: str, arguments: list[str]) -> Finding:
     return Finding(WRITES, f"`{name}` ends processes", dangers=dangers)
 
 
+@certain
 def _hostname(name: str, arguments: list[str]) -> Finding:
     if all(word.startswith("-") and not word.startswith(("-F", "--file", "-b")) for word in arguments):
         return Finding(READS, f"`{name}` tells the machine's name")
     return Finding(WRITES, f"`{name}` changes the machine's name", dangers=[_STATE])
 
 
+@certain
 def _ip(name: str, arguments: list[str]) -> Finding:
     operands = [word for word in arguments if not word.startswith("-")]
     plain = all(
@@ -64,12 +69,14 @@ def _ip(name: str, arguments: list[str]) -> Finding:
     return Finding(WRITES, f"`{name}` changes the network", dangers=[_STATE])
 
 
+@certain
 def _ifconfig(name: str, arguments: list[str]) -> Finding:
     if len(arguments) <= 1 and not any(word.startswith("-") and word != "-a" for word in arguments):
         return Finding(READS, f"`{name}` tells about the network")
     return Finding(WRITES, f"`{name}` changes the network", dangers=[_STATE])
 
 
+@certain
 def _sysctl(name: str, arguments: list[str]) -> Finding:
     if arguments and not any("=" in word or re.match(r"-(-|\w*[wpf])", word) for word in arguments):
         return Finding(READS, f"`{name}` tells settings of the kernel")
@@ -91,7 +98,7 @@ _SYSTEMCTL_READS = frozenset(
     names(
         """
         status show cat list-units list-unit-files list-timers list-sockets list-jobs list-dependencies is-active
-        is-enabled is-failed is-system-running get-default show-environment help list-machines
+        is-enabled is-failed is-system-running get-default show-environment list-machines
         """
     )
 )
@@ -115,7 +122,7 @@ def _systemctl(name: str, arguments: list[str]) -> Finding:
 
 _JOURNALCTL = reader(
     "shows the log",
-    "u:n:p:o:S:U:t:g:k:b?faerxqNF:mcD:",
+    "u:n:p:o:S:U:t:g:kb?faerxqNF:mcD:",
     "unit= lines= priority= output= since= until= identifier= grep= dmesg"
     " boot? follow no-pager reverse all catalog quiet user system utc no-tail no-hostname list-boots"
     " disk-usage header fields"
@@ -135,6 +142,7 @@ def _crontab(name: str, arguments: list[str]) -> Finding:
     )
 
 
+@certain
 def _firewall(name: str, arguments: list[str]) -> Finding:
     letters = [word for word in arguments if word.startswith("-") or word in ("status", "list", "show")]
     allowed = {
@@ -159,6 +167,12 @@ def _firewall(name: str, arguments: list[str]) -> Finding:
     return Finding(WRITES, f"`{name}` changes the firewall", dangers=["it changes what the firewall lets through"])
 
 
+def _ps(name: str, arguments: list[str]) -> Finding:
+    if arguments and re.fullmatch(r"[A-Za-z]*e[A-Za-z]*", arguments[0]):
+        return Finding(RUNS, f"`{name} {arguments[0]}` shows the environment of processes, with its secrets")
+    return Finding(READS, f"`{name}` lists processes")
+
+
 def _top(name: str, arguments: list[str]) -> Finding:
     if any(re.match(r"-\w*b", word) for word in arguments):
         return Finding(READS, f"`{name} -b` lists processes")
@@ -177,6 +191,7 @@ def _man(name: str, arguments: list[str]) -> Finding:
 def _lists_only(*flags: str, otherwise: Describe) -> Describe:
     """A program that changes the machine, except with one of these flags and nothing else but names."""
 
+    @certain
     def describe_lists(name: str, arguments: list[str]) -> Finding:
         options = [word for word in arguments if word.startswith("-")]
         if options and all(word in flags for word in options) and len(arguments) <= 2:
@@ -186,6 +201,7 @@ def _lists_only(*flags: str, otherwise: Describe) -> Describe:
     return describe_lists
 
 
+@certain
 def _getent(name: str, arguments: list[str]) -> Finding:
     if arguments[:1] and arguments[0] in ("passwd", "group", "services", "protocols", "shells"):
         return Finding(READS, f"`{name}` looks a name up")
@@ -199,7 +215,7 @@ def _init(name: str, arguments: list[str]) -> Finding:
 _SIMPLE_TELLING = names(
     """
     uname arch nproc lscpu lsblk lsusb lspci lsmod lsns lsipc lsmem lslocks findmnt uptime free vmstat iostat mpstat
-    w who whoami id groups users last lastb tty logname hostid getconf locale printenv ps pgrep pidof
+    w who whoami id groups users last lastb tty logname hostid getconf locale printenv pgrep pidof
     pstree pmap pwdx cal ncal sw_vers modinfo tput clear sleep nproc lsb_release numastat ipcs dirs
     type which whereis apropos whatis acpi cpuid getenforce sestatus dircolors
     """
@@ -221,6 +237,7 @@ SYSTEM: dict[str, Program] = {
     "journalctl": _JOURNALCTL,
     "crontab": _crontab,
     **dict.fromkeys(["iptables", "ip6tables", "nft", "ufw", "firewall-cmd", "pfctl", "iptables-save"], _firewall),
+    "ps": _ps,
     "top": _top,
     "getent": _getent,
     "dmesg": reader(

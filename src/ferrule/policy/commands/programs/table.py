@@ -181,7 +181,7 @@ def subcommands(
 
 def informs(*flags: str, otherwise: Describe) -> Describe:
     """A program that only tells about itself when given one of these flags alone."""
-    known = frozenset((*flags, "--version", "--help"))
+    known = frozenset((*flags, "--version"))
 
     def describe_informs(name: str, arguments: list[str]) -> Finding:
         if len(arguments) == 1 and arguments[0] in known:
@@ -189,6 +189,19 @@ def informs(*flags: str, otherwise: Describe) -> Describe:
         return otherwise(name, arguments)
 
     return describe_informs
+
+
+def certain(program: Describe) -> Describe:
+    """A program judged by its words: where one of them may turn out to be an option, it may do anything."""
+
+    def describe_certain(name: str, arguments: list[str]) -> Finding:
+        loose = next((word for word in arguments if type(word) is Loose and word.option), None)
+        finding = program(name, arguments)
+        if loose is not None and finding.effect is READS:
+            return Finding(RUNS, f"`{loose}` is only known at run time and may be an option of `{name}`")
+        return finding
+
+    return describe_certain
 
 
 def hidden(words: list[str]) -> bool:

@@ -191,7 +191,7 @@ TEXT: dict[str, Program] = {
     "jq": _jq,
     "yq": reader(
         "prints parts of YAML",
-        "o:p:rPnMCejcsyS",
+        "o:p:rPnMCejcy",
         "output-format= input-format= raw-output prettyPrint null-input no-colors colors"
         " exit-status indent= unwrapScalar? tojson",
         spoils={
@@ -204,7 +204,7 @@ TEXT: dict[str, Program] = {
     "xmllint": reader(
         "checks XML",
         "",
-        "noout xpath= format valid nonet recover version huge pretty= html",
+        "noout xpath= format nonet recover version huge pretty= html",
         spoils={"--output": _OUTPUT, "--shell": (RUNS, "starts a shell")},
     ),
     **dict.fromkeys(
