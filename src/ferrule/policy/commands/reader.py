@@ -152,8 +152,8 @@ class _Reader(SimpleReader):
         word = self._reserved()
         if word == "[[":
             command: Command = self._condition(start)
-        elif word and word not in ("!", "time", "in"):
-            if word in _ENDINGS:
+        elif word and word not in ("time", "in"):
+            if word in _ENDINGS or word == "!":
                 self.fail(f"`{word}` stands where bash expects a command")
             self.at += len(word)
             command = self._compound(word, start)

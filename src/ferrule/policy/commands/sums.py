@@ -42,9 +42,9 @@ def doubts_of_condition(condition: Condition, here: Surroundings) -> list[str]:
             if not isinstance(following, Word) or following.pieces or not _NAME.fullmatch(following.text):
                 doubts.append("`[[ -v ]]` looks at a variable whose name is not plain, which can run code")
         elif item in _COMPARES_NUMBERS:
-            for side in items[max(0, at - 1) : at] + items[at + 1 : at + 2]:
-                if not isinstance(side, Word) or not _is_number(side, condition.source, here):
-                    doubts.append(f"`[[ {item} ]]` works out what may be more than a number, and so run code")
+            sides = items[max(0, at - 1) : at] + items[at + 1 : at + 2]
+            if not all(isinstance(side, Word) and _is_number(side, condition.source, here) for side in sides):
+                doubts.append(f"`[[ {item} ]]` works out what may be more than a number, and so run code")
     return doubts
 
 

@@ -221,7 +221,7 @@ class Walker(Gatherer):
         text = command.source[command.start : command.end]
         kept = self.here.kept()
         self.here.start_over()
-        self.here.folders = None
+        self.here.folders, self.here.functions = None, kept[2]
         self.here.define(command.name, text)
         self._defining.append((command.name, False))
         self._bodies(command)

@@ -93,7 +93,9 @@ _LOOKS = {
         operands=Operands.PATTERN,
     ),
     "var": _looks("prints settings"),
-    "fsck": _looks("checks the repository", spoils={"--lost-found": (WRITES, "writes found objects")}),
+    "fsck": _looks(
+        "checks the repository", long="lost-found", spoils={"--lost-found": (WRITES, "writes found objects")}
+    ),
     "get-tar-commit-id": _looks("names a commit"),
 }
 _LIST = grammar(

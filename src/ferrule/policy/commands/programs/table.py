@@ -57,13 +57,16 @@ def reader(
     files: str = "",
     digits: bool = True,
 ) -> Reader:
-    """Describe a program that reads. `short` and `long` are as for `grammar`; `spoils` adds to them."""
+    """Describe a program that reads. `short` and `long` are as for `grammar`.
+
+    `spoils` adds to them what they lack; one that writes is taken to name the file.
+    """
     spoils = spoils or {}
-    for option in spoils:
+    for option, (effect, _) in spoils.items():
         if option.startswith("--") and option[2:] not in {name.rstrip("=?") for name in long.split()}:
-            long += f" {option[2:]}?"
+            long += f" {option[2:]}{'=' if effect is WRITES else '?'}"
         elif not option.startswith("--") and option[1] not in short:
-            short += option[1]
+            short += f"{option[1]}{':' if effect is WRITES else ''}"
     return Reader(does, grammar(short, long, digits=digits), open, spoils, operands, most, frozenset(files.split()))
 
 

@@ -191,9 +191,9 @@ TEXT: dict[str, Program] = {
     "jq": _jq,
     "yq": reader(
         "prints parts of YAML",
-        "o:p:rPnMCejcy",
+        "o:p:rPnMCejcyi",
         "output-format= input-format= raw-output prettyPrint null-input no-colors colors"
-        " exit-status indent= unwrapScalar? tojson",
+        " exit-status inplace in-place indent= unwrapScalar? tojson",
         spoils={
             "-i": (WRITES, "changes files in place"),
             "--inplace": (WRITES, "changes files in place"),
@@ -222,7 +222,7 @@ TEXT: dict[str, Program] = {
     "od": reader("prints bytes", "A:j:N:S:t:w:", open=True),
     "hexdump": reader("prints bytes", "e:f:n:s:", open=True, files="-f"),
     "hd": reader("prints bytes", "e:f:n:s:", open=True, files="-f"),
-    "xxd": reader("prints bytes", "abc:Cdeg:il:n:o:ps:uv", "", spoils={"-r": (WRITES, "writes bytes back")}, most=1),
+    "xxd": reader("prints bytes", "abc:Cdeg:il:n:o:ps:uvr", "", spoils={"-r": (WRITES, "writes bytes back")}, most=1),
     "strings": reader("prints text in a file", "n:e:t:", "bytes= encoding= radix=", open=True),
     **dict.fromkeys(["zcat", "gzcat", "bzcat", "xzcat", "zstdcat", "lz4cat", "lzcat"], _UNPACKS),
     "less": _pager,
