@@ -10,13 +10,16 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
-from collections.abc import Callable
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import tree_sitter_bash
 from tree_sitter import Language, Parser
 
 from ferrule.policy.commands.analyse import analyse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MOST_SECONDS = 0.001
 TWENTY_PARTS = (

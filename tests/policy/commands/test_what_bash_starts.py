@@ -12,6 +12,7 @@ from tests.policy.commands.real_bash import RealBash
 
 from ferrule.policy.commands.analyse import analyse
 
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 CHANGES_SOMETHING = {"rm", "touch", "foo", "bar"}
 PIECES = [
     *(
@@ -126,13 +127,13 @@ def holds(bash: RealBash, command: str) -> bool:
     return True
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, deadline=None, suppress_health_check=SLOW)
 @given(command=commands)
 def test_what_bash_starts_is_among_the_parts(bash: RealBash, command: str):
     holds(bash, command)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=400, deadline=None, suppress_health_check=SLOW)
 @given(pieces=st.lists(st.sampled_from(PIECES), min_size=2, max_size=12))
 def test_nor_does_a_jumble_of_shell_hide_anything(bash: RealBash, pieces: list[str]):
     holds(bash, "".join(pieces))

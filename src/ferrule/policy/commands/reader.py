@@ -92,9 +92,8 @@ class _Reader(SimpleReader):
     def _script(self) -> Script:
         script = Script([])
         while True:
-            self.lines()
-            here = self.text[self.at : self.at + 1]
-            if not here or here == ")" or self.text.startswith(";;", self.at) or self.text.startswith(";&", self.at):
+            here = self.lines()
+            if not here or here == ")" or (here == ";" and self.text[self.at + 1 : self.at + 2] in (";", "&")):
                 return script
             if self._reserved() in _ENDINGS:
                 return script
@@ -103,20 +102,19 @@ class _Reader(SimpleReader):
     def _chain(self) -> Chain:
         chain = Chain([("", self._pipeline())])
         while True:
-            self.blanks()
-            text, at = self.text, self.at
-            if text.startswith(("&&", "||"), at):
+            here = self.blanks()
+            following = self.text[self.at + 1 : self.at + 2]
+            if here == following and here in ("&", "|"):
                 self.at += 2
                 self.lines()
-                chain.links.append((text[at : at + 2], self._pipeline()))
+                chain.links.append((here * 2, self._pipeline()))
                 continue
-            here = text[at : at + 1]
             if here == "#":
                 self.comment()
             elif here == "&":
                 self.at += 1
                 chain.background = True
-            elif here == ";" and text[at + 1 : at + 2] not in (";", "&"):
+            elif here == ";" and following not in (";", "&"):
                 self.at += 1
             elif here not in ("", "\n", ")", ";"):
                 self.fail(f"`{here}` stands where a command should have ended")
@@ -138,10 +136,10 @@ class _Reader(SimpleReader):
             self.timed[self.at] = timed
         commands = [self._command()]
         while True:
-            self.blanks()
-            if not self.text.startswith("|", self.at) or self.text.startswith("||", self.at):
+            following = self.text[self.at + 1 : self.at + 2] if self.blanks() == "|" else "|"
+            if following == "|":
                 return Pipeline(commands, negated)
-            self.at += 2 if self.text.startswith("|&", self.at) else 1
+            self.at += 2 if following == "&" else 1
             self.lines()
             commands.append(self._command())
 
@@ -168,7 +166,7 @@ class _Reader(SimpleReader):
             command = self.simple(start)
         if not isinstance(command, Simple):
             self._trailing_redirects(command.redirects)
-        command.end = self.at if not isinstance(command, Simple) else command.end
+            command.end = self.at
         command.inner, self.inner = self.inner, outer
         self.deeper(-1)
         return command

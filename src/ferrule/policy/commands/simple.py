@@ -9,6 +9,8 @@ from .syntax import Assignment, Compound, Kind, Redirect, Simple, Unreadable, Wo
 
 MOST_COMMANDS = 200
 
+_PLAIN_COMMAND = re.compile(r"[A-Za-z0-9_%+,./:@^-]++(?:[ \t]++[A-Za-z0-9_%+,./:@^=-]++)*+[ \t]*+(?=[;|\n)]|&(?!>)|\Z)")
+_PLAIN_WORD = re.compile(r"[^ \t]+")
 _BLANK = (" ", "\t", "\\")
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)*")
 REDIRECT = re.compile(r"([0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})?(&>>|&>|<<<|<<-|<<|<>|<&|>&|>>|>\||[<>](?!\())")
@@ -29,38 +31,43 @@ class SimpleReader(WordReader):
         """A function, from its name on."""
         raise NotImplementedError
 
-    def blanks(self) -> None:
-        if self.text[self.at : self.at + 1] in _BLANK and (found := _BLANKS.match(self.text, self.at)) is not None:
+    def blanks(self) -> str:
+        """Skip blanks; the character behind them, empty at the end."""
+        here = self.text[self.at : self.at + 1]
+        if here in _BLANK and (found := _BLANKS.match(self.text, self.at)) is not None:
             self.at = found.end()
+            return self.text[self.at : self.at + 1]
+        return here
 
-    def lines(self) -> None:
+    def lines(self) -> str:
         """Skip blanks, comments and newlines; texts of here-documents are taken as their line ends."""
         while True:
-            self.blanks()
-            here = self.text[self.at : self.at + 1]
+            here = self.blanks()
             if here == "#":
                 self.comment()
             elif here == "\n":
                 self.at += 1
-                self._here_documents()
+                if self.pending:
+                    self._here_documents()
             else:
-                return
+                return here
 
     def comment(self) -> None:
         end = self.text.find("\n", self.at)
         self.at = len(self.text) if end < 0 else end
 
     def simple(self, start: int) -> Simple | Compound:
-        command = Simple(self.text, start, start, [], [], [], [])
         text = self.text
+        if (plain := _PLAIN_COMMAND.match(text, start)) is not None:
+            return self._plain(start, plain.end())
+        command = Simple(text, start, start, [], [], [], [])
         declaring = False
         while True:
-            self.blanks()
+            here = self.blanks()
             if command.words and not declaring and (plain := PLAIN.match(text, self.at)) is not None:
                 command.words.append(Word(self.at, plain.end(), plain.group()))
                 self.at = command.end = plain.end()
                 continue
-            here = text[self.at : self.at + 1]
             if here in ("", "\n", ";", "|", ")"):
                 break
             if here in "0123456789{<>&" and (found := REDIRECT.match(text, self.at)) is not None:
@@ -91,6 +98,13 @@ class SimpleReader(WordReader):
         if not command.words and not command.assignments and not command.redirects:
             self.fail("a command is missing")
         return command
+
+    def _plain(self, start: int, end: int) -> Simple:
+        """Nothing but plain words: most commands are, and need no closer look."""
+        words = [Word(*found.span(), found.group()) for found in _PLAIN_WORD.finditer(self.text, start, end)]
+        self.count(start)
+        self.at = end
+        return Simple(self.text, start, words[-1].end, [], words, [], [])
 
     def count(self, start: int) -> None:
         self.starts.append(start)
