@@ -37,6 +37,8 @@ class Part:
     fixed: bool = True
     wrappers: tuple[str, ...] = ()
     """The words of what it is wrapped in, outermost first: `("env", "nice")`."""
+    reads_matching: tuple[str, ...] = ()
+    """Patterns whose matches it reads, as the shell fills them in: `*.py`. They are placed as paths are."""
 
     @property
     def program(self) -> str:
