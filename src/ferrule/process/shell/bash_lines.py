@@ -1,0 +1,178 @@
+r"""The lines of bash that Ferrule itself runs in a session, and what they promise.
+
+Three kinds of process read them. The *guard* is a bash that runs no command of anyone: it holds the descriptors and
+starts the *shell*, again and again if need be, so that a sandbox, its `/tmp` and its background processes outlive a
+shell that a command ended. The shell reads its lines from a pipe, as it would a script, so a command is at top level:
+`set --`, `break` and `return` mean what they mean in a script.
+
+The shell has none of Ferrule's descriptors. It opens what it needs for as long as it needs it through the guard
+(`/proc/GUARD/fd/N`), so a command inherits its standard input, output and error, and nothing else. The line that
+reports a command's end, with a number nobody can guess, lies unread in the pipe until the command has ended.
+
+Every word that a command could redefine stands behind `\builtin`; a function of that very name is taken away first,
+which posix mode, entered by an assignment, makes certain.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+SAVE_AND_END = 61
+"""The signal on which a shell saves its state and exits, whatever it is doing."""
+ENDED_BY_US = 124
+
+
+@dataclass(slots=True, frozen=True)
+class Numbers:
+    """The guard's descriptors, by what they are for."""
+
+    lines: int
+    orders: int
+    reports: int
+    text: int
+    saved: int
+    library: int
+    epilogue: int
+    terminal: int = -1
+    outputs: tuple[tuple[int, int], ...] = ()
+
+    def all(self) -> list[int]:
+        """Every one of them, for handing down and for closing."""
+        single = (self.lines, self.orders, self.reports, self.text, self.saved, self.library, self.epilogue)
+        terminal = (self.terminal,) if self.terminal >= 0 else ()
+        return [*single, *terminal, *(number for pair in self.outputs for number in pair)]
+
+
+def guard_script(numbers: Numbers) -> str:
+    """What the guard runs: it says who it is, then starts a shell for each order, and tells how each ended."""
+    closed = " ".join(f"{number}>&-" for number in numbers.all())
+    # A group of its own keeps `kill 0` in a command from reaching the guard; on a terminal it would be a stranger.
+    own_group = "" if numbers.terminal >= 0 else "set -m\n"
+    return (
+        f"{own_group}trap : INT TERM HUP QUIT\n"
+        f"printf 'guard %s\\0' $$ >&{numbers.reports}\n"
+        f"while IFS= read -r -u {numbers.orders} nonce; do\n"
+        f'"$BASH" --noprofile --norc <&{numbers.lines} >/dev/null 2>/dev/null {closed}\n'
+        f"printf '%s died %s\\0' \"$nonce\" $? >&{numbers.reports}\n"
+        "done\n"
+    )
+
+
+@dataclass(slots=True, frozen=True)
+class Lines:
+    """The lines for one guard."""
+
+    guard: int
+    numbers: Numbers
+
+    def _at(self, number: int) -> str:
+        return f"/proc/{self.guard}/fd/{number}"
+
+    @property
+    def exit_trap(self) -> str:
+        """What the trap on EXIT runs while a command of nobody's own trap is there."""
+        return f"\\builtin . {self._at(self.numbers.library)}"
+
+    def library(self) -> str:
+        r"""Save the shell's state, as lines that make it again. Three parts, each ended by a NUL.
+
+        The trap on EXIT by itself, since whoever has set one wants it run; the state; the folder. Options come last:
+        what makes the state again must not stop at the first failing line. A command that exits inside a function has
+        the function's own variables in view: they are taken off, so that they do not become everyone's.
+        """
+        return f"""
+if (( ${{#FUNCNAME[@]}} > 1 )) && [[ ${{FUNCNAME[1]}} != main && ${{FUNCNAME[1]}} != source ]]; then
+\\builtin local -p 2>/dev/null >{self._at(self.numbers.saved)}
+\\builtin mapfile -t __ferrule <{self._at(self.numbers.saved)}
+__ferrule_drop() {{ \\builtin unset -v "$1"; }}
+for __ferrule_one in "${{__ferrule[@]}}"; do
+if [[ $__ferrule_one =~ ^declare' '-[^' ']*' '([A-Za-z_][A-Za-z0-9_]*) ]]; then
+__ferrule_drop "${{BASH_REMATCH[1]}}"
+fi
+done 2>/dev/null
+\\builtin unset -f __ferrule_drop
+fi
+\\builtin unset -v __ferrule __ferrule_one
+{{
+\\builtin trap -p EXIT
+\\builtin printf '\\0'
+\\builtin shopt -p
+\\builtin declare -f
+\\builtin declare -F
+\\builtin declare -p
+\\builtin umask -p
+\\builtin trap -p
+\\builtin printf 'set --'
+if (( $# )); then \\builtin printf ' %q' "$@"; fi
+\\builtin printf '\\n'
+\\builtin alias -p
+\\builtin set +o
+\\builtin printf '\\0'
+\\builtin pwd
+\\builtin printf '\\0'
+}} >{self._at(self.numbers.saved)} 2>/dev/null || \\builtin :
+"""
+
+    def epilogue(self) -> str:
+        """Tell how a command ended, and only then, when nobody waits for it any more, save the state."""
+        reports = self._at(self.numbers.reports)
+        return f"""
+\\builtin printf '%s %s\\0' "$__ferrule_end" "${{PWD-}}" >{reports}
+if [[ $__ferrule_save ]]; then
+{self.exit_trap}
+fi
+\\builtin printf '%s saved\\0' "${{__ferrule_end%% *}}" >{reports}
+\\builtin unset -v __ferrule_end __ferrule_save
+"""
+
+    def round(self, nonce: str, pair: tuple[int, int], *, status: int, trapped: bool, save: bool) -> bytes:
+        """Run the command in the text descriptor, with `$?` as the one before left it."""
+        again = f"[[ $- == *e* ]] || (\\builtin exit {status}); " if status else ""
+        return (
+            f"{self._load(trapped=trapped)}\n"
+            f'{again}\\builtin eval "${{__ferrule[0]}}" {self._terminal() or self._pipes(pair)}\n'
+            f"{self._end(nonce, save=save)}"
+        ).encode()
+
+    def background(self, nonce: str, end_nonce: str, pair: tuple[int, int]) -> bytes:
+        """Run the command in a copy of the shell that tells its end by itself; the shell goes on at once."""
+        report = f"\\builtin printf '{end_nonce} over %s\\0' $? >{self._at(self.numbers.reports)}"
+        copy = '[[ $__ferrule_set != *e* ]] || \\builtin set -e; \\builtin eval "${__ferrule[0]}"'
+        return (
+            f"{self._load(trapped=True)}\n"
+            f"{{ __ferrule_set=$-; \\builtin set +e; ( {copy} ); {report}; }} {self._pipes(pair)} &\n"
+            f"{self._end(nonce, save=False, kind='begun $!')}"
+        ).encode()
+
+    def restore(self, nonce: str, folder: str | None, *, forget_exit_trap: bool) -> bytes:
+        """Make the saved state again in a fresh shell, and say that it is ready."""
+        go_there = f"\\builtin cd -- {shlex.quote(folder)}; " if folder else ""
+        forget = "\\builtin trap - EXIT; " if forget_exit_trap else ""
+        return (
+            f"\\builtin . {self._at(self.numbers.saved)}\n"
+            f"{forget}{go_there}"
+            f"\\builtin printf '%s %s %s\\0' '{nonce} ready' $$ \"${{PWD-}}\" >{self._at(self.numbers.reports)}\n"
+        ).encode()
+
+    def _load(self, *, trapped: bool) -> str:
+        traps = f"\\builtin trap '\\builtin exit {ENDED_BY_US}' {SAVE_AND_END}"
+        if not trapped:
+            traps += f"; \\builtin trap '{self.exit_trap}' EXIT"
+        return f"\\builtin mapfile -d '' -n 1 -t __ferrule <{self._at(self.numbers.text)}; {traps}"
+
+    def _terminal(self) -> str:
+        return f"0<>{self._at(self.numbers.terminal)} 1>&0 2>&0" if self.numbers.terminal >= 0 else ""
+
+    def _pipes(self, pair: tuple[int, int]) -> str:
+        return f"</dev/null >{self._at(pair[0])} 2>{self._at(pair[1])}"
+
+    def _end(self, nonce: str, *, save: bool, kind: str = "ended") -> str:
+        # The empty line matters: after an unmatched quote in `eval`, bash takes the next word for an argument.
+        words = "ended $?" if kind == "ended" else kind
+        return (
+            f'\n__ferrule_end="{nonce} {words}" __ferrule_save={"y" if save else ""}\n'
+            "if [[ $SHELLOPTS == *posix* ]]; then \\unset -f builtin; "
+            "else POSIXLY_CORRECT=; \\unset -f builtin; \\unset -v POSIXLY_CORRECT; fi\n"
+            f"\\builtin . {self._at(self.numbers.epilogue)}\n"
+        )
