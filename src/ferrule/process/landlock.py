@@ -8,22 +8,29 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 import sys
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446  # the same numbers on every architecture
 _NO_NEW_PRIVILEGES = 38
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _RIGHTS_OF_VERSION = {1: 13, 2: 14, 3: 15, 4: 15}
 _NEWEST_RIGHTS = 16
+_READ = _EXECUTE | _READ_FILE | _READ_FOLDER
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | 1 << 15
+_ALL_NETWORK, _ALL_SCOPES = 0b11, 0b11
 _BENEATH = 1
 
 
 class _Rules(ctypes.Structure):
-    _fields_ = (("files", ctypes.c_uint64),)
+    _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scope", ctypes.c_uint64))
 
 
 class _Rule(ctypes.Structure):
@@ -60,14 +67,13 @@ def confine_thread(confinement: Confinement) -> bool:
     version = kernel_version()
     if version < 1:
         return False
-    rights = (1 << _RIGHTS_OF_VERSION.get(version, _NEWEST_RIGHTS)) - 1
+    rights = _all_rights(version)
     if confinement.folders is None:
         rights &= ~(_READ_FILE | _READ_FOLDER)
         if version >= 5:
             rights &= ~(1 << 15)  # device controls belong to reading
     libc = _libc()
-    rules = _Rules(rights)
-    opened = libc.syscall(_CREATE, ctypes.byref(rules), ctypes.c_size_t(ctypes.sizeof(rules)), ctypes.c_uint32(0))
+    opened = _create(_Rules(rights))
     if opened < 0:
         return False
     try:
@@ -85,12 +91,42 @@ def confine_thread(confinement: Confinement) -> bool:
         os.close(opened)
 
 
+def open_rules(readable: Iterable[str], writable: Iterable[str]) -> int:
+    """Rules for a process to bind itself with, as an open descriptor, which a program may inherit.
+
+    What is `readable` may also be run; in what is `writable` everything is allowed. Where the kernel can, TCP is not
+    to be had, and neither signals nor abstract sockets reach anyone outside. Raises OSError where it has no rules.
+    """
+    version = kernel_version()
+    rights = _all_rights(version)
+    opened = _create(_Rules(rights, _ALL_NETWORK if version >= 4 else 0, _ALL_SCOPES if version >= 6 else 0))
+    if opened < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    for path in readable:
+        _allow_path(opened, path, _READ & rights)
+    for path in writable:
+        _allow_path(opened, path, rights)
+    return opened
+
+
+def _all_rights(version: int) -> int:
+    return (1 << _RIGHTS_OF_VERSION.get(version, _NEWEST_RIGHTS)) - 1
+
+
+def _create(rules: _Rules) -> int:
+    """The first version knows rules for files alone, and later ones are told by the size which are meant."""
+    size = ctypes.sizeof(rules) if rules.scope else 16 if rules.network else 8
+    return _libc().syscall(_CREATE, ctypes.byref(rules), ctypes.c_size_t(size), ctypes.c_uint32(0))
+
+
 def _allow_path(rules: int, path: str, rights: int) -> None:
     try:
         opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return  # what is not there needs no leave
     try:
+        if not stat.S_ISDIR(os.fstat(opened).st_mode):
+            rights &= _OF_FILES
         _allow(rules, opened, rights)
     finally:
         os.close(opened)

@@ -1,0 +1,139 @@
+"""Tells from what a failed command complained of what the sandbox kept it from."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from ferrule.process.sandbox.places import is_within, system_places
+from ferrule.process.sandbox.sandbox import Denial
+
+if TYPE_CHECKING:
+    from ferrule.process.profile import Profile
+
+_MOST_TEXT = 64 << 10
+_PATH = r"['\"‘`]?(?P<path>/[^'\"’`:\n]*?)['\"’`]?"
+_WRITE = re.compile(rf"(?:{_PATH}:? ?)?\(?(?:Read-only file system|EROFS|os error 30)")
+_REFUSED = re.compile(rf"(?:{_PATH}:? ?)?\(?(?:Permission denied|EACCES|Operation not permitted|EPERM)")
+_AFTER = re.compile(
+    r"(?:Read-only file system|Permission denied|Operation not permitted)[^\n]{0,20}: ['\"](?P<path>/[^'\"\n]+)"
+)
+_BUSY = re.compile(rf"(?:{_PATH}:? ?)?(?:Device or resource busy|EBUSY)")
+_NO_HOST = re.compile(
+    r"(?:Could not resolve (?:host|proxy)(?: name)?|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|unable to resolve host address|"
+    r"Temporary failure in name resolution|Name or service not known|nodename nor servname)"
+    r"(?:[:\s]+['\"‘]?(?P<host>[A-Za-z0-9_.-]+\.[A-Za-z0-9-]+))?"
+)
+_PROXY = re.compile(r"Ferrule does not let this command reach `(?P<host>[^`]+)`")
+_BY_PROXY = re.compile(r"(?:CONNECT tunnel failed, response 403|403 Forbidden by Ferrule|tunneling socket could not)")
+_UNREACHABLE = re.compile(r"Network is unreachable|ENETUNREACH")
+_FORK = re.compile(
+    r"fork: (?:retry: )?Resource temporarily unavailable|Cannot fork|can't start new thread|fork.*EAGAIN"
+)
+_TOO_LARGE = re.compile(r"File too large|EFBIG|File size limit exceeded")
+_BAD_CALL = re.compile(r"Bad system call")
+
+
+def explain(exit_code: int, stderr_text: str, profile: Profile) -> Denial | None:
+    """None when the command succeeded, or failed for reasons of its own as far as can be told."""
+    if exit_code == 0:
+        return None
+    text = stderr_text[-_MOST_TEXT:]
+    return _files(text, profile) or _network(text, profile) or _bounds(exit_code, text, profile)
+
+
+def _files(text: str, profile: Profile) -> Denial | None:
+    for pattern in (_WRITE, _BUSY, _REFUSED, _AFTER):
+        for found in pattern.finditer(text):
+            path = found.groupdict().get("path")
+            if path is None:
+                later = _AFTER.search(text, found.start())
+                path = later["path"] if later else None
+            if path is None:
+                if pattern is _WRITE:
+                    return _write("", "")
+                continue
+            if denial := _about(path, profile, certain=pattern is _WRITE):
+                return denial
+    return None
+
+
+def _about(path: str, profile: Profile, *, certain: bool) -> Denial | None:
+    """What is known of a path that was refused; None where the sandbox had no part in it."""
+    whole = os.path.normpath(path)
+    roots = [os.path.realpath(root) for root in profile.writable]
+    if any(is_within(whole, os.path.realpath(hidden)) or is_within(whole, str(hidden)) for hidden in profile.hidden):
+        return Denial(
+            "read",
+            path,
+            f"The sandbox hides `{_shown(whole, roots)}`: a rule denies reading it.",
+            "Do without it. Only the person can change that rule.",
+        )
+    if any(is_within(whole, root) for root in roots):
+        if not certain and "/.git/" not in whole:
+            return None
+        return Denial(
+            "guarded",
+            path,
+            f"The sandbox kept the command from changing `{_shown(whole, roots)}`, which is guarded: it makes other "
+            "programs run things.",
+            "Do without it, or ask the person to make this change.",
+        )
+    if certain:
+        return _write(path, whole)
+    places = system_places()
+    if any(is_within(whole, hidden) for hidden in (*places.folders, *places.hidden)):
+        return Denial(
+            "read",
+            path,
+            f"The sandbox hides `{whole}`: homes, keys and the sockets of services are not shown to commands.",
+            "Do without it, or ask the person for what you need from there.",
+        )
+    return None
+
+
+def _write(path: str, whole: str) -> Denial:
+    what = f"`{whole}`" if whole else "a place outside the workspace"
+    return Denial(
+        "write",
+        path,
+        f"The sandbox kept the command from writing {what}: only the workspace and `/tmp` are writable.",
+        "Write inside the workspace or below `/tmp`, or ask the person to add that folder to the workspace.",
+    )
+
+
+def _network(text: str, profile: Profile) -> Denial | None:
+    found = _PROXY.search(text) or _NO_HOST.search(text)
+    if found is None and not _BY_PROXY.search(text) and not _UNREACHABLE.search(text):
+        return None
+    host = (found["host"] or "") if found else ""
+    what = f"`{host}`" if host else "the network"
+    if profile.hosts is None:
+        message = f"The sandbox kept the command from reaching {what}: it has no network."
+    else:
+        allowed = ", ".join(f"`{one}`" for one in profile.hosts[:10]) or "none"
+        message = f"The sandbox kept the command from reaching {what}. Allowed hosts, through its proxy: {allowed}."
+    asked = f"`{host}`" if host else "the host it needs"
+    return Denial("network", host, message, f"Do without the network, or ask the person to allow {asked}.")
+
+
+def _bounds(exit_code: int, text: str, profile: Profile) -> Denial | None:
+    if _FORK.search(text) and profile.bounds.processes is not None:
+        message = f"The sandbox allows at most {profile.bounds.processes:,} processes and threads at once."
+        return Denial("processes", "", message, "Run fewer at once, for example with a lower number of jobs.")
+    if profile.bounds.file_size is not None and (_TOO_LARGE.search(text) or exit_code in (153, -25)):
+        message = f"The sandbox allows files of at most {profile.bounds.file_size:,} bytes."
+        return Denial("file size", "", message, "Write less, or split it into several files.")
+    if _BAD_CALL.search(text) or exit_code in (159, -31):
+        message = "The sandbox ended the command because it made a system call of another machine's kind."
+        return Denial("system call", "", message, "Use programs that are built for this machine.")
+    return None
+
+
+def _shown(whole: str, roots: list[str]) -> str:
+    """A path of the workspace as the model knows it."""
+    for root in roots:
+        if whole.startswith(root + "/"):
+            return whole[len(root) + 1 :]
+    return whole

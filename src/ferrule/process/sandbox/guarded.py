@@ -1,0 +1,176 @@
+"""Finds the places of a workspace that make programs outside the sandbox do things: git's hooks and configuration in
+every repository, and the settings of Ferrule, editors and agents at the top of each.
+
+The whole tree is looked at once. Afterwards only folders that changed are listed again: a new name in a folder
+changes its `ctime`, which no program can set back.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ferrule.process.sandbox.plain_path import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SETTINGS = frozenset({
+    "ferrule.toml", ".ferrule", ".vscode", ".idea", ".zed", ".fleet", ".cursor", ".windsurf", ".claude", ".codex",
+    ".gemini", ".mcp.json", ".devcontainer", ".devcontainer.json", ".vs", ".nvim.lua", ".nvimrc", ".exrc", ".vimrc",
+    ".dir-locals.el", ".gitconfig", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc",
+    ".zshenv", ".zprofile", ".zlogin",
+})  # fmt: skip
+OF_GIT = frozenset({"config", "config.worktree", "hooks", "commondir"})
+_GIT_FOLDER_HAS = frozenset({"HEAD", "objects", "refs"})
+_WALKED_OF_GIT = frozenset({"modules", "worktrees"})
+_MOST_FOLDERS, _MOST_INSIDE, _MOST_REMEMBERED = 100_000, 2_000, 8
+_CLOCK_STEP = 20_000_000  # of the coarsest clock a file system uses, in nanoseconds
+
+
+@dataclass(slots=True, frozen=True)
+class Mark:
+    """What is at a guarded place: its kind and number, and the last change of it and of everything inside."""
+
+    kind: int
+    number: int
+    changes: tuple[tuple[str, int, int, int], ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Found:
+    """The guarded places of one look, by path below the folder."""
+
+    marks: dict[str, Mark]
+    repositories: frozenset[str]
+    """Folders that have a `.git`."""
+    git_folders: tuple[str, ...]
+    """Folders that git keeps its own files in."""
+    complete: bool
+    """Whether every folder was looked at."""
+
+
+@dataclass(slots=True)
+class _Folder:
+    number: int
+    changed: int
+    below: tuple[str, ...]
+    guarded: tuple[str, ...]
+    is_repository: bool
+    is_git: bool
+
+
+# What was seen of each folder, so that the next sandbox of the same workspace need not list it all again.
+_remembered: dict[str, dict[str, _Folder]] = {}
+
+
+class GuardedTree:
+    """One folder and the guarded places below it. `named` are further ones, by path below the folder."""
+
+    def __init__(self, root: str, named: frozenset[str] = frozenset()) -> None:
+        self.root = root
+        self.named = named
+        self.descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._folders = _remembered.get(root, {})
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        os.close(self.descriptor)
+
+    def look(self) -> Found:
+        """Every guarded place that is there now."""
+        marks: dict[str, Mark] = {}
+        repositories: set[str] = set()
+        git_folders: list[str] = []
+        folders: dict[str, _Folder] = {}
+        waiting = [""]
+        while waiting and len(folders) < _MOST_FOLDERS:
+            path = waiting.pop()
+            folder = self._folder(path)
+            if folder is None:
+                continue
+            folders[path] = folder
+            start = f"{path}/" if path else ""
+            waiting += [start + name for name in folder.below]
+            if folder.is_repository:
+                repositories.add(path)
+            if folder.is_git:
+                git_folders.append(path)
+            for name in folder.guarded:
+                self._mark(start + name, marks)
+        for path in self.named:
+            self._mark(path, marks)
+        self._folders = _remembered[self.root] = folders
+        while len(_remembered) > _MOST_REMEMBERED:
+            _remembered.pop(next(iter(_remembered)))
+        return Found(marks, frozenset(repositories), tuple(git_folders), not waiting)
+
+    def _folder(self, path: str) -> _Folder | None:
+        try:
+            now = os.stat(path or ".", dir_fd=self.descriptor, follow_symlinks=False)
+            known = self._folders.get(path)
+            if known is not None and known.number == now.st_ino and known.changed == now.st_ctime_ns:
+                return known
+            return self._list(path)
+        except OSError:
+            return None  # gone meanwhile, or a link now, or not ours to read
+
+    def _list(self, path: str) -> _Folder:
+        with opened(self.descriptor, path) as folder:
+            began = time.time_ns()
+            state = os.fstat(folder)
+            with os.scandir(folder) as entries:
+                names = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+        # What changes within one step of the clock cannot be told by it: such a folder is listed again next time.
+        changed = state.st_ctime_ns if state.st_ctime_ns < began - _CLOCK_STEP else -1
+        folders = [name for name, is_folder in names.items() if is_folder]
+        if _is_of_git(path):
+            below = tuple(name for name in folders if name in _WALKED_OF_GIT)
+            return _Folder(state.st_ino, changed, below, tuple(OF_GIT & names.keys()), False, True)
+        guarded: set[str] = set()
+        if path == "" or ".git" in names:
+            guarded |= SETTINGS & names.keys()
+        if names.get(".git") is False:
+            guarded.add(".git")  # a file or a link that says where the repository is
+        bare = names.keys() >= _GIT_FOLDER_HAS  # git takes such a folder for a repository, whatever else is in it
+        if bare:
+            guarded |= OF_GIT & names.keys()
+        below = tuple(name for name in folders if name not in guarded)
+        return _Folder(state.st_ino, changed, below, tuple(guarded), ".git" in names, bare)
+
+    def _mark(self, path: str, marks: dict[str, Mark]) -> None:
+        try:
+            state = os.stat(path, dir_fd=self.descriptor, follow_symlinks=False)
+            changes = [("", state.st_ino, state.st_ctime_ns, state.st_size)]
+            if stat.S_ISDIR(state.st_mode):
+                with opened(self.descriptor, path) as folder:
+                    changes += _changes(folder, "", _MOST_INSIDE)
+            marks[path] = Mark(stat.S_IFMT(state.st_mode), state.st_ino, tuple(sorted(changes)))
+        except OSError:
+            return  # not there, which is the best it can be
+
+
+def _is_of_git(path: str) -> bool:
+    """Whether git made the folder for itself, and only a few folders below it can matter."""
+    parts = path.split("/")
+    if parts[-1] == ".git":
+        return True
+    return len(parts) > 2 and parts[-2] == "worktrees" and ".git" in parts[:-2]
+
+
+def _changes(folder: int, start: str, room: int) -> Iterator[tuple[str, int, int, int]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            state = entry.stat(follow_symlinks=False)
+            yield start + entry.name, state.st_ino, state.st_ctime_ns, state.st_size
+            room -= 1
+            if room <= 0:
+                return
+            if stat.S_ISDIR(state.st_mode):
+                with opened(folder, entry.name) as below:
+                    for change in _changes(below, f"{start}{entry.name}/", room):
+                        yield change
+                        room -= 1

@@ -1,0 +1,171 @@
+"""The second choice, where bubblewrap does not work: Landlock for files, a filter of system calls for the rest.
+
+Landlock allows by folder and takes nothing back below one. So guarded places cannot be locked, only watched and put
+back; what must be hidden inside a writable folder, and the network by host, cannot be had at all and are refused.
+Sockets are taken away whole: Landlock does not see UDP, multipath TCP, fast open, or sockets that are files.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from contextlib import ExitStack
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ferrule.process.landlock import kernel_version, open_rules
+from ferrule.process.launch import Launch
+from ferrule.process.sandbox import confined_start
+from ferrule.process.sandbox.control_group import control_group
+from ferrule.process.sandbox.denials import explain
+from ferrule.process.sandbox.environment import clean_environment
+from ferrule.process.sandbox.guarded import GuardedTree
+from ferrule.process.sandbox.limits import bounded, with_what_runs
+from ferrule.process.sandbox.places import Places, git_settings, is_within, system_places
+from ferrule.process.sandbox.roots import below, writable_roots
+from ferrule.process.sandbox.sandbox import Denial, Name, Prepared, SandboxRefused
+from ferrule.process.sandbox.seccomp import build_filter
+from ferrule.process.sandbox.sweep import Sweep, Watched
+from ferrule.process.sandbox.syscalls import this_machine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ferrule.process.profile import Profile
+
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/pts", "/dev/ptmx")
+# Of `/proc` only what tells of the machine. A process cannot be shown its own part of it without those of all others.
+_OF_PROC = (
+    "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/loadavg", "/proc/version",
+    "/proc/filesystems", "/proc/sys/kernel", "/proc/sys/vm", "/proc/sys/fs", "/proc/vmstat",
+)  # fmt: skip
+_MOST_LISTED = 4_000
+
+
+class LandlockSandbox:
+    """Starts commands through a small program that confines itself first."""
+
+    @property
+    def name(self) -> Name:
+        return "landlock"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        weaker = [
+            "guarded files are put back after a command instead of being locked",
+            "commands see nothing of `/proc` but facts about the machine",
+            "commands have no network and no sockets at all",
+            "nothing inside the workspace can be hidden: commands are refused where a rule asks for it",
+        ]
+        if kernel_version() < 6:
+            weaker.append("commands can send signals to other processes of the same user")
+        return tuple(weaker)
+
+    def missing(self) -> str | None:
+        """Why it cannot be used here; None when it can be tried."""
+        if kernel_version() < 1:
+            return "this kernel has no Landlock"
+        return None if this_machine() is not None else "there is no filter of system calls for this kind of processor"
+
+    def prepare(self, profile: Profile, arguments: Sequence[str]) -> Prepared:
+        """Refuses what it cannot enforce."""
+        machine = this_machine()
+        if machine is None or kernel_version() < 1:
+            raise SandboxRefused(f"The sandbox cannot be used: {self.missing()}.", _INSTALL)
+        roots = writable_roots(profile.writable, sys.executable)
+        _refuse_what_it_cannot(profile, roots)
+        closing = ExitStack()
+        try:
+            places = system_places()
+            private = closing.enter_context(tempfile.TemporaryDirectory(prefix="ferrule-", ignore_cleanup_errors=True))
+            environment = clean_environment(os.environ, _own_home(places, private) | dict(profile.environment))
+            rules = open_rules(_readable(places, profile, roots), (*roots, private, *_DEVICES))
+            closing.callback(os.close, rules)
+            filters = os.memfd_create("ferrule-seccomp", os.MFD_CLOEXEC)
+            closing.callback(os.close, filters)
+            os.write(filters, build_filter(machine, sockets=False))
+            os.lseek(filters, 0, os.SEEK_SET)
+            group = closing.enter_context(control_group(profile.bounds))
+            python = os.path.realpath(sys.executable)
+            start = (python, "-I", "-S", "-c", _source(), str(os.getpid()), str(rules), str(filters))
+            launch = Launch(
+                bounded(with_what_runs(profile.bounds), (*start, *arguments), group),
+                environment,
+                os.path.realpath(profile.folder),
+                descriptors=(rules, filters),
+            )
+            sweep = Sweep([_watched(root, profile, closing) for root in roots], restores=True)
+            return Prepared(launch, sweep=sweep, closing=closing)
+        except BaseException:
+            closing.close()
+            raise
+
+    def explain_denial(self, exit_code: int, stderr_text: str, profile: Profile) -> Denial | None:
+        return explain(exit_code, stderr_text, profile)
+
+
+_INSTALL = "Ask the person to install bubblewrap, or to turn the sandbox off for this."
+
+
+def _refuse_what_it_cannot(profile: Profile, roots: Sequence[str]) -> None:
+    if profile.hosts is not None:
+        raise SandboxRefused("Without bubblewrap the sandbox cannot open the network to some hosts alone.", _INSTALL)
+    for path in profile.hidden:
+        for root in roots:
+            if is_within(os.path.realpath(path), root) and path.exists():
+                shown = os.path.realpath(path)[len(root) + 1 :]
+                raise SandboxRefused(
+                    f"Without bubblewrap the sandbox cannot hide `{shown}`, which a rule denies reading.", _INSTALL
+                )
+
+
+def _watched(root: str, profile: Profile, closing: ExitStack) -> Watched:
+    hidden = below(root, profile.hidden)
+    tree = GuardedTree(root, below(root, profile.guarded) | hidden)
+    closing.callback(tree.close)
+    return Watched(tree, hidden=hidden)
+
+
+def _readable(places: Places, profile: Profile, roots: Sequence[str]) -> list[str]:
+    """Everything but homes, temporary folders, processes, devices and what is hidden; then what tools need of those."""
+    hidden = {os.path.realpath(path) for path in profile.hidden}
+    kept_out = {*places.folders, *places.hidden, *hidden, "/tmp", "/proc", "/dev"}  # noqa: S108 - hidden
+    return [*_all_but("/", frozenset(kept_out)), *places.tools, *_OF_PROC, *roots]
+
+
+def _all_but(folder: str, kept_out: frozenset[str]) -> Iterator[str]:
+    """Paths that together hold everything below a folder, except what is kept out."""
+    if folder in kept_out:
+        return
+    if not any(path.startswith(folder.rstrip("/") + "/") for path in kept_out):
+        yield folder
+        return
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.path for entry in entries if not entry.is_symlink()][:_MOST_LISTED]
+    except OSError:
+        return
+    for path in names:
+        yield from _all_but(path, kept_out)
+
+
+def _own_home(places: Places, private: str) -> dict[str, str]:
+    """A home and a temporary folder for this start, with ways to the tools that the real home has."""
+    home, temporary = Path(private) / "home", Path(private) / "tmp"
+    home.mkdir()
+    temporary.mkdir()
+    for tool in places.tools:
+        if tool.startswith(places.home + "/"):
+            link = home / tool[len(places.home) + 1 :]
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(tool)
+    (home / ".gitconfig").write_bytes(git_settings(places.home))
+    return {"HOME": str(home)} | dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(temporary))
+
+
+@lru_cache(maxsize=1)
+def _source() -> str:
+    """The program's text: its file may lie where the sandbox shows nothing."""
+    return Path(confined_start.__file__).read_text(encoding="utf-8")

@@ -1,0 +1,49 @@
+"""No sandbox: either none works here, and then only what needs none may run, or the person turned it off."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ferrule.process.launch import Launch
+from ferrule.process.sandbox.environment import clean_environment
+from ferrule.process.sandbox.sandbox import Denial, Name, Prepared, SandboxRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ferrule.process.profile import Profile
+
+
+class NoSandbox:
+    """With `off`, the person chose it and everything runs. Without, only what its profile lets change nothing."""
+
+    def __init__(self, *, off: bool = False, reasons: tuple[str, ...] = ()) -> None:
+        self._off = off
+        self._reasons = reasons
+
+    @property
+    def name(self) -> Name:
+        return "none"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        if self._off:
+            return ("the sandbox is turned off: commands may do whatever the person may",)
+        return ("no sandbox works here: only commands that are known to change nothing run", *self._reasons)
+
+    def prepare(self, profile: Profile, arguments: Sequence[str]) -> Prepared:
+        """A bare start with a clean environment. A profile in which nothing is writable stands for a command that
+        was proven to only read; hiding and the network cannot be had.
+        """
+        if not self._off and (profile.writable or profile.hosts is not None):
+            raise SandboxRefused(
+                "No sandbox works on this machine, so only commands that are known to change nothing may run.",
+                " ".join(["Ask the person to run `ferrule doctor` and mend this:", *self._reasons]),
+            )
+        environment = clean_environment(os.environ, profile.environment)
+        return Prepared(Launch(tuple(arguments), environment, os.path.realpath(profile.folder)))
+
+    def explain_denial(self, exit_code: int, stderr_text: str, profile: Profile) -> Denial | None:
+        """Nothing was kept from it."""
+        return None

@@ -1,0 +1,125 @@
+"""Which places of the system a command need not see, and which folders of a home hold its tools.
+
+Homes are hidden whole, because no list of secrets is complete. What is shown of them again, read-only, are folders of
+tools and of packages that are known to hold no secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from ferrule.process.sandbox.git_config import of_person
+
+# Homes, the sockets of services, and folders that everyone may write.
+_REPLACED_FOLDERS = ("/home", "/root", "/run", "/var/tmp")  # noqa: S108 - to be hidden
+# Mail, print and cron queues, key material: of no use to a build.
+_HIDDEN_FOLDERS = (
+    "/var/mail", "/var/spool", "/var/backups", "/boot", "/lost+found",
+    "/etc/ssl/private", "/etc/sudoers.d", "/etc/ssh", "/etc/wireguard", "/etc/NetworkManager", "/etc/kubernetes",
+    "/etc/docker", "/var/lib/docker", "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/sss", "/var/lib/private",
+)  # fmt: skip
+_HIDDEN_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/krb5.keytab")
+_TOOLS_OF_HOME = (
+    ".pyenv", ".rbenv", ".nvm", ".volta", ".asdf", ".sdkman", ".jenv", ".rustup", ".cargo/bin", ".cargo/registry",
+    ".cargo/git", ".bun/bin", ".deno/bin", ".juliaup", ".ghcup", ".opam", ".dotnet", ".local/bin", ".local/lib",
+    ".local/share/uv", ".local/share/pipx", ".local/share/mise", ".local/share/pnpm", ".local/share/fnm",
+    ".nix-profile", ".m2/repository", ".npm-global", "go/bin", "go/pkg/mod", "miniconda3", "anaconda3", "miniforge3",
+    ".conda/envs", "bin",
+)  # fmt: skip
+# Hidden when the workspace is the home itself, or holds it. Not complete, and the profile may name more.
+_SECRETS_OF_HOME = (
+    ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".config/op", ".config/git",
+    ".config/hub", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".cargo/credentials.toml", ".cargo/credentials",
+    ".password-store", ".local/share/keyrings", ".mozilla", ".config/google-chrome", ".config/chromium", ".m2",
+    ".gradle/gradle.properties", ".bash_history", ".zsh_history", ".python_history", ".node_repl_history", ".pgpass",
+    ".my.cnf", ".terraform.d", ".vault-token", ".config/ferrule", ".local/share/ferrule", ".local/state/ferrule",
+    ".claude", ".codex", ".config/anthropic", ".config/openai",
+)  # fmt: skip
+
+
+@dataclass(slots=True, frozen=True)
+class Places:
+    """Real paths, each of which was there."""
+
+    home: str
+    folders: tuple[str, ...]
+    """Replaced by empty ones that can be used."""
+    hidden: tuple[str, ...]
+    """Folders and files that cannot be entered or read; only those that otherwise could be."""
+    tools: tuple[str, ...]
+    """Shown, read-only, although a hidden folder holds them."""
+    secrets: tuple[str, ...]
+    """Of the home; to be hidden where the home itself is shown."""
+
+
+def system_places() -> Places:
+    """Those of this system and user."""
+    return _places(os.environ.get("HOME") or "/", os.environ.get("PATH", ""), sys.base_prefix)
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Whether a path is the folder or lies below it; both real."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+@lru_cache(maxsize=8)
+def _places(home: str, path: str, python: str) -> Places:
+    home = os.path.realpath(home)
+    folders = _real(_REPLACED_FOLDERS)
+    if home != "/" and not any(is_within(home, folder) for folder in folders):
+        folders = (*folders, home)
+    tools = dict.fromkeys(os.path.realpath(f"{home}/{name}") for name in _TOOLS_OF_HOME)
+    for entry in (*path.split(os.pathsep), f"{python}/bin"):
+        if entry.startswith("/"):
+            tools[_with_its_libraries(os.path.realpath(entry), home)] = None
+    shown = tuple(
+        tool
+        for tool in tools
+        if tool not in (home, *folders) and any(is_within(tool, folder) for folder in folders) and _is_ours(tool)
+    )
+    outer = tuple(tool for tool in shown if not any(tool != other and is_within(tool, other) for other in shown))
+    secrets = _real(tuple(f"{home}/{name}" for name in _SECRETS_OF_HOME))
+    hidden = tuple(path for path in _real((*_HIDDEN_FOLDERS, *_HIDDEN_FILES)) if os.access(path, os.R_OK))
+    return Places(home, folders, hidden, outer, secrets)
+
+
+def _real(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """The real paths of those that are there."""
+    found = dict.fromkeys(os.path.realpath(path) for path in paths if os.access(path, os.F_OK))
+    return tuple(path for path in found if path != "/")
+
+
+def _with_its_libraries(programs: str, home: str) -> str:
+    """A folder on PATH, or the one that holds its libraries too: `…/venv/bin` is of no use without `…/venv/lib`."""
+    prefix = Path(programs).parent
+    if str(prefix) in ("/", home) or not is_within(str(prefix), home):
+        return programs
+    return str(prefix) if any(os.access(prefix / name, os.F_OK) for name in ("pyvenv.cfg", "lib")) else programs
+
+
+def _is_ours(folder: str) -> bool:
+    """Whether it is there and may be used; one in someone else's home is neither shown nor needed."""
+    return os.access(folder, os.R_OK | os.X_OK)
+
+
+def git_settings(home: str) -> bytes:
+    """The person's name and habits for git, without the rest of its configuration, which may hold tokens."""
+    for path in (Path(home, ".gitconfig"), Path(home, ".config/git/config")):
+        try:
+            state = path.stat()
+        except OSError:
+            continue
+        return _read_git_settings(path, state.st_mtime_ns, state.st_size)
+    return b""
+
+
+@lru_cache(maxsize=4)
+def _read_git_settings(path: Path, changed: int, size: int) -> bytes:
+    try:
+        return of_person(path.read_text(encoding="utf-8", errors="replace")).encode()
+    except OSError:
+        return b""

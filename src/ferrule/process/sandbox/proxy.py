@@ -1,0 +1,230 @@
+"""A proxy for one sandbox: HTTP, CONNECT and SOCKS 5 on a socket that only this sandbox can reach.
+
+Names are looked up here and the connection goes to the very address that was judged, so that an answer which changes
+between the look and the use changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+import threading
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from ferrule.process.sandbox.hosts import AllowedHosts, BadHost, normal_host
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_HEAD, _PIECE = 64 << 10, 64 << 10
+_MOST_CONNECTIONS, _MOST_DENIED = 128, 100
+_SECONDS_FOR_HEAD, _SECONDS_TO_CONNECT, _SECONDS_TO_END = 30, 20, 2
+_NOT_PASSED_ON = (b"proxy-", b"connection:", b"keep-alive:", b"host:")
+
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class _Refused(Exception):  # noqa: N818 - reads as what it says
+    def __init__(self, host: str, why: str) -> None:
+        super().__init__(f"Ferrule does not let this command reach `{host}`: {why}\n")
+
+
+class _Unreachable(Exception):  # noqa: N818
+    pass
+
+
+class Proxy:
+    """Serves on a socket file from a thread of its own, until it is closed."""
+
+    def __init__(self, path: str, hosts: Sequence[str]) -> None:
+        self._allowed = AllowedHosts(hosts)
+        self._denied: dict[str, None] = {}
+        self._room = _MOST_CONNECTIONS
+        self._loop: asyncio.AbstractEventLoop
+        self._stop = asyncio.Event()
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listening.bind(path)
+        except OSError:
+            listening.close()
+            raise
+        self._thread = threading.Thread(target=self._work, args=(listening,), name="ferrule-proxy", daemon=True)
+        self._ready = threading.Event()
+        self._thread.start()
+        self._ready.wait()
+
+    def take_denied(self) -> list[str]:
+        """The hosts refused since the last time this was asked."""
+        denied, self._denied = self._denied, {}
+        return list(denied)
+
+    def close(self) -> None:
+        """End every connection and the thread; one that looks up a name may take a moment longer."""
+        with contextlib.suppress(RuntimeError):  # it has ended already
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(_SECONDS_TO_END)
+
+    def _work(self, listening: socket.socket) -> None:
+        with asyncio.Runner() as runner:
+            self._loop = runner.get_loop()
+            runner.run(self._listen(listening))
+
+    async def _listen(self, listening: socket.socket) -> None:
+        server = await asyncio.start_unix_server(self._accept, sock=listening, limit=_HEAD)
+        self._ready.set()
+        await self._stop.wait()
+        server.close()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            if self._room <= 0:
+                return
+            self._room -= 1
+            try:
+                await self._serve(reader, writer)
+            finally:
+                self._room += 1
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
+            pass  # the other side is gone or talks nonsense; there is nobody to tell
+        finally:
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(_SECONDS_FOR_HEAD):
+            first = await reader.readexactly(1)
+            is_socks = first == b"\x05"
+            head = first if is_socks else first + await reader.readuntil(b"\r\n\r\n")
+        if is_socks:
+            await self._socks(reader, writer)
+            return
+        try:
+            await self._http(head, reader, writer)
+        except (_Refused, BadHost) as error:
+            await _answer(writer, "403 Forbidden by Ferrule", str(error))
+        except _Unreachable as error:
+            await _answer(writer, "502 Bad Gateway", str(error))
+        except (ValueError, UnicodeError):
+            await _answer(writer, "400 Bad Request", "This is not a request that a proxy understands.\n")
+
+    async def _http(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first, _, rest = head.partition(b"\r\n")
+        method, target, version = first.decode("ascii").split(" ")
+        if method == "CONNECT":
+            host, port = _host_and_port(target, None)
+            there = await self._connect(host, port)
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            await _join((reader, writer), there)
+            return
+        url = urlsplit(target)
+        if url.scheme != "http" or url.username is not None:
+            raise ValueError(target)
+        host, port = _host_and_port(url.netloc, 80)
+        there = await self._connect(host, port)
+        path = url._replace(scheme="", netloc="").geturl() or "/"
+        kept = [line for line in rest.split(b"\r\n") if line and not line.lower().startswith(_NOT_PASSED_ON)]
+        ours = [f"{method} {path} {version}".encode("ascii"), f"Host: {url.netloc}".encode("ascii"), *kept]
+        there[1].write(b"\r\n".join([*ours, b"Connection: close", b"", b""]))
+        await _join((reader, writer), there)
+
+    async def _socks(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(_SECONDS_FOR_HEAD):
+            command, host, port = await _read_socks(reader, writer)
+        code = 7
+        try:
+            if command == 1:
+                there = await self._connect(host, port)
+                writer.write(b"\x05\x00\x00\x01" + bytes(6))
+                await _join((reader, writer), there)
+                return
+        except (_Refused, BadHost):
+            code = 2
+        except _Unreachable:
+            code = 4
+        writer.write(bytes((5, code, 0, 1)) + bytes(6))
+        await writer.drain()
+
+    async def _connect(self, asked: str, port: int) -> _Streams:
+        """A connection to an address that was judged, and to no other."""
+        host = normal_host(asked)
+        if not self._allowed.allows(host, port):
+            self._deny(host)
+            raise _Refused(host, "it is not among the hosts that were allowed.")
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise _Unreachable(f"`{host}` could not be found: {error.strerror}.\n") from None
+        allowed = [one for one in found if self._allowed.allows_address(host, str(one[4][0]))]
+        if not allowed:
+            self._deny(host)
+            raise _Refused(host, "it leads to an address of this machine or of a private network.")
+        for family, _, _, _, address in allowed:
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_SECONDS_TO_CONNECT):
+                    return await asyncio.open_connection(str(address[0]), port, family=family)
+        raise _Unreachable(f"`{host}` could not be reached.\n")
+
+    def _deny(self, host: str) -> None:
+        if len(self._denied) < _MOST_DENIED:
+            self._denied[host] = None
+
+
+async def _read_socks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[int, str, int]:
+    """What is asked for, and of which host."""
+    (count,) = await reader.readexactly(1)
+    await reader.readexactly(count)
+    writer.write(b"\x05\x00")
+    _, command, _, kind = await reader.readexactly(4)
+    if kind == 1:
+        host = str(ipaddress.IPv4Address(await reader.readexactly(4)))
+    elif kind == 4:
+        host = str(ipaddress.IPv6Address(await reader.readexactly(16)))
+    else:
+        (length,) = await reader.readexactly(1)
+        host = (await reader.readexactly(length)).decode("utf-8", "replace")
+    return command, host, int.from_bytes(await reader.readexactly(2), "big")
+
+
+def _host_and_port(text: str, default: int | None) -> tuple[str, int]:
+    if text.startswith("[") and "]" in text:
+        host, _, rest = text.partition("]")
+        host, port = host[1:], rest.removeprefix(":")
+    else:
+        host, _, port = text.partition(":")
+    if not port and default is not None:
+        return host, default
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise BadHost(f"{text!r} has no port")
+    return host, int(port)
+
+
+async def _join(one: _Streams, other: _Streams) -> None:
+    """Pass on what comes from either side, until both have ended."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_pass_on(one[0], other[1]))
+            group.create_task(_pass_on(other[0], one[1]))
+    except* OSError:
+        pass  # a connection that broke ends both ways
+    finally:
+        other[1].close()
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while piece := await reader.read(_PIECE):
+        writer.write(piece)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()
+
+
+async def _answer(writer: asyncio.StreamWriter, status: str, text: str) -> None:
+    body = text.encode()
+    writer.write(
+        f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
+        "Connection: close\r\n\r\n".encode()
+        + body
+    )
+    await writer.drain()

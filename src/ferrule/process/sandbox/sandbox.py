@@ -1,0 +1,128 @@
+"""What every sandbox offers: it prepares a confined start of a command, and explains what it kept the command from."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from ferrule.core.errors import ErrorKind, ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from ferrule.process.launch import Launch
+    from ferrule.process.profile import Profile
+    from ferrule.process.sandbox.proxy import Proxy
+    from ferrule.process.sandbox.sweep import Sweep
+
+Name = Literal["bubblewrap", "landlock", "seatbelt", "none"]
+Kind = Literal["write", "read", "guarded", "network", "processes", "file size", "system call"]
+
+
+@dataclass(slots=True, frozen=True)
+class Denial:
+    """Something the sandbox kept a command from, in words, and as what a person may be asked for."""
+
+    kind: Kind
+    subject: str
+    """The path, host or system call; empty where the command did not say."""
+    message: str
+    suggestion: str
+
+
+class SandboxRefused(ToolError):  # noqa: N818 - reads as what it says
+    """The command was not started, because it could not be confined as its profile asks."""
+
+    def __init__(self, message: str, suggestion: str) -> None:
+        super().__init__(message, kind=ErrorKind.PERMISSION, suggestion=suggestion)
+
+
+class Prepared:
+    """A confined start of a command. `launch` is good for one start, until this is closed.
+
+    Guarded places that do not exist yet cannot be locked beforehand, only watched. So call `before_command` when a
+    command begins and no other of this sandbox runs, and `after_command` when it has ended, before its result is
+    handed on: what it made in guarded places is moved out of the way, and comes back as denials.
+    """
+
+    def __init__(
+        self,
+        launch: Launch,
+        *,
+        sweep: Sweep | None = None,
+        proxy: Proxy | None = None,
+        closing: ExitStack | None = None,
+    ) -> None:
+        self.launch = launch
+        self._sweep = sweep
+        self._proxy = proxy
+        self._closing = closing or ExitStack()
+
+    def __enter__(self) -> Prepared:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def before_command(self) -> None:
+        """Take the guarded places as they are now for what they should be."""
+        if self._sweep is not None:
+            self._sweep.begin()
+
+    def after_command(self) -> tuple[Denial, ...]:
+        """Undo what happened to guarded places since `before_command`; tell of it, and of hosts that were refused."""
+        denials = self._sweep.end() if self._sweep is not None else ()
+        hosts = self._proxy.take_denied() if self._proxy is not None else ()
+        return (*denials, *(_host_refused(host) for host in hosts))
+
+    @property
+    def stale(self) -> bool:
+        """Whether a guarded file was replaced from outside, so that this sandbox no longer protects it.
+
+        The kernel lets go of a protected file when someone outside puts another in its place. Start the next
+        command in a new sandbox then.
+        """
+        return self._sweep is not None and self._sweep.stale
+
+    def close(self) -> None:
+        """Let go of what the launch needed; the program may go on, but its network ends."""
+        self._closing.close()
+
+
+def _host_refused(host: str) -> Denial:
+    return Denial(
+        "network",
+        host,
+        f"The sandbox kept the command from reaching `{host}`, which is not an allowed host.",
+        f"Do without it, or ask the person to allow `{host}`.",
+    )
+
+
+class Sandbox(Protocol):
+    """One way to confine a command."""
+
+    @property
+    def name(self) -> Name:
+        """Which way this is."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What it does not stop here, for `ferrule doctor`."""
+        ...
+
+    def prepare(self, profile: Profile, arguments: Sequence[str]) -> Prepared:
+        """Make ready to start `arguments` under `profile`, or raise `SandboxRefused`.
+
+        Only variables that are known to be harmless come from Ferrule's own environment; those of the profile are
+        given on purpose and are passed on as they are.
+        """
+        ...
+
+    def explain_denial(self, exit_code: int, stderr_text: str, profile: Profile) -> Denial | None:
+        """What the sandbox kept a failed command from, as far as its complaints tell."""
+        ...

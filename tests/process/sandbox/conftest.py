@@ -1,0 +1,32 @@
+"""Sandboxes for the tests: each fact is shown as root and as an ordinary user where the tests run as root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.needs import needs
+from tests.process.sandbox.box import NOBODY, Box, bubblewrap
+
+USERS = {"root": 0, "ordinary user": NOBODY} if os.geteuid() == 0 else {"ordinary user": os.geteuid()}
+
+
+@pytest.fixture
+def room() -> Iterator[Path]:
+    """A folder that every user can reach, which pytest's own is not."""
+    made = Path(tempfile.mkdtemp(prefix="ferrule-test-"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture(params=USERS.values(), ids=USERS.keys())
+def box(request: pytest.FixtureRequest, room: Path) -> Box:
+    sandbox = bubblewrap()
+    needs(sandbox, "bubblewrap (`bwrap` on PATH)")
+    assert sandbox is not None
+    return Box(room / "box", request.param, sandbox)
