@@ -153,6 +153,11 @@ class OutputRecord:
         """Why the file does not have everything; empty if it does."""
         return self.spill.full if self.spill is not None else self._problem
 
+    def spill_from_now(self) -> None:
+        """Have everything in a file, also what came before and what may be little."""
+        if self._folder is not None and self.spill is None and not self._problem:
+            self._open_spill(self._folder)
+
     def close(self) -> None:
         """Nothing more will come."""
         if self.spill is not None:
@@ -162,13 +167,16 @@ class OutputRecord:
         both = self._both
         if both.total + len(data) <= both._head_room + both._tail_room:  # noqa: SLF001 - the same idea, one room
             return
-        assert self._folder is not None
+        if self._folder is not None:
+            self._open_spill(self._folder)
+
+    def _open_spill(self, folder: SpillFolder) -> None:
         try:
-            self.spill = self._folder.open()
+            self.spill = folder.open()
         except OSError as error:
             self._problem = f"no file could be made for the whole output: {error.strerror}"
             return
-        for earlier in both.everything():
+        for earlier in self._both.everything():
             self.spill.write(earlier)
 
     def _pieces(self, kept: HeadAndTail) -> list[Piece]:

@@ -24,55 +24,65 @@ ENDED_BY_US = 124
 
 
 @dataclass(slots=True, frozen=True)
-class Numbers:
-    """The guard's descriptors, by what they are for."""
+class Place:
+    """The guard's descriptors for one shell: a command that goes on in the background keeps its own."""
 
     lines: int
-    orders: int
-    reports: int
-    text: int
     saved: int
     library: int
     epilogue: int
+
+
+@dataclass(slots=True, frozen=True)
+class Numbers:
+    """The guard's descriptors, by what they are for."""
+
+    orders: int
+    reports: int
+    text: int
+    places: tuple[Place, ...]
+    outputs: tuple[tuple[int, int], ...]
     terminal: int = -1
-    outputs: tuple[tuple[int, int], ...] = ()
 
     def all(self) -> list[int]:
         """Every one of them, for handing down and for closing."""
-        single = (self.lines, self.orders, self.reports, self.text, self.saved, self.library, self.epilogue)
         terminal = (self.terminal,) if self.terminal >= 0 else ()
-        return [*single, *terminal, *(number for pair in self.outputs for number in pair)]
+        places = [number for one in self.places for number in (one.lines, one.saved, one.library, one.epilogue)]
+        outputs = [number for pair in self.outputs for number in pair]
+        return [self.orders, self.reports, self.text, *terminal, *places, *outputs]
 
 
 def guard_script(numbers: Numbers) -> str:
     """What the guard runs: it says who it is, then starts a shell for each order, and tells how each ended."""
     closed = " ".join(f"{number}>&-" for number in numbers.all())
-    # A group of its own keeps `kill 0` in a command from reaching the guard; on a terminal it would be a stranger.
-    own_group = "" if numbers.terminal >= 0 else "set -m\n"
+    # A group of its own keeps `kill 0` in a command from reaching the guard, and lets several shells run side by side.
+    # On a terminal it would be a stranger, so there is one shell, in front, that gets the terminal's signals.
+    own_group, beside = ("", "") if numbers.terminal >= 0 else ("set -m\n", " &")
     return (
         f"{own_group}trap : INT TERM HUP QUIT\n"
         f"printf 'guard %s\\0' $$ >&{numbers.reports}\n"
-        f"while IFS= read -r -u {numbers.orders} nonce; do\n"
-        f'"$BASH" --noprofile --norc <&{numbers.lines} >/dev/null 2>/dev/null {closed}\n'
+        f"while IFS=' ' read -r -u {numbers.orders} nonce lines; do {{\n"
+        f'(exec -a bash "$BASH" --noprofile --norc <&"$lines" >/dev/null 2>/dev/null {closed})\n'
         f"printf '%s died %s\\0' \"$nonce\" $? >&{numbers.reports}\n"
-        "done\n"
+        f"}}{beside}\ndone\n"
     )
 
 
 @dataclass(slots=True, frozen=True)
 class Lines:
-    """The lines for one guard."""
+    """The lines for one shell of one guard."""
 
     guard: int
     numbers: Numbers
+    place: Place
 
     def _at(self, number: int) -> str:
         return f"/proc/{self.guard}/fd/{number}"
 
     @property
     def exit_trap(self) -> str:
-        """What the trap on EXIT runs while a command of nobody's own trap is there."""
-        return f"\\builtin . {self._at(self.numbers.library)}"
+        """What the trap on EXIT runs, as long as no command has set its own."""
+        return f"\\builtin . {self._at(self.place.library)}"
 
     def library(self) -> str:
         r"""Save the shell's state, as lines that make it again. Three parts, each ended by a NUL.
@@ -83,8 +93,8 @@ class Lines:
         """
         return f"""
 if (( ${{#FUNCNAME[@]}} > 1 )) && [[ ${{FUNCNAME[1]}} != main && ${{FUNCNAME[1]}} != source ]]; then
-\\builtin local -p 2>/dev/null >{self._at(self.numbers.saved)}
-\\builtin mapfile -t __ferrule <{self._at(self.numbers.saved)}
+\\builtin local -p 2>/dev/null >{self._at(self.place.saved)}
+\\builtin mapfile -t __ferrule <{self._at(self.place.saved)}
 __ferrule_drop() {{ \\builtin unset -v "$1"; }}
 for __ferrule_one in "${{__ferrule[@]}}"; do
 if [[ $__ferrule_one =~ ^declare' '-[^' ']*' '([A-Za-z_][A-Za-z0-9_]*) ]]; then
@@ -111,7 +121,7 @@ if (( $# )); then \\builtin printf ' %q' "$@"; fi
 \\builtin printf '\\0'
 \\builtin pwd
 \\builtin printf '\\0'
-}} >{self._at(self.numbers.saved)} 2>/dev/null || \\builtin :
+}} >{self._at(self.place.saved)} 2>/dev/null || \\builtin :
 """
 
     def epilogue(self) -> str:
@@ -150,7 +160,7 @@ fi
         go_there = f"\\builtin cd -- {shlex.quote(folder)}; " if folder else ""
         forget = "\\builtin trap - EXIT; " if forget_exit_trap else ""
         return (
-            f"\\builtin . {self._at(self.numbers.saved)}\n"
+            f"\\builtin . {self._at(self.place.saved)}\n"
             f"{forget}{go_there}"
             f"\\builtin printf '%s %s %s\\0' '{nonce} ready' $$ \"${{PWD-}}\" >{self._at(self.numbers.reports)}\n"
         ).encode()
@@ -174,5 +184,5 @@ fi
             f'\n__ferrule_end="{nonce} {words}" __ferrule_save={"y" if save else ""}\n'
             "if [[ $SHELLOPTS == *posix* ]]; then \\unset -f builtin; "
             "else POSIXLY_CORRECT=; \\unset -f builtin; \\unset -v POSIXLY_CORRECT; fi\n"
-            f"\\builtin . {self._at(self.numbers.epilogue)}\n"
+            f"\\builtin . {self._at(self.place.epilogue)}\n"
         )

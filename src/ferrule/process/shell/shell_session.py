@@ -1,0 +1,438 @@
+"""A bash session: one command after another in a shell that keeps its folder, variables, functions and options.
+
+A command's end is told on a private channel, so what it leaves in the background never holds its result up. A command
+that ends the shell (`exit 3`, `set -e`, `exec ls`) ends with that exit code, and the next one finds a fresh shell in
+the same state, as far as it could be saved. When time is up or nobody waits any more, everything that the command
+started is ended before anyone is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.process.output import KEPT_BYTES, OutputRecord, Piece
+from ferrule.process.shell.background import BackgroundCommands
+from ferrule.process.shell.bash_lines import SAVE_AND_END
+from ferrule.process.shell.ended import Ended
+from ferrule.process.shell.foreground import Foreground, Why, error_lines_from_one
+from ferrule.process.shell.kept_guard import KeptGuard, ShellLost
+from ferrule.process.shell.output_reader import OutputReader
+from ferrule.process.shell.placed_shell import PlacedShell, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from ferrule.process.sandbox.sandbox import Denial
+    from ferrule.process.shell.family import Running
+    from ferrule.process.shell.kept_guard import Prepare
+    from ferrule.process.spill import SpillFolder
+
+T = TypeVar("T")
+
+DEFAULT_SECONDS = 120.0
+_PATIENCE = 1.0
+"""Seconds between asking processes to end and killing them."""
+_SECONDS_TO_SETTLE = 0.05
+_KEPT_STATE = "Variables, functions and options are as they were before this command."
+
+
+class ShellSession:
+    """Commands run one at a time; a second one waits for the first. Use it on one event loop, and close it."""
+
+    def __init__(
+        self,
+        prepare: Prepare,
+        *,
+        spills: SpillFolder | None = None,
+        kept: int = KEPT_BYTES,
+        terminal_size: tuple[int, int] | None = None,
+    ) -> None:
+        self._prepare = prepare
+        self.spills = spills
+        self._kept = kept
+        self._terminal_size = terminal_size
+        self.guard: KeptGuard | None = None
+        self._shell: PlacedShell | None = None
+        self._state = State()
+        self._forget_exit_trap = False
+        self._saving: asyncio.Future[str] | None = None
+        self._pair: tuple[int, tuple[int, int]] | None = None
+        self._front: Foreground | None = None
+        self.turn = asyncio.Lock()
+        """Held by whoever uses the shell."""
+        self._notes: list[str] = []
+        self._closed = False
+        self.background = BackgroundCommands(self)
+
+    @property
+    def folder(self) -> str | None:
+        """Where the next command starts; None before the first."""
+        return self._state.folder
+
+    async def run(
+        self,
+        command: str,
+        *,
+        timeout: float = DEFAULT_SECONDS,
+        on_output: Callable[[Piece], None] | None = None,
+        move_to_background: bool = False,
+    ) -> Ended:
+        """Run a command to its end, its time limit, or (on a terminal) until it waits for an answer.
+
+        With `move_to_background` it goes on behind the session when time is up, instead of being ended.
+        """
+        text = encoded(command)
+        async with self.turn:
+            if self._front is not None:
+                raise ToolError(
+                    "The command before this one still waits for input.",
+                    kind=ErrorKind.VALIDATION,
+                    suggestion="Answer it, or send it Ctrl-C, before running another.",
+                )
+            front = await self._begin(command, text)
+            front.reader.on_output = on_output
+            return await self._see_through(front, timeout, move_to_background)
+
+    async def answer(
+        self, text: str, *, timeout: float = DEFAULT_SECONDS, on_output: Callable[[Piece], None] | None = None
+    ) -> Ended:
+        """Give a command that waits for input an answer, as if typed: `yes\\n`, `\\x03` for Ctrl-C."""
+        async with self.turn:
+            front = self._front
+            if front is None or self.guard is None:
+                raise ToolError(
+                    "No command waits for input.", kind=ErrorKind.VALIDATION, suggestion="Run the command again."
+                )
+            front.reader.record = self.new_record()
+            front.reader.on_output = on_output
+            await self._type(self.guard, text)
+            return await self._see_through(front, timeout, False)
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Give the terminal another size."""
+        self._terminal_size = (columns, rows)
+        if self.guard is not None and self.guard.descriptors.master >= 0:
+            self.guard.descriptors.resize((columns, rows))
+
+    async def close(self) -> None:
+        """End the session and everything that its commands started. Safe to call twice."""
+        self._closed = True
+        guard, self.guard = self.guard, None
+        if guard is not None:
+            self._drop_readers()
+            await finished(guard.close())
+
+    def close_now(self) -> None:
+        """The same without an event loop, for the end of the program."""
+        self._closed = True
+        guard, self.guard = self.guard, None
+        if guard is not None:
+            self._drop_readers()
+            guard.close_now()
+
+    def new_record(self, *, spill_all: bool = False) -> OutputRecord:
+        """A record for the output of one command."""
+        return OutputRecord(self.spills, kept=self._kept, spill_all=spill_all)
+
+    async def ready(self) -> PlacedShell:
+        """The shell for the next command, with the state that the last one left."""
+        if self._closed:
+            raise ToolError("This shell session is closed.", suggestion="Use another session.")
+        await self._take_saved()
+        guard = self.guard
+        if guard is not None and (guard.lost or guard.loop is not asyncio.get_running_loop() or guard.prepared.stale):
+            if guard.prepared.stale:
+                self._notes.append("The sandbox was renewed, because a guarded file was replaced from outside.")
+            await self._lose_guard(guard)
+            guard = None
+        try:
+            if guard is None:
+                guard = self.guard = await KeptGuard.start(self._prepare, terminal_size=self._terminal_size)
+            if self._shell is None or self._shell.death.done():
+                await self._fresh_shell(guard)
+        except ShellLost as error:
+            await self._lose_guard(guard)
+            raise ToolError(f"The shell could not be started: {error}.") from error
+        except asyncio.CancelledError:
+            await self._lose_guard(guard)  # half a start is no start
+            raise
+        assert self._shell is not None
+        return self._shell
+
+    async def _fresh_shell(self, guard: KeptGuard) -> None:
+        if self._shell is None:
+            self._shell = PlacedShell(guard, guard.free_places.pop(0))
+        wanted = self._state.folder
+        where = await self._shell.start(self._state, forget_exit_trap=self._forget_exit_trap)
+        self._forget_exit_trap = False
+        self._state.own_exit_trap = False
+        self._state.folder = where
+        if wanted is not None and where != wanted:
+            self._notes.append(f"The folder `{wanted}` is gone; the shell is in `{where}` now.")
+
+    async def _take_saved(self) -> None:
+        """What the shell saved after its last command, which it did while nobody waited."""
+        saving, self._saving = self._saving, None
+        if saving is None or self._shell is None:
+            return
+        try:
+            await asyncio.wait_for(asyncio.shield(saving), 5.0)
+        except (TimeoutError, ShellLost):
+            return
+        if (state := self._shell.saved(self._state)) is not None:
+            self._state = state
+        self._shell.clear_saved()
+
+    async def pair(self, guard: KeptGuard) -> tuple[int, tuple[int, int]]:
+        """A pair of output pipes that nothing else writes to."""
+        if not guard.free_pairs:
+            self.background.reclaim()
+        if not guard.free_pairs:
+            raise ToolError(
+                "Too many commands run in the background of this shell session.",
+                suggestion="Stop some of them first; each is listed with its number.",
+            )
+        place = guard.free_pairs.pop(0)
+        return place, await guard.reading_pair(place)
+
+    async def _begin(self, command: str, text: bytes) -> Foreground:
+        shell = await self.ready()
+        guard = shell.guard
+        record = self.new_record()
+        if guard.descriptors.master >= 0:
+            reader = OutputReader({guard.descriptors.master: "stdout"}, record)
+            place, writing = -1, (-1, -1)
+        else:
+            if self._pair is None:
+                self._pair = await self.pair(guard)
+            place, (out, err) = self._pair
+            reader = OutputReader({out: "stdout", err: "stderr"}, record)
+            writing = guard.descriptors.numbers.outputs[place]
+        before = guard.family.roots()
+        if not before:
+            await _looked_at(guard, guard.prepared.before_command)
+        shell.clear_saved()
+        shell.give_text(text)
+        nonce = guard.nonce()
+        front = Foreground(command, shell, reader, place, nonce, before, first_line=shell.lines_sent + 2)
+        reader.start(guard.loop)
+        state = self._state
+        lines = shell.lines.round(
+            nonce, writing, status=state.status, trapped=state.own_exit_trap, save=not state.large
+        )
+        try:
+            shell.send(lines)
+        except ShellLost as error:
+            reader.stop()
+            raise ToolError(f"The shell could not run the command: {error}.") from error
+        return front
+
+    async def _see_through(self, front: Foreground, timeout: float, move: bool) -> Ended:
+        try:
+            why = await front.news(timeout, terminal=self._terminal_size is not None)
+            if why == "waiting":
+                return await self._waiting(front)
+            if why == "time" and move and self._may_move(front):
+                return await finished(self._move(front))
+            return await finished(self._settle(front, why))
+        except asyncio.CancelledError:
+            if not front.settled:
+                await finished(self._settle(front, "cancelled"))
+            raise
+
+    async def _waiting(self, front: Foreground) -> Ended:
+        self._front = front
+        prompt = front.last_line() or "(no prompt)"
+        return self._ended(front, exit_code=None, waiting_for_input=prompt)
+
+    async def _settle(self, front: Foreground, why: Why) -> Ended:
+        """Bring a command to its end, whichever way, and tell how it went."""
+        front.settled = True
+        self._front = None
+        shell, guard = front.shell, front.shell.guard
+        code: int | None = None
+        notes: list[str] = []
+        if why in ("time", "cancelled", "mute"):
+            await self._end(front)
+            if why == "mute":
+                notes.append("The command left the shell unable to go on (as `set -n` does); it was started afresh.")
+        elif why == "ended":
+            words, _, folder = front.ended.result().partition(" ")
+            code = self._state.status = int(words)
+            self._state.folder = folder or self._state.folder
+            self._saving = front.saved
+        elif why == "died":
+            code = shell.exit_code
+            self._state.status = code or 0
+        if why != "ended" and not guard.lost:
+            if (state := shell.saved(self._state)) is not None:
+                self._forget_exit_trap = True
+                self._state = state
+            elif why != "mute":
+                notes.append(f"The shell itself was ended and started afresh. {_KEPT_STATE}")
+            else:
+                notes.append(_KEPT_STATE)
+        front.reader.take_rest()
+        front.reader.stop()
+        left = await self._left_behind(front) if why in ("ended", "died") and not guard.lost else ()
+        if left:
+            front.reader.take_rest()
+        denials = () if guard.lost else await _looked_at(guard, guard.prepared.after_command)
+        if guard.lost:
+            await self._lose_guard(guard)
+            notes.append(
+                "The shell and everything it had started were ended from outside; the next command has a new one. "
+                f"{_KEPT_STATE}"
+            )
+        ended = self._ended(
+            front, exit_code=code, timed_out=why == "time", still_running=left, denials=denials, notes=notes
+        )
+        return _with(ended, notes=(*ended.notes, self._adopt(front, left))) if left else ended
+
+    async def _end(self, front: Foreground) -> None:
+        """End what the command started: the shell is asked to save its state and exit, the rest to end, then killed."""
+        shell, guard = front.shell, front.shell.guard
+        if guard.lost:
+            return
+        shell.signal(SAVE_AND_END)
+        spared = front.before | self.background.roots()
+        await guard.family.end(spared, _PATIENCE)
+        if not await shell.has_died(_PATIENCE) and not await shell.kill(_PATIENCE):
+            await guard.close()
+            return
+        await guard.family.end(spared, 0)  # what it started while it was dying
+
+    async def _left_behind(self, front: Foreground) -> tuple[Running, ...]:
+        """What the command left running; what is just ending is given a moment."""
+        family = front.shell.guard.family
+        known = {one.pid for one in front.before} | {one.pid for one in self.background.roots()}
+        end = monotonic() + _SECONDS_TO_SETTLE
+        while any(pid not in known for pid in family.left_behind()):
+            if monotonic() > end:
+                spared = {one.pid for one in family.below(front.before | self.background.roots())}
+                return tuple(one for one in family.running() if one.pid not in spared)
+            await asyncio.sleep(0.002)
+        return ()
+
+    def _adopt(self, front: Foreground, left: tuple[Running, ...]) -> str:
+        """Go on reading what is left behind, apart from the commands to come."""
+        shown = ", ".join(f"{one.pid}: {one.command or '?'}" for one in left[:5])
+        many = "1 process is" if len(left) == 1 else f"{len(left):,} processes are"
+        said = f"{many} still running in the background ({shown})"
+        if front.place < 0:
+            return f"{said}."
+        self._pair = None
+        kept = self.background.adopt(front.command, front.shell.guard, front.place, front.reader, frozenset(left))
+        return f"{said}; further output goes to `{kept.id}`."
+
+    def _may_move(self, front: Foreground) -> bool:
+        guard = front.shell.guard
+        return front.place >= 0 and bool(guard.free_places) and bool(guard.free_pairs)
+
+    async def _move(self, front: Foreground) -> Ended:
+        """Let the command go on with its shell; the session gets another with the state from before the command."""
+        front.settled = True
+        self._pair = self._shell = None
+        ended = self._ended(front, exit_code=None, timed_out=True, close=False)
+        kept = self.background.move(front)
+        note = f"It goes on in the background as `{kept.id}`. {_KEPT_STATE}"
+        return _with(ended, moved_to_background=kept.id, notes=(*ended.notes, note))
+
+    def _ended(self, front: Foreground, *, notes: list[str] | None = None, close: bool = True, **how: Any) -> Ended:
+        record = front.reader.record
+        if record.problem:
+            self._notes.append(f"The file with the whole output is not whole: {record.problem}.")
+        told, self._notes = (*self._notes, *(notes or ())), []
+        pieces = [_piece(piece, front) for piece in record.pieces()]
+        ended = Ended(
+            stdout=record.text("stdout"),
+            stderr=error_lines_from_one(record.text("stderr"), front.first_line),
+            pieces=pieces,
+            left_out=record.left_out(),
+            spill=record.path,
+            duration=monotonic() - front.began,
+            cwd=self._state.folder or "",
+            notes=told,
+            **how,
+        )
+        if close:
+            record.close()
+        return ended
+
+    async def _type(self, guard: KeptGuard, text: str) -> None:
+        data = text.encode()
+        if b"\x03" in data and not guard.descriptors.has_foreground():
+            guard.family.interrupt()  # inside a sandbox the terminal rules nobody
+        while data:
+            try:
+                data = data[os.write(guard.descriptors.master, data) :]
+            except BlockingIOError:
+                await asyncio.sleep(0.005)
+
+    async def _lose_guard(self, guard: KeptGuard | None) -> None:
+        self._drop_readers()
+        self.guard = self._shell = self._saving = None
+        if guard is not None:
+            await finished(guard.close())
+
+    def _drop_readers(self) -> None:
+        if self._front is not None:
+            self._front.reader.stop()
+            self._front = None
+        self.background.drop_all()
+        pair, self._pair = self._pair, None
+        for number in pair[1] if pair else ():
+            with contextlib.suppress(OSError):
+                os.close(number)
+
+
+def encoded(command: str) -> bytes:
+    """A command as bash gets it."""
+    if "\0" in command:
+        raise ToolError(
+            "The command has a NUL character in it, which no shell can run.",
+            kind=ErrorKind.VALIDATION,
+            suggestion="Write it as `printf '\\\\0'` where the command needs one.",
+        )
+    return command.encode(errors="surrogateescape")
+
+
+async def finished(work: Coroutine[Any, Any, T]) -> T:
+    """See work through even when the caller is cancelled; the cancellation goes on afterwards."""
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise
+            cancelled = True
+        except Exception:  # noqa: BLE001 - raised below, from the task itself
+            break
+    if cancelled:
+        task.exception()
+        raise asyncio.CancelledError
+    return task.result()
+
+
+async def _looked_at(guard: KeptGuard, look: Callable[[], Any]) -> tuple[Denial, ...]:
+    """Have the sandbox look at the guarded places, beside the event loop: there may be many."""
+    if not guard.prepared.launch.descriptors:  # no sandbox, nothing is guarded
+        return ()
+    return await asyncio.to_thread(look) or ()
+
+
+def _piece(piece: Piece, front: Foreground) -> Piece:
+    return Piece("stderr", error_lines_from_one(piece.text, front.first_line)) if piece.stream == "stderr" else piece
+
+
+def _with(ended: Ended, **changes: Any) -> Ended:
+    from dataclasses import replace
+
+    return replace(ended, **changes)
