@@ -6,7 +6,10 @@ import os
 import shutil
 import time
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _LARGEST_FILE = 4 << 30
 _OLDEST_SECONDS = 7 * 24 * 3600

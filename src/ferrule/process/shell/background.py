@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
@@ -23,6 +21,9 @@ from ferrule.process.shell.patterns import LineSearch
 from ferrule.process.terminal_escapes import clean
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from ferrule.process.shell.family import Running
     from ferrule.process.shell.foreground import Foreground
     from ferrule.process.shell.shell_session import ShellSession
@@ -175,6 +176,7 @@ class BackgroundCommands:
             begun, over = guard.expect(nonce, "begun"), guard.expect(end_nonce, "over")
             saved = guard.expect(nonce, "saved")
             shell.give_text(text)
+            session.others_run()
             try:
                 shell.send(shell.lines.background(nonce, end_nonce, guard.descriptors.numbers.outputs[place]))
                 inner = int((await asyncio.wait_for(begun, 20.0)).split(" ")[0])
@@ -206,6 +208,7 @@ class BackgroundCommands:
         record = front.reader.record
         record.spill_from_now()
         process = frozenset({shell.process} if shell.process else ())
+        self._session.others_run()
         kept = self._add(front.command, shell.guard, front.place, front.reader, process)
         kept.cursor = record.total
         front.reader.on_output = None

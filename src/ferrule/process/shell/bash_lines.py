@@ -29,8 +29,13 @@ class Place:
 
     lines: int
     saved: int
+    prologue: int
     library: int
     epilogue: int
+
+    def all(self) -> tuple[int, ...]:
+        """Every one of them."""
+        return (self.lines, self.saved, self.prologue, self.library, self.epilogue)
 
 
 @dataclass(slots=True, frozen=True)
@@ -47,7 +52,7 @@ class Numbers:
     def all(self) -> list[int]:
         """Every one of them, for handing down and for closing."""
         terminal = (self.terminal,) if self.terminal >= 0 else ()
-        places = [number for one in self.places for number in (one.lines, one.saved, one.library, one.epilogue)]
+        places = [number for one in self.places for number in one.all()]
         outputs = [number for pair in self.outputs for number in pair]
         return [self.orders, self.reports, self.text, *terminal, *places, *outputs]
 
@@ -124,25 +129,40 @@ if (( $# )); then \\builtin printf ' %q' "$@"; fi
 }} >{self._at(self.place.saved)} 2>/dev/null || \\builtin :
 """
 
+    def prologue(self) -> str:
+        """Fetch the command, and see to it that the shell saves its state before it ends."""
+        return f"""
+\\builtin mapfile -d '' -n 1 -t __ferrule <{self._at(self.numbers.text)}
+\\builtin trap '\\builtin exit {ENDED_BY_US}' {SAVE_AND_END}
+if [[ ! ${{__ferrule_trapped-}} ]]; then \\builtin trap '{self.exit_trap}' EXIT; fi
+\\builtin unset -v __ferrule_trapped
+"""
+
     def epilogue(self) -> str:
         """Tell how a command ended, and only then, when nobody waits for it any more, save the state."""
         reports = self._at(self.numbers.reports)
         return f"""
+if [[ $SHELLOPTS == *posix* ]]; then \\unset -f builtin
+else POSIXLY_CORRECT=; \\unset -f builtin; \\unset -v POSIXLY_CORRECT; fi
 \\builtin printf '%s %s\\0' "$__ferrule_end" "${{PWD-}}" >{reports}
-if [[ $__ferrule_save ]]; then
-{self.exit_trap}
-fi
+if [[ ${{__ferrule_save-}} ]]; then {self.exit_trap}; fi
 \\builtin printf '%s saved\\0' "${{__ferrule_end%% *}}" >{reports}
 \\builtin unset -v __ferrule_end __ferrule_save
 """
 
     def round(self, nonce: str, pair: tuple[int, int], *, status: int, trapped: bool, save: bool) -> bytes:
-        """Run the command in the text descriptor, with `$?` as the one before left it."""
+        """Run the command in the text descriptor, with `$?` as the one before left it.
+
+        Bash reads these lines byte by byte, so they are short: what they share lies in files in memory. The empty line
+        matters: after an unmatched quote in `eval`, bash takes the next word for an argument.
+        """
         again = f"[[ $- == *e* ]] || (\\builtin exit {status}); " if status else ""
+        saved = " __ferrule_save=y" if save else ""
         return (
-            f"{self._load(trapped=trapped)}\n"
+            f"{self._load(trapped=trapped)}"
             f'{again}\\builtin eval "${{__ferrule[0]}}" {self._terminal() or self._pipes(pair)}\n'
-            f"{self._end(nonce, save=save)}"
+            f'\n__ferrule_end="{nonce} ended $?"{saved}\n'
+            f"\\. {self._at(self.place.epilogue)}\n"
         ).encode()
 
     def background(self, nonce: str, end_nonce: str, pair: tuple[int, int]) -> bytes:
@@ -150,9 +170,10 @@ fi
         report = f"\\builtin printf '{end_nonce} over %s\\0' $? >{self._at(self.numbers.reports)}"
         copy = '[[ $__ferrule_set != *e* ]] || \\builtin set -e; \\builtin eval "${__ferrule[0]}"'
         return (
-            f"{self._load(trapped=True)}\n"
+            f"{self._load(trapped=True)}"
             f"{{ __ferrule_set=$-; \\builtin set +e; ( {copy} ); {report}; }} {self._pipes(pair)} &\n"
-            f"{self._end(nonce, save=False, kind='begun $!')}"
+            f'__ferrule_end="{nonce} begun $!"\n'
+            f"\\. {self._at(self.place.epilogue)}\n"
         ).encode()
 
     def restore(self, nonce: str, folder: str | None, *, forget_exit_trap: bool) -> bytes:
@@ -160,29 +181,16 @@ fi
         go_there = f"\\builtin cd -- {shlex.quote(folder)}; " if folder else ""
         forget = "\\builtin trap - EXIT; " if forget_exit_trap else ""
         return (
-            f"\\builtin . {self._at(self.place.saved)}\n"
+            f"\\. {self._at(self.place.saved)}\n"
             f"{forget}{go_there}"
             f"\\builtin printf '%s %s %s\\0' '{nonce} ready' $$ \"${{PWD-}}\" >{self._at(self.numbers.reports)}\n"
         ).encode()
 
     def _load(self, *, trapped: bool) -> str:
-        traps = f"\\builtin trap '\\builtin exit {ENDED_BY_US}' {SAVE_AND_END}"
-        if not trapped:
-            traps += f"; \\builtin trap '{self.exit_trap}' EXIT"
-        return f"\\builtin mapfile -d '' -n 1 -t __ferrule <{self._at(self.numbers.text)}; {traps}"
+        return f"{'__ferrule_trapped=y; ' if trapped else ''}\\. {self._at(self.place.prologue)}\n"
 
     def _terminal(self) -> str:
         return f"0<>{self._at(self.numbers.terminal)} 1>&0 2>&0" if self.numbers.terminal >= 0 else ""
 
     def _pipes(self, pair: tuple[int, int]) -> str:
         return f"</dev/null >{self._at(pair[0])} 2>{self._at(pair[1])}"
-
-    def _end(self, nonce: str, *, save: bool, kind: str = "ended") -> str:
-        # The empty line matters: after an unmatched quote in `eval`, bash takes the next word for an argument.
-        words = "ended $?" if kind == "ended" else kind
-        return (
-            f'\n__ferrule_end="{nonce} {words}" __ferrule_save={"y" if save else ""}\n'
-            "if [[ $SHELLOPTS == *posix* ]]; then \\unset -f builtin; "
-            "else POSIXLY_CORRECT=; \\unset -f builtin; \\unset -v POSIXLY_CORRECT; fi\n"
-            f"\\builtin . {self._at(self.place.epilogue)}\n"
-        )

@@ -1,4 +1,4 @@
-"""Every descriptor of a guard: which are Ferrule's, which the guard's, and which the keeper holds until they are needed.
+"""Every descriptor of a guard: which are Ferrule's, which the guard's, which the keeper holds until they are needed.
 
 A session that nobody uses much would otherwise take dozens of Ferrule's own descriptors, of which a process often may
 have only 1,024.
@@ -20,6 +20,7 @@ OUTPUT_PAIRS = 12
 """How many commands of one guard can have output at once: the one in front, and those behind it."""
 SHELLS = 3
 """How many shells there can be: the one in front, and those that went to the background in the middle of a command."""
+_IN_MEMORY = ("saved", "prologue", "library", "epilogue")
 
 
 class Descriptors:
@@ -27,14 +28,13 @@ class Descriptors:
 
     def __init__(self, terminal_size: tuple[int, int] | None = None) -> None:
         self.master, slave = pty.openpty() if terminal_size else (-1, -1)
+        self.device = os.fstat(slave).st_rdev if terminal_size else 0
+        """The number of the terminal, by which processes that read from it are known."""
         orders, reports = os.pipe(), os.pipe()
         self.orders, self.reports = orders[1], reports[0]
         self.text = os.memfd_create("ferrule-text")
         lines = [os.pipe() for _ in range(SHELLS)]
-        places = [
-            Place(reading, *(os.memfd_create(f"ferrule-{name}") for name in ("saved", "library", "epilogue")))
-            for reading, _ in lines
-        ]
+        places = [Place(reading, *(os.memfd_create(f"ferrule-{name}") for name in _IN_MEMORY)) for reading, _ in lines]
         self.line_ends = [writing for _, writing in lines]
         outputs = [(os.pipe(), os.pipe()) for _ in range(OUTPUT_PAIRS)]
         self.reading = [(out[0], err[0]) for out, err in outputs]
@@ -49,8 +49,10 @@ class Descriptors:
         self.of_guard = self.numbers.all()
         self.of_keeper = [number for pair in self.reading for number in pair]
         kept = {self.text, *(number for place in places for number in (place.lines, place.saved))}
-        self._ours = {self.orders, self.reports, *self.line_ends, *kept} | ({self.master} if terminal_size else set())
-        self._handed_over = {*self.of_guard, *self.of_keeper} - kept
+        self._ours: set[int] = {self.orders, self.reports, *self.line_ends, *kept} | (
+            {self.master} if terminal_size else set[int]()
+        )
+        self._handed_over: set[int] = {*self.of_guard, *self.of_keeper} - kept
         os.set_blocking(self.reports, False)
         if terminal_size:
             os.set_blocking(self.master, False)
@@ -84,14 +86,14 @@ class Descriptors:
 
     def close_handed_over(self) -> None:
         """Those that others have now."""
-        handed_over, self._handed_over = self._handed_over, set()
+        handed_over, self._handed_over = self._handed_over, set[int]()
         for number in handed_over:
             os.close(number)
 
     def close(self) -> None:
         """All of ours, once."""
-        ours, self._ours = self._ours | self._handed_over, set()
-        self._handed_over = set()
+        ours, self._ours = self._ours | self._handed_over, set[int]()
+        self._handed_over = set[int]()
         self.reports = self.master = -1
         for number in ours:
             with contextlib.suppress(OSError):

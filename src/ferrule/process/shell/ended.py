@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ferrule.process.output import LeftOut, Piece
-
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ferrule.process.output import LeftOut, Piece
     from ferrule.process.sandbox.sandbox import Denial
     from ferrule.process.shell.family import Running
 

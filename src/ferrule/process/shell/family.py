@@ -96,13 +96,17 @@ class Family:
     def left_behind(self) -> list[int]:
         """Processes that hang below the frame beside it. A few small reads, so it can be asked after every command."""
         found: list[int] = []
-        frame = self.frame
+        frame = {one.pid for one in self._frame}
         for pid in (self.keeper, *frame):
             children = _read(f"/proc/{pid}/task/{pid}/children")
             if children is None and started(pid) is not None:  # a kernel without this list
-                return descendants(self.keeper, past=frame)
+                return descendants(self.keeper, past=self.frame)
             found += [int(child) for child in (children or b"").split()]
-        return [pid for pid in found if pid not in frame and started(pid) is not None]
+        beside = [pid for pid in found if pid not in frame]
+        if beside:
+            frame = self.frame  # a number may have been a shell's and be a command's now
+            beside = [pid for pid in found if pid not in frame and started(pid) is not None]
+        return beside
 
     def roots(self) -> frozenset[Running]:
         """The same, each told apart from later ones."""
@@ -130,7 +134,7 @@ class Family:
             with contextlib.suppress(OSError):
                 for entry in os.scandir(f"/proc/{pid}/fd"):
                     with contextlib.suppress(OSError):
-                        if os.readlink(entry.path) in pipes:
+                        if os.readlink(entry.path) in pipes:  # noqa: PTH115 - not a path
                             return True
         return False
 
@@ -146,10 +150,10 @@ class Family:
         """End what commands have started, all but the spared and what is below those: asked first, then killed."""
         signal_all(self._ours(spared), signal.SIGTERM)
         end = monotonic() + patience
-        while self._ours(spared) and monotonic() < end:
+        while self._ours(spared) and monotonic() < end:  # noqa: ASYNC110 - nobody tells when others' children end
             await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
         end = monotonic() + _SECONDS_TO_KILL
-        while stop_and_kill(self.keeper, past=self.frame, without=_alive(spared)) and monotonic() < end:
+        while stop_and_kill(self.keeper, past=self.frame, without=_alive(spared)) and monotonic() < end:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
     async def end_these(self, roots: frozenset[Running], patience: float) -> None:
@@ -157,7 +161,7 @@ class Family:
         chosen = set(self.below(roots))
         signal_all([one.pid for one in chosen], signal.SIGTERM)
         end = monotonic() + patience
-        while any(one.alive for one in chosen) and monotonic() < end:
+        while any(one.alive for one in chosen) and monotonic() < end:  # noqa: ASYNC110
             await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
         end = monotonic() + _SECONDS_TO_KILL
         while monotonic() < end:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from dataclasses import dataclass, field
 from time import monotonic
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Literal
 from ferrule.process.shell.waiting import InputWatch
 
 if TYPE_CHECKING:
+    import asyncio
+
     from ferrule.process.shell.family import Running
     from ferrule.process.shell.output_reader import OutputReader
     from ferrule.process.shell.placed_shell import PlacedShell

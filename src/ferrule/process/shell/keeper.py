@@ -7,6 +7,7 @@ socket on its standard input tells it what to start; the socket's end tells it t
 
 from __future__ import annotations
 
+import _socket
 import array
 import ctypes
 import marshal
@@ -15,8 +16,6 @@ import select
 import signal
 import time
 from typing import Any
-
-import _socket
 
 SET_PARENT_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36
 TAKE_TERMINAL = 0x540E
@@ -33,7 +32,7 @@ def descendants(root: int, *, past: frozenset[int] = frozenset(), without: froze
     """
     children: dict[int, list[int]] = {}
     dead: set[int] = set()
-    for entry in os.listdir("/proc"):
+    for entry in os.listdir("/proc"):  # noqa: PTH208
         if entry.isdigit():
             try:
                 with open(f"/proc/{entry}/stat", "rb") as file:  # noqa: PTH123 - pathlib is slow to import
@@ -77,7 +76,7 @@ def main() -> None:
     ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     woken, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGCHLD, _wake)
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # only Ferrule, or its end, may end what is kept
     first = port.recv(LARGEST_REQUEST)
@@ -103,6 +102,10 @@ def main() -> None:
         elif os.getppid() != parent:
             break  # a copy of the socket outlived Ferrule in some fork of it
     _end_all()
+
+
+def _wake(number: int, frame: object) -> None:
+    """The pipe of wake-ups has the signal; nothing else is to be done."""
 
 
 def _poll(port: int, woken: int) -> list[tuple[int, int]]:
@@ -161,14 +164,14 @@ def _become(order: dict[str, Any]) -> None:
     for standard in (0, 1, 2):
         os.dup2(nothing, standard, inheritable=True)
     inherited = frozenset(order["inherited"])
-    for entry in os.listdir("/proc/self/fd"):
+    for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208
         if int(entry) > 2:
             try:
                 os.set_inheritable(int(entry), int(entry) in inherited)
             except OSError:
                 continue  # the listing's own
     os.chdir(order["folder"])
-    os.execve(order["arguments"][0], order["arguments"], order["environment"])
+    os.execve(order["arguments"][0], order["arguments"], order["environment"])  # noqa: S606
 
 
 if __name__ == "__main__":

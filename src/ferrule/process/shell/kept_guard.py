@@ -88,9 +88,9 @@ class KeptGuard:
         given = [*launch.descriptors, *theirs.of_guard, *theirs.of_keeper]
         for end in (self._port, self._far_port):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, keeper.LARGEST_REQUEST)
-        self._keeper = subprocess.Popen(  # noqa: S603 - our own program
+        self._keeper = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program; it starts at once
             (sys.executable, "-I", "-S", str(Path(keeper.__file__))),
-            stdin=self._far_port,
+            stdin=self._far_port.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env={},
@@ -124,6 +124,7 @@ class KeptGuard:
             ) from error
         for place in theirs.numbers.places:
             lines = Lines(self.guard, theirs.numbers, place)
+            theirs.write(place.prologue, lines.prologue())
             theirs.write(place.library, lines.library())
             theirs.write(place.epilogue, lines.epilogue())
         theirs.close_handed_over()

@@ -90,8 +90,9 @@ class LineSearch:
                 stderr=asyncio.subprocess.DEVNULL,
                 env={},
             )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(line.replace("\n", " ").encode(errors="replace") + b"\n")
-        await self._process.stdin.drain()
-        return (await self._process.stdout.readline()) == b"1\n"
+        question, answer = self._process.stdin, self._process.stdout
+        if question is None or answer is None:
+            return False
+        question.write(line.replace("\n", " ").encode(errors="replace") + b"\n")
+        await question.drain()
+        return (await answer.readline()) == b"1\n"

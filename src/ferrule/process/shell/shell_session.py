@@ -67,6 +67,8 @@ class ShellSession:
         """Held by whoever uses the shell."""
         self._notes: list[str] = []
         self._closed = False
+        self._others = False
+        """Whether anything that a command started may still run."""
         self.background = BackgroundCommands(self)
 
     @property
@@ -101,7 +103,7 @@ class ShellSession:
     async def answer(
         self, text: str, *, timeout: float = DEFAULT_SECONDS, on_output: Callable[[Piece], None] | None = None
     ) -> Ended:
-        """Give a command that waits for input an answer, as if typed: `yes\\n`, `\\x03` for Ctrl-C."""
+        r"""Give a command that waits for input an answer, as if typed: `yes\n`, `\x03` for Ctrl-C."""
         async with self.turn:
             front = self._front
             if front is None or self.guard is None:
@@ -135,6 +137,10 @@ class ShellSession:
             self._drop_readers()
             guard.close_now()
 
+    def others_run(self) -> None:
+        """From now on, a command in front may not be the only one."""
+        self._others = True
+
     def new_record(self, *, spill_all: bool = False) -> OutputRecord:
         """A record for the output of one command."""
         return OutputRecord(self.spills, kept=self._kept, spill_all=spill_all)
@@ -153,27 +159,27 @@ class ShellSession:
         try:
             if guard is None:
                 guard = self.guard = await KeptGuard.start(self._prepare, terminal_size=self._terminal_size)
-            if self._shell is None or self._shell.death.done():
-                await self._fresh_shell(guard)
+            shell = self._shell
+            if shell is None or shell.death.done():
+                shell = await self._fresh_shell(guard, shell)
         except ShellLost as error:
             await self._lose_guard(guard)
             raise ToolError(f"The shell could not be started: {error}.") from error
         except asyncio.CancelledError:
             await self._lose_guard(guard)  # half a start is no start
             raise
-        assert self._shell is not None
-        return self._shell
+        return shell
 
-    async def _fresh_shell(self, guard: KeptGuard) -> None:
-        if self._shell is None:
-            self._shell = PlacedShell(guard, guard.free_places.pop(0))
+    async def _fresh_shell(self, guard: KeptGuard, shell: PlacedShell | None) -> PlacedShell:
+        shell = self._shell = shell or PlacedShell(guard, guard.free_places.pop(0))
         wanted = self._state.folder
-        where = await self._shell.start(self._state, forget_exit_trap=self._forget_exit_trap)
+        where = await shell.start(self._state, forget_exit_trap=self._forget_exit_trap)
         self._forget_exit_trap = False
         self._state.own_exit_trap = False
         self._state.folder = where
         if wanted is not None and where != wanted:
             self._notes.append(f"The folder `{wanted}` is gone; the shell is in `{where}` now.")
+        return shell
 
     async def _take_saved(self) -> None:
         """What the shell saved after its last command, which it did while nobody waited."""
@@ -213,7 +219,7 @@ class ShellSession:
             place, (out, err) = self._pair
             reader = OutputReader({out: "stdout", err: "stderr"}, record)
             writing = guard.descriptors.numbers.outputs[place]
-        before = guard.family.roots()
+        before = guard.family.roots() if self._others else frozenset[Any]()
         if not before:
             await _looked_at(guard, guard.prepared.before_command)
         shell.clear_saved()
@@ -312,11 +318,13 @@ class ShellSession:
         family = front.shell.guard.family
         known = {one.pid for one in front.before} | {one.pid for one in self.background.roots()}
         end = monotonic() + _SECONDS_TO_SETTLE
-        while any(pid not in known for pid in family.left_behind()):
+        while (there := family.left_behind()) and any(pid not in known for pid in there):
             if monotonic() > end:
+                self._others = True
                 spared = {one.pid for one in family.below(front.before | self.background.roots())}
                 return tuple(one for one in family.running() if one.pid not in spared)
             await asyncio.sleep(0.002)
+        self._others = bool(there)
         return ()
 
     def _adopt(self, front: Foreground, left: tuple[Running, ...]) -> str:

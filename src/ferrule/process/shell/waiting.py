@@ -27,7 +27,7 @@ class InputWatch:
 
     def __init__(self, front: Foreground) -> None:
         self._front = front
-        self._terminal = os.stat(os.ptsname(front.shell.guard.descriptors.master)).st_rdev
+        self._terminal = front.shell.guard.descriptors.device
         self._machine = platform.machine()
         self._seen = 0
         self._written = -1
@@ -58,8 +58,7 @@ class InputWatch:
                 if self._call_waits(pid, int(words[0]), int(words[1], 16)):
                     return True
             elif not words and _content(f"/proc/{pid}/task/{thread}/wchan") in _TERMINAL_PLACES:
-                if self._is_terminal(pid, 0):  # a kernel that does not tell which call it is
-                    return True
+                return self._is_terminal(pid, 0)  # a kernel that does not tell which call it is
         return False
 
     def _call_waits(self, pid: int, call: int, descriptor: int) -> bool:
