@@ -57,10 +57,15 @@ class HeadAndTail:
         """Whether something had to be left out."""
         return self.total > self._head_size + self._tail_size
 
-    def add(self, stream: Stream, data: bytes) -> None:
-        """Take in what came."""
+    @property
+    def full(self) -> int:
+        """How many bytes it keeps at most."""
+        return self._head_room + self._tail_room
+
+    def add(self, stream: Stream, data: bytes, newlines: int) -> None:
+        """Take in what came, with the number of line ends in it."""
         self.total += len(data)
-        self.newlines += data.count(b"\n")
+        self.newlines += newlines
         if self._head_size < self._head_room:
             first, data = data[: self._head_room - self._head_size], data[self._head_room - self._head_size :]
             self._head.append((stream, first))
@@ -128,8 +133,9 @@ class OutputRecord:
             self._spill_if_needed(data)
         if self.spill is not None:
             self.spill.write(data)
-        self._both.add(stream, data)
-        self._streams[stream].add(stream, data)
+        newlines = data.count(b"\n")
+        self._both.add(stream, data, newlines)
+        self._streams[stream].add(stream, data, newlines)
 
     def text(self, stream: Stream) -> str:
         """One stream, cleaned for a model; what is left out is said in its place."""
@@ -165,7 +171,7 @@ class OutputRecord:
 
     def _spill_if_needed(self, data: bytes) -> None:
         both = self._both
-        if both.total + len(data) <= both._head_room + both._tail_room:  # noqa: SLF001 - the same idea, one room
+        if both.total + len(data) <= both.full:
             return
         if self._folder is not None:
             self._open_spill(self._folder)
@@ -195,7 +201,7 @@ class OutputRecord:
         return f"{'' if starts_line else chr(10)}[… {lines}{left.bytes:,} bytes left out{where} …]\n"
 
 
-def _joined(pieces: list[tuple[Stream, bytes]]) -> list[tuple[Stream, bytes]]:
+def _joined(pieces: Iterable[tuple[Stream, bytes]]) -> list[tuple[Stream, bytes]]:
     """Neighbours of the same stream made one, so that no character is cut where two reads met."""
     joined: list[tuple[Stream, list[bytes]]] = []
     for stream, data in pieces:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 SAVE_AND_END = 61
 """The signal on which a shell saves its state and exits, whatever it is doing."""
-ENDED_BY_US = 124
+_END = "\\builtin exit 124"
 
 
 @dataclass(slots=True, frozen=True)
@@ -29,13 +29,12 @@ class Place:
 
     lines: int
     saved: int
-    prologue: int
     library: int
     epilogue: int
 
     def all(self) -> tuple[int, ...]:
         """Every one of them."""
-        return (self.lines, self.saved, self.prologue, self.library, self.epilogue)
+        return (self.lines, self.saved, self.library, self.epilogue)
 
 
 @dataclass(slots=True, frozen=True)
@@ -85,6 +84,11 @@ class Lines:
         return f"/proc/{self.guard}/fd/{number}"
 
     @property
+    def signal_trap(self) -> bytes:
+        """What `trap -p` says of the signal's trap while it is in its place."""
+        return f"trap -- '{_END}' SIG".encode()
+
+    @property
     def exit_trap(self) -> str:
         """What the trap on EXIT runs, as long as no command has set its own."""
         return f"\\builtin . {self._at(self.place.library)}"
@@ -129,15 +133,6 @@ if (( $# )); then \\builtin printf ' %q' "$@"; fi
 }} >{self._at(self.place.saved)} 2>/dev/null || \\builtin :
 """
 
-    def prologue(self) -> str:
-        """Fetch the command, and see to it that the shell saves its state before it ends."""
-        return f"""
-\\builtin mapfile -d '' -n 1 -t __ferrule <{self._at(self.numbers.text)}
-\\builtin trap '\\builtin exit {ENDED_BY_US}' {SAVE_AND_END}
-if [[ ! ${{__ferrule_trapped-}} ]]; then \\builtin trap '{self.exit_trap}' EXIT; fi
-\\builtin unset -v __ferrule_trapped
-"""
-
     def epilogue(self) -> str:
         """Tell how a command ended, and only then, when nobody waits for it any more, save the state."""
         reports = self._at(self.numbers.reports)
@@ -150,7 +145,12 @@ if [[ ${{__ferrule_save-}} ]]; then {self.exit_trap}; fi
 \\builtin unset -v __ferrule_end __ferrule_save
 """
 
-    def round(self, nonce: str, pair: tuple[int, int], *, status: int, trapped: bool, save: bool) -> bytes:
+    def traps(self, *, on_exit: bool) -> str:
+        """See to it that the shell saves its state before it ends, and ends when it is told to."""
+        on_signal = f"\\builtin trap '{_END}' {SAVE_AND_END}; "
+        return on_signal + (f"\\builtin trap '{self.exit_trap}' EXIT; " if on_exit else "")
+
+    def round(self, nonce: str, pair: tuple[int, int], *, status: int, traps: str, save: bool) -> bytes:
         """Run the command in the text descriptor, with `$?` as the one before left it.
 
         Bash reads these lines byte by byte, so they are short: what they share lies in files in memory. The empty line
@@ -159,7 +159,7 @@ if [[ ${{__ferrule_save-}} ]]; then {self.exit_trap}; fi
         again = f"[[ $- == *e* ]] || (\\builtin exit {status}); " if status else ""
         saved = " __ferrule_save=y" if save else ""
         return (
-            f"{self._load(trapped=trapped)}"
+            f"{traps}{self._load()}"
             f'{again}\\builtin eval "${{__ferrule[0]}}" {self._terminal() or self._pipes(pair)}\n'
             f'\n__ferrule_end="{nonce} ended $?"{saved}\n'
             f"\\. {self._at(self.place.epilogue)}\n"
@@ -170,24 +170,26 @@ if [[ ${{__ferrule_save-}} ]]; then {self.exit_trap}; fi
         report = f"\\builtin printf '{end_nonce} over %s\\0' $? >{self._at(self.numbers.reports)}"
         copy = '[[ $__ferrule_set != *e* ]] || \\builtin set -e; \\builtin eval "${__ferrule[0]}"'
         return (
-            f"{self._load(trapped=True)}"
+            f"{self._load()}"
             f"{{ __ferrule_set=$-; \\builtin set +e; ( {copy} ); {report}; }} {self._pipes(pair)} &\n"
             f'__ferrule_end="{nonce} begun $!"\n'
             f"\\. {self._at(self.place.epilogue)}\n"
         ).encode()
 
-    def restore(self, nonce: str, folder: str | None, *, forget_exit_trap: bool) -> bytes:
-        """Make the saved state again in a fresh shell, and say that it is ready."""
+    def restore(self, nonce: str, folder: str | None) -> bytes:
+        """Make the saved state again in a fresh shell, and say that it is ready.
+
+        A trap on EXIT that a command had set has run by now, or its shell was killed; either way it is over.
+        """
         go_there = f"\\builtin cd -- {shlex.quote(folder)}; " if folder else ""
-        forget = "\\builtin trap - EXIT; " if forget_exit_trap else ""
         return (
             f"\\. {self._at(self.place.saved)}\n"
-            f"{forget}{go_there}"
+            f"{self.traps(on_exit=True)}{go_there}"
             f"\\builtin printf '%s %s %s\\0' '{nonce} ready' $$ \"${{PWD-}}\" >{self._at(self.numbers.reports)}\n"
         ).encode()
 
-    def _load(self, *, trapped: bool) -> str:
-        return f"{'__ferrule_trapped=y; ' if trapped else ''}\\. {self._at(self.place.prologue)}\n"
+    def _load(self) -> str:
+        return f"\\builtin mapfile -d '' -n 1 -t __ferrule <{self._at(self.numbers.text)}\n"
 
     def _terminal(self) -> str:
         return f"0<>{self._at(self.numbers.terminal)} 1>&0 2>&0" if self.numbers.terminal >= 0 else ""

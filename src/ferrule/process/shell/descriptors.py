@@ -20,7 +20,7 @@ OUTPUT_PAIRS = 12
 """How many commands of one guard can have output at once: the one in front, and those behind it."""
 SHELLS = 3
 """How many shells there can be: the one in front, and those that went to the background in the middle of a command."""
-_IN_MEMORY = ("saved", "prologue", "library", "epilogue")
+_IN_MEMORY = ("saved", "library", "epilogue")
 
 
 class Descriptors:

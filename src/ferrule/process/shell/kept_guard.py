@@ -124,7 +124,6 @@ class KeptGuard:
             ) from error
         for place in theirs.numbers.places:
             lines = Lines(self.guard, theirs.numbers, place)
-            theirs.write(place.prologue, lines.prologue())
             theirs.write(place.library, lines.library())
             theirs.write(place.epilogue, lines.epilogue())
         theirs.close_handed_over()
@@ -169,7 +168,8 @@ class KeptGuard:
         """End everything. Returns when it is gone."""
         self._let_go()
         end = self.loop.time() + _SECONDS_TO_END
-        while self._keeper is not None and self._keeper.poll() is None and self.loop.time() < end:
+        # Its pid may belong to a loop that is closing, so it is looked at instead of waited for.
+        while self._keeper is not None and self._keeper.poll() is None and self.loop.time() < end:  # noqa: ASYNC110
             await asyncio.sleep(0.002)
         self._make_sure()
 

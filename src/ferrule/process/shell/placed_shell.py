@@ -27,8 +27,8 @@ class State:
 
     lines: bytes = b""
     folder: str | None = None
-    own_exit_trap: bool = False
-    """Whether a command has set a trap on EXIT."""
+    traps: str = ""
+    """What of Ferrule's own traps a command has taken away, as lines that set them again."""
     status: int = 0
     large: bool = field(default=False)
     """Whether it is so much that it is only saved when the shell ends."""
@@ -50,7 +50,7 @@ class PlacedShell:
         """Since it started: bash numbers the lines of the whole session."""
         self._nonce = ""
 
-    async def start(self, state: State, *, forget_exit_trap: bool) -> str:
+    async def start(self, state: State) -> str:
         """Begin with a state; the folder it is in then."""
         guard, numbers = self.guard, self.lines.place
         if waiting := self.unread_lines:
@@ -62,7 +62,7 @@ class PlacedShell:
         self.death = guard.expect(self._nonce, "died")
         self.lines_sent = 0
         guard.order(self._nonce, numbers.lines)
-        self.send(self.lines.restore(self._nonce, state.folder, forget_exit_trap=forget_exit_trap))
+        self.send(self.lines.restore(self._nonce, state.folder))
         try:
             inner, _, where = (await asyncio.wait_for(ready, _SECONDS_TO_START)).partition(" ")
         except TimeoutError:
@@ -132,10 +132,13 @@ class PlacedShell:
         folder, last, _ = rest.partition(b"\0")
         if not (first and second and last):
             return None
+        traps = ""
+        if not trap or self.lines.signal_trap not in lines:
+            traps = self.lines.traps(on_exit=not trap)  # but one that the command has set itself stays
         return State(
             lines,
             os.fsdecode(folder.removesuffix(b"\n")) or state.folder,
-            own_exit_trap=bool(trap.strip()) and self.lines.exit_trap.encode() not in trap,
+            traps=traps,
             status=state.status,
             large=len(lines) > _MOST_SAVED_EACH_TIME,
         )

@@ -37,6 +37,7 @@ T = TypeVar("T")
 DEFAULT_SECONDS = 120.0
 _PATIENCE = 1.0
 """Seconds between asking processes to end and killing them."""
+_SECONDS_TO_SAVE = 5.0
 _SECONDS_TO_SETTLE = 0.05
 _KEPT_STATE = "Variables, functions and options are as they were before this command."
 
@@ -59,7 +60,6 @@ class ShellSession:
         self.guard: KeptGuard | None = None
         self._shell: PlacedShell | None = None
         self._state = State()
-        self._forget_exit_trap = False
         self._saving: asyncio.Future[str] | None = None
         self._pair: tuple[int, tuple[int, int]] | None = None
         self._front: Foreground | None = None
@@ -173,9 +173,8 @@ class ShellSession:
     async def _fresh_shell(self, guard: KeptGuard, shell: PlacedShell | None) -> PlacedShell:
         shell = self._shell = shell or PlacedShell(guard, guard.free_places.pop(0))
         wanted = self._state.folder
-        where = await shell.start(self._state, forget_exit_trap=self._forget_exit_trap)
-        self._forget_exit_trap = False
-        self._state.own_exit_trap = False
+        where = await shell.start(self._state)
+        self._state.traps = ""
         self._state.folder = where
         if wanted is not None and where != wanted:
             self._notes.append(f"The folder `{wanted}` is gone; the shell is in `{where}` now.")
@@ -186,9 +185,9 @@ class ShellSession:
         saving, self._saving = self._saving, None
         if saving is None or self._shell is None:
             return
-        try:
-            await asyncio.wait_for(asyncio.shield(saving), 5.0)
-        except (TimeoutError, ShellLost):
+        if not saving.done():
+            await asyncio.wait({saving}, timeout=_SECONDS_TO_SAVE)
+        if not saving.done() or saving.exception() is not None:
             return
         if (state := self._shell.saved(self._state)) is not None:
             self._state = state
@@ -228,9 +227,7 @@ class ShellSession:
         front = Foreground(command, shell, reader, place, nonce, before, first_line=shell.lines_sent + 2)
         reader.start(guard.loop)
         state = self._state
-        lines = shell.lines.round(
-            nonce, writing, status=state.status, trapped=state.own_exit_trap, save=not state.large
-        )
+        lines = shell.lines.round(nonce, writing, status=state.status, traps=state.traps, save=not state.large)
         try:
             shell.send(lines)
         except ShellLost as error:
@@ -242,16 +239,20 @@ class ShellSession:
         try:
             why = await front.news(timeout, terminal=self._terminal_size is not None)
             if why == "waiting":
-                return await self._waiting(front)
+                return self._waiting(front)
             if why == "time" and move and self._may_move(front):
-                return await finished(self._move(front))
+                return self._move(front)
+            if why == "ended" and self._is_plain(front):
+                front.settled = True
+                code, notes = self._take_news(front, why)
+                return self._ended(front, exit_code=code, notes=notes)
             return await finished(self._settle(front, why))
         except asyncio.CancelledError:
             if not front.settled:
                 await finished(self._settle(front, "cancelled"))
             raise
 
-    async def _waiting(self, front: Foreground) -> Ended:
+    def _waiting(self, front: Foreground) -> Ended:
         self._front = front
         prompt = front.last_line() or "(no prompt)"
         return self._ended(front, exit_code=None, waiting_for_input=prompt)
@@ -260,45 +261,46 @@ class ShellSession:
         """Bring a command to its end, whichever way, and tell how it went."""
         front.settled = True
         self._front = None
-        shell, guard = front.shell, front.shell.guard
-        code: int | None = None
-        notes: list[str] = []
+        guard = front.shell.guard
         if why in ("time", "cancelled", "mute"):
             await self._end(front)
-            if why == "mute":
-                notes.append("The command left the shell unable to go on (as `set -n` does); it was started afresh.")
-        elif why == "ended":
-            words, _, folder = front.ended.result().partition(" ")
-            code = self._state.status = int(words)
-            self._state.folder = folder or self._state.folder
-            self._saving = front.saved
-        elif why == "died":
-            code = shell.exit_code
-            self._state.status = code or 0
-        if why != "ended" and not guard.lost:
-            if (state := shell.saved(self._state)) is not None:
-                self._forget_exit_trap = True
-                self._state = state
-            elif why != "mute":
-                notes.append(f"The shell itself was ended and started afresh. {_KEPT_STATE}")
-            else:
-                notes.append(_KEPT_STATE)
-        front.reader.take_rest()
-        front.reader.stop()
+        code, notes = self._take_news(front, why)
         left = await self._left_behind(front) if why in ("ended", "died") and not guard.lost else ()
         if left:
             front.reader.take_rest()
         denials = () if guard.lost else await _looked_at(guard, guard.prepared.after_command)
         if guard.lost:
             await self._lose_guard(guard)
-            notes.append(
-                "The shell and everything it had started were ended from outside; the next command has a new one. "
-                f"{_KEPT_STATE}"
-            )
+            notes.append(f"The shell and all it had started were ended from outside; the next is new. {_KEPT_STATE}")
         ended = self._ended(
             front, exit_code=code, timed_out=why == "time", still_running=left, denials=denials, notes=notes
         )
         return _with(ended, notes=(*ended.notes, self._adopt(front, left))) if left else ended
+
+    def _take_news(self, front: Foreground, why: Why) -> tuple[int | None, list[str]]:
+        """The exit code and the shell's state, as far as they are known now."""
+        shell = front.shell
+        code: int | None = None
+        notes: list[str] = []
+        if why == "ended":
+            words, _, folder = front.ended.result().partition(" ")
+            code = self._state.status = int(words)
+            self._state.folder = folder or self._state.folder
+            self._saving = front.saved
+        else:
+            if why == "died":
+                code = shell.exit_code
+                self._state.status = code or 0
+            if why == "mute":
+                notes.append("The command left the shell unable to go on (as `set -n` does); it was started afresh.")
+            if not shell.guard.lost:
+                state = shell.saved(self._state)
+                if state is None:
+                    notes.append(f"The shell itself was ended and started afresh. {_KEPT_STATE}")
+                self._state = state or self._state
+        front.reader.take_rest()
+        front.reader.stop()
+        return code, notes
 
     async def _end(self, front: Foreground) -> None:
         """End what the command started: the shell is asked to save its state and exit, the rest to end, then killed."""
@@ -338,11 +340,17 @@ class ShellSession:
         kept = self.background.adopt(front.command, front.shell.guard, front.place, front.reader, frozenset(left))
         return f"{said}; further output goes to `{kept.id}`."
 
+    @staticmethod
+    def _is_plain(front: Foreground) -> bool:
+        """Whether nothing is left to do once a command has ended: no sandbox to ask, no process left behind."""
+        guard = front.shell.guard
+        return not guard.prepared.launch.descriptors and not guard.family.left_behind()
+
     def _may_move(self, front: Foreground) -> bool:
         guard = front.shell.guard
         return front.place >= 0 and bool(guard.free_places) and bool(guard.free_pairs)
 
-    async def _move(self, front: Foreground) -> Ended:
+    def _move(self, front: Foreground) -> Ended:
         """Let the command go on with its shell; the session gets another with the state from before the command."""
         front.settled = True
         self._pair = self._shell = None
