@@ -262,7 +262,7 @@ class BackgroundCommands:
         self, command: str, guard: KeptGuard, place: int, reader: OutputReader, roots: frozenset[Running]
     ) -> BackgroundCommand:
         self._count += 1
-        kept = BackgroundCommand(f"shell_{self._count}", command, guard, place, reader, roots)
+        kept = BackgroundCommand(f"{self._session.name}_{self._count}", command, guard, place, reader, roots)
         reader.on_change = kept.has_changed
         self._all[kept.id] = kept
         return kept

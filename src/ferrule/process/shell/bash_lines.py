@@ -162,8 +162,14 @@ if [[ ${{__ferrule_save-}} ]]; then {self.exit_trap}; fi
             f"{traps}{self._load()}"
             f'{again}\\builtin eval "${{__ferrule[0]}}" {self._terminal() or self._pipes(pair)}\n'
             f'\n__ferrule_end="{nonce} ended $?"{saved}\n'
+            f"{self._mark(nonce)}"
             f"\\. {self._at(self.place.epilogue)}\n"
         ).encode()
+
+    def _mark(self, nonce: str) -> str:
+        """On a terminal, what was written comes out later than the report; this word comes after all of it."""
+        number = self.numbers.terminal
+        return f"\\builtin printf %s {nonce} >{self._at(number)}\n" if number >= 0 else ""
 
     def background(self, nonce: str, end_nonce: str, pair: tuple[int, int]) -> bytes:
         """Run the command in a copy of the shell that tells its end by itself; the shell goes on at once."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import pty
 import struct
 import sys
 import termios
@@ -27,7 +26,7 @@ class Descriptors:
     """Made all together, so that their numbers differ, also from those of the sandbox."""
 
     def __init__(self, terminal_size: tuple[int, int] | None = None) -> None:
-        self.master, slave = pty.openpty() if terminal_size else (-1, -1)
+        self.master, slave = os.openpty() if terminal_size else (-1, -1)
         self.device = os.fstat(slave).st_rdev if terminal_size else 0
         """The number of the terminal, by which processes that read from it are known."""
         orders, reports = os.pipe(), os.pipe()

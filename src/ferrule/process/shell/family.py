@@ -124,9 +124,10 @@ class Family:
         when = started(pid) if pid is not None else None
         return Running(pid, when) if pid is not None and when is not None else None
 
-    def interrupt(self) -> None:
-        """What Ctrl-C does where a terminal rules its processes."""
-        signal_all(descendants(self.keeper, past=self.frame), signal.SIGINT)
+    def interrupt(self, shell: Running | None) -> None:
+        """What Ctrl-C does where a terminal rules its processes: the shell and what it started are told."""
+        own = [shell.pid] if shell is not None and shell.alive else []
+        signal_all([*descendants(self.keeper, past=self.frame), *own], signal.SIGINT)
 
     def holds_output(self, pipes: frozenset[str]) -> bool:
         """Whether a command's process, or one of its copies of the shell, can still write to one of these pipes."""

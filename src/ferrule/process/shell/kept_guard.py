@@ -111,7 +111,8 @@ class KeptGuard:
             "inherited": [*launch.descriptors, *theirs.of_guard],
             "given": given,
             "kept": theirs.of_keeper,
-            "terminal": theirs.numbers.terminal,
+            # A sandbox makes a session of its own; the terminal would rule, and Ctrl-C end, only the sandbox itself.
+            "terminal": -1 if launch.descriptors else theirs.numbers.terminal,
         }
         try:
             packet, _ = await self._ask("started", order)

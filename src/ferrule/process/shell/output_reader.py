@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import os
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from ferrule.process.output import Piece
@@ -11,12 +13,12 @@ from ferrule.process.shell.descriptors import Descriptors
 from ferrule.process.terminal_escapes import StreamCleaner
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from ferrule.process.output import OutputRecord, Stream
 
 _CHUNK = 1 << 18
+_SECONDS_OF_SILENCE = 0.005
 
 
 class OutputReader:
@@ -27,6 +29,10 @@ class OutputReader:
         self.record = record
         self.on_output: Callable[[Piece], None] | None = None
         self.on_change: Callable[[], None] | None = None
+        self.marker = b""
+        """On a terminal: the word after which nothing of the command comes any more. It is never shown."""
+        self.marked = False
+        self._held = b""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._decoders = {number: codecs.getincrementaldecoder("utf-8")("replace") for number in sources}
         self._cleaners = {number: StreamCleaner() for number in sources}
@@ -53,6 +59,15 @@ class OutputReader:
             if self.on_output is not None:
                 self._show(number, self._decoders[number].decode(b"", final=True), last=True)
 
+    async def until_marked(self, seconds: float) -> None:
+        """A terminal hands on what was written to it a little later. Wait for the marker, or for silence."""
+        end = monotonic() + seconds
+        while not self.marked and monotonic() < end:
+            before = self.record.total
+            await asyncio.sleep(_SECONDS_OF_SILENCE)
+            if not self.marker and self.record.total == before:
+                return
+
     def pipes(self) -> frozenset[str]:
         """The names of its pipes in the kernel."""
         return frozenset(f"pipe:[{os.fstat(number).st_ino}]" for number in self._sources)
@@ -75,12 +90,29 @@ class OutputReader:
             if self._loop is not None:
                 self._loop.remove_reader(number)
             return 0
-        self.record.add(self._sources[number], data)
+        read = len(data)
+        if self.marker:
+            data = self._without_marker(data)
+        if data:
+            self.record.add(self._sources[number], data)
         if self.on_output is not None:
             self._show(number, self._decoders[number].decode(data))
         if self.on_change is not None:
             self.on_change()
-        return len(data)
+        return read
+
+    def _without_marker(self, data: bytes) -> bytes:
+        data = self._held + data
+        self._held = b""
+        before, found, after = data.partition(self.marker)
+        if found:
+            self.marked = True
+            return before + after
+        for length in range(min(len(self.marker) - 1, len(data)), 0, -1):
+            if data.endswith(self.marker[:length]):
+                self._held = data[-length:]
+                return data[:-length]
+        return data
 
     def _show(self, number: int, text: str, *, last: bool = False) -> None:
         cleaner = self._cleaners[number]

@@ -38,6 +38,7 @@ DEFAULT_SECONDS = 120.0
 _PATIENCE = 1.0
 """Seconds between asking processes to end and killing them."""
 _SECONDS_TO_SAVE = 5.0
+_SECONDS_TO_SHOW = 1.0
 _SECONDS_TO_SETTLE = 0.05
 _KEPT_STATE = "Variables, functions and options are as they were before this command."
 
@@ -52,7 +53,9 @@ class ShellSession:
         spills: SpillFolder | None = None,
         kept: int = KEPT_BYTES,
         terminal_size: tuple[int, int] | None = None,
+        name: str = "main",
     ) -> None:
+        self.name = name
         self._prepare = prepare
         self.spills = spills
         self._kept = kept
@@ -106,13 +109,13 @@ class ShellSession:
         r"""Give a command that waits for input an answer, as if typed: `yes\n`, `\x03` for Ctrl-C."""
         async with self.turn:
             front = self._front
-            if front is None or self.guard is None:
+            if front is None:
                 raise ToolError(
                     "No command waits for input.", kind=ErrorKind.VALIDATION, suggestion="Run the command again."
                 )
             front.reader.record = self.new_record()
             front.reader.on_output = on_output
-            await self._type(self.guard, text)
+            await self._type(front, text)
             return await self._see_through(front, timeout, False)
 
     def resize(self, columns: int, rows: int) -> None:
@@ -209,8 +212,10 @@ class ShellSession:
         shell = await self.ready()
         guard = shell.guard
         record = self.new_record()
+        nonce = guard.nonce()
         if guard.descriptors.master >= 0:
             reader = OutputReader({guard.descriptors.master: "stdout"}, record)
+            reader.marker = nonce.encode()
             place, writing = -1, (-1, -1)
         else:
             if self._pair is None:
@@ -223,7 +228,6 @@ class ShellSession:
             await _looked_at(guard, guard.prepared.before_command)
         shell.clear_saved()
         shell.give_text(text)
-        nonce = guard.nonce()
         front = Foreground(command, shell, reader, place, nonce, before, first_line=shell.lines_sent + 2)
         reader.start(guard.loop)
         state = self._state
@@ -244,6 +248,7 @@ class ShellSession:
                 return self._move(front)
             if why == "ended" and self._is_plain(front):
                 front.settled = True
+                self._front = None
                 code, notes = self._take_news(front, why)
                 return self._ended(front, exit_code=code, notes=notes)
             return await finished(self._settle(front, why))
@@ -264,6 +269,10 @@ class ShellSession:
         guard = front.shell.guard
         if why in ("time", "cancelled", "mute"):
             await self._end(front)
+        if front.place < 0 and not guard.lost:
+            if why != "ended":
+                front.reader.marker = b""  # it will not come
+            await front.reader.until_marked(_SECONDS_TO_SHOW)
         code, notes = self._take_news(front, why)
         left = await self._left_behind(front) if why in ("ended", "died") and not guard.lost else ()
         if left:
@@ -296,7 +305,8 @@ class ShellSession:
             if not shell.guard.lost:
                 state = shell.saved(self._state)
                 if state is None:
-                    notes.append(f"The shell itself was ended and started afresh. {_KEPT_STATE}")
+                    ended = "" if why == "mute" else "The shell itself was ended and started afresh. "
+                    notes.append(f"{ended}{_KEPT_STATE}")
                 self._state = state or self._state
         front.reader.take_rest()
         front.reader.stop()
@@ -344,7 +354,7 @@ class ShellSession:
     def _is_plain(front: Foreground) -> bool:
         """Whether nothing is left to do once a command has ended: no sandbox to ask, no process left behind."""
         guard = front.shell.guard
-        return not guard.prepared.launch.descriptors and not guard.family.left_behind()
+        return front.place >= 0 and not guard.prepared.launch.descriptors and not guard.family.left_behind()
 
     def _may_move(self, front: Foreground) -> bool:
         guard = front.shell.guard
@@ -380,11 +390,11 @@ class ShellSession:
             record.close()
         return ended
 
-    async def _type(self, guard: KeptGuard, text: str) -> None:
-        data = text.encode()
+    async def _type(self, front: Foreground, text: str) -> None:
+        data, guard = text.encode(), front.shell.guard
         if b"\x03" in data and not guard.descriptors.has_foreground():
-            guard.family.interrupt()  # inside a sandbox the terminal rules nobody
-        while data:
+            guard.family.interrupt(front.shell.process)  # inside a sandbox the terminal rules nobody
+        while data and not guard.lost:
             try:
                 data = data[os.write(guard.descriptors.master, data) :]
             except BlockingIOError:

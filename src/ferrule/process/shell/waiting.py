@@ -20,6 +20,7 @@ _WAITS_FOR_SEVERAL = {"x86_64": {7, 23, 232, 270, 271, 281, 441}, "aarch64": {22
 _TERMINAL_PLACES = frozenset({b"n_tty_read", b"wait_woken"})
 _SECONDS_SILENT_FOR_SEVERAL = 2.0
 _LOOKS = 2
+_OWN_TERMINAL = os.makedev(5, 0)  # `/dev/tty`, whichever that is for a process
 
 
 class InputWatch:
@@ -27,7 +28,7 @@ class InputWatch:
 
     def __init__(self, front: Foreground) -> None:
         self._front = front
-        self._terminal = front.shell.guard.descriptors.device
+        self._terminals = {front.shell.guard.descriptors.device, _OWN_TERMINAL}
         self._machine = platform.machine()
         self._seen = 0
         self._written = -1
@@ -72,7 +73,7 @@ class InputWatch:
 
     def _is_terminal(self, pid: int, descriptor: int) -> bool:
         try:
-            return os.stat(f"/proc/{pid}/fd/{descriptor}").st_rdev == self._terminal  # noqa: PTH116 - not a path
+            return os.stat(f"/proc/{pid}/fd/{descriptor}").st_rdev in self._terminals  # noqa: PTH116 - not a path
         except OSError:
             return False
 
