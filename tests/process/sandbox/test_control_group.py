@@ -1,0 +1,51 @@
+"""Control groups, where they can be had."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+from tests.needs import needs
+
+from ferrule.process.profile import Bounds
+from ferrule.process.sandbox import control_group as module
+from ferrule.process.sandbox.control_group import can_count_processes, control_group
+from ferrule.process.sandbox.limits import bounded
+
+
+def test_it_bounds_processes_also_for_root() -> None:
+    if os.geteuid() != 0:
+        assert not can_count_processes()
+        return
+    needs(can_count_processes(), "control groups that root may make")
+    with control_group(Bounds(processes=5)) as group:
+        assert group is not None
+        script = "for i in 1 2 3 4 5 6 7 8; do sleep 0.2 & done; wait"
+        done = subprocess.run(
+            bounded(Bounds(processes=5), ["bash", "-c", script], group), capture_output=True, text=True
+        )
+        assert "Resource temporarily unavailable" in done.stderr
+    assert not group.exists()
+
+
+def test_without_a_bound_there_is_no_group() -> None:
+    with control_group(Bounds(processes=None)) as group:
+        assert group is None
+
+
+def test_where_none_can_be_made_that_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: os.PathLike[str]) -> None:
+    monkeypatch.setattr(module, "_parent", lambda: None)
+    assert not can_count_processes()
+
+
+def test_groups_of_the_dead_are_removed() -> None:
+    if not can_count_processes():
+        return
+    parent = module._parent()
+    assert parent is not None
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    (parent / f"ferrule-{ended.pid}-0").mkdir()
+    with control_group(Bounds()):
+        assert not (parent / f"ferrule-{ended.pid}-0").exists()

@@ -1,0 +1,84 @@
+"""A denial by the sandbox comes back as such, with a way to ask for more."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+from tests.process.sandbox.box import Box
+
+from ferrule.process.profile import Profile
+from ferrule.process.sandbox.denials import explain
+
+WORKSPACE = Path("/ws")
+PROFILE = Profile((WORKSPACE,), WORKSPACE, hidden=(WORKSPACE / ".env",))
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "subject"),
+    [
+        ("bash: /etc/foo: Read-only file system", "write", "/etc/foo"),
+        ("touch: cannot touch '/etc/foo': Read-only file system", "write", "/etc/foo"),
+        ("OSError: [Errno 30] Read-only file system: '/etc/foo'", "write", "/etc/foo"),
+        ("Error: EROFS: read-only file system, open '/etc/foo'", "write", "/etc/foo"),
+        ("mkdir: cannot create directory ‘/opt/x’: Read-only file system", "write", "/opt/x"),
+        ("failed to write: Read-only file system (os error 30)", "write", ""),
+        ("bash: /ws/.git/config: Read-only file system", "guarded", "/ws/.git/config"),
+        ("rm: cannot remove '/ws/.git/hooks': Device or resource busy", "guarded", "/ws/.git/hooks"),
+        ("cat: /ws/.env: Permission denied", "read", "/ws/.env"),
+        ("cat: /root/.bashrc: Permission denied", "read", "/root/.bashrc"),
+        ("curl: (6) Could not resolve host: example.org", "network", "example.org"),
+        ("fatal: unable to access 'https://github.com/': Could not resolve host: github.com", "network", "github.com"),
+        ("npm ERR! getaddrinfo EAI_AGAIN registry.npmjs.org", "network", "registry.npmjs.org"),
+        ("socket.gaierror: [Errno -3] Temporary failure in name resolution", "network", ""),
+        ("connect: Network is unreachable", "network", ""),
+        ("bash: fork: retry: Resource temporarily unavailable", "processes", ""),
+        ("RuntimeError: can't start new thread", "processes", ""),
+        ("write error: File too large", "file size", ""),
+        ("Bad system call", "system call", ""),
+    ],
+)
+def test_it_is_told_apart(said: str, kind: str, subject: str) -> None:
+    denial = explain(1, f"some words\n{said}\n", PROFILE)
+    assert denial is not None
+    assert (denial.kind, denial.subject) == (kind, subject)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "AssertionError",
+        "cat: x: No such file or directory",
+        "bash: /ws/script: Permission denied",
+        "Connection refused",
+    ],
+)
+def test_what_failed_for_its_own_reasons_is_not_the_sandboxes(said: str) -> None:
+    assert explain(1, said, PROFILE) is None
+
+
+def test_success_is_never_a_denial() -> None:
+    assert explain(0, "bash: /etc/foo: Read-only file system", PROFILE) is None
+
+
+@given(st.text(max_size=200), st.integers(-64, 255))
+def test_any_words_can_be_read(said: str, code: int) -> None:
+    explain(code, said, PROFILE)
+
+
+def test_long_complaints_take_no_longer_than_they_should() -> None:
+    assert explain(1, "/a" * 500_000 + "'" * 1000, PROFILE) is None
+
+
+def test_the_words(box: Box) -> None:
+    told = {
+        script: dataclasses.asdict(explained)
+        for script in ("echo x >/etc/foo", "cat .env", "curl https://example.org")
+        if (explained := box.run(script, hidden=(box.write(".env"),)).explained)
+    }
+    assert told == snapshot()

@@ -1,0 +1,181 @@
+"""The second choice: what Landlock with a filter of calls stops, and what it refuses because it could not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+from tests.needs import needs
+from tests.process.sandbox.box import Box, landlock, python_for_all
+from tests.process.sandbox.conftest import USERS
+
+from ferrule.process.landlock import kernel_version
+from ferrule.process.profile import Bounds, Profile
+from ferrule.process.sandbox import landlock_sandbox as module
+from ferrule.process.sandbox.sandbox import SandboxRefused
+
+
+@pytest.fixture(params=list(USERS.values()), ids=list(USERS))
+def box(request: pytest.FixtureRequest, room: Path, monkeypatch: pytest.MonkeyPatch) -> Box:
+    needs(kernel_version(), "a kernel with Landlock")
+    needs(python := python_for_all(), "a Python that every user can run")
+    monkeypatch.setattr(module.sys, "executable", python)
+    return Box(room / "box", request.param, landlock())
+
+
+def test_the_workspace_is_writable_and_nothing_else(box: Box) -> None:
+    done = box.run(
+        f"echo hello >a; for place in /usr /etc /var {box.outside} /tmp; do : >$place/made && echo $place; done"
+    )
+    assert (box.workspace / "a").read_text() == "hello\n"
+    assert done.out == ""
+    assert not (box.outside / "made").exists()
+
+
+def test_homes_and_keys_cannot_be_read(box: Box) -> None:
+    (box.home / ".netrc").write_text("PRIVATE")
+    box.own()
+    done = box.run(f"cat {box.home}/.netrc /etc/shadow; ls {box.home} /root /tmp; cat ~/.netrc")
+    assert done.out == ""
+
+
+def test_home_and_temporary_files_are_of_this_start_alone(box: Box) -> None:
+    done = box.run("echo 1 >~/x && mktemp && cat ~/x && echo $HOME")
+    *_, content, home = done.out.split()
+    assert content == "1"
+    assert not Path(home).exists()
+
+
+def test_nothing_is_seen_of_other_processes(box: Box) -> None:
+    done = box.run(f"cat /proc/{os.getpid()}/environ /proc/{os.getpid()}/cmdline /proc/self/environ; ls /proc")
+    assert done.out == ""
+
+
+def test_there_are_no_sockets_but_pairs(box: Box) -> None:
+    code = (
+        "import socket\n"
+        "for family in (1, 2, 10, 16, 17):\n"
+        "    for kind in (1, 2, 3):\n"
+        "        try: socket.socket(family, kind); print('made', family, kind)\n"
+        "        except PermissionError: pass\n"
+        "a, b = socket.socketpair(); a.send(b'x'); print(b.recv(1))\n"
+    )
+    assert box.run_program([str(python_for_all()), "-c", code]).out == "b'x'\n"
+
+
+def test_no_capability_is_left_and_nothing_is_mounted(box: Box) -> None:
+    done = box.run("unshare -U true && echo a; mount -t tmpfs x /mnt && echo b; chown 1:1 . && echo c")
+    assert done.out == ""
+
+
+def test_signals_reach_nobody_outside(box: Box) -> None:
+    if kernel_version() < 6:
+        assert any("signals" in note for note in box.sandbox.notes)
+        return
+    victim = box.do(lambda: os.getpid())
+    assert victim
+    sleeping = (
+        subprocess.Popen(["sleep", "60"], user=box.uid) if os.geteuid() == 0 else subprocess.Popen(["sleep", "60"])
+    )
+    done = box.run(f"kill -9 {sleeping.pid}")
+    assert "not permitted" in done.err
+    assert sleeping.poll() is None
+    sleeping.kill()
+    sleeping.wait()
+
+
+def test_guarded_places_are_put_back(box: Box) -> None:
+    repository = box.repository()
+    config = (repository / ".git/config").read_text()
+    done = box.run("echo evil >>.git/config; echo evil >.git/hooks/pre-commit; echo x >ferrule.toml")
+    assert (repository / ".git/config").read_text() == config
+    assert not (repository / ".git/hooks/pre-commit").exists()
+    assert not (repository / "ferrule.toml").exists()
+    assert [one.subject for one in done.denials] == [".git/config", ".git/hooks", "ferrule.toml"]
+
+
+def test_a_fork_bomb_stays_bounded(box: Box) -> None:
+    done = box.run("bomb() { bomb | bomb & }; bomb; sleep 1; echo still here", bounds=Bounds(processes=64))
+    assert "still here" in done.out
+    assert "Resource temporarily unavailable" in done.err
+
+
+def test_everyday_work_goes_on(box: Box) -> None:
+    done = box.run(
+        "git init -q r && git -C r -c user.name=a -c user.email=b commit -q --allow-empty -m m && "
+        "python3 -c 'import sqlite3, ssl; print(1)' && cat <(echo two) && echo three >/dev/null && exit 3"
+    )
+    assert (done.out, done.code) == ("1\ntwo\n", 3), done.err
+
+
+def test_what_a_command_leaves_behind_ends_with_it(box: Box) -> None:
+    mark = f"ferrule-ll-{os.getpid()}-{box.uid}"
+    done = box.run(f"(setsid nohup bash -c 'exec -a {mark} sleep 1000' >/dev/null 2>&1 &); sleep 0.2; echo done")
+    assert done.out == "done\n"
+    assert running(mark) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["asked to end", "killed"])
+def test_everything_ends_when_ferrule_does(box: Box, number: int) -> None:
+    mark = f"ferrule-ll-{os.getpid()}-{box.uid}-{number}"
+    script = f"(setsid bash -c 'exec -a {mark} sleep 1000' &); echo ready; exec -a {mark} sleep 1000"
+
+    def start() -> int:
+        from ferrule.process.sandbox.spawner import spawn
+
+        prepared = box.sandbox.prepare(Profile((box.workspace,), box.workspace), ["bash", "-c", script])
+        process = spawn(prepared.launch, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        if number == signal.SIGTERM:
+            process.terminate()
+            return process.wait()
+        return 0  # the child of the test ends here, without a word to anyone, as a killed Ferrule does
+
+    assert box.do(start) == (143 if number == signal.SIGTERM else 0)
+    end = time.monotonic() + 20
+    while running(mark) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert running(mark) == 0
+
+
+def test_what_it_cannot_hide_is_refused(tmp_path: Path) -> None:
+    needs(kernel_version(), "a kernel with Landlock")
+    (tmp_path / ".env").write_text("x")
+    with pytest.raises(SandboxRefused) as refused:
+        landlock().prepare(Profile((tmp_path,), tmp_path, hidden=(tmp_path / ".env",)), ["true"])
+    assert (refused.value.message, refused.value.suggestion) == snapshot()
+
+
+def test_the_network_by_host_is_refused(tmp_path: Path) -> None:
+    needs(kernel_version(), "a kernel with Landlock")
+    with pytest.raises(SandboxRefused, match="some hosts alone"):
+        landlock().prepare(Profile((tmp_path,), tmp_path, hosts=("example.org",)), ["true"])
+
+
+def test_without_landlock_it_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "kernel_version", lambda: 0)
+    assert landlock().missing() == "this kernel has no Landlock"
+    with pytest.raises(SandboxRefused, match="no Landlock"):
+        landlock().prepare(Profile((tmp_path,), tmp_path), ["true"])
+
+
+def running(mark: str) -> int:
+    count = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                count += (entry / "cmdline").read_bytes().startswith(mark.encode())
+            except OSError:
+                continue
+    return count
+
+
+def test_the_rules_are_this_platforms() -> None:
+    assert sys.platform == "linux" or kernel_version() == 0

@@ -1,0 +1,31 @@
+"""What every sandbox gives back."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pytest
+
+from ferrule.core.errors import ToolError
+from ferrule.process.launch import Launch
+from ferrule.process.sandbox.sandbox import Prepared, SandboxRefused
+
+
+def test_leaving_lets_go_of_everything_once() -> None:
+    closed: list[int] = []
+    closing = ExitStack()
+    closing.callback(closed.append, 1)
+    with Prepared(Launch(("true",)), closing=closing) as prepared:
+        assert closed == []
+    prepared.close()
+    assert closed == [1]
+
+
+def test_a_refusal_is_told_to_the_model() -> None:
+    with pytest.raises(ToolError) as refused:
+        raise SandboxRefused("It cannot be.", "Do this.")
+    assert (refused.value.message, refused.value.suggestion, refused.value.kind) == (
+        "It cannot be.",
+        "Do this.",
+        "permission_error",
+    )

@@ -1,0 +1,244 @@
+"""Guarded places stay as they are: locked where they exist, taken back where they do not (S1, S2)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+from tests.process.sandbox.box import Box
+
+from ferrule.process.sandbox.guarded import GuardedTree
+from ferrule.process.sandbox.sandbox import Denial
+from ferrule.process.sandbox.sweep import Sweep, Watched, numbers_above
+
+
+def subjects(denials: tuple[Denial, ...]) -> list[str]:
+    return [denial.subject for denial in denials]
+
+
+def everything_below(folder: Path) -> dict[str, bytes | str | None]:
+    return {
+        str(path.relative_to(folder)): os.readlink(path)
+        if path.is_symlink()
+        else path.read_bytes()
+        if path.is_file()
+        else None
+        for path in folder.rglob("*")
+    }
+
+
+# In the sandbox
+
+
+@pytest.mark.parametrize("where", [".", "vendor/library"])
+def test_hooks_and_configuration_are_locked_in_every_repository(box: Box, where: str) -> None:
+    repository = box.repository(where)
+    before = everything_below(repository / ".git")
+    done = box.run(
+        f"cd {where}/.git; echo evil >config; echo evil >>hooks/pre-commit.sample; echo evil >hooks/post-checkout; "
+        "rm -rf hooks config; mv hooks x; mv config x; ln -sf /tmp/evil config; cd ..; mv .git x; rm -rf .git/hooks; "
+        "git config core.fsmonitor evil"
+    )
+    after = everything_below(repository / ".git")
+    assert {path: after.get(path) for path in before} == before
+    assert set(after) <= {*before, "config.lock"}
+    assert "Read-only file system" in done.err or "busy" in done.err
+
+
+@pytest.mark.parametrize(
+    "name", ["ferrule.toml", ".vscode/settings.json", ".idea/x", ".claude/settings.json", ".mcp.json"]
+)
+@pytest.mark.parametrize("where", ["", "vendor/library/"])
+def test_settings_that_exist_are_locked(box: Box, where: str, name: str) -> None:
+    box.repository(where or ".")
+    settings = box.write(where + name, "mine")
+    done = box.run(f"cd ./{where}; echo evil >{name}; rm -rf {name} {Path(name).parts[0]}; mv {Path(name).parts[0]} x")
+    assert settings.read_text() == "mine"
+    assert done.code != 0
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "ferrule.toml", ".ferrule/rules", ".vscode/tasks.json", ".idea/workspace.xml", ".claude/settings.json", ".mcp.json",
+        "sub/.vscode/tasks.json", "sub/ferrule.toml", ".git/hooks/pre-commit", "sub/.git/hooks/pre-commit",
+        ".git/commondir", ".git/config.worktree", "sub/.git/config.worktree", ".git/modules/evil/hooks/x", ".bashrc",
+    ],
+)  # fmt: skip
+def test_what_does_not_exist_yet_does_not_stay(box: Box, made: str) -> None:
+    box.repository(".", template="")
+    box.repository("sub", template="")
+    content = "[core]\n\tfsmonitor = evil\n"
+    setup = "mkdir -p .git/modules/evil/objects .git/modules/evil/refs; : >.git/modules/evil/HEAD; "
+    done = box.run(
+        f"{setup if 'modules' in made else ''}mkdir -p $(dirname {made}) && printf '{content}' >{made}; ls {made}"
+    )
+    assert done.out == f"{made}\n"  # it could be made inside, but did not outlast the command
+    assert not (box.workspace / made).exists()
+    assert [made.startswith(subject) for subject in subjects(done.denials)] == [True]
+
+
+def test_a_denial_says_what_happened(box: Box) -> None:
+    assert box.run("echo x >ferrule.toml").denials == snapshot(
+        (
+            Denial(
+                kind="guarded",
+                subject="ferrule.toml",
+                message="The command made or changed `ferrule.toml`, which is guarded: it makes other programs run things. It was moved out of the workspace.",
+                suggestion="Do without it, or ask the person to make this change.",
+            ),
+        )
+    )
+
+
+def test_a_repository_made_inside_stays_and_runs_nothing(box: Box) -> None:
+    done = box.run(
+        "git init -q new && cd new && git -c user.name=a -c user.email=b commit -q --allow-empty -m one && cd .. && "
+        "git clone -q new copy && git -C copy worktree add -q ../tree 2>&1 && git -C tree log --format=%s"
+    )
+    assert (done.out, subjects(done.denials)) == ("one\n", [])
+    assert (box.workspace / "copy/.git/config").exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "taken"),
+    [
+        ("git init -q n && git -C n config core.fsmonitor evil", ["n/.git/config"]),
+        ("git init -q n && git -C n config alias.st '!evil'", ["n/.git/config"]),
+        ("git init -q n && git -C n config include.path /tmp/x", ["n/.git/config"]),
+        ("git init -q n && git -C n config core.worktree /etc", ["n/.git/config"]),
+        ("git init -q n && git -C n config remote.origin.url 'ext::sh -c evil'", ["n/.git/config"]),
+        ("git init -q n && cp /bin/true n/.git/hooks/post-checkout", ["n/.git/hooks"]),
+        ("git init -q n && rm -r n/.git/hooks && ln -s ../evil n/.git/hooks", ["n/.git/hooks"]),
+        ("git init -q n && rm n/.git/config && ln -s ../evil n/.git/config", ["n/.git/config"]),
+        ("git init -q --bare b && git -C b config core.fsmonitor evil", ["b/config"]),
+        ("mkdir -p e/objects e/refs && : >e/HEAD && printf '[core]\\nfsmonitor=evil\\n' >e/config", ["e/config"]),
+        ("mkdir n && echo 'gitdir: ../evil' >n/.git", ["n/.git"]),
+        ("mkdir n evil && ln -s ../evil n/.git", ["n/.git"]),
+        (
+            "mkdir -p objects refs a/.git && : >HEAD && printf '[core]\\nfsmonitor=evil\\n' >a/.git/config",
+            ["a/.git/config"],
+        ),
+    ],
+)
+def test_a_repository_made_inside_that_runs_something_does_not_stay(box: Box, script: str, taken: list[str]) -> None:
+    done = box.run(script)
+    assert done.code == 0, done.err
+    assert subjects(done.denials) == taken
+    assert not (box.workspace / taken[0]).is_symlink()
+    assert not (box.workspace / taken[0]).exists()
+
+
+def test_moving_the_folder_above_a_nested_repository_helps_nothing(box: Box) -> None:
+    box.repository("vendor/library")
+    done = box.run(
+        "mv vendor elsewhere && mkdir -p vendor/library/.git/hooks && echo evil >vendor/library/.git/hooks/pre-commit && "
+        "printf '[core]\\nfsmonitor=evil\\n' >vendor/library/.git/config"
+    )
+    assert subjects(done.denials) == ["vendor/library/.git/config", "vendor/library/.git/hooks"]
+    assert (box.workspace / "elsewhere/library/.git/config").exists()
+
+
+def test_a_link_in_place_of_a_guarded_folder_makes_nothing_elsewhere(box: Box) -> None:
+    """Bubblewrap makes missing mount points, and follows links to where it makes them."""
+    box.repository(template="")
+    (box.workspace / ".git/hooks").symlink_to(box.outside / "made-by-bwrap")
+    (box.workspace / ".vscode").symlink_to("/oldroot/tmp/made-by-bwrap")
+    (box.workspace / ".idea").symlink_to("inside")
+    (box.workspace / "inside").mkdir()
+    box.own()
+    before = everything_below(box.folder)
+    done = box.run("echo evil >inside/tasks; ls -A")
+    assert everything_below(box.folder) == before
+    assert "Read-only file system" in done.err  # what the link leads to is locked as well
+
+
+def test_nothing_is_made_in_the_workspace_by_confining(box: Box) -> None:
+    box.repository(template="")
+    before = everything_below(box.workspace)
+    assert box.run("true", hidden=(box.workspace / ".env",), guarded=(box.workspace / "x/y/z",)).denials == ()
+    assert everything_below(box.workspace) == before
+
+
+def test_named_places_are_guarded_too(box: Box) -> None:
+    named = box.write("deploy/keys.txt", "mine")
+    done = box.run("echo x >deploy/keys.txt; echo x >absent", guarded=(named, box.workspace / "absent"))
+    assert named.read_text() == "mine"
+    assert subjects(done.denials) == ["absent"]
+
+
+def test_someone_outside_may_change_them_meanwhile(box: Box) -> None:
+    """The person's own editor and git go on working while a command runs, and the sandbox is not to be used again."""
+    repository = box.repository()
+    fifo = box.workspace / "fifo"
+    os.mkfifo(fifo)
+    box.own()
+
+    def change() -> None:
+        with fifo.open("w"):  # in the way git does it
+            lock = repository / ".git/config.lock"
+            lock.write_text("[user]\n\tname = Ada\n\tsigningkey = x\n")
+            lock.replace(repository / ".git/config")
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    done = box.run("cat fifo")
+    thread.join()
+    assert subjects(done.denials) == []
+    assert done.stale
+    assert "Ada" in (repository / ".git/config").read_text()
+
+
+# On its own
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Iterator[GuardedTree]:
+    made = GuardedTree(str(tmp_path))
+    yield made
+    made.close()
+
+
+def test_what_changed_between_commands_is_taken_for_right(tree: GuardedTree, tmp_path: Path) -> None:
+    sweep = Sweep([Watched(tree)])
+    sweep.begin()
+    assert sweep.end() == ()
+    (tmp_path / ".vscode").mkdir()
+    sweep.begin()
+    assert sweep.end() == ()
+    assert (tmp_path / ".vscode").exists()
+
+
+def test_where_nothing_can_be_locked_it_is_put_back(tree: GuardedTree, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    hook = tmp_path / ".git/hooks/pre-commit"
+    hook.write_text("mine")
+    hook.chmod(0o755)
+    (tmp_path / "ferrule.toml").write_text("mine")
+    before = everything_below(tmp_path)
+    sweep = Sweep([Watched(tree)], restores=True)
+    sweep.begin()
+    hook.write_text("evil")
+    (tmp_path / ".git/hooks/new").write_text("evil")
+    (tmp_path / ".git/config").unlink()
+    (tmp_path / "ferrule.toml").unlink()
+    (tmp_path / "ferrule.toml").symlink_to("/etc/passwd")
+    denials = sweep.end()
+    assert everything_below(tmp_path) == before
+    assert hook.stat().st_mode & 0o777 == 0o755
+    assert subjects(denials) == [".git/hooks", "ferrule.toml"]
+    assert all("put back" in denial.message for denial in denials)
+    assert sweep.end() == ()
+
+
+def test_the_folders_above_are_known_by_their_numbers(tree: GuardedTree, tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    before = numbers_above(tree, "a/b/c")
+    assert before == (os.stat(tmp_path / "a").st_ino, os.stat(tmp_path / "a/b").st_ino)
+    (tmp_path / "a").rename(tmp_path / "x")
+    assert numbers_above(tree, "a/b/c") != before
