@@ -1,33 +1,35 @@
-"""The environment that commands see: what programs need to work, and no secret of the person who started Ferrule.
+"""The variables a command gets: those known to be harmless, what keeps programs quiet, and what was given on purpose.
 
-An allow-list, because a secret can stand under any name. What programs load code from (`LD_PRELOAD`, `BASH_ENV`,
-`PYTHONSTARTUP`, …) is not on it. Whoever wants more for a command says so in `extra`.
+An allow-list, because a secret can stand under any name and a list of secrets would never be complete. What programs
+load code from (`LD_PRELOAD`, `BASH_ENV`, `PYTHONSTARTUP`, `NODE_OPTIONS`, …) is not on it, nor are sockets and proxies,
+which give access or hold passwords. Whoever wants more for commands gives it.
 """
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from ferrule.core.secrets import is_secret_name, may_hold_secret, redact_text
+from ferrule.core.secrets import may_hold_secret, redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_PASSED = frozenset({
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "HOSTNAME", "COLUMNS", "LINES",
+_KEPT = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "COLORTERM", "NO_COLOR", "FORCE_COLOR",
+    "COLUMNS", "LINES", "TZ", "TMPDIR", "CI", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYENV_ROOT",
+    "PYENV_VERSION", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "PYTHONUTF8", "NVM_DIR", "NODE_ENV", "VOLTA_HOME",
+    "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "GOPATH", "GOROOT", "GOFLAGS", "GOTOOLCHAIN", "JAVA_HOME",
+    "M2_HOME", "GRADLE_HOME", "SDKMAN_DIR", "RBENV_ROOT", "GEM_HOME", "DOTNET_ROOT", "ASDF_DIR", "ASDF_DATA_DIR",
+    "PNPM_HOME", "BUN_INSTALL", "DENO_DIR", "ANDROID_HOME", "ANDROID_SDK_ROOT", "UV_CACHE_DIR", "PIP_CACHE_DIR",
     "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_DATA_DIRS", "XDG_CONFIG_DIRS",
-    "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYENV_ROOT", "NVM_DIR", "NVM_BIN", "VOLTA_HOME", "FNM_DIR",
-    "JAVA_HOME", "GOPATH", "GOROOT", "GOBIN", "CARGO_HOME", "RUSTUP_HOME", "GEM_HOME", "RBENV_ROOT", "DOTNET_ROOT",
-    "ANDROID_HOME", "ANDROID_SDK_ROOT", "BUN_INSTALL", "DENO_DIR", "PNPM_HOME", "SDKMAN_DIR", "UV_CACHE_DIR",
-    "PIP_CACHE_DIR", "PKG_CONFIG_PATH", "CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "MAKEFLAGS", "SOURCE_DATE_EPOCH",
-    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "NIX_SSL_CERT_FILE",
-    "NO_PROXY", "no_proxy", "WSL_DISTRO_NAME",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
+    "SOURCE_DATE_EPOCH", "MAKEFLAGS", "CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "PKG_CONFIG_PATH", "EDITOR",
+    "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
 })  # fmt: skip
-_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY"})
+_KEPT_PREFIXES = ("LC_",)
+_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# Programs that would page, colour or ask do neither: nobody is at a terminal.
+# Programs that would page, draw or ask do none of it: nobody is at a terminal.
 _QUIET = {
     "TERM": "dumb",
     "PAGER": "cat",
@@ -38,36 +40,18 @@ _QUIET = {
     "DEBIAN_FRONTEND": "noninteractive",
     "PYTHONUNBUFFERED": "1",
 }
-_USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def clean_environment(
-    extra: Mapping[str, str] | None = None, *, inherited: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """What of Ferrule's own environment (or of `inherited`) a command may see, with `extra` over it."""
-    source = os.environ if inherited is None else inherited
-    kept = {name: value for name, value in source.items() if _may_pass(name, value)}
-    kept.setdefault("PATH", _USUAL_PATH)
+def clean_environment(environment: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """What of `environment` is passed on, with `given` over it as it is."""
+    kept = {name: value for name, value in environment.items() if _may_pass(name, value)}
+    kept.setdefault("PATH", _DEFAULT_PATH)
     if not any(name in kept for name in ("LANG", "LC_ALL", "LC_CTYPE")):
         kept["LANG"] = "C.UTF-8"
-    return kept | _QUIET | dict(extra or {})
+    return kept | _QUIET | dict(given)
 
 
 def _may_pass(name: str, value: str) -> bool:
-    if name.upper() in _PROXIES:
-        return not _has_credentials(value)
-    if name not in _PASSED and not name.startswith("LC_"):
+    if name not in _KEPT and not name.startswith(_KEPT_PREFIXES):
         return False
-    return not is_secret_name(name) and not _holds_secret(value)
-
-
-def _holds_secret(value: str) -> bool:
-    return may_hold_secret(value) and redact_text(value) != value
-
-
-def _has_credentials(address: str) -> bool:
-    try:
-        parts = urlsplit(address if "//" in address else f"//{address}")
-    except ValueError:
-        return True
-    return parts.username is not None or parts.password is not None
+    return not may_hold_secret(value) or redact_text(value) == value

@@ -374,11 +374,10 @@ class ShellSession:
         if record.problem:
             self._notes.append(f"The file with the whole output is not whole: {record.problem}.")
         told, self._notes = (*self._notes, *(notes or ())), []
-        pieces = [_piece(piece, front) for piece in record.pieces()]
         ended = Ended(
-            stdout=record.text("stdout"),
-            stderr=error_lines_from_one(record.text("stderr"), front.first_line),
-            pieces=pieces,
+            stdout=_own_errors("stdout", record.text("stdout"), front),
+            stderr=_own_errors("stderr", record.text("stderr"), front),
+            pieces=[Piece(one.stream, _own_errors(one.stream, one.text, front)) for one in record.pieces()],
             left_out=record.left_out(),
             spill=record.path,
             duration=monotonic() - front.began,
@@ -454,8 +453,9 @@ async def _looked_at(guard: KeptGuard, look: Callable[[], Any]) -> tuple[Denial,
     return await asyncio.to_thread(look) or ()
 
 
-def _piece(piece: Piece, front: Foreground) -> Piece:
-    return Piece("stderr", error_lines_from_one(piece.text, front.first_line)) if piece.stream == "stderr" else piece
+def _own_errors(stream: str | None, text: str, front: Foreground) -> str:
+    """Bash's own complaints come on standard error, and on a terminal there is only one stream."""
+    return error_lines_from_one(text, front.first_line) if stream == "stderr" or front.place < 0 else text
 
 
 def _with(ended: Ended, **changes: Any) -> Ended:
