@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ferrule.process.shell.family import Running
     from ferrule.process.shell.foreground import Foreground
-    from ferrule.process.shell.shell_session import ShellSession
+    from ferrule.process.shell.session_shell import SessionShell
 
 Status = Literal["running", "ended", "stopped"]
 _PATIENCE = 1.0
@@ -135,7 +135,7 @@ class BackgroundCommand:
 class BackgroundCommands:
     """Those of one session."""
 
-    def __init__(self, session: ShellSession) -> None:
+    def __init__(self, session: SessionShell) -> None:
         self._session = session
         self._all: dict[str, BackgroundCommand] = {}
         self._count = 0
@@ -162,21 +162,21 @@ class BackgroundCommands:
 
     async def start(self, command: str) -> BackgroundCommand:
         """Start a command behind the session, in the session's state; what it changes of that is its own."""
-        from ferrule.process.shell.shell_session import encoded
+        from ferrule.process.shell.session_shell import encoded
 
         text = encoded(command)
         session = self._session
         async with session.turn:
             shell = await session.ready()
             guard = shell.guard
-            place, (out, err) = await session.pair(guard)
+            place, (out, err) = await session.take_pair(guard)
             reader = OutputReader({out: "stdout", err: "stderr"}, session.new_record(spill_all=True))
             reader.start(guard.loop)
             nonce, end_nonce = guard.nonce(), guard.nonce()
             begun, over = guard.expect(nonce, "begun"), guard.expect(end_nonce, "over")
             saved = guard.expect(nonce, "saved")
             shell.give_text(text)
-            session.others_run()
+            session.others = True
             try:
                 shell.send(shell.lines.background(nonce, end_nonce, guard.descriptors.numbers.outputs[place]))
                 inner = int((await asyncio.wait_for(begun, 20.0)).split(" ")[0])
@@ -208,7 +208,7 @@ class BackgroundCommands:
         record = front.reader.record
         record.spill_from_now()
         process = frozenset({shell.process} if shell.process else ())
-        self._session.others_run()
+        self._session.others = True
         kept = self._add(front.command, shell.guard, front.place, front.reader, process)
         kept.cursor = record.total
         front.reader.on_output = None

@@ -32,7 +32,7 @@ class OutputReader:
         self.marker = b""
         """On a terminal: the word after which nothing of the command comes any more. It is never shown."""
         self.marked = False
-        self._held = b""
+        self._held: bytes = b""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._decoders = {number: codecs.getincrementaldecoder("utf-8")("replace") for number in sources}
         self._cleaners = {number: StreamCleaner() for number in sources}

@@ -9,35 +9,30 @@ started is ended before anyone is told.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.process.output import KEPT_BYTES, OutputRecord, Piece
-from ferrule.process.shell.background import BackgroundCommands
+from ferrule.process.output import KEPT_BYTES, Piece
 from ferrule.process.shell.bash_lines import SAVE_AND_END
 from ferrule.process.shell.ended import Ended
 from ferrule.process.shell.foreground import Foreground, Why, error_lines_from_one
 from ferrule.process.shell.kept_guard import KeptGuard, ShellLost
 from ferrule.process.shell.output_reader import OutputReader
-from ferrule.process.shell.placed_shell import PlacedShell, State
+from ferrule.process.shell.session_shell import SessionShell, encoded, finished
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from ferrule.process.sandbox.sandbox import Denial
     from ferrule.process.shell.family import Running
     from ferrule.process.shell.kept_guard import Prepare
     from ferrule.process.spill import SpillFolder
 
-T = TypeVar("T")
-
 DEFAULT_SECONDS = 120.0
 _PATIENCE = 1.0
 """Seconds between asking processes to end and killing them."""
-_SECONDS_TO_SAVE = 5.0
 _SECONDS_TO_SHOW = 1.0
 _SECONDS_TO_SETTLE = 0.05
 _KEPT_STATE = "Variables, functions and options are as they were before this command."
@@ -55,29 +50,14 @@ class ShellSession:
         terminal_size: tuple[int, int] | None = None,
         name: str = "main",
     ) -> None:
-        self.name = name
-        self._prepare = prepare
-        self.spills = spills
-        self._kept = kept
-        self._terminal_size = terminal_size
-        self.guard: KeptGuard | None = None
-        self._shell: PlacedShell | None = None
-        self._state = State()
-        self._saving: asyncio.Future[str] | None = None
-        self._pair: tuple[int, tuple[int, int]] | None = None
+        self._shell = SessionShell(prepare, name=name, spills=spills, kept=kept, terminal_size=terminal_size)
         self._front: Foreground | None = None
-        self.turn = asyncio.Lock()
-        """Held by whoever uses the shell."""
-        self._notes: list[str] = []
-        self._closed = False
-        self._others = False
-        """Whether anything that a command started may still run."""
-        self.background = BackgroundCommands(self)
+        self.background = self._shell.background
 
     @property
     def folder(self) -> str | None:
         """Where the next command starts; None before the first."""
-        return self._state.folder
+        return self._shell.state.folder
 
     async def run(
         self,
@@ -92,7 +72,7 @@ class ShellSession:
         With `move_to_background` it goes on behind the session when time is up, instead of being ended.
         """
         text = encoded(command)
-        async with self.turn:
+        async with self._shell.turn:
             if self._front is not None:
                 raise ToolError(
                     "The command before this one still waits for input.",
@@ -107,130 +87,59 @@ class ShellSession:
         self, text: str, *, timeout: float = DEFAULT_SECONDS, on_output: Callable[[Piece], None] | None = None
     ) -> Ended:
         r"""Give a command that waits for input an answer, as if typed: `yes\n`, `\x03` for Ctrl-C."""
-        async with self.turn:
+        async with self._shell.turn:
             front = self._front
             if front is None:
                 raise ToolError(
                     "No command waits for input.", kind=ErrorKind.VALIDATION, suggestion="Run the command again."
                 )
-            front.reader.record = self.new_record()
+            front.reader.record = self._shell.new_record()
             front.reader.on_output = on_output
             await self._type(front, text)
             return await self._see_through(front, timeout, False)
 
     def resize(self, columns: int, rows: int) -> None:
         """Give the terminal another size."""
-        self._terminal_size = (columns, rows)
-        if self.guard is not None and self.guard.descriptors.master >= 0:
-            self.guard.descriptors.resize((columns, rows))
+        self._shell.terminal_size = (columns, rows)
+        if self._shell.guard is not None and self._shell.guard.descriptors.master >= 0:
+            self._shell.guard.descriptors.resize((columns, rows))
 
     async def close(self) -> None:
         """End the session and everything that its commands started. Safe to call twice."""
-        self._closed = True
-        guard, self.guard = self.guard, None
-        if guard is not None:
-            self._drop_readers()
-            await finished(guard.close())
+        self._drop_front()
+        await self._shell.close()
 
     def close_now(self) -> None:
         """The same without an event loop, for the end of the program."""
-        self._closed = True
-        guard, self.guard = self.guard, None
-        if guard is not None:
-            self._drop_readers()
-            guard.close_now()
+        self._drop_front()
+        self._shell.close_now()
 
-    def others_run(self) -> None:
-        """From now on, a command in front may not be the only one."""
-        self._others = True
-
-    def new_record(self, *, spill_all: bool = False) -> OutputRecord:
-        """A record for the output of one command."""
-        return OutputRecord(self.spills, kept=self._kept, spill_all=spill_all)
-
-    async def ready(self) -> PlacedShell:
-        """The shell for the next command, with the state that the last one left."""
-        if self._closed:
-            raise ToolError("This shell session is closed.", suggestion="Use another session.")
-        await self._take_saved()
-        guard = self.guard
-        if guard is not None and (guard.lost or guard.loop is not asyncio.get_running_loop() or guard.prepared.stale):
-            if guard.prepared.stale:
-                self._notes.append("The sandbox was renewed, because a guarded file was replaced from outside.")
-            await self._lose_guard(guard)
-            guard = None
-        try:
-            if guard is None:
-                guard = self.guard = await KeptGuard.start(self._prepare, terminal_size=self._terminal_size)
-            shell = self._shell
-            if shell is None or shell.death.done():
-                shell = await self._fresh_shell(guard, shell)
-        except ShellLost as error:
-            await self._lose_guard(guard)
-            raise ToolError(f"The shell could not be started: {error}.") from error
-        except asyncio.CancelledError:
-            await self._lose_guard(guard)  # half a start is no start
-            raise
-        return shell
-
-    async def _fresh_shell(self, guard: KeptGuard, shell: PlacedShell | None) -> PlacedShell:
-        shell = self._shell = shell or PlacedShell(guard, guard.free_places.pop(0))
-        wanted = self._state.folder
-        where = await shell.start(self._state)
-        self._state.traps = ""
-        self._state.folder = where
-        if wanted is not None and where != wanted:
-            self._notes.append(f"The folder `{wanted}` is gone; the shell is in `{where}` now.")
-        return shell
-
-    async def _take_saved(self) -> None:
-        """What the shell saved after its last command, which it did while nobody waited."""
-        saving, self._saving = self._saving, None
-        if saving is None or self._shell is None:
-            return
-        if not saving.done():
-            await asyncio.wait({saving}, timeout=_SECONDS_TO_SAVE)
-        if not saving.done() or saving.exception() is not None:
-            return
-        if (state := self._shell.saved(self._state)) is not None:
-            self._state = state
-        self._shell.clear_saved()
-
-    async def pair(self, guard: KeptGuard) -> tuple[int, tuple[int, int]]:
-        """A pair of output pipes that nothing else writes to."""
-        if not guard.free_pairs:
-            self.background.reclaim()
-        if not guard.free_pairs:
-            raise ToolError(
-                "Too many commands run in the background of this shell session.",
-                suggestion="Stop some of them first; each is listed with its number.",
-            )
-        place = guard.free_pairs.pop(0)
-        return place, await guard.reading_pair(place)
+    def _drop_front(self) -> None:
+        front, self._front = self._front, None
+        if front is not None:
+            front.reader.stop()
 
     async def _begin(self, command: str, text: bytes) -> Foreground:
-        shell = await self.ready()
+        shell = await self._shell.ready()
         guard = shell.guard
-        record = self.new_record()
+        record = self._shell.new_record()
         nonce = guard.nonce()
         if guard.descriptors.master >= 0:
             reader = OutputReader({guard.descriptors.master: "stdout"}, record)
             reader.marker = nonce.encode()
             place, writing = -1, (-1, -1)
         else:
-            if self._pair is None:
-                self._pair = await self.pair(guard)
-            place, (out, err) = self._pair
+            place, (out, err) = await self._shell.front_pair(guard)
             reader = OutputReader({out: "stdout", err: "stderr"}, record)
             writing = guard.descriptors.numbers.outputs[place]
-        before = guard.family.roots() if self._others else frozenset[Any]()
+        before = guard.family.roots() if self._shell.others else frozenset[Any]()
         if not before:
             await _looked_at(guard, guard.prepared.before_command)
         shell.clear_saved()
         shell.give_text(text)
         front = Foreground(command, shell, reader, place, nonce, before, first_line=shell.lines_sent + 2)
         reader.start(guard.loop)
-        state = self._state
+        state = self._shell.state
         lines = shell.lines.round(nonce, writing, status=state.status, traps=state.traps, save=not state.large)
         try:
             shell.send(lines)
@@ -241,7 +150,7 @@ class ShellSession:
 
     async def _see_through(self, front: Foreground, timeout: float, move: bool) -> Ended:
         try:
-            why = await front.news(timeout, terminal=self._terminal_size is not None)
+            why = await front.news(timeout, terminal=self._shell.terminal_size is not None)
             if why == "waiting":
                 return self._waiting(front)
             if why == "time" and move and self._may_move(front):
@@ -279,7 +188,7 @@ class ShellSession:
             front.reader.take_rest()
         denials = () if guard.lost else await _looked_at(guard, guard.prepared.after_command)
         if guard.lost:
-            await self._lose_guard(guard)
+            await self._shell.lose(guard)
             notes.append(f"The shell and all it had started were ended from outside; the next is new. {_KEPT_STATE}")
         ended = self._ended(
             front, exit_code=code, timed_out=why == "time", still_running=left, denials=denials, notes=notes
@@ -293,21 +202,21 @@ class ShellSession:
         notes: list[str] = []
         if why == "ended":
             words, _, folder = front.ended.result().partition(" ")
-            code = self._state.status = int(words)
-            self._state.folder = folder or self._state.folder
-            self._saving = front.saved
+            code = self._shell.state.status = int(words)
+            self._shell.state.folder = folder or self._shell.state.folder
+            self._shell.saving = front.saved
         else:
             if why == "died":
                 code = shell.exit_code
-                self._state.status = code or 0
+                self._shell.state.status = code or 0
             if why == "mute":
                 notes.append("The command left the shell unable to go on (as `set -n` does); it was started afresh.")
             if not shell.guard.lost:
-                state = shell.saved(self._state)
+                state = shell.saved(self._shell.state)
                 if state is None:
                     ended = "" if why == "mute" else "The shell itself was ended and started afresh. "
                     notes.append(f"{ended}{_KEPT_STATE}")
-                self._state = state or self._state
+                self._shell.state = state or self._shell.state
         front.reader.take_rest()
         front.reader.stop()
         return code, notes
@@ -332,11 +241,11 @@ class ShellSession:
         end = monotonic() + _SECONDS_TO_SETTLE
         while (there := family.left_behind()) and any(pid not in known for pid in there):
             if monotonic() > end:
-                self._others = True
+                self._shell.others = True
                 spared = {one.pid for one in family.below(front.before | self.background.roots())}
                 return tuple(one for one in family.running() if one.pid not in spared)
             await asyncio.sleep(0.002)
-        self._others = bool(there)
+        self._shell.others = bool(there)
         return ()
 
     def _adopt(self, front: Foreground, left: tuple[Running, ...]) -> str:
@@ -346,7 +255,7 @@ class ShellSession:
         said = f"{many} still running in the background ({shown})"
         if front.place < 0:
             return f"{said}."
-        self._pair = None
+        self._shell.give_up_pair()
         kept = self.background.adopt(front.command, front.shell.guard, front.place, front.reader, frozenset(left))
         return f"{said}; further output goes to `{kept.id}`."
 
@@ -363,7 +272,7 @@ class ShellSession:
     def _move(self, front: Foreground) -> Ended:
         """Let the command go on with its shell; the session gets another with the state from before the command."""
         front.settled = True
-        self._pair = self._shell = None
+        self._shell.give_up_shell()
         ended = self._ended(front, exit_code=None, timed_out=True, close=False)
         kept = self.background.move(front)
         note = f"It goes on in the background as `{kept.id}`. {_KEPT_STATE}"
@@ -372,8 +281,8 @@ class ShellSession:
     def _ended(self, front: Foreground, *, notes: list[str] | None = None, close: bool = True, **how: Any) -> Ended:
         record = front.reader.record
         if record.problem:
-            self._notes.append(f"The file with the whole output is not whole: {record.problem}.")
-        told, self._notes = (*self._notes, *(notes or ())), []
+            self._shell.notes.append(f"The file with the whole output is not whole: {record.problem}.")
+        told, self._shell.notes = (*self._shell.notes, *(notes or ())), []
         ended = Ended(
             stdout=_own_errors("stdout", record.text("stdout"), front),
             stderr=_own_errors("stderr", record.text("stderr"), front),
@@ -381,7 +290,7 @@ class ShellSession:
             left_out=record.left_out(),
             spill=record.path,
             duration=monotonic() - front.began,
-            cwd=self._state.folder or "",
+            cwd=self._shell.state.folder or "",
             notes=told,
             **how,
         )
@@ -398,52 +307,6 @@ class ShellSession:
                 data = data[os.write(guard.descriptors.master, data) :]
             except BlockingIOError:
                 await asyncio.sleep(0.005)
-
-    async def _lose_guard(self, guard: KeptGuard | None) -> None:
-        self._drop_readers()
-        self.guard = self._shell = self._saving = None
-        if guard is not None:
-            await finished(guard.close())
-
-    def _drop_readers(self) -> None:
-        if self._front is not None:
-            self._front.reader.stop()
-            self._front = None
-        self.background.drop_all()
-        pair, self._pair = self._pair, None
-        for number in pair[1] if pair else ():
-            with contextlib.suppress(OSError):
-                os.close(number)
-
-
-def encoded(command: str) -> bytes:
-    """A command as bash gets it."""
-    if "\0" in command:
-        raise ToolError(
-            "The command has a NUL character in it, which no shell can run.",
-            kind=ErrorKind.VALIDATION,
-            suggestion="Write it as `printf '\\\\0'` where the command needs one.",
-        )
-    return command.encode(errors="surrogateescape")
-
-
-async def finished(work: Coroutine[Any, Any, T]) -> T:
-    """See work through even when the caller is cancelled; the cancellation goes on afterwards."""
-    task = asyncio.ensure_future(work)
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if task.cancelled():
-                raise
-            cancelled = True
-        except Exception:  # noqa: BLE001 - raised below, from the task itself
-            break
-    if cancelled:
-        task.exception()
-        raise asyncio.CancelledError
-    return task.result()
 
 
 async def _looked_at(guard: KeptGuard, look: Callable[[], Any]) -> tuple[Denial, ...]:
