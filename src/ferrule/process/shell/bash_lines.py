@@ -9,8 +9,8 @@ The shell has none of Ferrule's descriptors. It opens what it needs for as long 
 (`/proc/GUARD/fd/N`), so a command inherits its standard input, output and error, and nothing else. The line that
 reports a command's end, with a number nobody can guess, lies unread in the pipe until the command has ended.
 
-Every word that a command could redefine stands behind `\builtin`; a function of that very name is taken away first,
-which posix mode, entered by an assignment, makes certain.
+Every word that a command could redefine stands behind `\builtin`; a function of that very name is taken away first.
+Should a command break even this, no report comes though every line was read, which is noticed (`Foreground.news`).
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def guard_script(numbers: Numbers) -> str:
     return (
         f"{own_group}trap : INT TERM HUP QUIT\n"
         f"printf 'guard %s\\0' $$ >&{numbers.reports}\n"
-        f"while IFS=' ' read -r -u {numbers.orders} nonce lines; do {{\n"
-        f'(exec -a bash "$BASH" --noprofile --norc <&"$lines" >/dev/null 2>/dev/null {closed})\n'
+        f"while IFS=' ' read -r -u {numbers.orders} nonce lines afresh; do [[ $lines ]] || continue; {{\n"
+        f'(exec $afresh -a bash "$BASH" --noprofile --norc <&"$lines" >/dev/null 2>/dev/null {closed})\n'
         f"printf '%s died %s\\0' \"$nonce\" $? >&{numbers.reports}\n"
         f"}}{beside}\ndone\n"
     )
@@ -101,7 +101,7 @@ class Lines:
         the function's own variables in view: they are taken off, so that they do not become everyone's.
         """
         return f"""
-if (( ${{#FUNCNAME[@]}} > 1 )) && [[ ${{FUNCNAME[1]}} != main && ${{FUNCNAME[1]}} != source ]]; then
+if [[ ${{FUNCNAME[1]-main}} != main && ${{FUNCNAME[1]}} != source ]]; then
 \\builtin local -p 2>/dev/null >{self._at(self.place.saved)}
 \\builtin mapfile -t __ferrule <{self._at(self.place.saved)}
 __ferrule_drop() {{ \\builtin unset -v "$1"; }}
@@ -120,6 +120,7 @@ fi
 \\builtin declare -f
 \\builtin declare -F
 \\builtin declare -p
+[[ -v IFS ]] || \\builtin printf 'unset -v IFS\\n'
 \\builtin umask -p
 \\builtin trap -p
 \\builtin printf 'set --'
@@ -137,8 +138,7 @@ if (( $# )); then \\builtin printf ' %q' "$@"; fi
         """Tell how a command ended, and only then, when nobody waits for it any more, save the state."""
         reports = self._at(self.numbers.reports)
         return f"""
-if [[ $SHELLOPTS == *posix* ]]; then \\unset -f builtin
-else POSIXLY_CORRECT=; \\unset -f builtin; \\unset -v POSIXLY_CORRECT; fi
+\\unset -f builtin
 \\builtin printf '%s %s\\0' "$__ferrule_end" "${{PWD-}}" >{reports}
 if [[ ${{__ferrule_save-}} ]]; then {self.exit_trap}; fi
 \\builtin printf '%s saved\\0' "${{__ferrule_end%% *}}" >{reports}
@@ -159,8 +159,8 @@ if [[ ${{__ferrule_save-}} ]]; then {self.exit_trap}; fi
         again = f"[[ $- == *e* ]] || (\\builtin exit {status}); " if status else ""
         saved = " __ferrule_save=y" if save else ""
         return (
-            f"{traps}{self._load()}"
-            f'{again}\\builtin eval "${{__ferrule[0]}}" {self._terminal() or self._pipes(pair)}\n'
+            f"\n{traps}{self._load()}"
+            f'{again}\\builtin eval "${{__ferrule[0]?}}" {self._terminal() or self._pipes(pair)}\n'
             f'\n__ferrule_end="{nonce} ended $?"{saved}\n'
             f"{self._mark(nonce)}"
             f"\\. {self._at(self.place.epilogue)}\n"
@@ -187,10 +187,12 @@ if [[ ${{__ferrule_save-}} ]]; then {self.exit_trap}; fi
 
         A trap on EXIT that a command had set has run by now, or its shell was killed; either way it is over.
         """
-        go_there = f"\\builtin cd -- {shlex.quote(folder)}; " if folder else ""
+        go_there = f"\\builtin cd -- {shlex.quote(folder)} || __ferrule_end=y\n" if folder else ""
         return (
+            f"{go_there}"
             f"\\. {self._at(self.place.saved)}\n"
-            f"{self.traps(on_exit=True)}{go_there}"
+            f"{self.traps(on_exit=True)}"
+            "[[ ${__ferrule_end-} ]] && \\builtin cd -P .; \\builtin unset -v __ferrule_end\n"
             f"\\builtin printf '%s %s %s\\0' '{nonce} ready' $$ \"${{PWD-}}\" >{self._at(self.numbers.reports)}\n"
         ).encode()
 

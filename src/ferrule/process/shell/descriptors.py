@@ -19,6 +19,7 @@ OUTPUT_PAIRS = 12
 """How many commands of one guard can have output at once: the one in front, and those behind it."""
 SHELLS = 3
 """How many shells there can be: the one in front, and those that went to the background in the middle of a command."""
+_SEALABLE = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
 _IN_MEMORY = ("saved", "library", "epilogue")
 
 
@@ -33,7 +34,10 @@ class Descriptors:
         self.orders, self.reports = orders[1], reports[0]
         self.text = os.memfd_create("ferrule-text")
         lines = [os.pipe() for _ in range(SHELLS)]
-        places = [Place(reading, *(os.memfd_create(f"ferrule-{name}") for name in _IN_MEMORY)) for reading, _ in lines]
+        places = [
+            Place(reading, *(os.memfd_create(f"ferrule-{name}", _SEALABLE) for name in _IN_MEMORY))
+            for reading, _ in lines
+        ]
         self.line_ends = [writing for _, writing in lines]
         outputs = [(os.pipe(), os.pipe()) for _ in range(OUTPUT_PAIRS)]
         self.reading = [(out[0], err[0]) for out, err in outputs]
@@ -77,6 +81,13 @@ class Descriptors:
         place = 0
         while place < len(view):
             place += os.pwrite(memory, view[place:], place)
+
+    @classmethod
+    def write_for_good(cls, memory: int, text: str) -> None:
+        """The same, and nobody can change it any more, whoever finds a way to it."""
+        cls.write(memory, text)
+        seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, seals)
 
     @staticmethod
     def unread(pipe: int) -> int:

@@ -20,6 +20,7 @@ import secrets
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +31,10 @@ from ferrule.process.shell.descriptors import Descriptors
 from ferrule.process.shell.family import Family
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from ferrule.process.sandbox.sandbox import Prepared
 
-    Prepare = Callable[[Sequence[str]], Prepared]
+Prepare = Callable[[Sequence[str]], "Prepared"]
+"""What makes a program ready to start, in a sandbox or without one."""
 
 _OUTPUT_ROOM = 1 << 18
 _SECONDS_TO_START = 20.0
@@ -125,8 +125,8 @@ class KeptGuard:
             ) from error
         for place in theirs.numbers.places:
             lines = Lines(self.guard, theirs.numbers, place)
-            theirs.write(place.library, lines.library())
-            theirs.write(place.epilogue, lines.epilogue())
+            theirs.write_for_good(place.library, lines.library())
+            theirs.write_for_good(place.epilogue, lines.epilogue())
         theirs.close_handed_over()
 
     @staticmethod
@@ -149,10 +149,10 @@ class KeptGuard:
         for kind in kinds:
             self._expected.pop((nonce, kind), None)
 
-    def order(self, nonce: str, lines: int) -> None:
-        """Have the guard start a shell that reads its lines there."""
+    def order(self, nonce: str, lines: int, *, afresh: bool) -> None:
+        """Have the guard start a shell that reads its lines there; `afresh` gives it no variables but its state's."""
         with contextlib.suppress(BrokenPipeError):  # then it is lost, and everyone who waits is told so
-            os.write(self.descriptors.orders, f"{nonce} {lines}\n".encode())
+            os.write(self.descriptors.orders, f"\n{nonce} {lines} {'-c' if afresh else ''}\n".encode())
 
     async def reading_pair(self, place: int) -> tuple[int, int]:
         """Our ends of a pair of output pipes; they belong to whoever asked."""

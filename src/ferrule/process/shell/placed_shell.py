@@ -16,7 +16,7 @@ from ferrule.process.shell.kept_guard import ShellLost
 if TYPE_CHECKING:
     from ferrule.process.shell.kept_guard import KeptGuard
 
-_SECONDS_TO_START = 20.0
+_SECONDS_TO_START = 8.0
 _SECONDS_TO_REPORT = 0.2
 _MOST_SAVED_EACH_TIME = 4 << 20
 
@@ -53,15 +53,14 @@ class PlacedShell:
     async def start(self, state: State) -> str:
         """Begin with a state; the folder it is in then."""
         guard, numbers = self.guard, self.lines.place
-        if waiting := self.unread_lines:
-            os.read(numbers.lines, waiting)
+        self.drop_unread()
         guard.descriptors.write(numbers.saved, state.lines)
         guard.forget(self._nonce, "died")
         self._nonce = guard.nonce()
         ready = guard.expect(self._nonce, "ready")
         self.death = guard.expect(self._nonce, "died")
         self.lines_sent = 0
-        guard.order(self._nonce, numbers.lines)
+        guard.order(self._nonce, numbers.lines, afresh=bool(state.lines))
         self.send(self.lines.restore(self._nonce, state.folder))
         try:
             inner, _, where = (await asyncio.wait_for(ready, _SECONDS_TO_START)).partition(" ")
@@ -122,6 +121,11 @@ class PlacedShell:
     def unread_lines(self) -> int:
         """Bytes that it has yet to read. While a command runs, the line that ends it is among them."""
         return self.guard.descriptors.unread(self.lines.place.lines)
+
+    def drop_unread(self) -> None:
+        """Take back what it did not read: a command that ended it, or someone else wrote it."""
+        if waiting := self.unread_lines:
+            os.read(self.lines.place.lines, waiting)
 
     def saved(self, state: State) -> State | None:
         """What it saved since `clear_saved`, all of it; `state` is what was known before."""

@@ -73,17 +73,24 @@ class SessionShell:
             await self.lose(guard)
             guard = None
         try:
-            if guard is None:
-                guard = self.guard = await KeptGuard.start(self._prepare, terminal_size=self.terminal_size)
-            shell = self._shell
-            if shell is None or shell.death.done():
-                shell = await self._fresh_shell(guard, shell)
+            try:
+                return await self._running_shell(guard)
+            except ShellLost:  # a command may have broken what the next shell needs
+                await self.lose(self.guard)
+                return await self._running_shell(None)
         except ShellLost as error:
-            await self.lose(guard)
+            await self.lose(self.guard)
             raise ToolError(f"The shell could not be started: {error}.") from error
         except asyncio.CancelledError:
-            await self.lose(guard)  # half a start is no start
+            await self.lose(self.guard)  # half a start is no start
             raise
+
+    async def _running_shell(self, guard: KeptGuard | None) -> PlacedShell:
+        if guard is None:
+            guard = self.guard = await KeptGuard.start(self._prepare, terminal_size=self.terminal_size)
+        shell = self._shell
+        if shell is None or shell.death.done():
+            shell = await self._fresh_shell(guard, shell)
         return shell
 
     async def _fresh_shell(self, guard: KeptGuard, shell: PlacedShell | None) -> PlacedShell:

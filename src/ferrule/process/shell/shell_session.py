@@ -135,9 +135,10 @@ class ShellSession:
         before = guard.family.roots() if self._shell.others else frozenset[Any]()
         if not before:
             await _looked_at(guard, guard.prepared.before_command)
+        shell.drop_unread()
         shell.clear_saved()
         shell.give_text(text)
-        front = Foreground(command, shell, reader, place, nonce, before, first_line=shell.lines_sent + 2)
+        front = Foreground(command, shell, reader, place, nonce, before, first_line=shell.lines_sent + 3)
         reader.start(guard.loop)
         state = self._shell.state
         lines = shell.lines.round(nonce, writing, status=state.status, traps=state.traps, save=not state.large)
