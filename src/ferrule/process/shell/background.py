@@ -66,6 +66,7 @@ class BackgroundCommand:
     over: asyncio.Event = field(default_factory=asyncio.Event)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     ending: Callable[[], None] | None = None
+    stopping: bool = False
 
     @property
     def record(self) -> OutputRecord:
@@ -79,7 +80,8 @@ class BackgroundCommand:
     def finish(self, status: Status, exit_code: int | None) -> None:
         """It has ended, or is given up."""
         if self.status == "running":
-            self.status, self.exit_code, self.ended_at = status, exit_code, monotonic()
+            self.status, self.exit_code = ("stopped", None) if self.stopping else (status, exit_code)
+            self.ended_at = monotonic()
             if self.ending is not None:
                 self.ending()
             self.over.set()
@@ -228,6 +230,7 @@ class BackgroundCommands:
         """End a command with all that it started."""
         kept = self.get(id)
         if kept.status == "running":
+            kept.stopping = True
             await kept.guard.family.end_these(kept.roots, _PATIENCE)
             kept.reader.take_rest()
             kept.finish("stopped", None)

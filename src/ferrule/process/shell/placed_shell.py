@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.process.shell.bash_lines import Lines
@@ -156,6 +157,17 @@ class PlacedShell:
         if self.process is not None and self.process.alive:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.process.pid, number)
+
+    def heeds(self, number: int) -> bool:
+        """Whether it has a trap on this signal; a command may have taken it away."""
+        if self.process is None:
+            return False
+        try:
+            told = Path(f"/proc/{self.process.pid}/status").read_text(errors="replace")
+        except OSError:
+            return False
+        caught = next((line for line in told.splitlines() if line.startswith("SigCgt:")), "SigCgt: 0")
+        return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
     async def kill(self, seconds: float) -> bool:
         """End it by force; False when its guard does not tell of its end."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -227,7 +228,8 @@ class ShellSession:
         shell, guard = front.shell, front.shell.guard
         if guard.lost:
             return
-        shell.signal(SAVE_AND_END)
+        # One that does not heed it would go on with the rest of the command as soon as its children are ended.
+        shell.signal(SAVE_AND_END if shell.heeds(SAVE_AND_END) else signal.SIGKILL)
         spared = front.before | self.background.roots()
         await guard.family.end(spared, _PATIENCE)
         if not await shell.has_died(_PATIENCE) and not await shell.kill(_PATIENCE):
