@@ -2,7 +2,8 @@
 
 Bare is a bash that is kept open and fed over a pipe, with an `echo` that marks each command's end: the least that
 anyone who keeps a shell open must do. `bash -c` anew for each command is there to be known. Contenders run in turn;
-interference only ever adds time, so the bar is on the best rounds, and the medians stand beside them. Then two gigabytes of output, and by how much memory grows meanwhile.
+interference only ever adds time, so the bar is on the best rounds, and the medians stand beside them. Then two
+gigabytes of output, and by how much memory grows meanwhile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whatever a command starts is gone when it should be (P6): after its time, a cancel, the session, or Ferrule itself."""
+"""Whatever a command starts is gone when it should be (P6): after its time, a cancel, the session, Ferrule itself."""
 
 from __future__ import annotations
 

@@ -258,17 +258,19 @@ def test_what_the_sandbox_took_back_is_told(folder: Path) -> None:
 
 CHANGES = st.sampled_from(
     [
-        "x=1", "x=$((${x:-0} + 1))", "y=\"$x two\"", "unset x", "readonly r=1 2>/dev/null", "export x", "declare -i n=3",
+        "x=1", "x=$((${x:-0} + 1))", "y=\"$x two\"", "unset x", "readonly r=1 2>/dev/null", "export x",
+        "declare -i n=3",
         "n+=4", "a=(1 2 3)", "a+=(four)", "unset 'a[1]'", "declare -A h=([k]='v w')", "h[j]=2", "f() { echo f $x; }",
         "g() { local x=9; f; }", "unset -f f", "f", "g", "mkdir -p d", "cd d 2>/dev/null", "cd ..", "pwd", "set -u",
         "set +u", "shopt -s extglob", "shopt -u extglob", "set -- a 'b c'", "shift 2>/dev/null", "umask 027", "false",
-        "(exit 3)", "echo $?", "IFS=,", "unset IFS", "z=$'a\\nb\\001\\377'", "declare -n ref=x; ref=via", "trap 'echo usr' USR1",
+        "(exit 3)", "echo $?", "IFS=,", "unset IFS", "z=$'a\\nb\\001\\377'", "declare -n ref=x; ref=via",
+        "trap 'echo usr' USR1",
         "alias ll='echo ll'", "OLD=$OLDPWD", "printf -v p '%03d' 7", "read -r q <<<'one two'", "set -o pipefail",
     ]
 )  # fmt: skip
 SHOW = (
-    "declare -p x y r n a h z p q OLD 2>/dev/null; declare -f; shopt extglob; set -o | grep -E 'nounset|pipefail'; alias;"
-    ' umask; pwd; echo "$# $*"; trap -p USR1; declare -p IFS'
+    "declare -p x y r n a h z p q OLD 2>/dev/null; declare -f; shopt extglob; set -o | grep -E 'nounset|pipefail';"
+    ' alias; umask; pwd; echo "$# $*"; trap -p USR1; declare -p IFS'
 )
 
 

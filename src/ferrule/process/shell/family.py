@@ -133,9 +133,9 @@ class Family:
         """Whether a command's process, or one of its copies of the shell, can still write to one of these pipes."""
         for pid in descendants(self.keeper, past=self.frame):
             with contextlib.suppress(OSError):
-                for entry in os.scandir(f"/proc/{pid}/fd"):
+                for number in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 - names alone
                     with contextlib.suppress(OSError):
-                        if os.readlink(entry.path) in pipes:  # noqa: PTH115 - not a path
+                        if os.readlink(f"/proc/{pid}/fd/{number}") in pipes:  # noqa: PTH115 - not a path
                             return True
         return False
 

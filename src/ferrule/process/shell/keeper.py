@@ -142,8 +142,10 @@ def _start(order: dict[str, Any]) -> tuple[int, str]:
     if pid == 0:
         try:
             _become(order)
+        except OSError as error:
+            os.write(tell, f"{error.filename}: {error.strerror}".encode())
         except BaseException as error:  # noqa: BLE001 - told to the parent; the child must never return
-            os.write(tell, str(error).encode())
+            os.write(tell, repr(error).encode())
         os._exit(127)
     os.close(tell)
     with open(told, "rb") as file:  # noqa: PTH123
