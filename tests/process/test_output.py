@@ -31,7 +31,8 @@ def test_a_little_is_shown_whole_and_makes_no_file(tmp_path: Path) -> None:
 
 
 def test_much_shows_head_and_tail_and_says_what_lies_between(tmp_path: Path) -> None:
-    record = record_of(tmp_path, *(("stdout", f"line {number:03}\n".encode()) for number in range(1000)))
+    lines: list[tuple[Stream, bytes]] = [("stdout", f"line {number:03}\n".encode()) for number in range(1000)]
+    record = record_of(tmp_path, *lines)
     assert record.text("stdout") == (
         "line 000\nline 001\nline 002\nline 003\n"
         f"[… 990 lines, 8,910 bytes left out; the whole output is in `{record.path}` …]\n"
@@ -50,7 +51,8 @@ def test_an_error_in_the_middle_of_a_flood_is_not_lost() -> None:
 def test_characters_are_never_cut() -> None:
     record = record_of(None, ("stdout", "中".encode() * 500))
     assert "\ufffd" not in record.text("stdout")
-    assert record_of(None, *(("stdout", bytes([byte])) for byte in "é中🎉".encode())).text("stdout") == "é中🎉"
+    bytewise: list[tuple[Stream, bytes]] = [("stdout", bytes([byte])) for byte in "é中🎉".encode()]
+    assert record_of(None, *bytewise).text("stdout") == "é中🎉"
 
 
 def test_what_is_no_text_is_shown_as_such() -> None:

@@ -43,6 +43,14 @@ def started(pid: int) -> int | None:
     return None if fields is None or fields[0] in (b"Z", b"X") else int(fields[19])
 
 
+def parent(pid: int) -> Running | None:
+    """The process above another."""
+    fields = _stat(pid)
+    above = int(fields[1]) if fields is not None else 0
+    when = started(above) if above else None
+    return None if when is None else Running(above, when)
+
+
 def _stat(pid: int) -> list[bytes] | None:
     """What the kernel tells of a process, from its state on."""
     content = _read(f"/proc/{pid}/stat")
@@ -125,9 +133,12 @@ class Family:
         return Running(pid, when) if pid is not None and when is not None else None
 
     def interrupt(self, shell: Running | None) -> None:
-        """What Ctrl-C does where a terminal rules its processes: the shell and what it started are told."""
+        """What Ctrl-C does where a terminal rules its processes: the shell and what it started are told.
+
+        The shell first: it ends with a child that an interruption ended only if it was interrupted too.
+        """
         own = [shell.pid] if shell is not None and shell.alive else []
-        signal_all([*descendants(self.keeper, past=self.frame), *own], signal.SIGINT)
+        signal_all([*own, *descendants(self.keeper, past=self.frame)], signal.SIGINT)
 
     def holds_output(self, pipes: frozenset[str]) -> bool:
         """Whether a command's process, or one of its copies of the shell, can still write to one of these pipes."""

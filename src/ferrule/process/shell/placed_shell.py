@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.process.shell.bash_lines import Lines
-from ferrule.process.shell.family import Running, started
+from ferrule.process.shell.family import Running, parent, started
 from ferrule.process.shell.kept_guard import ShellLost
 
 if TYPE_CHECKING:
     from ferrule.process.shell.kept_guard import KeptGuard
 
 _SECONDS_TO_START = 8.0
-_SECONDS_TO_REPORT = 0.2
+_SECONDS_TO_REPORT = 0.1
 _MOST_SAVED_EACH_TIME = 4 << 20
 
 
@@ -90,10 +90,19 @@ class PlacedShell:
         except OSError:
             return
         loop, death = self.guard.loop, self.death
+        reporter = parent(pid)
 
         def gone() -> None:
             loop.remove_reader(handle)
-            loop.call_later(_SECONDS_TO_REPORT, give_up)
+            look_again()
+
+        def look_again() -> None:
+            if death.done():
+                return
+            if reporter is not None and reporter.alive:
+                loop.call_later(_SECONDS_TO_REPORT, look_again)
+            else:
+                loop.call_later(_SECONDS_TO_REPORT, give_up)
 
         def give_up() -> None:
             if not death.done():
