@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.process.landlock import Confinement, confine_thread, kernel_version, needed_by
+from ferrule.process.landlock import Confinement, confine_thread, kernel_version, needed_by, open_rules
 
 pytestmark = pytest.mark.skipif(kernel_version() < 1, reason="this kernel has no Landlock")
 
@@ -73,3 +73,21 @@ def test_the_rules_end_with_their_thread(tmp_path: Path) -> None:
     confined(Confinement(()), "/nothing")
     assert subprocess.run([find("true")]).returncode == 0
     (tmp_path / "x").write_text("still free")
+
+
+def test_rules_can_be_handed_on(tmp_path: Path) -> None:
+    """What is writable is all that can be changed by whoever binds itself with them."""
+    (tmp_path / "mine").mkdir()
+    rules = open_rules(["/usr", "/bin", "/lib"], [str(tmp_path / "mine"), os.devnull])
+    code = (
+        "import ctypes, sys\n"
+        "libc = ctypes.CDLL(None); libc.prctl(38, 1, 0, 0, 0)\n"
+        f"assert libc.syscall(446, {rules}, 0) == 0\n"
+        f"open('{tmp_path}/mine/a', 'w').write('x')\n"
+        f"try: open('{tmp_path}/b', 'w')\n"
+        "except PermissionError: print('kept out')\n"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], pass_fds=(rules,), capture_output=True, text=True)
+    os.close(rules)
+    assert done.stdout == "kept out\n", done.stderr
+    assert (tmp_path / "mine/a").read_text() == "x"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import concurrent.futures.thread
+import encodings.idna
 import os
 import pickle
 import shutil
 import subprocess
 import sys
+import tempfile
 import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ferrule.process.profile import Profile
 from ferrule.process.sandbox.bubblewrap import Bubblewrap
@@ -21,6 +24,8 @@ from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from ferrule.process.sandbox.sandbox import Denial, Sandbox
 from ferrule.process.sandbox.spawner import spawn
 
+# Python's own files may lie where an ordinary user cannot read them, so what is imported late is imported now.
+IMPORTED_LATE = (concurrent.futures.thread, encodings.idna)
 NOBODY = 65534
 SECONDS = 60
 
@@ -50,6 +55,7 @@ def as_user(uid: int, environment: dict[str, str], work: Callable[[], Any]) -> A
                 os.setresuid(uid, uid, uid)
             os.environ.clear()
             os.environ.update(environment)
+            tempfile.tempdir = environment.get("TMPDIR")
             try:
                 answer = (True, work())
             except BaseException as error:
@@ -90,9 +96,10 @@ class Box:
     folder: Path
     uid: int
     sandbox: Sandbox
+    path: ClassVar[str] = "/usr/local/bin:/usr/bin:/bin"
 
     def __post_init__(self) -> None:
-        for place in (self.folder, self.workspace, self.home, self.outside):
+        for place in (self.folder, self.workspace, self.home, self.outside, self.temporary):
             place.mkdir(exist_ok=True)
         self.own()
 
@@ -109,8 +116,8 @@ class Box:
         return self.folder / "outside"
 
     @property
-    def is_root(self) -> bool:
-        return self.uid == 0
+    def temporary(self) -> Path:
+        return self.folder / "temporary"
 
     def own(self) -> None:
         """Give everything to the user."""
@@ -138,17 +145,18 @@ class Box:
         return self.run_program(["bash", "-c", script], variables=variables, **profile)
 
     def run_program(self, arguments: list[str], *, variables: dict[str, str] | None = None, **given: Any) -> Outcome:
-        profile = Profile(**({"writable": (self.workspace,), "folder": self.workspace} | given))
-        environment = {"PATH": self.path, "HOME": str(self.home), "LANG": "C.UTF-8"} | (variables or {})
+        given = {"writable": (self.workspace,), "folder": self.workspace} | given
+        profile = Profile(**given)
+        environment = self.environment | {"LANG": "C.UTF-8"} | (variables or {})
         return as_user(self.uid, environment, lambda: run(self.sandbox, profile, arguments))
 
     def do(self, work: Callable[[], Any]) -> Any:
         """Something as the user, outside the sandbox."""
-        return as_user(self.uid, {"PATH": self.path, "HOME": str(self.home)}, work)
+        return as_user(self.uid, self.environment, work)
 
     @property
-    def path(self) -> str:
-        return "/usr/local/bin:/usr/bin:/bin"
+    def environment(self) -> dict[str, str]:
+        return {"PATH": self.path, "HOME": str(self.home), "TMPDIR": str(self.temporary)}
 
 
 def bubblewrap() -> Bubblewrap | None:

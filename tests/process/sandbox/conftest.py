@@ -24,7 +24,7 @@ def room() -> Iterator[Path]:
     shutil.rmtree(made, ignore_errors=True)
 
 
-@pytest.fixture(params=USERS.values(), ids=USERS.keys())
+@pytest.fixture(params=list(USERS.values()), ids=list(USERS))
 def box(request: pytest.FixtureRequest, room: Path) -> Box:
     sandbox = bubblewrap()
     needs(sandbox, "bubblewrap (`bwrap` on PATH)")

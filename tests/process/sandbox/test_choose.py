@@ -1,5 +1,6 @@
 """Each layer broken on purpose: the next is taken, and where none is left nothing runs and the reason is said."""
 
+# ruff: noqa: E501 - a text that is pinned stands on one line
 from __future__ import annotations
 
 import os
@@ -54,7 +55,9 @@ def test_without_bubblewrap_it_is_landlock(no_bubblewrap: None) -> None:
     first, second = choose.probe_report()
     assert not first.works
     assert second.works
-    assert first.message == snapshot()
+    assert first.message == snapshot(
+        "there is no `bwrap` program; install it with the system's package manager (`apt-get install bubblewrap`, `dnf install bubblewrap`, `pacman -S bubblewrap`)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,7 +81,6 @@ def test_a_bubblewrap_that_does_not_confine_is_not_taken(
     assert advice in choose.probe_report()[0].message
     with pytest.raises(SandboxRefused):
         sandbox.prepare(Profile((tmp_path,), tmp_path), ["true"])
-    assert not Path("/usr/.ferrule-probe").exists()
 
 
 def test_a_bubblewrap_of_the_workspace_is_never_started(
@@ -94,7 +96,12 @@ def test_with_nothing_left_the_refusal_says_what_to_do(tmp_path: Path, no_bubble
     sandbox = choose.best_sandbox()
     with pytest.raises(SandboxRefused) as refused:
         sandbox.prepare(Profile((tmp_path,), tmp_path), ["true"])
-    assert (refused.value.message, refused.value.suggestion) == snapshot()
+    assert (refused.value.message, refused.value.suggestion) == snapshot(
+        (
+            "No sandbox works on this machine, so only commands that are known to change nothing may run.",
+            "Ask the person to run `ferrule doctor` and mend this: bubblewrap: there is no `bwrap` program; install it with the system's package manager (`apt-get install bubblewrap`, `dnf install bubblewrap`, `pacman -S bubblewrap`). landlock: this kernel has no Landlock; a kernel from 5.13 on with Landlock turned on has it.",
+        )
+    )
 
 
 def test_without_user_namespaces_an_ordinary_user_falls_back(room: Path) -> None:
@@ -106,6 +113,7 @@ def test_without_user_namespaces_an_ordinary_user_falls_back(room: Path) -> None
 
     def attempt() -> tuple[str, str]:
         libc = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(4, 1, 0, 0, 0)  # dumpable again, so that our own files in /proc are ours
         assert libc.unshare(0x10000000) == 0, os.strerror(ctypes.get_errno())
         uid = os.getuid()
         Path("/proc/self/setgroups").write_text("deny")

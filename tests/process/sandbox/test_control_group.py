@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 
@@ -26,7 +27,7 @@ def test_it_bounds_processes_also_for_root() -> None:
             bounded(Bounds(processes=5), ["bash", "-c", script], group), capture_output=True, text=True
         )
         assert "Resource temporarily unavailable" in done.stderr
-    assert not group.exists()
+    assert not group.parent.exists()
 
 
 def test_without_a_bound_there_is_no_group() -> None:
@@ -47,5 +48,23 @@ def test_groups_of_the_dead_are_removed() -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     (parent / f"ferrule-{ended.pid}-0").mkdir()
+    module._numbers = itertools.count()  # the first of a process
     with control_group(Bounds()):
         assert not (parent / f"ferrule-{ended.pid}-0").exists()
+
+
+def test_a_group_that_is_still_in_use_is_removed_later() -> None:
+    if not can_count_processes():
+        return
+    with control_group(Bounds()) as joining:
+        assert joining is not None
+        process = subprocess.Popen(
+            bounded(Bounds(), ["sh", "-c", "echo ready; exec sleep 60"], joining), stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+    assert joining.parent.exists()
+    process.kill()
+    process.communicate()
+    with control_group(Bounds()):
+        assert not joining.parent.exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -76,9 +75,24 @@ def test_long_complaints_take_no_longer_than_they_should() -> None:
 
 
 def test_the_words(box: Box) -> None:
-    told = {
-        script: dataclasses.asdict(explained)
-        for script in ("echo x >/etc/foo", "cat .env", "curl https://example.org")
-        if (explained := box.run(script, hidden=(box.write(".env"),)).explained)
-    }
-    assert told == snapshot()
+    told: dict[str, list[str]] = {}
+    for script in ("echo x >/etc/foo", "cat .env", "curl https://example.org"):
+        explained = box.run(script, hidden=(box.write(".env"),)).explained
+        assert explained is not None
+        told[script] = [explained.message, explained.suggestion]
+    assert told == snapshot(
+        {
+            "echo x >/etc/foo": [
+                "The sandbox kept the command from writing `/etc/foo`: only the workspace and `/tmp` are writable.",
+                "Write inside the workspace or below `/tmp`, or ask the person to add that folder to the workspace.",
+            ],
+            "cat .env": [
+                "The sandbox hides `.env`: a rule denies reading it.",
+                "Do without it. Only the person can change that rule.",
+            ],
+            "curl https://example.org": [
+                "The sandbox kept the command from reaching `example.org`: it has no network.",
+                "Do without the network, or ask the person to allow `example.org`.",
+            ],
+        }
+    )

@@ -1,5 +1,6 @@
 """Which hosts may be reached."""
 
+# ruff: noqa: E501 - a text that is pinned stands on one line
 from __future__ import annotations
 
 import ipaddress

@@ -43,7 +43,9 @@ def test_a_limit_is_only_ever_lowered() -> None:
 
 
 def test_nothing_runs_where_a_limit_cannot_be_set(tmp_path: Path) -> None:
-    done = subprocess.run(bounded(Bounds(), ["echo", "ran"], tmp_path / "no group"), capture_output=True, text=True)
+    done = subprocess.run(
+        bounded(Bounds(), ["echo", "ran"], tmp_path / "no group" / "tasks"), capture_output=True, text=True
+    )
     assert done.stdout == ""
     assert done.returncode != 0
 
@@ -51,6 +53,6 @@ def test_nothing_runs_where_a_limit_cannot_be_set(tmp_path: Path) -> None:
 def test_what_runs_already_is_counted_in() -> None:
     counted = with_what_runs(Bounds(processes=10)).processes
     assert counted is not None
-    assert counted > 10 + len([1 for task in Path("/proc/self/task").iterdir()]) - 1
+    assert counted > 10 + len(list(Path("/proc/self/task").iterdir())) - 1
     assert with_what_runs(Bounds(processes=None)).processes is None
     assert os.getuid() == Path("/proc/self").stat().st_uid

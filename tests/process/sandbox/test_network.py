@@ -71,6 +71,14 @@ def test_the_socket_is_gone_afterwards() -> None:
     assert not Path(way.folder).exists()
 
 
+def test_a_socket_far_down_would_have_too_long_a_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    deep = tmp_path / ("x" * 90)
+    deep.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    with network(["example.org"], ["true"]) as way:
+        assert way.folder.startswith("/tmp/")
+
+
 def test_a_pattern_that_means_nothing_is_refused() -> None:
     with pytest.raises(SandboxRefused, match="cannot be used"), network(["http://x"], ["true"]):
         pass

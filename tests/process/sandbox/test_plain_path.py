@@ -30,7 +30,7 @@ def test_a_link_anywhere_is_an_error_and_nothing_stays_open(tmp_path: Path, path
     (tmp_path / "a/b/out").symlink_to("/etc/passwd")
     root = os.open(tmp_path, os.O_RDONLY)
     before = len(list(Path("/proc/self/fd").iterdir()))
-    with pytest.raises(OSError, match="Too many levels|Not a directory"):
+    with pytest.raises(OSError, match=r"Too many levels|Not a directory"):
         open_plain(root, path, os.O_RDONLY)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     os.close(root)

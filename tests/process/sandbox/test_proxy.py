@@ -1,5 +1,6 @@
 """The proxy: HTTP, CONNECT, SOCKS 5, and what it refuses."""
 
+# ruff: noqa: E501 - a text that is pinned stands on one line
 from __future__ import annotations
 
 import http.client

@@ -37,7 +37,7 @@ def verdict(program: bytes, machine: Machine, number: int, *arguments: int, audi
             at += yes if met else no
 
 
-@pytest.fixture(params=MACHINES.values(), ids=MACHINES.keys())
+@pytest.fixture(params=list(MACHINES.values()), ids=list(MACHINES))
 def machine(request: pytest.FixtureRequest) -> Machine:
     return request.param
 

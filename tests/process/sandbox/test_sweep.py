@@ -1,5 +1,6 @@
 """Guarded places stay as they are: locked where they exist, taken back where they do not (S1, S2)."""
 
+# ruff: noqa: E501 - a text that is pinned stands on one line
 from __future__ import annotations
 
 import os
@@ -23,7 +24,7 @@ def subjects(denials: tuple[Denial, ...]) -> list[str]:
 
 def everything_below(folder: Path) -> dict[str, bytes | str | None]:
     return {
-        str(path.relative_to(folder)): os.readlink(path)
+        str(path.relative_to(folder)): str(path.readlink())
         if path.is_symlink()
         else path.read_bytes()
         if path.is_file()
@@ -198,7 +199,10 @@ def test_someone_outside_may_change_them_meanwhile(box: Box) -> None:
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Iterator[GuardedTree]:
+def tree(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[GuardedTree]:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("outside")))
     made = GuardedTree(str(tmp_path))
     yield made
     made.close()
@@ -239,6 +243,6 @@ def test_where_nothing_can_be_locked_it_is_put_back(tree: GuardedTree, tmp_path:
 def test_the_folders_above_are_known_by_their_numbers(tree: GuardedTree, tmp_path: Path) -> None:
     (tmp_path / "a/b").mkdir(parents=True)
     before = numbers_above(tree, "a/b/c")
-    assert before == (os.stat(tmp_path / "a").st_ino, os.stat(tmp_path / "a/b").st_ino)
+    assert before == ((tmp_path / "a").stat().st_ino, (tmp_path / "a/b").stat().st_ino)
     (tmp_path / "a").rename(tmp_path / "x")
     assert numbers_above(tree, "a/b/c") != before

@@ -7,11 +7,10 @@ missing mount points, and follows links to where it makes them. The rest is for 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 from contextlib import ExitStack
-from pathlib import Path
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ferrule.process.environment import clean_environment
@@ -21,7 +20,7 @@ from ferrule.process.sandbox.denials import explain
 from ferrule.process.sandbox.guarded import GuardedTree
 from ferrule.process.sandbox.limits import bounded
 from ferrule.process.sandbox.network import network
-from ferrule.process.sandbox.places import git_settings, is_within, system_places
+from ferrule.process.sandbox.places import Places, git_settings, is_within, system_places
 from ferrule.process.sandbox.plain_path import open_plain
 from ferrule.process.sandbox.roots import below, writable_roots
 from ferrule.process.sandbox.sandbox import Denial, Name, Prepared, SandboxRefused
@@ -89,7 +88,7 @@ class _Preparation:
         self._show_workspace()
         sweep = self._guard()
         for path in self._profile.hidden:
-            self._hide(os.path.realpath(path))
+            self._arguments += _hidden(os.path.realpath(path))
         environment = clean_environment(os.environ, self._profile.environment)
         command = tuple(arguments)
         proxy = None
@@ -115,18 +114,10 @@ class _Preparation:
     def _show_system(self) -> None:
         places = self._places
         add = self._arguments.extend
-        add(("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"))
-        add(("--perms", "1777", "--size", _TEMPORARY, "--tmpfs", "/dev/shm"))  # noqa: S108 - inside the sandbox
-        add(("--perms", "1777", "--size", _TEMPORARY, "--tmpfs", "/tmp"))  # noqa: S108
-        for folder in places.folders:
-            add(("--size", _TEMPORARY, "--tmpfs", folder))
-        if places.home != "/":
-            add(("--perms", "0700", "--dir", places.home))
+        add(_system(places))
         for tool in places.tools:
             if not any(is_within(tool, root) for root in self._roots):
                 add(("--ro-bind", tool, tool))
-        for path in places.hidden:
-            self._hide(path)
         for path in sockets_of_others((*places.folders, "/tmp", "/dev", "/proc", *self._roots)):  # noqa: S108
             add(("--ro-bind", "/dev/null", path))
         if settings := git_settings(places.home):
@@ -140,7 +131,7 @@ class _Preparation:
                 for tool in self._places.tools:
                     self._arguments += ["--ro-bind", tool, tool]
                 for secret in self._places.secrets:
-                    self._hide(secret)
+                    self._arguments += _hidden(secret)
 
     def _guard(self) -> Sweep:
         watched: list[Watched] = []
@@ -149,19 +140,27 @@ class _Preparation:
             tree = GuardedTree(root, below(root, self._profile.guarded) | hidden)
             self._closing.callback(tree.close)
             one = Watched(tree, hidden=hidden)
-            one.found = tree.look()
+            one.found = tree.look(deep=False)
             watched.append(one)
             for path in sorted(one.found.git_folders):
                 if path.rpartition("/")[2] == ".git":  # as a mount point it cannot be moved away
                     self._mount(tree, path, writable=True)
             for path in sorted(one.found.marks.keys() - hidden):
                 if stat.S_ISLNK(one.found.marks[path].kind):
-                    target = os.path.realpath(f"{root}/{path}")
-                    if target.startswith(root + "/") and target != root:
-                        self._mount(tree, target[len(root) + 1 :])
+                    self._mount_target(tree, path)
                 elif self._mount(tree, path):
                     one.mounted[path] = numbers_above(tree, path)
+            tree.locked = frozenset(one.mounted)
+            tree.deepen(one.found)
         return Sweep(watched)
+
+    def _mount_target(self, tree: GuardedTree, path: str) -> None:
+        """Lock what a guarded link leads to, if that is in the workspace. Git's own folder must stay writable, and the
+        guarded places in it are found for themselves.
+        """
+        target = os.path.realpath(f"{tree.root}/{path}")
+        if target.startswith(tree.root + "/") and path.rpartition("/")[2] != ".git":
+            self._mount(tree, target[len(tree.root) + 1 :])
 
     def _mount(self, tree: GuardedTree, path: str, *, writable: bool = False) -> bool:
         """Mount a place of the workspace over itself; the very one that was looked at, by real names alone."""
@@ -181,14 +180,6 @@ class _Preparation:
         self._arguments += ["--bind-fd" if writable else "--ro-bind-fd", str(opened), whole]
         return True
 
-    def _hide(self, path: str) -> None:
-        """Cover what is there: a file with one that cannot be opened, a folder with one that cannot be entered."""
-        with contextlib.suppress(FileNotFoundError):
-            if stat.S_ISDIR(Path(path).lstat().st_mode):
-                self._arguments += ["--perms", "0000", "--size", "4096", "--tmpfs", path, "--remount-ro", path]
-            else:
-                self._arguments += ["--ro-bind", "/dev/null", path]
-
     def _filter_calls(self) -> None:
         machine = this_machine()
         if machine is None:
@@ -206,3 +197,29 @@ class _Preparation:
         os.lseek(made, 0, os.SEEK_SET)
         self._descriptors.append(made)
         return made
+
+
+@lru_cache(maxsize=8)
+def _system(places: Places) -> tuple[str, ...]:
+    """What is the same for every command of this user."""
+    shown = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"]
+    for folder in ("/dev/shm", "/tmp"):  # noqa: S108 - inside the sandbox
+        shown += ["--perms", "1777", "--size", _TEMPORARY, "--tmpfs", folder]
+    for folder in places.folders:
+        shown += ["--size", _TEMPORARY, "--tmpfs", folder]
+    if places.home != "/":
+        shown += ["--perms", "0700", "--dir", places.home]
+    for path in places.hidden:
+        shown += _hidden(path)
+    return tuple(shown)
+
+
+def _hidden(path: str) -> tuple[str, ...]:
+    """Cover what is there: a file with one that cannot be opened, a folder with one that cannot be entered."""
+    try:
+        state = os.lstat(path)
+    except FileNotFoundError:
+        return ()
+    if stat.S_ISDIR(state.st_mode):
+        return ("--perms", "0000", "--size", "4096", "--tmpfs", path, "--remount-ro", path)
+    return ("--ro-bind", "/dev/null", path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 import threading
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from ferrule.process.sandbox.control_group import can_count_processes
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from ferrule.process.sandbox.no_sandbox import NoSandbox
 from ferrule.process.sandbox.sandbox import SandboxRefused
+from ferrule.process.sandbox.seatbelt import Seatbelt
 from ferrule.process.sandbox.spawner import spawn
 
 if TYPE_CHECKING:
@@ -25,13 +27,14 @@ if TYPE_CHECKING:
     from ferrule.process.sandbox.sandbox import Sandbox
 
 _SECONDS = 20
-# Proves what matters: the system cannot be changed, the workspace can, no capability is left, calls are filtered.
+# Proves what matters: the workspace can be written and nothing beside it, no capability is left, calls are filtered.
+_PROOF_OF_FILES = ": >mine && ! (: >../outside/made) 2>/dev/null"
 _PROOF = (
     "while read -r name value rest; do case $name in CapEff:) caps=$value ;; Seccomp:) filter=$value ;; esac; "
-    "done </proc/self/status; : >mine && ! (: >/usr/.ferrule-probe) 2>/dev/null && "
+    f"done </proc/self/status; {_PROOF_OF_FILES} && [ ! -w /usr ] && "
     '[ "$filter" = 2 ] && [ "${caps#*[1-9a-f]}" = "$caps" ] && echo confined'
 )
-_PROOF_WITHOUT_PROC = ": >mine && ! (: >/usr/.ferrule-probe) 2>/dev/null && echo confined"
+_PROOF_WITHOUT_PROC = f"{_PROOF_OF_FILES} && echo confined"
 
 
 @dataclass(slots=True, frozen=True)
@@ -67,7 +70,7 @@ def probe_report(inside: Sequence[Path] = ()) -> tuple[Tried, ...]:
 
 def _try_all(inside: Sequence[Path]) -> tuple[Sandbox, tuple[Tried, ...]]:
     tried: list[Tried] = []
-    for attempt in (_try_bubblewrap, _try_landlock):
+    for attempt in {"darwin": (_try_seatbelt,)}.get(sys.platform, (_try_bubblewrap, _try_landlock)):
         sandbox, outcome = attempt(inside)
         tried.append(outcome)
         if sandbox is not None:
@@ -108,11 +111,22 @@ def _try_landlock(inside: Sequence[Path]) -> tuple[Sandbox | None, Tried]:
     return None, Tried("landlock", False, f"{complaint}; a kernel from 5.13 on with Landlock turned on has it")
 
 
+def _try_seatbelt(inside: Sequence[Path]) -> tuple[Sandbox | None, Tried]:
+    sandbox = Seatbelt()
+    complaint = _prove(sandbox, _PROOF_WITHOUT_PROC)
+    if complaint is None:
+        return sandbox, Tried("seatbelt", True, "macOS confines commands", sandbox.notes)
+    return None, Tried("seatbelt", False, f"`sandbox-exec` does not work here ({complaint})")
+
+
 def _prove(sandbox: Sandbox, proof: str) -> str | None:
     """Run a command that finds out how far it can go; None when it was confined, else what went wrong."""
     with tempfile.TemporaryDirectory(prefix="ferrule-probe-") as folder:
+        workspace, outside = Path(folder, "workspace"), Path(folder, "outside")
+        workspace.mkdir()
+        outside.mkdir()
         try:
-            prepared = sandbox.prepare(Profile((Path(folder),), Path(folder)), ("/bin/sh", "-c", proof))
+            prepared = sandbox.prepare(Profile((workspace,), workspace), ("/bin/sh", "-c", proof))
         except (SandboxRefused, OSError) as error:
             return str(error)
         with prepared:

@@ -9,6 +9,7 @@ has ended, when it is asked to end, and when Ferrule is gone.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -50,16 +51,22 @@ def confine(rules: int, program: bytes) -> None:
     check(libc.prctl(_FILTER, _BY_PROGRAM, ctypes.byref(filters), 0, 0), "seccomp")
 
 
-def children() -> list[int]:
-    """Of this process: those it started, and orphans."""
-    found: list[int] = []
+def parent_of(process: str) -> int:
+    """As the kernel tells it, after a name that may hold anything."""
+    with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123
+        return int(file.read().rpartition(")")[2].split()[1])
+
+
+def descendants() -> set[int]:
+    """Everything below this process, orphans included: they became its children."""
+    parents: dict[int, int] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib takes longer to import than all this to run
-        try:
-            with open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123
-                if name.isdigit() and int(file.read().rpartition(")")[2].split()[1]) == os.getpid():
-                    found.append(int(name))
-        except OSError:
-            continue
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                parents[int(name)] = parent_of(name)
+    found, below = set[int](), {os.getpid()}
+    while below := {child for child, parent in parents.items() if parent in below} - found:
+        found |= below
     return found
 
 
@@ -73,18 +80,24 @@ def parent_of(process: int) -> int:
 
 
 def end_all() -> None:
-    """Kill and collect until nothing is left: whoever loses its parent becomes ours and is next."""
-    while left := children():
-        for child in left:
-            try:
-                os.kill(child, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        for child in left:
-            try:
+    """Halt, then kill: what is halted starts nothing new, and keeps the room that something new would need."""
+    while found := descendants():
+        halted = set[int]()
+        while new := found - halted:
+            tell(new, signal.SIGSTOP)
+            halted |= new
+            found = descendants()
+        tell(halted, signal.SIGKILL)
+        for child in halted:
+            with contextlib.suppress(ChildProcessError):
                 os.waitpid(child, 0)
-            except ChildProcessError:
-                continue
+
+
+def tell(processes: set[int], number: int) -> None:
+    """Send a signal to each that is still there."""
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, number)
 
 
 def stop(number: int, frame: FrameType | None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,18 +20,22 @@ if TYPE_CHECKING:
 
 _ROOT = Path("/sys/fs/cgroup")
 _PREFIX = "ferrule-"
+_TIDIED_EVERY = 64
 _numbers = itertools.count()
+_still_there: list[Path] = []
 
 
 @contextlib.contextmanager
 def control_group(bounds: Bounds) -> Generator[Path | None]:
-    """A group for one start; None for ordinary users, and where none can be made."""
+    """The file to write `0` to, which joins the writer to a group of its own; None for ordinary users, and where no
+    group can be made.
+    """
     made: Path | None = None
     if os.geteuid() == 0:
         with contextlib.suppress(OSError):
             made = _make(bounds)
     try:
-        yield made
+        yield None if made is None else made / _joined_by(made)
     finally:
         if made is not None:
             _remove(made)
@@ -45,19 +50,38 @@ def can_count_processes() -> bool:
 def _make(bounds: Bounds) -> Path | None:
     if bounds.processes is None or (parent := _parent()) is None:
         return None
-    _remove_abandoned(parent)
-    group = parent / f"{_PREFIX}{os.getpid()}-{next(_numbers)}"
+    again, _still_there[:] = _still_there[:], []
+    for group in again:
+        _remove(group)
+    number = next(_numbers)
+    if number % _TIDIED_EVERY == 0:
+        _remove_abandoned(parent)
+    group = parent / f"{_PREFIX}{os.getpid()}-{number}"
     group.mkdir()
     try:
-        (group / "pids.max").write_text(str(bounds.processes))
+        _write(group / "pids.max", bounds.processes)
         if bounds.memory is not None and (group / "memory.max").exists():
-            (group / "memory.max").write_text(str(bounds.memory))
+            _write(group / "memory.max", bounds.memory)
     except OSError:
         group.rmdir()
         raise
     return group
 
 
+def _joined_by(group: Path) -> str:
+    """Of the old hierarchy the file that moves a thread alone: moving a process waits for the whole system."""
+    return "tasks" if (group / "tasks").exists() else "cgroup.procs"
+
+
+def _write(file: Path, number: int) -> None:
+    opened = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(opened, str(number).encode())
+    finally:
+        os.close(opened)
+
+
+@lru_cache(maxsize=1)
 def _parent() -> Path | None:
     """Where our own group may have children that count processes: the old hierarchy of its own, or the new one."""
     for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
@@ -73,13 +97,17 @@ def _parent() -> Path | None:
 
 
 def _remove(group: Path) -> None:
-    """A group that still has processes stays, and is removed with the abandoned ones of a later start."""
-    with contextlib.suppress(OSError):
+    """Processes that were killed take a moment to be gone, and keep their group: that one is tried again later."""
+    try:
         group.rmdir()
+    except FileNotFoundError:
+        return
+    except OSError:
+        _still_there.append(group)
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Those of a Ferrule that was killed, and our own whose processes took a moment to end."""
+    """Those of a Ferrule that was killed."""
     for group in parent.glob(f"{_PREFIX}*"):
         owner = group.name.removeprefix(_PREFIX).partition("-")[0]
         if owner.isdigit() and not Path(f"/proc/{owner}").exists():

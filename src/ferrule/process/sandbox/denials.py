@@ -12,14 +12,12 @@ from ferrule.process.sandbox.sandbox import Denial
 if TYPE_CHECKING:
     from ferrule.process.profile import Profile
 
-_MOST_TEXT = 64 << 10
-_PATH = r"['\"‘`]?(?P<path>/[^'\"’`:\n]*?)['\"’`]?"
-_WRITE = re.compile(rf"(?:{_PATH}:? ?)?\(?(?:Read-only file system|EROFS|os error 30)")
-_REFUSED = re.compile(rf"(?:{_PATH}:? ?)?\(?(?:Permission denied|EACCES|Operation not permitted|EPERM)")
-_AFTER = re.compile(
-    r"(?:Read-only file system|Permission denied|Operation not permitted)[^\n]{0,20}: ['\"](?P<path>/[^'\"\n]+)"
-)
-_BUSY = re.compile(rf"(?:{_PATH}:? ?)?(?:Device or resource busy|EBUSY)")
+_MOST_TEXT, _LONGEST_LINE = 64 << 10, 2_000
+_WRITE = re.compile(r"Read-only file system|EROFS|os error 30")
+_BUSY = re.compile(r"Device or resource busy|EBUSY")
+_REFUSED = re.compile(r"Permission denied|EACCES|Operation not permitted|EPERM")
+_QUOTED_PATH = re.compile(r"['\"‘`](/[^'\"’`]{1,1000})['\"’`]")
+_BARE_PATH = re.compile(r"(?:^|[\s=(])(/[^\s:,;'\"()]{1,1000})")
 _NO_HOST = re.compile(
     r"(?:Could not resolve (?:host|proxy)(?: name)?|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|unable to resolve host address|"
     r"Temporary failure in name resolution|Name or service not known|nodename nor servname)"
@@ -44,19 +42,29 @@ def explain(exit_code: int, stderr_text: str, profile: Profile) -> Denial | None
 
 
 def _files(text: str, profile: Profile) -> Denial | None:
-    for pattern in (_WRITE, _BUSY, _REFUSED, _AFTER):
-        for found in pattern.finditer(text):
-            path = found.groupdict().get("path")
-            if path is None:
-                later = _AFTER.search(text, found.start())
-                path = later["path"] if later else None
-            if path is None:
-                if pattern is _WRITE:
-                    return _write("", "")
+    lines = [line[:_LONGEST_LINE] for line in text.splitlines()]
+    for pattern in (_WRITE, _BUSY, _REFUSED):
+        for line in lines:
+            found = pattern.search(line)
+            if found is None:
                 continue
-            if denial := _about(path, profile, certain=pattern is _WRITE):
+            path = _path_in(line, found.start(), profile)
+            if path is None and pattern is _WRITE:
+                return _write("", "")
+            if path is not None and (denial := _about(path, profile, certain=pattern is _WRITE)):
                 return denial
     return None
+
+
+def _path_in(line: str, complaint: int, profile: Profile) -> str | None:
+    """The path a complaint is about: a whole one anywhere in its line, or the name right before it."""
+    found = _QUOTED_PATH.search(line) or _BARE_PATH.search(line)
+    if found:
+        return found[1]
+    words = line[:complaint].rstrip(" :(").split()
+    name = words[-1].strip("'\"‘’`") if words else ""
+    path = f"{profile.folder}/{name}"
+    return path if len(words) > 1 and name and os.path.lexists(path) else None
 
 
 def _about(path: str, profile: Profile, *, certain: bool) -> Denial | None:

@@ -73,6 +73,8 @@ class GuardedTree:
     def __init__(self, root: str, named: frozenset[str] = frozenset()) -> None:
         self.root = root
         self.named = named
+        self.locked: frozenset[str] = frozenset()
+        """Places that cannot be changed from inside: what is in them need not be looked at."""
         self.descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._folders = _remembered.get(root, {})
 
@@ -80,8 +82,8 @@ class GuardedTree:
         """Let go of the folder."""
         os.close(self.descriptor)
 
-    def look(self) -> Found:
-        """Every guarded place that is there now."""
+    def look(self, *, deep: bool = True) -> Found:
+        """Every guarded place that is there now; not `deep`, without what is inside of them."""
         marks: dict[str, Mark] = {}
         repositories: set[str] = set()
         git_folders: list[str] = []
@@ -100,13 +102,18 @@ class GuardedTree:
             if folder.is_git:
                 git_folders.append(path)
             for name in folder.guarded:
-                self._mark(start + name, marks)
+                self._mark(start + name, marks, deep=deep)
         for path in self.named:
-            self._mark(path, marks)
+            self._mark(path, marks, deep=deep)
         self._folders = _remembered[self.root] = folders
         while len(_remembered) > _MOST_REMEMBERED:
             _remembered.pop(next(iter(_remembered)))
         return Found(marks, frozenset(repositories), tuple(git_folders), not waiting)
+
+    def deepen(self, found: Found) -> None:
+        """Take in what is inside of those that are not locked, after a look that did not."""
+        for path in found.marks.keys() - self.locked:
+            self._mark(path, found.marks, deep=True)
 
     def _folder(self, path: str) -> _Folder | None:
         try:
@@ -141,11 +148,11 @@ class GuardedTree:
         below = tuple(name for name in folders if name not in guarded)
         return _Folder(state.st_ino, changed, below, tuple(guarded), ".git" in names, bare)
 
-    def _mark(self, path: str, marks: dict[str, Mark]) -> None:
+    def _mark(self, path: str, marks: dict[str, Mark], *, deep: bool) -> None:
         try:
             state = os.stat(path, dir_fd=self.descriptor, follow_symlinks=False)
             changes = [("", state.st_ino, state.st_ctime_ns, state.st_size)]
-            if stat.S_ISDIR(state.st_mode):
+            if deep and path not in self.locked and stat.S_ISDIR(state.st_mode):
                 with opened(self.descriptor, path) as folder:
                     changes += _changes(folder, "", _MOST_INSIDE)
             marks[path] = Mark(stat.S_IFMT(state.st_mode), state.st_ino, tuple(sorted(changes)))

@@ -25,10 +25,10 @@ _FILE_BLOCK = 512  # in every shell that is called `sh`
 
 
 def bounded(bounds: Bounds, arguments: Sequence[str], group: Path | None = None) -> tuple[str, ...]:
-    """The command, started under its limits and in a control group."""
+    """The command, started under its limits and in the control group that is joined by writing to a file."""
     script: list[str] = []
     if group is not None:
-        script.append(f"echo 0 >{shlex.quote(str(group / 'cgroup.procs'))}")
+        script.append(f"echo 0 >{shlex.quote(str(group))}")
     if bounds.open_files is not None:
         script.append(f"ulimit -n {_at_most_ours(bounds.open_files)}")
     if bounds.file_size is not None:

@@ -39,7 +39,7 @@ class Way:
 @contextlib.contextmanager
 def network(hosts: Sequence[str], command: Sequence[str]) -> Generator[Way]:
     """A way to these hosts, as long as the block lasts."""
-    folder = tempfile.mkdtemp(prefix="ferrule-net-")
+    folder = tempfile.mkdtemp(prefix="ferrule-net-", dir=_short_folder())
     try:
         try:
             proxy = Proxy(str(Path(folder) / _SOCKET), hosts)
@@ -55,6 +55,12 @@ def network(hosts: Sequence[str], command: Sequence[str]) -> Generator[Way]:
             proxy.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _short_folder() -> str:
+    """The path of a socket may have 107 characters, and some systems keep temporary files far down."""
+    usual = tempfile.gettempdir()
+    return usual if len(os.fsencode(usual)) < 70 else "/tmp"  # noqa: S108 - the folder made in it is private
 
 
 def _variables() -> dict[str, str]:

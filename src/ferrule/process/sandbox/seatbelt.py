@@ -1,0 +1,111 @@
+"""The sandbox of macOS, driven by `sandbox-exec` and a text of rules, of which the last that fits decides.
+
+Not tested on a Mac by the project: only the text of the rules is. It has no network at all, and no limits.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from ferrule.process.launch import Launch
+from ferrule.process.sandbox.denials import explain
+from ferrule.process.sandbox.environment import clean_environment
+from ferrule.process.sandbox.guarded import OF_GIT, SETTINGS, GuardedTree
+from ferrule.process.sandbox.limits import bounded
+from ferrule.process.sandbox.places import Places, system_places
+from ferrule.process.sandbox.roots import below, writable_roots
+from ferrule.process.sandbox.sandbox import Denial, Name, Prepared, SandboxRefused
+from ferrule.process.sandbox.sweep import Sweep, Watched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ferrule.process.profile import Profile
+
+PROGRAM = "/usr/bin/sandbox-exec"
+
+
+class Seatbelt:
+    """Starts commands under rules written for each."""
+
+    @property
+    def name(self) -> Name:
+        return "seatbelt"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return ("the sandbox of macOS is not tested by the project", "processes of other programs can be seen")
+
+    def prepare(self, profile: Profile, arguments: Sequence[str]) -> Prepared:
+        """Refuses the network by host, which it does not have."""
+        if profile.hosts is not None:
+            raise SandboxRefused(
+                "On macOS the sandbox cannot open the network to some hosts alone.",
+                "Do without the network, or ask the person to turn the sandbox off for this.",
+            )
+        roots = writable_roots(profile.writable, PROGRAM)
+        closing = ExitStack()
+        try:
+            private = os.path.realpath(closing.enter_context(tempfile.TemporaryDirectory(prefix="ferrule-")))
+            rules = rules_for(profile, roots, private, system_places())
+            given = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), private) | dict(profile.environment)
+            watched: list[Watched] = []
+            for root in roots:
+                hidden = below(root, profile.hidden)
+                tree = GuardedTree(root, below(root, profile.guarded) | hidden)
+                closing.callback(tree.close)
+                watched.append(Watched(tree, hidden=hidden))
+            start = bounded(profile.bounds, (PROGRAM, "-p", rules, *arguments))
+            launch = Launch(start, clean_environment(os.environ, given), os.path.realpath(profile.folder))
+            return Prepared(launch, sweep=Sweep(watched, restores=True), closing=closing)
+        except BaseException:
+            closing.close()
+            raise
+
+    def explain_denial(self, exit_code: int, stderr_text: str, profile: Profile) -> Denial | None:
+        return explain(exit_code, stderr_text, profile)
+
+
+def rules_for(profile: Profile, roots: Sequence[str], private: str, places: Places) -> str:
+    """The rules as text. They name what does not exist yet as easily as what does."""
+    hidden = [os.path.realpath(path) for path in profile.hidden]
+    guarded = [os.path.realpath(path) for path in profile.guarded]
+    return "\n".join(
+        [
+            "(version 1)",
+            "(allow default)",
+            "(deny network*)",
+            "(deny process-info* (target others))",
+            "(deny signal (target others))",
+            "(allow signal (target same-sandbox))",
+            "(deny file-write*)",
+            f"(deny file-read* {_below((places.home,))})",
+            f"(allow file-read* {_below((*places.tools, private, *roots))})",
+            f"(allow file-write* {_below((private, *roots))})",
+            '(allow file-write* (literal "/dev/null") (literal "/dev/tty") (regex #"^/dev/fd/"))',
+            *(f"(deny file-write* {_guarded(root)})" for root in roots),
+            *([f"(deny file-write* {_below(guarded)})"] if guarded else []),
+            *([f"(deny file-read* file-write* {_below(hidden)})"] if hidden else []),
+        ]
+    )
+
+
+def _below(paths: Iterable[str]) -> str:
+    return " ".join(f"(subpath {_quoted(path)})" for path in paths)
+
+
+def _guarded(root: str) -> str:
+    """Git's own places at any depth, and settings at the top; those in nested repositories are for the sweep."""
+    git = "|".join(re.escape(name) for name in sorted(OF_GIT))
+    start = re.escape(root)
+    settings = " ".join(f"(subpath {_quoted(f'{root}/{name}')})" for name in sorted(SETTINGS))
+    pattern = f"^{start}/(.*/)?\\.git(/modules/.*|/worktrees/.*)?/({git})(/.*)?$".replace('"', ".")
+    return f'(regex #"{pattern}") {settings}'
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
