@@ -74,7 +74,7 @@ def test_rules_that_are_none_stop_it(tmp_path: Path) -> None:
 
 
 def test_it_does_not_start_for_one_who_is_gone(rules: int) -> None:
-    done = start(rules, the_filter(), "/bin/echo", "ran", parent=1)
+    done = start(rules, the_filter(), "/bin/echo", "ran", parent=1 << 22)
     assert done.stdout == ""
 
 

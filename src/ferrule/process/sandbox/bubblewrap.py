@@ -13,10 +13,10 @@ from contextlib import ExitStack
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ferrule.process.environment import clean_environment
 from ferrule.process.launch import Launch
 from ferrule.process.sandbox.control_group import control_group
 from ferrule.process.sandbox.denials import explain
-from ferrule.process.sandbox.environment import clean_environment
 from ferrule.process.sandbox.guarded import GuardedTree
 from ferrule.process.sandbox.limits import bounded
 from ferrule.process.sandbox.network import network

@@ -15,12 +15,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.process.environment import clean_environment
 from ferrule.process.landlock import kernel_version, open_rules
 from ferrule.process.launch import Launch
 from ferrule.process.sandbox import confined_start
 from ferrule.process.sandbox.control_group import control_group
 from ferrule.process.sandbox.denials import explain
-from ferrule.process.sandbox.environment import clean_environment
 from ferrule.process.sandbox.guarded import GuardedTree
 from ferrule.process.sandbox.limits import bounded, with_what_runs
 from ferrule.process.sandbox.places import Places, git_settings, is_within, system_places

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from ferrule.process.environment import clean_environment
 from ferrule.process.launch import Launch
-from ferrule.process.sandbox.environment import clean_environment
 from ferrule.process.sandbox.sandbox import Denial, Name, Prepared, SandboxRefused
 
 if TYPE_CHECKING:

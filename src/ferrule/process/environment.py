@@ -1,0 +1,57 @@
+"""The variables a command gets: those known to be harmless, what keeps programs quiet, and what was given on purpose.
+
+An allow-list, because a secret can stand under any name and a list of secrets would never be complete. What programs
+load code from (`LD_PRELOAD`, `BASH_ENV`, `PYTHONSTARTUP`, `NODE_OPTIONS`, …) is not on it, nor are sockets and proxies,
+which give access or hold passwords. Whoever wants more for commands gives it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ferrule.core.secrets import may_hold_secret, redact_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_KEPT = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "COLORTERM", "NO_COLOR", "FORCE_COLOR",
+    "COLUMNS", "LINES", "TZ", "TMPDIR", "CI", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYENV_ROOT",
+    "PYENV_VERSION", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "PYTHONUTF8", "NVM_DIR", "NODE_ENV", "VOLTA_HOME",
+    "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "GOPATH", "GOROOT", "GOFLAGS", "GOTOOLCHAIN", "JAVA_HOME",
+    "M2_HOME", "GRADLE_HOME", "SDKMAN_DIR", "RBENV_ROOT", "GEM_HOME", "DOTNET_ROOT", "ASDF_DIR", "ASDF_DATA_DIR",
+    "PNPM_HOME", "BUN_INSTALL", "DENO_DIR", "ANDROID_HOME", "ANDROID_SDK_ROOT", "UV_CACHE_DIR", "PIP_CACHE_DIR",
+    "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_DATA_DIRS", "XDG_CONFIG_DIRS",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
+    "SOURCE_DATE_EPOCH", "MAKEFLAGS", "CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "PKG_CONFIG_PATH", "EDITOR",
+    "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
+})  # fmt: skip
+_KEPT_PREFIXES = ("LC_",)
+_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+# Programs that would page, draw or ask do none of it: nobody is at a terminal.
+_QUIET = {
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "MANPAGER": "cat",
+    "SYSTEMD_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+def clean_environment(environment: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """What of `environment` is passed on, with `given` over it as it is."""
+    kept = {name: value for name, value in environment.items() if _may_pass(name, value)}
+    kept.setdefault("PATH", _DEFAULT_PATH)
+    if not any(name in kept for name in ("LANG", "LC_ALL", "LC_CTYPE")):
+        kept["LANG"] = "C.UTF-8"
+    return kept | _QUIET | dict(given)
+
+
+def _may_pass(name: str, value: str) -> bool:
+    if name not in _KEPT and not name.startswith(_KEPT_PREFIXES):
+        return False
+    return not may_hold_secret(value) or redact_text(value) == value

@@ -1,0 +1,237 @@
+"""What a command wrote, within bounds: its head and its tail, how much lies between them, and a file with all of it.
+
+Standard output and standard error are two pipes, so they are kept apart for certain; their order is that in which they
+were read. What came in one turn of the loop on both pipes is put in the order stdout, stderr, so two lines written
+within microseconds of each other may change places. Nothing is ever lost or cut without being counted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ferrule.process.terminal_escapes import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from ferrule.process.spill import Spill, SpillFolder
+
+Stream = Literal["stdout", "stderr"]
+KEPT_BYTES = 32_000
+_HEAD_SHARE = 0.4
+
+
+@dataclass(slots=True, frozen=True)
+class LeftOut:
+    """What lies between head and tail: whole lines where the text has lines."""
+
+    bytes: int = 0
+    lines: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class Piece:
+    """Words of one stream, in the order they came; `stream` is None for the note of what was left out."""
+
+    stream: Stream | None
+    text: str
+
+
+class HeadAndTail:
+    """The first and the last bytes of something that may be endless, each with the stream it came from."""
+
+    def __init__(self, kept: int) -> None:
+        self._head_room = int(kept * _HEAD_SHARE)
+        self._tail_room = kept - self._head_room
+        self._head: list[tuple[Stream, bytes]] = []
+        self._tail: deque[tuple[Stream, bytes]] = deque()
+        self._head_size = self._tail_size = 0
+        self.total = 0
+        self.newlines = 0
+
+    @property
+    def overflows(self) -> bool:
+        """Whether something had to be left out."""
+        return self.total > self._head_size + self._tail_size
+
+    @property
+    def full(self) -> int:
+        """How many bytes it keeps at most."""
+        return self._head_room + self._tail_room
+
+    def add(self, stream: Stream, data: bytes, newlines: int) -> None:
+        """Take in what came, with the number of line ends in it."""
+        self.total += len(data)
+        self.newlines += newlines
+        if self._head_size < self._head_room:
+            first, data = data[: self._head_room - self._head_size], data[self._head_room - self._head_size :]
+            self._head.append((stream, first))
+            self._head_size += len(first)
+        if not data:
+            return
+        if len(data) >= self._tail_room:
+            self._tail.clear()
+            self._tail_size = 0
+            data = data[-self._tail_room :]
+        self._tail.append((stream, data))
+        self._tail_size += len(data)
+        while self._tail_size > self._tail_room:
+            stream, oldest = self._tail.popleft()
+            surplus = self._tail_size - self._tail_room
+            self._tail_size -= min(surplus, len(oldest))
+            if surplus < len(oldest):
+                self._tail.appendleft((stream, oldest[surplus:]))
+
+    def everything(self) -> Iterable[bytes]:
+        """All the bytes, as long as nothing was left out."""
+        for _, data in (*self._head, *self._tail):
+            yield data
+
+    def parts(self) -> tuple[list[tuple[Stream, bytes]], LeftOut, list[tuple[Stream, bytes]]]:
+        """Head, what is left out, tail; cut between lines where there are any, and never inside a character."""
+        if not self.overflows:
+            return _joined([*self._head, *self._tail]), LeftOut(), []
+        head, tail = _joined(self._head), _joined(self._tail)
+        if head:
+            head[-1] = (head[-1][0], _whole_end(head[-1][1]))
+        if tail:
+            tail[0] = (tail[0][0], _whole_start(tail[0][1]))
+        shown = [data for _, data in (*head, *tail)]
+        left = LeftOut(
+            self.total - sum(map(len, shown)),
+            self.newlines - sum(data.count(b"\n") for data in shown),
+        )
+        return head, left, tail
+
+
+class OutputRecord:
+    """The output of one command while it runs and after; memory stays within a few times `kept`."""
+
+    def __init__(self, folder: SpillFolder | None = None, *, kept: int = KEPT_BYTES, spill_all: bool = False) -> None:
+        self._folder = folder
+        self._both = HeadAndTail(kept)
+        self._streams: dict[Stream, HeadAndTail] = {"stdout": HeadAndTail(kept), "stderr": HeadAndTail(kept)}
+        self.spill: Spill | None = folder.open() if folder is not None and spill_all else None
+        self._problem = ""
+
+    @property
+    def total(self) -> int:
+        """Bytes so far."""
+        return self._both.total
+
+    @property
+    def newlines(self) -> int:
+        """Line ends so far."""
+        return self._both.newlines
+
+    def add(self, stream: Stream, data: bytes) -> None:
+        """Take in what came on a stream."""
+        if self._folder is not None and self.spill is None and not self._problem:
+            self._spill_if_needed(data)
+        if self.spill is not None:
+            self.spill.write(data)
+        newlines = data.count(b"\n")
+        self._both.add(stream, data, newlines)
+        self._streams[stream].add(stream, data, newlines)
+
+    def text(self, stream: Stream) -> str:
+        """One stream, cleaned for a model; what is left out is said in its place."""
+        return "".join(piece.text for piece in self._pieces(self._streams[stream]))
+
+    def pieces(self) -> list[Piece]:
+        """Both streams in their order."""
+        return self._pieces(self._both)
+
+    def left_out(self, stream: Stream | None = None) -> LeftOut:
+        """What is left out of a stream, or of both together."""
+        return (self._both if stream is None else self._streams[stream]).parts()[1]
+
+    @property
+    def path(self) -> Path | None:
+        """The file with everything, where there was more than is shown."""
+        return self.spill.path if self.spill is not None else None
+
+    @property
+    def problem(self) -> str:
+        """Why the file does not have everything; empty if it does."""
+        return self.spill.full if self.spill is not None else self._problem
+
+    def spill_from_now(self) -> None:
+        """Have everything in a file, also what came before and what may be little."""
+        if self._folder is not None and self.spill is None and not self._problem:
+            self._open_spill(self._folder)
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        if self.spill is not None:
+            self.spill.close()
+
+    def _spill_if_needed(self, data: bytes) -> None:
+        both = self._both
+        if both.total + len(data) <= both.full:
+            return
+        if self._folder is not None:
+            self._open_spill(self._folder)
+
+    def _open_spill(self, folder: SpillFolder) -> None:
+        try:
+            self.spill = folder.open()
+        except OSError as error:
+            self._problem = f"no file could be made for the whole output: {error.strerror}"
+            return
+        for earlier in self._both.everything():
+            self.spill.write(earlier)
+
+    def _pieces(self, kept: HeadAndTail) -> list[Piece]:
+        head, left, tail = kept.parts()
+        pieces = [Piece(stream, clean(data.decode(errors="replace"))) for stream, data in head]
+        if left.bytes:
+            pieces.append(Piece(None, self._note(left, starts_line=not pieces or pieces[-1].text.endswith("\n"))))
+            pieces += [Piece(stream, clean(data.decode(errors="replace"))) for stream, data in tail]
+        return [piece for piece in pieces if piece.text]
+
+    def _note(self, left: LeftOut, *, starts_line: bool) -> str:
+        lines = "1 line, " if left.lines == 1 else f"{left.lines:,} lines, " if left.lines else ""
+        where = f"; the whole output is in `{self.path}`" if self.path and not self.problem else ""
+        if self.problem:
+            where = f"; the output up to a point is in `{self.path}`: {self.problem}" if self.path else ""
+        return f"{'' if starts_line else chr(10)}[… {lines}{left.bytes:,} bytes left out{where} …]\n"
+
+
+def _joined(pieces: Iterable[tuple[Stream, bytes]]) -> list[tuple[Stream, bytes]]:
+    """Neighbours of the same stream made one, so that no character is cut where two reads met."""
+    joined: list[tuple[Stream, list[bytes]]] = []
+    for stream, data in pieces:
+        if joined and joined[-1][0] == stream:
+            joined[-1][1].append(data)
+        else:
+            joined.append((stream, [data]))
+    return [(stream, b"".join(parts)) for stream, parts in joined]
+
+
+def _whole_end(data: bytes) -> bytes:
+    """Up to the last line's end, or to the last whole character of a line that has none."""
+    if (end := data.rfind(b"\n")) >= 0:
+        return data[: end + 1]
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte >= 0xC0:
+            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return data[:-back] if needed > back else data
+        if byte < 0x80:
+            break
+    return data
+
+
+def _whole_start(data: bytes) -> bytes:
+    """From the start of a line, or of the first whole character of a line that has none."""
+    end = data.find(b"\n")
+    if 0 <= end < len(data) - 1:
+        return data[end + 1 :]
+    start = 0
+    while start < min(3, len(data)) and 0x80 <= data[start] < 0xC0:
+        start += 1
+    return data[start:]

@@ -1,0 +1,1 @@
+"""Bash that keeps its state between commands, and owns whatever they start."""

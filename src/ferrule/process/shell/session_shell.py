@@ -1,0 +1,201 @@
+"""The shell behind a session: started when needed, renewed when lost, its state carried from one to the next.
+
+Whoever uses it holds `turn`, so that commands come one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.process.output import KEPT_BYTES, OutputRecord
+from ferrule.process.shell.background import BackgroundCommands
+from ferrule.process.shell.kept_guard import KeptGuard, ShellLost
+from ferrule.process.shell.placed_shell import PlacedShell, State
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from ferrule.process.shell.kept_guard import Prepare
+    from ferrule.process.spill import SpillFolder
+
+T = TypeVar("T")
+_SECONDS_TO_SAVE = 5.0
+
+
+class SessionShell:
+    """One guard, the shell in front, and the commands behind it."""
+
+    def __init__(
+        self,
+        prepare: Prepare,
+        *,
+        name: str = "main",
+        spills: SpillFolder | None = None,
+        kept: int = KEPT_BYTES,
+        terminal_size: tuple[int, int] | None = None,
+    ) -> None:
+        self.name = name
+        self.terminal_size = terminal_size
+        self.state = State()
+        self.notes: list[str] = []
+        """What the next result must tell."""
+        self.saving: asyncio.Future[str] | None = None
+        """Set while the shell saves its state after a command."""
+        self.others = False
+        """Whether anything that a command started may still run."""
+        self.turn = asyncio.Lock()
+        self.background = BackgroundCommands(self)
+        self.guard: KeptGuard | None = None
+        self._shell: PlacedShell | None = None
+        self._pair: tuple[int, tuple[int, int]] | None = None
+        self._prepare = prepare
+        self._spills = spills
+        self._kept = kept
+        self._closed = False
+
+    def new_record(self, *, spill_all: bool = False) -> OutputRecord:
+        """A record for the output of one command."""
+        return OutputRecord(self._spills, kept=self._kept, spill_all=spill_all)
+
+    async def ready(self) -> PlacedShell:
+        """The shell for the next command, with the state that the last one left."""
+        if self._closed:
+            raise ToolError("This shell session is closed.", suggestion="Use another session.")
+        await self._take_saved()
+        guard = self.guard
+        if guard is not None and (guard.lost or guard.loop is not asyncio.get_running_loop() or guard.prepared.stale):
+            if guard.prepared.stale:
+                self.notes.append("The sandbox was renewed, because a guarded file was replaced from outside.")
+            await self.lose(guard)
+            guard = None
+        try:
+            try:
+                return await self._running_shell(guard)
+            except ShellLost:  # a command may have broken what the next shell needs
+                await self.lose(self.guard)
+                return await self._running_shell(None)
+        except ShellLost as error:
+            await self.lose(self.guard)
+            raise ToolError(f"The shell could not be started: {error}.") from error
+        except asyncio.CancelledError:
+            await self.lose(self.guard)  # half a start is no start
+            raise
+
+    async def _running_shell(self, guard: KeptGuard | None) -> PlacedShell:
+        if guard is None:
+            guard = self.guard = await KeptGuard.start(self._prepare, terminal_size=self.terminal_size)
+        shell = self._shell
+        if shell is None or shell.death.done():
+            shell = await self._fresh_shell(guard, shell)
+        return shell
+
+    async def _fresh_shell(self, guard: KeptGuard, shell: PlacedShell | None) -> PlacedShell:
+        shell = self._shell = shell or PlacedShell(guard, guard.free_places.pop(0))
+        wanted = self.state.folder
+        where = await shell.start(self.state)
+        self.state.traps = ""
+        self.state.folder = where
+        if wanted is not None and where != wanted:
+            self.notes.append(f"The folder `{wanted}` is gone; the shell is in `{where}` now.")
+        return shell
+
+    async def _take_saved(self) -> None:
+        """What the shell saved after its last command, which it did while nobody waited."""
+        saving, self.saving = self.saving, None
+        if saving is None or self._shell is None:
+            return
+        if not saving.done():
+            await asyncio.wait({saving}, timeout=_SECONDS_TO_SAVE)
+        if not saving.done() or saving.exception() is not None:
+            return
+        if (state := self._shell.saved(self.state)) is not None:
+            self.state = state
+        self._shell.clear_saved()
+
+    async def front_pair(self, guard: KeptGuard) -> tuple[int, tuple[int, int]]:
+        """The output pipes of the command in front; the same again and again, unless one left something behind."""
+        if self._pair is None:
+            self._pair = await self.take_pair(guard)
+        return self._pair
+
+    def give_up_pair(self) -> None:
+        """The pipes of the command in front belong to what it left behind now."""
+        self._pair = None
+
+    def give_up_shell(self) -> None:
+        """The shell goes on behind the session, with its command."""
+        self._shell = None
+        self.give_up_pair()
+
+    async def take_pair(self, guard: KeptGuard) -> tuple[int, tuple[int, int]]:
+        """A pair of output pipes that nothing else writes to."""
+        if not guard.free_pairs:
+            self.background.reclaim()
+        if not guard.free_pairs:
+            raise ToolError(
+                "Too many commands run in the background of this shell session.",
+                suggestion="Stop some of them first; each is listed with its number.",
+            )
+        place = guard.free_pairs.pop(0)
+        return place, await guard.reading_pair(place)
+
+    async def lose(self, guard: KeptGuard | None) -> None:
+        """Give up a guard with everything below it."""
+        self._drop_readers()
+        self.guard = self._shell = self.saving = None
+        if guard is not None:
+            await finished(guard.close())
+
+    async def close(self) -> None:
+        """End everything, for good. Safe to call twice."""
+        self._closed = True
+        await self.lose(self.guard)
+
+    def close_now(self) -> None:
+        """The same without an event loop, for the end of the program."""
+        self._closed = True
+        guard, self.guard = self.guard, None
+        self._drop_readers()
+        if guard is not None:
+            guard.close_now()
+
+    def _drop_readers(self) -> None:
+        self.background.drop_all()
+        pair, self._pair = self._pair, None
+        for number in pair[1] if pair else ():
+            with contextlib.suppress(OSError):
+                os.close(number)
+
+
+def encoded(command: str) -> bytes:
+    """A command as bash gets it."""
+    if "\0" in command:
+        raise ToolError(
+            "The command has a NUL character in it, which no shell can run.",
+            kind=ErrorKind.VALIDATION,
+            suggestion="Write it as `printf '\\\\0'` where the command needs one.",
+        )
+    return command.encode(errors="surrogateescape")
+
+
+async def finished(work: Coroutine[Any, Any, T]) -> T:
+    """See work through even when the caller is cancelled; the cancellation goes on afterwards."""
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise
+            cancelled = True
+        except Exception:  # noqa: BLE001 - raised below, from the task itself
+            break
+    if cancelled:
+        task.exception()
+        raise asyncio.CancelledError
+    return task.result()

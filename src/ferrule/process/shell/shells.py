@@ -1,0 +1,107 @@
+"""The shell sessions of one conversation, by name, side by side; when it ends, so does all they started."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import weakref
+from typing import TYPE_CHECKING, cast
+
+from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.process.shell.shell_session import ShellSession
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferrule.core.context import Session
+    from ferrule.process.shell.background import BackgroundCommand
+    from ferrule.process.shell.kept_guard import Prepare
+    from ferrule.process.spill import SpillFolder
+
+_KEY = "ferrule.shells"
+_MOST = 32
+_all: weakref.WeakSet[Shells] = weakref.WeakSet()
+
+
+class Shells:
+    """Kept in a conversation's state. `close` ends everything; so does the end of the program, however it comes."""
+
+    def __init__(self, prepare: Prepare, *, spills: SpillFolder | None = None) -> None:
+        self._prepare = prepare
+        self._spills = spills
+        self._sessions: dict[str, ShellSession] = {}
+        _all.add(self)
+
+    @classmethod
+    def of(cls, session: Session, make: Callable[[], Shells]) -> Shells:
+        """Those of a conversation, made when they are first asked for."""
+        if _KEY not in session.state:
+            session.state[_KEY] = make()
+        return cast("Shells", session.state[_KEY])
+
+    @classmethod
+    async def close_of(cls, session: Session) -> None:
+        """End those of a conversation, if it ever had any."""
+        shells = session.state.pop(_KEY, None)
+        if isinstance(shells, Shells):
+            await shells.close()
+
+    @property
+    def names(self) -> list[str]:
+        """Of the sessions there are."""
+        return list(self._sessions)
+
+    def get(self, name: str = "main", *, terminal_size: tuple[int, int] | None = None) -> ShellSession:
+        """The session of this name; a new one starts with its first command. `terminal_size` gives it a terminal."""
+        if name not in self._sessions:
+            if len(self._sessions) >= _MOST:
+                raise ToolError(
+                    f"There are {_MOST} shell sessions already.",
+                    kind=ErrorKind.VALIDATION,
+                    suggestion=f"Use one of them, or close one: {', '.join(self._sessions)}.",
+                )
+            made = ShellSession(self._prepare, spills=self._spills, terminal_size=terminal_size, name=name)
+            self._sessions[name] = made
+        return self._sessions[name]
+
+    def background(self) -> list[BackgroundCommand]:
+        """The background commands of all sessions."""
+        return [one for session in self._sessions.values() for one in session.background.list()]
+
+    def find_background(self, id: str) -> tuple[ShellSession, BackgroundCommand]:  # noqa: A002 - what a model calls it
+        """A background command by its number, and its session."""
+        for session in self._sessions.values():
+            for one in session.background.list():
+                if one.id == id:
+                    return session, one
+        known = ", ".join(f"`{one.id}`" for one in self.background()) or "none"
+        raise ToolError(
+            f"There is no background command `{id}`.",
+            kind=ErrorKind.NOT_FOUND,
+            suggestion=f"Those there are: {known}.",
+        )
+
+    async def end(self, name: str) -> None:
+        """End one session."""
+        if (session := self._sessions.pop(name, None)) is not None:
+            await session.close()
+
+    async def close(self) -> None:
+        """End all of them."""
+        sessions, self._sessions = self._sessions, {}
+        await asyncio.gather(*(session.close() for session in sessions.values()))
+
+    def close_now(self) -> None:
+        """The same without an event loop."""
+        sessions, self._sessions = self._sessions, {}
+        for session in sessions.values():
+            session.close_now()
+
+
+def _close_all() -> None:
+    """The keepers would end everything once we are gone; this way it is gone when we are."""
+    for shells in list(_all):
+        shells.close_now()
+
+
+atexit.register(_close_all)

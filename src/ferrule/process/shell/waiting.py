@@ -1,0 +1,93 @@
+"""Tells a command that waits for someone to type from one that is quietly at work.
+
+The kernel knows: a process in the middle of reading from the terminal waits for input, whatever it printed. A program
+that asks the kernel about several things at once (an editor, a prompt of Node or Python) waits if one of them is the
+terminal, it has been silent for a while, and its last line is unfinished, as prompts are.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from time import monotonic
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ferrule.process.shell.foreground import Foreground
+
+_READS = {"x86_64": {0}, "aarch64": {63}}
+_WAITS_FOR_SEVERAL = {"x86_64": {7, 23, 232, 270, 271, 281, 441}, "aarch64": {22, 72, 73, 441}}
+_TERMINAL_PLACES = frozenset({b"n_tty_read", b"wait_woken"})
+_SECONDS_SILENT_FOR_SEVERAL = 2.0
+_LOOKS = 2
+_OWN_TERMINAL = os.makedev(5, 0)  # `/dev/tty`, whichever that is for a process
+
+
+class InputWatch:
+    """Looks at a command's processes now and then; `waits` becomes true when it is sure."""
+
+    def __init__(self, front: Foreground) -> None:
+        self._front = front
+        self._terminals = {front.shell.guard.descriptors.device, _OWN_TERMINAL}
+        self._machine = platform.machine()
+        self._seen = 0
+        self._written = -1
+        self._silent_since = monotonic()
+
+    def waits(self) -> bool:
+        """Whether it has been waiting for input at this look and at the one before."""
+        written = self._front.reader.record.total
+        if written != self._written:
+            self._written, self._silent_since, self._seen = written, monotonic(), 0
+            return False
+        self._seen = self._seen + 1 if self._waits_now() else 0
+        return self._seen >= _LOOKS
+
+    def _waits_now(self) -> bool:
+        front = self._front
+        family = front.shell.guard.family
+        known = {one.pid for one in family.below(front.before)} if front.before else set[int]()
+        pids = [one.pid for one in family.running() if one.pid not in known]
+        if front.shell.process is not None:
+            pids.append(front.shell.process.pid)
+        return any(self._process_waits(pid) for pid in pids)
+
+    def _process_waits(self, pid: int) -> bool:
+        for thread in _listed(f"/proc/{pid}/task"):
+            words = _content(f"/proc/{pid}/task/{thread}/syscall").split()
+            if words and words[0].isdigit():
+                if self._call_waits(pid, int(words[0]), int(words[1], 16)):
+                    return True
+            elif not words and _content(f"/proc/{pid}/task/{thread}/wchan") in _TERMINAL_PLACES:
+                return self._is_terminal(pid, 0)  # a kernel that does not tell which call it is
+        return False
+
+    def _call_waits(self, pid: int, call: int, descriptor: int) -> bool:
+        if call in _READS.get(self._machine, ()):
+            return self._is_terminal(pid, descriptor)
+        if call not in _WAITS_FOR_SEVERAL.get(self._machine, ()) or not self._is_terminal(pid, 0):
+            return False
+        if monotonic() - self._silent_since < _SECONDS_SILENT_FOR_SEVERAL:
+            return False
+        return bool(self._front.last_line()) and not self._front.reader.record.text("stdout").endswith("\n")
+
+    def _is_terminal(self, pid: int, descriptor: int) -> bool:
+        try:
+            return os.stat(f"/proc/{pid}/fd/{descriptor}").st_rdev in self._terminals  # noqa: PTH116 - not a path
+        except OSError:
+            return False
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - names alone
+    except OSError:
+        return []
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - asked for often
+            return file.read(256)
+    except OSError:
+        return b""

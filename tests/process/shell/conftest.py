@@ -1,0 +1,31 @@
+"""Shells for the tests: most facts are shown without a sandbox and in the best one."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.process.shell.shell_room import Room
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that every user can reach, which pytest's own is not."""
+    made = Path(tempfile.mkdtemp(prefix="ferrule-test-"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture(params=["plain", "sandboxed"])
+def room(request: pytest.FixtureRequest, folder: Path) -> Room:
+    return Room(folder, request.param)
+
+
+@pytest.fixture
+def plain(folder: Path) -> Room:
+    """Without a sandbox, where that makes no difference to the fact."""
+    return Room(folder, "plain")

@@ -1,0 +1,62 @@
+"""Reading what a command writes, as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from ferrule.process.output import OutputRecord, Piece
+from ferrule.process.shell.output_reader import OutputReader
+
+
+def test_it_is_read_while_it_comes_and_shown_clean() -> None:
+    async def main() -> None:
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        reader = OutputReader({reading: "stdout"}, OutputRecord())
+        seen: list[Piece] = []
+        changed = asyncio.Event()
+        reader.on_output, reader.on_change = seen.append, changed.set
+        reader.start(asyncio.get_running_loop())
+        data = "é\x1b[31m中\r\n".encode()
+        for byte in data:
+            os.write(writing, bytes([byte]))
+            await changed.wait()
+            changed.clear()
+        assert "".join(piece.text for piece in seen) == "é中\n"
+        assert reader.record.total == len(data)
+        os.close(writing)
+        reader.close()
+
+    asyncio.run(main())
+
+
+def test_the_rest_is_what_was_written_by_then() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.write(writing, b"x" * 50_000 + b"\xe4")
+    reader = OutputReader({reading: "stdout"}, OutputRecord())
+    seen: list[Piece] = []
+    reader.on_output = seen.append
+    reader.take_rest()
+    assert reader.record.total == 50_001
+    assert "".join(piece.text for piece in seen).endswith("x\ufffd")
+    assert reader.pipes() == {f"pipe:[{os.fstat(writing).st_ino}]"}
+    os.close(writing)
+    reader.close()
+
+
+def test_a_marker_is_never_shown_however_it_is_cut() -> None:
+    for cut in range(1, 12):
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        reader = OutputReader({reading: "stdout"}, OutputRecord())
+        reader.marker = b"MARKER"
+        text = b"text MARMARKER"
+        for part in (text[:cut], text[cut:]):
+            os.write(writing, part)
+            reader.take_rest()
+        assert reader.record.text("stdout") == "text MAR"
+        assert reader.marked
+        os.close(writing)
+        reader.close()

@@ -1,0 +1,69 @@
+"""The shell behind a session is renewed when it must be."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.process.shell.shell_room import Room
+
+from ferrule.process.shell.session_shell import encoded, finished
+from ferrule.process.shell.shell_session import ShellSession
+
+
+def test_another_event_loop_gets_a_new_shell_in_the_same_state(plain: Room) -> None:
+    session = plain.session()
+    asyncio.run(session.run("x=1; cd /"))
+
+    async def again() -> str:
+        try:
+            return (await session.run("echo $x; pwd")).stdout
+        finally:
+            await session.close()
+
+    assert asyncio.run(again()) == "1\n/\n"
+
+
+def test_a_stale_sandbox_is_renewed(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(session: ShellSession) -> None:
+        await session.run("x=1")
+        guard = session._shell.guard
+        assert guard is not None
+        monkeypatch.setattr(type(guard.prepared), "stale", property(lambda prepared: prepared is guard.prepared))
+        ended = await session.run("echo $x")
+        assert ended.stdout == "1\n"
+        assert ended.notes == ("The sandbox was renewed, because a guarded file was replaced from outside.",)
+
+    room.use(body)
+
+
+def test_work_is_seen_through_before_a_cancellation_goes_on() -> None:
+    async def main() -> list[str]:
+        done: list[str] = []
+
+        async def work() -> None:
+            await asyncio.sleep(0.05)
+            done.append("work")
+
+        task = asyncio.create_task(finished(work()))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return done
+
+    assert asyncio.run(main()) == ["work"]
+
+
+def test_what_fails_fails() -> None:
+    async def work() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        asyncio.run(finished(work()))
+
+
+def test_any_bytes_can_be_a_command() -> None:
+    assert encoded("é\udcff") == "é".encode() + b"\xff"

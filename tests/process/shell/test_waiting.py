@@ -1,0 +1,101 @@
+"""Waiting for input is told from quiet work, and can be answered."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.process.shell.shell_room import Room, alive, new_mark
+
+from ferrule.core.errors import ToolError
+from ferrule.process.shell.ended import Ended
+from ferrule.process.shell.shell_session import ShellSession
+
+SIZE = (90, 20)
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "prompt", "shown"),
+    [
+        ("read -p 'Name? ' x; echo got $x", "Bob\n", "Name? ", "Bob\ngot Bob\n"),
+        ("python3 -c 'print(len(input(\"Word: \")))'", "four\n", "Word: ", "four\n4\n"),
+        ("head -n 1", "line\n", "(no prompt)", "line\nline\n"),
+        ("sh -c 'stty -echo; printf Password:; read p; stty echo; echo; echo $p'", "pw\n", "Password:", "\npw\n"),
+    ],
+)
+def test_a_prompt_is_reported_and_answered(room: Room, command: str, answer: str, prompt: str, shown: str) -> None:
+    async def body(session: ShellSession) -> None:
+        waiting = await session.run(command, timeout=30)
+        assert (waiting.exit_code, waiting.timed_out) == (None, False)
+        assert waiting.waiting_for_input == prompt
+        assert waiting.duration < 5
+        ended = await session.answer(answer, timeout=30)
+        assert (ended.exit_code, ended.stdout, ended.waiting_for_input) == (0, shown, None)
+        assert (await session.run("echo on")).stdout == "on\n"
+
+    room.use(body, terminal_size=SIZE)
+
+
+def test_quiet_work_is_not_waiting(room: Room) -> None:
+    async def body(session: ShellSession) -> list[Ended]:
+        return [
+            await session.run("echo working...; sleep 3; echo done"),
+            await session.run("printf half; sleep 3; echo"),
+        ]
+
+    first, second = room.use(body, terminal_size=SIZE)
+    assert (first.waiting_for_input, first.stdout) == (None, "working...\ndone\n")
+    assert (second.waiting_for_input, second.stdout) == (None, "half\n")
+
+
+def test_ctrl_c_ends_what_waits(room: Room) -> None:
+    mark = new_mark()
+
+    async def body(session: ShellSession) -> None:
+        await session.run("x=1")
+        assert (await session.run(f"cat; sleep {mark}")).waiting_for_input == "(no prompt)"
+        ended = await session.answer("\x03", timeout=20)
+        assert ended.exit_code == 130
+        assert alive(mark) == []
+        assert (await session.run("echo $x")).stdout == "1\n"
+
+    room.use(body, terminal_size=SIZE)
+
+
+def test_it_is_a_terminal_of_the_size_that_was_asked_for(room: Room) -> None:
+    async def body(session: ShellSession) -> None:
+        assert (await session.run("[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && stty size")).stdout == "20 90\n"
+        session.resize(70, 10)
+        assert (await session.run("stty size; printf '\\033[31mred\\033[0m\\n'")).stdout == "10 70\nred\n"
+
+    room.use(body, terminal_size=SIZE)
+
+
+def test_only_one_command_can_wait(plain: Room) -> None:
+    async def body(session: ShellSession) -> None:
+        with pytest.raises(ToolError, match="No command waits for input"):
+            await session.answer("x\n")
+        await session.run("cat")
+        with pytest.raises(ToolError, match="still waits for input"):
+            await session.run("echo no")
+        assert (await session.answer("\x04", timeout=20)).exit_code == 0
+
+    plain.use(body, terminal_size=SIZE)
+
+
+def test_a_session_that_waits_can_be_closed(room: Room) -> None:
+    mark = new_mark()
+
+    async def body(session: ShellSession) -> None:
+        await session.run(f"sleep {mark} & cat")
+
+    room.use(body, terminal_size=SIZE)
+    assert alive(mark) == []
+
+
+def test_the_time_limit_holds_on_a_terminal(room: Room) -> None:
+    async def body(session: ShellSession) -> None:
+        ended = await asyncio.wait_for(session.run("sleep 60", timeout=0.5), 30)
+        assert ended.timed_out
+
+    room.use(body, terminal_size=SIZE)
