@@ -17,8 +17,11 @@ def test_it_is_private_and_whole(tmp_path: Path) -> None:
     assert spill.read(4, 3) == b"two"
     spill.close()
     spill.close()
+    assert spill.read(4, 3) == b"two", "also when nothing more comes"
     assert stat.S_IMODE(spill.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(spill.path.parent.stat().st_mode) == 0o700
+    spill.path.unlink()
+    assert spill.read(4, 3) == b""
 
 
 def test_it_stops_at_its_bound_and_says_so(tmp_path: Path) -> None:

@@ -74,8 +74,15 @@ class Spill:
             self.full = f"it could not be written further: {error.strerror}"
 
     def read(self, start: int, length: int) -> bytes:
-        """A part of it."""
-        return os.pread(self._opened, length, start)
+        """A part of it; nothing if it was cleared away meanwhile."""
+        if self._opened >= 0:
+            return os.pread(self._opened, length, start)
+        try:
+            with self.path.open("rb") as file:
+                file.seek(start)
+                return file.read(length)
+        except FileNotFoundError:
+            return b""
 
     def close(self) -> None:
         """Let go of the file; it stays where it is."""

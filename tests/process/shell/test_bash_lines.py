@@ -8,11 +8,11 @@ import pytest
 
 from ferrule.process.shell.bash_lines import Lines, Numbers, Place, guard_script
 
-PLACE = Place(lines=20, saved=21, library=22, epilogue=23)
+PLACE = Place(lines=20, text=19, saved=21, library=22, epilogue=23)
 
 
 def numbers(terminal: int) -> Numbers:
-    return Numbers(orders=10, reports=11, text=12, places=(PLACE,), outputs=((30, 31), (32, 33)), terminal=terminal)
+    return Numbers(orders=10, reports=11, places=(PLACE,), outputs=((30, 31), (32, 33)), terminal=terminal)
 
 
 @pytest.mark.parametrize("terminal", [-1, 40])
@@ -39,4 +39,4 @@ def test_a_round_is_short_because_bash_reads_it_byte_by_byte() -> None:
 def test_the_guard_closes_every_number_for_the_shell() -> None:
     script = guard_script(numbers(-1))
     assert all(f" {number}>&-" in script for number in numbers(-1).all())
-    assert len(set(numbers(40).all())) == 3 + 4 + 4 + 1
+    assert len(set(numbers(40).all())) == 2 + 5 + 4 + 1

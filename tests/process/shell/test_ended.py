@@ -36,3 +36,11 @@ def test_bytes_that_are_no_text(room: Room) -> None:
     assert ended.exit_code == 0
     assert ended.spill is not None
     assert ended.spill.stat().st_size == 300_002
+
+
+def test_a_hundred_megabytes_are_counted_to_the_byte(plain: Room) -> None:
+    ended = plain.run("yes 0123456789 | head -c 110000000")[0]
+    assert ended.left_out.bytes + sum(len(piece.text) for piece in ended.pieces if piece.stream) == 110_000_000
+    assert ended.left_out.lines + sum(piece.text.count("\n") for piece in ended.pieces if piece.stream) == 10_000_000
+    assert ended.spill is not None
+    assert ended.spill.stat().st_size == 110_000_000

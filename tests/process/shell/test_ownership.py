@@ -14,6 +14,7 @@ import pytest
 from tests.needs import needs
 from tests.process.shell.shell_room import Room, alive, becomes, gone, new_mark
 
+from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from ferrule.process.shell.shell_session import ShellSession
 
 # Each starts something that sleeps for MARK seconds, in a way that has escaped from others.
@@ -60,6 +61,17 @@ def test_after_a_cancel_nothing_is_left(room: Room, escape: str) -> None:
         return (await session.run("echo on")).stdout
 
     assert room.use(body) == "on\n"
+
+
+def test_without_bubblewrap_the_kernel_and_the_keeper_hold_it_too(folder: Path) -> None:
+    needs(LandlockSandbox().missing() is None, "a kernel with Landlock")
+    room, mark = Room(folder, "landlock"), new_mark()
+    escape = ESCAPES["double fork"].replace("MARK", mark)
+    _, ended, after, left = room.run("x=1", f"x=2; {escape}", "echo $x; exit 3", f"sleep {mark} &", timeout=2)
+    assert ended.timed_out
+    assert (after.stdout, after.exit_code) == ("2\n", 3)
+    assert len(left.still_running) == 1
+    assert alive(mark) == []
 
 
 def test_cancelling_twice_still_ends_everything(plain: Room) -> None:

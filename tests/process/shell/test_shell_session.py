@@ -250,10 +250,10 @@ def test_a_closed_session_says_so(plain: Room) -> None:
 
 def test_what_the_sandbox_took_back_is_told(folder: Path) -> None:
     room = Room(folder, "sandboxed")
-    ended = room.run("mkdir -p .git/hooks && echo evil >.git/hooks/pre-commit; git config --version >/dev/null; true")[
-        0
-    ]
-    assert all(denial.kind == "guarded" for denial in ended.denials)
+    ended = room.run("mkdir .vscode; echo {} >.vscode/tasks.json; echo done")[0]
+    assert ended.stdout == "done\n"
+    assert [(denial.kind, denial.subject) for denial in ended.denials] == [("guarded", ".vscode")]
+    assert not (room.workspace / ".vscode").exists()
 
 
 CHANGES = st.sampled_from(

@@ -70,15 +70,6 @@ def descendants() -> set[int]:
     return found
 
 
-def parent_of(process: int) -> int:
-    """Between Ferrule and this there may be one more: the keeper of a shell, which ends with Ferrule too."""
-    try:
-        with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123
-            return int(file.read().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
-
-
 def end_all() -> None:
     """Halt, then kill: what is halted starts nothing new, and keeps the room that something new would need."""
     while found := descendants():
@@ -115,7 +106,8 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, stop)
     libc.prctl(_ON_PARENTS_DEATH, signal.SIGTERM, 0, 0, 0)
-    if int(parent) not in (os.getppid(), parent_of(os.getppid())):
+    # Between Ferrule and this there may be one more: the keeper of a shell, which ends with Ferrule too.
+    if int(parent) not in (os.getppid(), parent_of(str(os.getppid()))):
         sys.exit("Ferrule is gone.")
     me = os.getpid()
     child = os.fork()

@@ -11,9 +11,9 @@ import tempfile
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from ferrule.process.environment import clean_environment
 from ferrule.process.launch import Launch
 from ferrule.process.sandbox.denials import explain
-from ferrule.process.sandbox.environment import clean_environment
 from ferrule.process.sandbox.guarded import OF_GIT, SETTINGS, GuardedTree
 from ferrule.process.sandbox.limits import bounded
 from ferrule.process.sandbox.places import Places, system_places

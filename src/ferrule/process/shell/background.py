@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Status = Literal["running", "ended", "stopped"]
 _PATIENCE = 1.0
 _READ_AT_ONCE = 32_000
+_MOST_KEPT = 100
 
 
 @dataclass(slots=True, frozen=True)
@@ -248,6 +249,7 @@ class BackgroundCommands:
                 if one.status != "running" and not one.guard.family.holds_output(one.reader.pipes()):
                     one.reader.take_rest()
                     one.reader.close()
+                    one.record.close()
                     one.guard.free_pairs.append(one.place)
                     one.place = -1
 
@@ -258,6 +260,7 @@ class BackgroundCommands:
                 with contextlib.suppress(OSError):
                     one.reader.take_rest()
                 one.reader.close()
+                one.record.close()
                 one.place = -1
             one.finish("stopped", None)
 
@@ -267,8 +270,15 @@ class BackgroundCommands:
         self._count += 1
         kept = BackgroundCommand(f"{self._session.name}_{self._count}", command, guard, place, reader, roots)
         reader.on_change = kept.has_changed
+        self._forget_oldest()
         self._all[kept.id] = kept
         return kept
+
+    def _forget_oldest(self) -> None:
+        """What ended long ago is only in its file any more."""
+        over = [one for one in self._all.values() if one.status != "running" and one.place < 0]
+        for one in over[: max(0, len(self._all) - _MOST_KEPT)]:
+            del self._all[one.id]
 
     def _has_ended(self, kept: BackgroundCommand, future: asyncio.Future[str]) -> None:
         if kept.place >= 0:

@@ -28,13 +28,14 @@ class Place:
     """The guard's descriptors for one shell: a command that goes on in the background keeps its own."""
 
     lines: int
+    text: int
     saved: int
     library: int
     epilogue: int
 
     def all(self) -> tuple[int, ...]:
         """Every one of them."""
-        return (self.lines, self.saved, self.library, self.epilogue)
+        return (self.lines, self.text, self.saved, self.library, self.epilogue)
 
 
 @dataclass(slots=True, frozen=True)
@@ -43,7 +44,6 @@ class Numbers:
 
     orders: int
     reports: int
-    text: int
     places: tuple[Place, ...]
     outputs: tuple[tuple[int, int], ...]
     terminal: int = -1
@@ -53,7 +53,7 @@ class Numbers:
         terminal = (self.terminal,) if self.terminal >= 0 else ()
         places = [number for one in self.places for number in one.all()]
         outputs = [number for pair in self.outputs for number in pair]
-        return [self.orders, self.reports, self.text, *terminal, *places, *outputs]
+        return [self.orders, self.reports, *terminal, *places, *outputs]
 
 
 def guard_script(numbers: Numbers) -> str:
@@ -197,7 +197,7 @@ if [[ ${{__ferrule_save-}} ]]; then {self.exit_trap}; fi
         ).encode()
 
     def _load(self) -> str:
-        return f"\\builtin mapfile -d '' -n 1 -t __ferrule <{self._at(self.numbers.text)}\n"
+        return f"\\builtin mapfile -d '' -n 1 -t __ferrule <{self._at(self.place.text)}\n"
 
     def _terminal(self) -> str:
         return f"0<>{self._at(self.numbers.terminal)} 1>&0 2>&0" if self.numbers.terminal >= 0 else ""

@@ -20,7 +20,7 @@ OUTPUT_PAIRS = 12
 SHELLS = 3
 """How many shells there can be: the one in front, and those that went to the background in the middle of a command."""
 _SEALABLE = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
-_IN_MEMORY = ("saved", "library", "epilogue")
+_IN_MEMORY = ("text", "saved", "library", "epilogue")
 
 
 class Descriptors:
@@ -32,7 +32,6 @@ class Descriptors:
         """The number of the terminal, by which processes that read from it are known."""
         orders, reports = os.pipe(), os.pipe()
         self.orders, self.reports = orders[1], reports[0]
-        self.text = os.memfd_create("ferrule-text")
         lines = [os.pipe() for _ in range(SHELLS)]
         places = [
             Place(reading, *(os.memfd_create(f"ferrule-{name}", _SEALABLE) for name in _IN_MEMORY))
@@ -44,14 +43,13 @@ class Descriptors:
         self.numbers = Numbers(
             orders=orders[0],
             reports=reports[1],
-            text=self.text,
             places=tuple(places),
             outputs=tuple((out[1], err[1]) for out, err in outputs),
             terminal=slave,
         )
         self.of_guard = self.numbers.all()
         self.of_keeper = [number for pair in self.reading for number in pair]
-        kept = {self.text, *(number for place in places for number in (place.lines, place.saved))}
+        kept = {number for place in places for number in (place.lines, place.text, place.saved)}
         self._ours: set[int] = {self.orders, self.reports, *self.line_ends, *kept} | (
             {self.master} if terminal_size else set[int]()
         )

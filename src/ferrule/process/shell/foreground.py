@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Why = Literal["ended", "died", "lost", "time", "mute", "waiting", "cancelled"]
 
 _SECONDS_BETWEEN_LOOKS = 0.5
+_LOOKS_UNTIL_MUTE = 4
 _OWN_ERROR = re.compile(r"^bash: (?:eval: )?line (\d+): ", re.MULTILINE)
 
 
@@ -60,7 +61,7 @@ class Foreground:
             nonlocal mute, ticker
             # While a command runs, the line that reports its end has not been read. If it has, no report will come.
             mute = 0 if self.shell.unread_lines else mute + 1
-            if mute > 1:
+            if mute >= _LOOKS_UNTIL_MUTE:
                 wake("mute")
             elif watch is not None and watch.waits():
                 wake("waiting")

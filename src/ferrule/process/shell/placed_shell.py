@@ -125,7 +125,7 @@ class PlacedShell:
 
     def give_text(self, text: bytes) -> None:
         """The command that the next lines are about, of any length."""
-        self.guard.descriptors.write(self.guard.descriptors.text, text + b"\0")
+        self.guard.descriptors.write(self.lines.place.text, text + b"\0")
 
     @property
     def unread_lines(self) -> int:
