@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ferrule.builtin.bash import bash
+from ferrule.builtin.bash_input import bash_input
+from ferrule.builtin.bash_output import bash_output
 from ferrule.builtin.edit import edit
+from ferrule.builtin.execute_command import execute_command
 from ferrule.builtin.file_search import file_search
 from ferrule.builtin.get_current_date_time import get_current_date_time
 from ferrule.builtin.get_current_directory import get_current_directory
 from ferrule.builtin.get_git_info import get_git_info
 from ferrule.builtin.glob import glob
 from ferrule.builtin.grep import grep
+from ferrule.builtin.kill_shell import kill_shell
 from ferrule.builtin.list_directory import list_directory
 from ferrule.builtin.list_files import list_files
 from ferrule.builtin.multi_edit import multi_edit
@@ -26,5 +31,6 @@ if TYPE_CHECKING:
 def builtin_tools() -> list[Tool[Any]]:
     """Every tool Ferrule brings."""
     standard: list[Tool[Any]] = [read, write, edit, multi_edit, glob, grep, file_search, list_directory]
-    assistant: list[Tool[Any]] = [read_file, list_files, search_files, get_git_info]
-    return [*standard, *assistant, get_current_date_time, get_current_directory]
+    shell: list[Tool[Any]] = [bash, bash_output, bash_input, kill_shell]
+    assistant: list[Tool[Any]] = [read_file, list_files, search_files, get_git_info, execute_command]
+    return [*standard, *shell, *assistant, get_current_date_time, get_current_directory]

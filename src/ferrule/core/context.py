@@ -36,6 +36,9 @@ class ModelAdapter(Protocol):
     async def complete(self, prompt: str) -> str: ...
 
 
+_COMMAND_DIRECTORY = "ferrule.command_directory"
+
+
 def _new_id() -> str:
     return uuid.uuid4().hex
 
@@ -57,6 +60,15 @@ class Session:
     def directory(self) -> Path:
         """Where relative paths start: the working directory, or the workspace where none was chosen."""
         return self.working_directory or self.workspace
+
+    @property
+    def command_directory(self) -> Path:
+        """Where the session's shell is: a command may have gone elsewhere, and the next one starts there."""
+        return self.state.get(_COMMAND_DIRECTORY) or self.directory
+
+    @command_directory.setter
+    def command_directory(self, folder: Path) -> None:
+        self.state[_COMMAND_DIRECTORY] = folder
 
     @property
     def folders(self) -> tuple[Path, ...]:

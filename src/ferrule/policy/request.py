@@ -62,7 +62,7 @@ class Requests:
         for resource, write in invocation.touches:
             scheme, _, name = resource.partition(":")
             if scheme == "command":
-                commands.append(self.understood(name, str(session.directory)))
+                commands.append(self.understood(name, str(session.command_directory)))
             elif scheme == "path":
                 (writes if write else reads).append(os.path.realpath(session.directory / name))
             elif scheme == "host":
@@ -70,7 +70,9 @@ class Requests:
                 other |= write
             else:
                 other |= write
-        return Request(roots, tuple(reads), tuple(writes), tuple(hosts), tuple(commands), str(session.directory), other)
+        return Request(
+            roots, tuple(reads), tuple(writes), tuple(hosts), tuple(commands), str(session.command_directory), other
+        )
 
     def understood(self, command: str, directory: str) -> Analysis:
         """What a command would do; the same one is looked at once."""

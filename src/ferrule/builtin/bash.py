@@ -1,0 +1,142 @@
+"""Bash: run a command in a shell that stays."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ferrule.builtin.shell_run import Told, command_text, run, shell_for, timed_out, touches_of, undoable, words
+from ferrule.core.context import ToolContext
+from ferrule.core.function_tool import tool
+from ferrule.core.problems import Problem
+from ferrule.core.result import Output
+from ferrule.process.shell.background import BackgroundCommand
+from ferrule.process.shell.ended import Ended
+
+_WATCHING = "ferrule.background_watchers"
+
+
+def _check(params: Any) -> list[Problem]:
+    if "\0" in params.command:
+        return [Problem(("command",), "value", "it holds a NUL byte, which no command can")]
+    if not params.command.strip():
+        return [Problem(("command",), "value", "it is empty")]
+    return []
+
+
+@tool(
+    name="Bash",
+    kind="execute",
+    category="shell",
+    tags=("standard", "shell"),
+    timeout=660,
+    touches_in=lambda params, session: touches_of(params.command, params.working_directory, session),
+    signature=lambda params: command_text(params.command, params.working_directory),
+    check=_check,
+)
+async def bash(
+    context: ToolContext,
+    command: Annotated[str, Field(max_length=1_000_000, description="The command, as typed at a prompt.")],
+    description: Annotated[str, Field(description="What it is for, in a few words.")] = "",
+    timeout: Annotated[int, Field(ge=1, le=600_000, description="Milliseconds it may take.")] = 120_000,
+    run_in_background: Annotated[
+        bool, Field(description="Start it and go on; read its output with BashOutput.")
+    ] = False,
+    working_directory: Annotated[
+        str | None, Field(description="Go to this folder first; the shell stays there.")
+    ] = None,
+    background_on_timeout: Annotated[
+        bool, Field(description="When its time is up, let it go on in the background instead of ending it.")
+    ] = False,
+    terminal: Annotated[
+        bool, Field(description="Run it on a terminal, for programs that ask questions; answer with BashInput.")
+    ] = False,
+) -> Output:
+    """Run a command in a bash that keeps its folder, variables and functions between calls.
+
+    Use this to build, test and start programs. To read, search or change files use the tools for that.
+
+    Usage notes:
+        - It runs in a sandbox: the workspace can be written, the rest is read-only, and there is no network unless the
+          person allowed a host. What the sandbox kept it from is said in the result.
+        - Nothing can be typed into it unless `terminal` is set: a program that asks gets end of file at once.
+        - Long output is cut in the middle; the result names a file with all of it.
+        - What it changed in the workspace can be undone by the person.
+
+    Examples:
+        - {"command": "python -m pytest -q tests", "description": "run the tests"}
+        - {"command": "npm run dev", "run_in_background": true}
+    """
+    if run_in_background:
+        return await _start(context, command, working_directory)
+    seconds = timeout / 1000
+    ended, told = await run(
+        context,
+        command,
+        folder=working_directory,
+        seconds=seconds,
+        terminal=terminal,
+        move_to_background=background_on_timeout,
+    )
+    if ended.timed_out and not ended.moved_to_background:
+        raise timed_out(ended, told, seconds)
+    return Output(
+        data=_data(ended, told),
+        llm_content=words(ended, told),
+        display_content=_display(ended),
+        metadata={"changed": told.changed} if told.changed is not None else {},
+    )
+
+
+async def _start(context: ToolContext, command: str, folder: str | None) -> Output:
+    text = command_text(command, folder)
+    shell = shell_for(context)
+    watch = undoable(context, text)
+    await watch.__aenter__()
+    try:
+        kept = await shell.background.start(text)
+    except BaseException:
+        await watch.__aexit__(None, None, None)
+        raise
+
+    async def note_changes() -> None:
+        await kept.over.wait()
+        await watch.__aexit__(None, None, None)
+
+    watching: set[asyncio.Task[None]] = context.state.setdefault(_WATCHING, set())
+    task = asyncio.create_task(note_changes())
+    watching.add(task)
+    task.add_done_callback(watching.discard)
+    return _started(kept)
+
+
+def _started(kept: BackgroundCommand) -> Output:
+    return Output(
+        data={"shell_id": kept.id, "status": kept.status},
+        llm_content=f"Started in the background as `{kept.id}`. Read its output with BashOutput, end it with KillShell.",
+        display_content=f"started {kept.id}",
+    )
+
+
+def _data(ended: Ended, told: Told) -> dict[str, Any]:
+    return {
+        "stdout": ended.stdout,
+        "stderr": ended.stderr,
+        "exit_code": ended.exit_code,
+        "working_directory": ended.cwd,
+        "output_file": str(ended.spill) if ended.spill else None,
+        "shell_id": ended.moved_to_background,
+        "waiting_for_input": ended.waiting_for_input,
+        "notes": [*ended.notes, *told.notes],
+    }
+
+
+def _display(ended: Ended) -> str:
+    took = f"{ended.duration:.1f} s"
+    if ended.moved_to_background:
+        return f"goes on as {ended.moved_to_background} after {took}"
+    if ended.waiting_for_input is not None:
+        return "waits for input"
+    return f"done in {took}" if ended.exit_code == 0 else f"exit code {ended.exit_code} after {took}"

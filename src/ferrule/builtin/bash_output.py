@@ -1,0 +1,83 @@
+"""BashOutput: read on what a background command writes."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Annotated
+
+from pydantic import AliasChoices, Field
+
+from ferrule.builtin.session_shells import shells_of
+from ferrule.core.access import Touch
+from ferrule.core.context import ToolContext
+from ferrule.core.function_tool import tool
+from ferrule.core.result import Output
+from ferrule.process.shell.background import BackgroundCommand
+
+
+@tool(
+    name="BashOutput",
+    kind="readonly",
+    category="shell",
+    tags=("standard", "shell"),
+    timeout=660,
+    touches=[Touch("shell:background")],
+)
+async def bash_output(
+    context: ToolContext,
+    shell_id: Annotated[
+        str | None,
+        Field(
+            validation_alias=AliasChoices("shell_id", "bash_id"),
+            description="Which command; without it, all of them are listed.",
+        ),
+    ] = None,
+    wait_for: Annotated[
+        str | None, Field(max_length=1000, description="Wait until a line holds this text, or the command ends.")
+    ] = None,
+    timeout: Annotated[int, Field(ge=1, le=600_000, description="Milliseconds to wait at most.")] = 30_000,
+) -> Output:
+    """Read what a background command wrote since it was last read.
+
+    Use this after Bash with `run_in_background`, and to see whether it still runs.
+
+    Usage notes:
+        - Each reading goes on where the last one ended.
+        - With `wait_for` it waits, for example for the line that says a server is ready.
+    """
+    shells = shells_of(context.session)
+    if shell_id is None:
+        return _listed(shells.background())
+    _, kept = shells.find_background(shell_id)
+    waited = ""
+    if wait_for is not None:
+        found = await kept.wait_for(wait_for, timeout=timeout / 1000, since=kept.cursor)
+        if found is None:
+            waited = "The command ended without it." if kept.status != "running" else "It has not come yet."
+            waited = f"No line holds `{wait_for}`. {waited}"
+    read = kept.read_on()
+    notes = [waited] if waited else []
+    if read.left_out.bytes:
+        notes.append(f"{read.left_out.bytes:,} bytes before this were passed over; all of it is in {read.spill}.")
+    notes.append(_status(kept))
+    text = read.text.rstrip("\n") or "(nothing new)"
+    data = {"shell_id": kept.id, "status": kept.status, "exit_code": kept.exit_code, "output": read.text}
+    return Output(
+        data=data,
+        llm_content="\n".join([text, *(f"[{note}]" for note in notes)]),
+        display_content=f"{kept.id}: {kept.status}",
+    )
+
+
+def _status(kept: BackgroundCommand) -> str:
+    if kept.status == "running":
+        return f"`{kept.id}` is still running."
+    if kept.status == "stopped":
+        return f"`{kept.id}` was stopped."
+    return f"`{kept.id}` has ended" + (f" with exit code {kept.exit_code}." if kept.exit_code is not None else ".")
+
+
+def _listed(commands: list[BackgroundCommand]) -> Output:
+    data = [{"shell_id": one.id, "command": one.command, "status": one.status} for one in commands]
+    lines = [f"{one.id}  {one.status}  {monotonic() - one.began:.0f} s  {one.command[:200]}" for one in commands]
+    return Output(data=data, llm_content="\n".join(lines) or "No command runs in the background.")

@@ -1,0 +1,113 @@
+"""The shells of a session: which sandbox they run in, what they may touch there, and where they are."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from ferrule.process.profile import Profile
+from ferrule.process.sandbox.no_sandbox import NoSandbox
+from ferrule.process.shell.shells import Shells
+from ferrule.process.spill import SpillFolder
+from ferrule.workspace.data_folder import data_folder
+from ferrule.workspace.restrictions import restrictions_of
+from ferrule.workspace.snapshots.tree_scan import scan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ferrule.core.context import Session
+    from ferrule.policy.commands.parts import Analysis
+    from ferrule.process.sandbox.sandbox import Prepared, Sandbox
+
+_MOST_ENTRIES = 200_000
+KEY = "sandbox"
+"""Where a session's configuration may hold a `SandboxChoice`."""
+
+
+class SandboxChoice:
+    """What the person chose for shell commands: the sandbox itself unless it is off, and what it opens up."""
+
+    def __init__(
+        self, *, enabled: bool = True, hosts: Sequence[str] | None = None, writable: Sequence[Path] = ()
+    ) -> None:
+        self.enabled = enabled
+        self.hosts = tuple(hosts) if hosts is not None else None
+        self.writable = tuple(writable)
+
+
+def shells_of(session: Session) -> Shells:
+    """Those of a session, made at first use."""
+    return Shells.of(session, lambda: _make(session))
+
+
+def sandbox_of(session: Session) -> Sandbox:
+    """The strongest that works here, unless the person turned it off."""
+    if not _choice(session).enabled:
+        return NoSandbox(off=True)
+    from ferrule.process.sandbox.choose import best_sandbox
+
+    return best_sandbox(tuple(session.folders))
+
+
+def profile_of(session: Session) -> Profile:
+    """What a command of this session may see, change and reach."""
+    choice = _choice(session)
+    roots = tuple(Path(os.path.realpath(root)) for root in session.folders)
+    return Profile(
+        writable=(*roots, *choice.writable),
+        folder=_existing(shell_folder(session), roots[0]),
+        hidden=_hidden(session, roots),
+        hosts=choice.hosts,
+    )
+
+
+def shell_folder(session: Session) -> Path:
+    """Where the session's shell is now: relative paths in a command start there."""
+    return session.command_directory
+
+
+def understand(command: str, folder: str) -> Analysis:
+    """What a command would do; the same one is looked at once."""
+    return _understand(command, folder, str(Path.home()))
+
+
+@lru_cache(maxsize=256)
+def _understand(command: str, folder: str, home: str) -> Analysis:
+    from ferrule.policy.commands.analyse import analyse
+
+    return analyse(command, directory=folder, home=home)
+
+
+def _choice(session: Session) -> SandboxChoice:
+    return cast("SandboxChoice | None", session.config.get(KEY)) or SandboxChoice()
+
+
+def _make(session: Session) -> Shells:
+    def prepare(arguments: Sequence[str]) -> Prepared:
+        return sandbox_of(session).prepare(profile_of(session), arguments)
+
+    return Shells(prepare, spills=SpillFolder(data_folder() / "outputs"))
+
+
+def _existing(folder: Path, otherwise: Path) -> Path:
+    return folder if folder.is_dir() else otherwise
+
+
+def _hidden(session: Session, roots: tuple[Path, ...]) -> tuple[Path, ...]:
+    """What a rule says may not be read, so that no program reads it either: one policy for files and commands."""
+    restrictions = restrictions_of(session)
+    if restrictions is None or not restrictions.denies_reads:
+        return ()
+    from ferrule.workspace.files import files_of
+
+    names = tuple(map(str, roots))
+    seen = scan(files_of(session).paths.roots, _MOST_ENTRIES).seen
+    denied = {path for path in seen if restrictions.denies_read(path, names)}
+    # A name that is not there yet must not be made and read either, where a rule names just that.
+    denied |= {f"{root}/{name}" for root in names for name in restrictions.left_out(root, names) if "*" not in name}
+    denied |= {place for place in restrictions.places("/", names) if restrictions.denies_read(f"{place}/x", names)}
+    tops = [path for path in sorted(denied) if not any(path.startswith(f"{other}/") for other in denied)]
+    return tuple(Path(path) for path in tops if path not in (*names, "/") and restrictions.denies_read(path, names))
