@@ -1,4 +1,4 @@
-"""Understanding a command: a corpus of 2,017 of them, what is said of each part, and how much is too much."""
+"""Understanding a command: a corpus of 2,020 of them, what is said of each part, and how much is too much."""
 
 from __future__ import annotations
 
