@@ -66,7 +66,9 @@ def test_what_a_here_document_runs_belongs_to_it():
     assert len(simple("cat <<E\n$(a) `b`\nE").redirects[0].inner) == 2
 
 
-@pytest.mark.parametrize("text", ["cat <<E\na", 'cat <<"$x"\na', "a=(1", "ls >", "x[a'b']=1", "$(cat <<E)\nE"])
+@pytest.mark.parametrize(
+    "text", ["cat <<E\na", 'cat <<"$x"\na', "a=(1", "ls >", "a=(b)c ls", "x[a'b']=1", "$(cat <<E)\nE"]
+)
 def test_what_does_not_end_is_not_read(text: str):
     with pytest.raises(Unreadable):
         read(text)

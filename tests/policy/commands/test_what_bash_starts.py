@@ -158,6 +158,7 @@ def test_nor_does_a_jumble_of_shell_hide_anything(bash: RealBash, pieces: list[s
         "echo ${x:-$(rm)}",
         "trap 'rm' EXIT",
         "case a in a) rm;; esac",
+        "a=(ls) rm x",
         "cat <(rm) > >(foo)",
         "ls # rm\nfoo",
         "a=$(rm) && ls || foo",

@@ -14,6 +14,7 @@ def analyse(command: str, *, directory: str | None = None, home: str | None = No
     With `directory`, where the command would start, paths come out absolute; without it they stay relative to there.
     `home` is what `~` stands for.
     """
+    from .gathering import brief
     from .walker import Walker
     from .witness import NotInstalled
 
@@ -31,5 +32,5 @@ def analyse(command: str, *, directory: str | None = None, home: str | None = No
         command,
         tuple(walker.parts),
         tuple(dict.fromkeys(walker.dangers)),
-        tuple(dict.fromkeys(walker.unclear)),
+        tuple(dict.fromkeys(map(brief, walker.unclear))),
     )

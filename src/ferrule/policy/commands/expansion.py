@@ -230,6 +230,8 @@ def _braces(pieces: list[Piece]) -> list[list[Piece]]:
             atoms += [part if part in "{}," else Piece(Kind.TEXT, part, quoted=False) for part in parts if part]
         else:
             atoms.append(piece)
+    if len(atoms) > MOST_FIELDS:
+        raise Unreadable("a word has more braces than can be told apart")
     return [_joined(alternative) for alternative in _alternatives(atoms)]
 
 

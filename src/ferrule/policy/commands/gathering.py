@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from .syntax import Redirect
 
 
+_LONGEST_REASON = 200
+
+
+def brief(reason: str) -> str:
+    """A reason that quotes the command stays short, however long that is."""
+    return reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 1]}…"
+
+
 class Gatherer:
     """Parts, dangers and doubts, as they come."""
 
@@ -49,7 +57,7 @@ class Gatherer:
                     self.dangers.append(Danger(text, danger))
         fixed = Loose not in map(type, words)
         self.parts.append(
-            Part(text, words, effect, why, reads, writes, tuple(finding.hosts), fixed, self.wrappers, globs)
+            Part(text, words, effect, brief(why), reads, writes, tuple(finding.hosts), fixed, self.wrappers, globs)
         )
 
     def redirected(self, text: str, redirects: list[Redirect], source: str) -> None:

@@ -307,6 +307,8 @@ class _Reader(SimpleReader):
         named = _COPROC_NAME.match(self.text, self.at)
         if named is not None:
             compound.name, self.at = named.group(1), named.end()
+        if self._reserved() in ("coproc", "function", "time"):
+            self.fail(f"`{self._reserved()}` stands where bash expects a command")
         compound.bodies.append(Script([Chain([("", Pipeline([self._command()]))])]))
 
     def _condition(self, start: int) -> Condition:

@@ -135,6 +135,8 @@ class SimpleReader(WordReader):
         here = self.text[self.at : self.at + 1]
         if here == "(":
             self._array()
+            if self.text[self.at : self.at + 1] not in ("", " ", "\t", "\n", ";", "|", "&", ")", "<", ">"):
+                self.fail("something sticks to an array")  # to bash it is all one word
             return Assignment(found.group(1), None, False, start, self.at)
         if allow_words and found.group(2):
             # `export a=b`: bash reads it as a word that happens to assign.

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 DEEPEST_SCRIPT = 8
 """How many scripts within scripts (`sh -c "sh -c …"`) are followed."""
+DEEPEST_WRAPPING = 16
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "/bin/sh", "/bin/bash", "/usr/bin/bash"})
 _SAME_SHELL = frozenset({"eval", "command", "builtin"})
 """Wrappers whose command runs in this very shell, and can change its folder and variables."""
@@ -285,6 +286,8 @@ class Walker(Gatherer):
     def _call(self, words: list[str], spans: list[tuple[int, int]], source: str, command: Simple | None) -> None:
         """One program with its words: a simple command, or what a wrapper starts."""
         name = words[0]
+        if len(self.wrappers) > DEEPEST_WRAPPING:
+            raise Unreadable(f"it wraps a command more than {DEEPEST_WRAPPING} times")
         text = source[spans[0][0] : spans[-1][1]] if spans else " ".join(words)
         floor, wrappers, folders = self.floor, self.wrappers, self.here.folders
         finding = self._described(words, text, direct=command is not None)
@@ -304,8 +307,11 @@ class Walker(Gatherer):
             if finding.from_input:
                 self._from_input.add(len(self.parts))
             self.part(text, tuple(words), finding)
-        elif worse(finding.effect, self.floor[0]) is not self.floor[0]:
-            self.floor = (finding.effect, finding.why)
+        else:
+            if finding.reads or finding.writes:
+                self.part(text, tuple(words), finding)
+            if worse(finding.effect, self.floor[0]) is not self.floor[0]:
+                self.floor = (finding.effect, finding.why)
         if finding.moves is not None:
             self.here.move(finding.moves)
         if finding.inner:

@@ -46,7 +46,10 @@ def disagreement(reading: Reading) -> str | None:
         return "the shell grammar finds an error in it"
     seconds = [node.start_byte for node in commands(root)]
     # To the grammar `time` is a program like any other, and what follows it are arguments.
-    firsts = [reading.timed.get(start, start) for start in reading.starts] if reading.timed else reading.starts
+    firsts = reading.starts
+    if reading.timed:
+        firsts = [reading.timed.get(start, start) for start in firsts]
+        firsts += [time for start, time in reading.timed.items() if start not in reading.starts]
     blind = reading.blind
     if len(encoded) != len(source):
         firsts = [len(source[:start].encode()) for start in firsts]

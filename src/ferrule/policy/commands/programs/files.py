@@ -12,6 +12,7 @@ from .table import Operands, Program, changes, reader, runs, writes
 
 _OUTPUT = (WRITES, "writes its output to a file")
 _RM = grammar("firRvdIPWx", "force recursive interactive? dir verbose one-file-system no-preserve-root preserve-root?")
+_LONGEST_MODE = 64
 _CHMOD = grammar("RvcfhHLP", "recursive verbose changes silent quiet reference= no-preserve-root preserve-root")
 _WIDE = re.compile(
     r"/\*?|~/?\*?|\.\.?/?|\*|\.\*|\.\./.*|/[a-zA-Z0-9_]+/?\*?|\$HOME/?\*?|/home/[^/]+/?\*?|/root/?\*?|/Users/[^/]+/?\*?"
@@ -53,7 +54,8 @@ def _chmod(name: str, arguments: list[str]) -> Finding:
     recursive = parsed.has("-R", "--recursive")
     mode = "" if parsed.has("--reference") or not operands else operands.pop(0).removeprefix("./")
     dangers: list[str] = []
-    if type(mode) is Loose:
+    if type(mode) is Loose or len(mode) > _LONGEST_MODE:
+        mode = ""
         dangers.append("which rights it gives is only known at run time")
     if _SET_ID.fullmatch(mode):
         dangers.append("it lets a program run with its owner's rights")

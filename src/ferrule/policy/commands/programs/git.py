@@ -226,7 +226,8 @@ def _subcommand(name: str, subcommand: str, rest: list[str]) -> Finding:
         if not rest or rest[0] == "show" or rest[0] not in ("expire", "delete", "drop", "exists", "write"):
             return describe(_LOOKS["log"], name, rest[1:] if rest[:1] == ["show"] else rest)
     elif subcommand == "symbolic-ref":
-        if len([word for word in rest if not word.startswith("-")]) == 1 and not {"-d", "--delete", "-m"} & set(rest):
+        refs = rest[1:] if rest[:1] in (["--short"], ["-q"]) else rest
+        if len(refs) == 1 and type(refs[0]) is not Loose and not refs[0].startswith("-"):
             return Finding(READS, f"`{name}` prints a name")
     elif subcommand == "help" and all(word.isalnum() or word in ("-a", "-g") for word in rest):
         return Finding(READS, f"`{name}` shows help")

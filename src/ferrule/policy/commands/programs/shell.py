@@ -90,10 +90,7 @@ def _test(name: str, arguments: list[str]) -> Finding:
             return Finding(RUNS, f"`{name} -v` looks at a variable whose name is not plain, which can run code")
         if type(word) is Loose and word.many and word.option and not word.known and at == 0 and len(arguments) > 2:
             return Finding(RUNS, f"`{word}` is only known at run time and may make `{name}` run code")
-    files = [
-        arguments[at + 1] for at, word in enumerate(arguments[:-1]) if re.fullmatch(r"-[abcdefghkprstuwxGLNOS]", word)
-    ]
-    return Finding(READS, f"`{name}` tests a condition", files if name != "[" else [one for one in files if one != "]"])
+    return Finding(READS, f"`{name}` tests a condition")
 
 
 def _unset(name: str, arguments: list[str]) -> Finding:

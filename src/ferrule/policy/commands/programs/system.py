@@ -254,7 +254,7 @@ SYSTEM: dict[str, Program] = {
         operands=Operands.WORDS,
     ),
     "netstat": reader("lists connections", open=True, operands=Operands.WORDS),
-    "lsof": reader("lists open files", "i?p:u:c:g:d:t+PnaRlOXVbUswWE", "", spoils={"-D": (WRITES, "writes a cache")}),
+    "lsof": reader("lists open files", "i?s?p:u:c:g:d:t+PnaRlOXVbUwWE", "", spoils={"-D": (WRITES, "writes a cache")}),
     "fuser": reader("lists processes that use a file", "vmnau4" + "6", "verbose mount"),
     "blkid": reader("tells about disks", "o:s:t:L:U:", "output=", operands=Operands.FILES),
     "man": _man,

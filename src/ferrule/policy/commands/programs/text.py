@@ -6,6 +6,7 @@ from ..finding import READS, RUNS, WRITES, Finding
 from ..naming import names
 from .table import Operands, Program, changes, describe, informs, reader, runs, writes
 
+_THROWN_AWAY = ("/dev/null", "/dev/stderr", "/dev/stdout")
 _OUTPUT = (WRITES, "writes its output to a file")
 
 _GREP = reader(
@@ -23,7 +24,7 @@ _UNPACKS = reader("prints what a packed file holds", open=True, spoils={"-o": _O
 
 
 def _tee(name: str, arguments: list[str]) -> Finding:
-    files = [word for word in arguments if not word.startswith("-") and word != "/dev/null"]
+    files = [word for word in arguments if not word.startswith("-") and word not in _THROWN_AWAY]
     if files:
         return Finding(WRITES, f"`{name}` writes what passes to files", writes=files)
     return Finding(READS, f"`{name}` passes text on")
