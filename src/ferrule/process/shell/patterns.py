@@ -7,8 +7,10 @@ take longer than anyone lives, and a thread cannot be stopped.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import os
 import re
+import select
+import subprocess
 import sys
 
 from ferrule.core.errors import ErrorKind, ToolError
@@ -31,7 +33,7 @@ class LineSearch:
         self._pattern = pattern
         self._regex = regex and _SPECIAL.search(pattern) is not None
         self._rest = ""
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         if self._regex:
             try:
                 re.compile(pattern)
@@ -61,38 +63,36 @@ class LineSearch:
         """End the process, if there is one."""
         process, self._process = self._process, None
         if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+            process.kill()
+            with process:  # closes its pipes and waits for it
+                pass
 
     async def _has(self, line: str, seconds: float) -> bool:
         if not self._regex:
             return self._pattern in line
-        try:
-            return await asyncio.wait_for(self._ask(line), max(0.01, seconds))
-        except TimeoutError:
+        answer = await asyncio.to_thread(self._ask, line, max(0.01, seconds))
+        if answer is None:
             raise ToolError(
                 "The pattern took too long to search for.",
                 kind=ErrorKind.TIMEOUT,
                 suggestion="Use plain words, or a simpler regular expression.",
-            ) from None
+            )
+        return answer
 
-    async def _ask(self, line: str) -> bool:
+    def _ask(self, line: str, seconds: float) -> bool | None:
+        """Whether the line has it; None when time was up before that was known."""
         if self._process is None:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I",
-                "-S",
-                "-c",
-                _PROGRAM,
-                self._pattern,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                (sys.executable, "-I", "-S", "-c", _PROGRAM, self._pattern),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
                 env={},
             )
         question, answer = self._process.stdin, self._process.stdout
         if question is None or answer is None:
-            return False
-        question.write(line.replace("\n", " ").encode(errors="replace") + b"\n")
-        await question.drain()
-        return (await answer.readline()) == b"1\n"
+            return None
+        os.write(question.fileno(), line.replace("\n", " ").encode(errors="replace") + b"\n")
+        ready = select.poll()
+        ready.register(answer, select.POLLIN)
+        return os.read(answer.fileno(), 8) == b"1\n" if ready.poll(seconds * 1000) else None
