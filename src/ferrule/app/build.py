@@ -92,6 +92,9 @@ class App:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        from ferrule.process.shell.shells import Shells
+
+        await Shells.close_of(self.runtime.session)
         for plugin in self.tools.plugins:
             if plugin.clean_up is None:
                 continue

@@ -115,7 +115,7 @@ async def _start(context: ToolContext, command: str, folder: str | None) -> Outp
 def _started(kept: BackgroundCommand) -> Output:
     return Output(
         data={"shell_id": kept.id, "status": kept.status},
-        llm_content=f"Started in the background as `{kept.id}`. Read its output with BashOutput, end it with KillShell.",
+        llm_content=f"Started in the background as `{kept.id}`. Read on with BashOutput, end it with KillShell.",
         display_content=f"started {kept.id}",
     )
 

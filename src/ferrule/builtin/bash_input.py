@@ -19,7 +19,7 @@ from ferrule.core.result import Output
     category="shell",
     tags=("standard", "shell"),
     timeout=660,
-    touches=[Touch("shell:terminal", write=True), Touch("*", write=True)],
+    touches=(Touch("shell:terminal", write=True), Touch("*", write=True)),
     signature=lambda params: params.text,
 )
 async def bash_input(

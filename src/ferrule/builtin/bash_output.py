@@ -21,7 +21,7 @@ from ferrule.process.shell.background import BackgroundCommand
     category="shell",
     tags=("standard", "shell"),
     timeout=660,
-    touches=[Touch("shell:background")],
+    touches=(Touch("shell:background"),),
 )
 async def bash_output(
     context: ToolContext,

@@ -18,7 +18,7 @@ from ferrule.core.result import Output
     kind="readonly",
     category="shell",
     tags=("standard", "shell"),
-    touches=[Touch("shell:background")],
+    touches=(Touch("shell:background"),),
 )
 async def kill_shell(
     context: ToolContext,
