@@ -79,3 +79,30 @@ def test_which_is_next(tmp_path: Path) -> None:
     assert earlier is not None
     assert earlier.number == 1
     journal.close()
+
+
+def test_a_change_costs_no_more_after_thousands_of_the_same_file(tmp_path: Path) -> None:
+    """Counted in steps of the database, not in time."""
+    journal = Journal(tmp_path / "journal.db")
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    def change(number: int) -> int:
+        nonlocal steps
+        steps = 0
+        group = journal.begin(1, Origin(), [write("/a", f"{number}", f"{number + 1}")], {f"{number}": 1}, durable=False)
+        journal.finish(group, {})
+        journal.totals()
+        journal.oldest()
+        return steps
+
+    journal._database.set_progress_handler(count, 10)
+    few = max(change(number) for number in range(10))
+    for number in range(10, 2_000):
+        change(number)
+    assert change(2_000) < 2 * few
+    journal.close()

@@ -145,8 +145,13 @@ class Journal:
                 self._run("UPDATE groups SET phase = 'dropped' WHERE number = ?", one.number)
 
     def _first_undone(self, path: Path) -> int | None:
-        query = f"SELECT min(number) FROM groups WHERE phase = 'undone' AND number IN ({_TOUCHING})"  # noqa: S608
-        return self._run(query, os.fsencode(path)).fetchone()[0]
+        # From what is undone, which is little, and not from all that ever happened to the path.
+        query = (
+            "SELECT number FROM groups AS one WHERE phase = 'undone' AND EXISTS (SELECT 1 FROM changes "
+            "WHERE changes.number = one.number AND (path = ?1 OR other = ?1)) ORDER BY number LIMIT 1"
+        )
+        found = self._run(query, os.fsencode(path)).fetchone()
+        return found[0] if found else None
 
     def forget(self, group: Group, changes: Iterable[Change], keep: Iterable[str] = ()) -> list[str]:
         """Drop changes of a group, and the group with its last; gives the contents that nobody needs any more."""
