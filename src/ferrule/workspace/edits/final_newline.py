@@ -1,6 +1,7 @@
-"""Whole lines in, whole lines out: a line ending lost or added at the end of one of the two texts is set right.
+"""Whole lines in, whole lines out: what to do when only one of the two texts ends with a line ending.
 
-Taken by the letter, such an edit leaves an empty line behind or runs two lines together.
+Taken by the letter, such an edit leaves an empty line behind or runs two lines together. That may be meant, or be a
+line ending lost on the way. Where both texts end with the same line, it was lost; else nobody can tell.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ferrule.workspace.edits.reindent import Unclear
-from ferrule.workspace.edits.text_lines import BLANKS
+from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
+
+_BOTH_OR_NEITHER = "End both texts with a line ending, or neither; or add the line that follows to both."
 
 
 @dataclass(slots=True, frozen=True)
@@ -26,27 +29,63 @@ def settle_ends(old: list[str], new: list[str], *, before: str, follows: str | N
     """`before` is what stands on the line before the match, `follows` what stands on its last line after it.
 
     There is nothing to follow, not even an empty rest of a line, at the end of the text. Raises `Unclear` when the new
-    text may end with an empty line on purpose.
+    text may be meant by the letter, and may not.
     """
-    if before.strip() or follows is None:
+    if before.strip() or follows is None or not any(line.strip(BLANKS) for line in old):
         return Ends()
-    old_ended, new_ended = len(old) > 1 and not old[-1], not new[-1]
     ends_line = not follows.strip(BLANKS)
-    if not old_ended:
-        deletes_lines = new == [""]
-        gains_ending = ends_line and len(new) > 1 and new_ended and new[:-1] != old
-        alike = new[-2:-1] and new[-2].strip(BLANKS) == old[-1].strip(BLANKS)
-        one_for_one = len(old) == 1 and len(new) == 2 and new[0].strip(BLANKS)
-        if gains_ending and not alike and not one_for_one:
-            raise Unclear(
-                "only the new text ends with a line ending, so whether an empty line should follow is not clear"
-            )
-        return Ends(take_line_ending=gains_ending or (ends_line and deletes_lines))
-    if not new_ended:
-        if not new[-1].strip(BLANKS) and ends_line:
-            raise Unclear("the new text ends with blanks, and so does the file there")
-        return Ends(add_line_ending=[*new, ""] != old)
-    return Ends(take_line_ending=ends_line and _gains_empty_line(old, new))
+    if len(old) == 1 or old[-1]:
+        return _old_without_ending(old, new) if ends_line else Ends()
+    if new[-1]:
+        # What ends with an empty line is whole without the ending of that line, and may be meant to.
+        return Ends() if ends_line else _new_without_ending(old, new)
+    if ends_line and _gains_empty_line(old, new):
+        raise Unclear(
+            "an empty line follows it, and the new text ends with one more: whether there should then be two is not "
+            "clear",
+            "Add the empty line to both texts.",
+        )
+    return Ends()
+
+
+def check_start(old: list[str], new: list[str], *, before: str) -> None:
+    """Raises `Unclear` when the old text starts with the end of a line, `before`, and the new one may have lost that."""
+    if len(old) < 2 or old[0] or not before or not new[0].strip(BLANKS):
+        return
+    if blanks_before(new[0]) == blanks_before(old[1]):
+        raise Unclear(
+            "it starts with a line ending and the new text does not, so whether to join the line before is not clear",
+            "Start both texts with a line ending, or neither.",
+        )
+
+
+def _old_without_ending(old: list[str], new: list[str]) -> Ends:
+    if new == [""]:
+        raise Unclear(
+            "it is a whole line without its line ending and the new text is empty, so whether an empty line should "
+            "stay is not clear",
+            "To take the line away, end the old text with its line ending; to leave an empty line, end both with one.",
+        )
+    if new[-1] or new[:-1] == old:
+        return Ends()
+    if new[-2].strip(BLANKS) == old[-1].strip(BLANKS):
+        return Ends(take_line_ending=True)
+    raise Unclear(
+        "only the new text ends with a line ending, so whether an empty line should follow is not clear",
+        _BOTH_OR_NEITHER,
+    )
+
+
+def _new_without_ending(old: list[str], new: list[str]) -> Ends:
+    if [*new, ""] == old:
+        return Ends()
+    if new[-1].strip(BLANKS) == old[-2].strip(BLANKS):
+        return Ends(add_line_ending=True)
+    raise Unclear(
+        "only the old text ends with a line ending, so whether the line that follows should be joined to the new text "
+        "is not clear",
+        _BOTH_OR_NEITHER,
+    )
 
 
 def _gains_empty_line(old: list[str], new: list[str]) -> bool:

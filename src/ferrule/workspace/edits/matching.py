@@ -12,7 +12,7 @@ import re
 from ferrule.workspace.edits.edit_problems import EditProblem, empty, identical, misfit, several
 from ferrule.workspace.edits.edit_spans import Found, Rung, Span
 from ferrule.workspace.edits.escapes import without_escapes
-from ferrule.workspace.edits.final_newline import settle_ends
+from ferrule.workspace.edits.final_newline import check_start, settle_ends
 from ferrule.workspace.edits.left_out import takes_indentation
 from ferrule.workspace.edits.line_numbers import without_numbers
 from ferrule.workspace.edits.match_rungs import (
@@ -102,18 +102,17 @@ def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
     try:
         if given[:-1] == wanted and not given[-1] and not new.startswith(old):
             raise Unclear("the new text has other line endings than it")
+        check_start(wanted, given, before=before)
         ends = settle_ends(wanted, given, before=before, follows=follows)
         whole = takes_indentation(before, wanted, given, ends_line=not wanted[-1] or not (follows or "").strip())
     except Unclear as unclear:
         raise _unclear(lines, lines.number_at(start) - 1, wanted, unclear) from None
-    # Blanks after a whole line that changes went unseen; they belong to it.
-    blanks = lines.blanks_after(end) if not before and wanted[-1] and given[-1] != wanted[-1] else ""
     span = Span(
         start - len(before) if whole else start,
-        lines.next_line(end) if ends.take_line_ending else end + len(blanks),
+        lines.next_line(end) if ends.take_line_ending else end,
         new + lines.style_at(start) if ends.add_line_ending else new,
     )
-    return span, Rung.INDENTATION if whole else Rung.LINE_ENDS if ends or blanks else Rung.EXACT
+    return span, Rung.INDENTATION if whole else Rung.LINE_ENDS if ends else Rung.EXACT
 
 
 def _starts(text: str, old: str) -> list[int]:
@@ -134,6 +133,7 @@ def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
     follows = lines.after(place.end)
     ends_line = not place.old[-1] or not (follows or "").strip()
     try:
+        check_start(place.old, new, before=before)
         ends = settle_ends(place.old, new, before=before, follows=follows)
         if ends.take_line_ending:
             place.old, place.end_column = [*place.old, ""], 0
@@ -151,7 +151,7 @@ def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
 
 def _unclear(lines: TextLines, first: int, old: list[str], unclear: Unclear) -> EditProblem:
     shown = excerpt(lines, first, len(old) - (len(old) > 1 and not old[-1]), around=first)
-    return misfit(first + 1, str(unclear), shown, _WHOLE_LINES)
+    return misfit(first + 1, str(unclear), shown, unclear.suggestion or _WHOLE_LINES)
 
 
 def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:

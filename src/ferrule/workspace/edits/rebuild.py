@@ -32,6 +32,7 @@ def rebuild(place: Place, new: list[str]) -> str:
     if len(place.old) * len(new) > _MOST_COMPARED:
         raise Unclear("it is too long to compare with the new text line by line")
     file = place.file
+    place.old, new = _without_added(place.old, file, new)
     if _is_as_the_file(place, file, new):
         partners = _partners(file, new)
         if _added_blanks(place.old, file) and any(_ends_blank(new[j]) for j in range(len(new)) if j not in partners):
@@ -173,6 +174,22 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
     if stripped_kept and blanks_added:
         raise Unclear(_TRAILING)
     return _join(place, new, written, partners)
+
+
+def _without_added(old: list[str], file: Sequence[str], new: list[str]) -> tuple[list[str], list[str]]:
+    """Both texts without the same blanks at the end of every line, where the file has none."""
+    added = {_blanks_after(mine) for mine, theirs in zip(old, file, strict=True) if mine.strip(BLANKS) and mine != theirs}
+    blanks = added.pop() if len(added) == 1 else ""
+    if not blanks or any(_blanks_after(line) == blanks for line in file if line.strip(BLANKS)):
+        return old, new
+    same = {mine for mine, theirs in zip(old, file, strict=True) if mine == theirs}
+    if any(line.strip(BLANKS) and _blanks_after(line) != blanks and line not in same for line in new):
+        return old, new
+
+    def without(line: str) -> str:
+        return line.rstrip(BLANKS) if line.strip(BLANKS) and _blanks_after(line) == blanks else line
+
+    return [without(line) for line in old], [without(line) for line in new]
 
 
 def _added_blanks(old: Sequence[str], file: Sequence[str]) -> set[str]:

@@ -20,7 +20,11 @@ _WIDTHS = (2, 4, 8)
 
 
 class Unclear(Exception):  # noqa: N818 - reads as what it says
-    """What should stand in the file cannot be told for sure; the words say why."""
+    """What should stand in the file cannot be told for sure; the words say why, and what would help."""
+
+    def __init__(self, reason: str, suggestion: str = "") -> None:
+        super().__init__(reason)
+        self.suggestion = suggestion
 
 
 @dataclass(slots=True, frozen=True)
@@ -76,7 +80,8 @@ class Reindent:
             return known
         results = {shift.apply(indentation) for shift in self._shifts}
         result = results.pop() if len(results) == 1 else None
-        if result is None or self._foreign(indentation) or self._may_be_aligned(indentation):
+        doubtful = self._foreign(indentation) or self._may_be_aligned(indentation) or self._cut(indentation)
+        if result is None or doubtful:
             raise Unclear("the indentation of its new lines cannot be told from it")
         return result
 
@@ -85,6 +90,10 @@ class Reindent:
         if self._mine or not self._theirs:
             return False
         return ("\t" in indentation and "\t" not in self._theirs) or ("  " in indentation and " " not in self._theirs)
+
+    def _cut(self, indentation: str) -> bool:
+        """Whether a line may have had less than what was taken from the lines of the copy, all of which have some left."""
+        return not indentation and "" not in self._known and any(shift.add for shift in self._shifts)
 
     def _may_be_aligned(self, indentation: str) -> bool:
         """Whether some of the spaces may be meant as spaces in a file that is indented with tabs."""
