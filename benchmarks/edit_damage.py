@@ -158,6 +158,10 @@ def _margin(text: str) -> str:
     return shortest
 
 
+def _first_indentation(text: str) -> str:
+    return next((line[: len(line) - len(line.lstrip(" \t"))] for line in text.splitlines() if line.strip()), "")
+
+
 if TYPE_CHECKING:
     Damage = Callable[[str, Case], str]
 
@@ -219,9 +223,11 @@ def look_alikes(name: str, case: Case, *, old_only: bool) -> Iterator[str]:
     olds, news = (text.splitlines(keepends=True) for text in (case.old, case.new))
     damaged = dict(zip(damage(case.old, case).splitlines(), olds, strict=False))
     taken = [damaged.get(line, true) for line, true in zip(seen.splitlines(), news, strict=False)]
-    own, margin = (re.match(r"[ \t]*", text)[0] for text in (case.new, case.old))  # type: ignore[index]
+    own, margin, shown = (_first_indentation(text) for text in (case.new, case.old, damage(case.old, case)))
     others = ["".join(taken), margin + case.new.lstrip(" \t"), re.sub(r"(?m)^[ \t]*(?=\S)", margin, case.new)]
     others += [re.sub(rf"(?m)^{a}", b, case.new) for a, b in ((own, margin), (_margin(case.new), _margin(case.old)))]
+    if shown.endswith(margin):
+        others.append(re.sub(rf"(?m)^{shown.removesuffix(margin)}", "", case.new))
     for other in dict.fromkeys(others):
         if other != case.new and damage(other, replace(case, new=other)) == seen:
             yield other

@@ -112,8 +112,8 @@ class Replay:
 def _damaged(case: Case, form: str) -> Iterator[tuple[str, str, str, list[str]]]:
     """Every damage that changes something, the texts as they then are, and what else they might come from."""
     for name, damage in DAMAGES.items():
-        if form == "no last newline" and "newline" in name:
-            continue
+        if "newline" in name and (form == "no last newline" or case.old.endswith(("\n\n", "\r\n\r\n"))):
+            continue  # an edit of its own, of one line less
         old, new = damage(case.old, case), damage(case.new, case)
         alone = damage(case.old, replace(case, new=case.old))
         for who, mine, theirs in (("both", old, new), ("old only", alone, case.new), ("new only", case.old, new)):
@@ -123,8 +123,6 @@ def _damaged(case: Case, form: str) -> Iterator[tuple[str, str, str, list[str]]]
                 continue
             if who == "old only" and name in ("CRLF for LF", "empty line before") and _plain(mine) in _plain(case.before):
                 continue  # line endings or an empty line that go on purpose
-            if who == "old only" and "newline" in name and mine.endswith("\n") and case.old.endswith("\n"):
-                continue  # still whole lines: an edit of its own
             if not mine.strip() or _by_the_letter(mine, theirs, case):
                 continue
             others = [] if who == "new only" else list(look_alikes(name, case, old_only=who != "both"))

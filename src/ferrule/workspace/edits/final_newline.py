@@ -1,51 +1,15 @@
-"""Whole lines in, whole lines out: what to do when only one of the two texts ends with a line ending.
+"""Whole lines in, whole lines out: what to do when the two texts do not begin or end with a line ending alike.
 
 Taken by the letter, such an edit leaves an empty line behind or runs two lines together. That may be meant, or be a
-line ending lost on the way. Where both texts end with the same line, it was lost; else nobody can tell.
+line ending lost on the way. Nobody can tell, so it is asked for, except where the letter or the loss makes no sense.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from ferrule.workspace.edits.reindent import Unclear
 from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
 
 _BOTH_OR_NEITHER = "End both texts with a line ending, or neither; or add the line that follows to both."
-
-
-@dataclass(slots=True, frozen=True)
-class Ends:
-    """What to do at the end of a match."""
-
-    take_line_ending: bool = False
-    add_line_ending: bool = False
-
-    def __bool__(self) -> bool:
-        return self.take_line_ending or self.add_line_ending
-
-
-def settle_ends(old: list[str], new: list[str], *, before: str, follows: str | None) -> Ends:
-    """`before` is what stands on the line before the match, `follows` what stands on its last line after it.
-
-    There is nothing to follow, not even an empty rest of a line, at the end of the text. Raises `Unclear` when the new
-    text may be meant by the letter, and may not.
-    """
-    if before.strip() or follows is None or not any(line.strip(BLANKS) for line in old):
-        return Ends()
-    ends_line = not follows.strip(BLANKS)
-    if len(old) == 1 or old[-1]:
-        return _old_without_ending(old, new) if ends_line else Ends()
-    if new[-1]:
-        # What ends with an empty line is whole without the ending of that line, and may be meant to.
-        return Ends() if ends_line else _new_without_ending(old, new)
-    if ends_line and _gains_empty_line(old, new):
-        raise Unclear(
-            "an empty line follows it, and the new text ends with one more: whether there should then be two is not "
-            "clear",
-            "Add the empty line to both texts.",
-        )
-    return Ends()
 
 
 def check_start(old: list[str], new: list[str], *, before: str) -> None:
@@ -59,28 +23,39 @@ def check_start(old: list[str], new: list[str], *, before: str) -> None:
         )
 
 
-def _old_without_ending(old: list[str], new: list[str]) -> Ends:
-    if new == [""]:
-        raise Unclear(
-            "it is a whole line without its line ending and the new text is empty, so whether an empty line should "
-            "stay is not clear",
-            "To take the line away, end the old text with its line ending; to leave an empty line, end both with one.",
-        )
-    if new[-1] or new[:-1] == old:
-        return Ends()
-    if new[-2].strip(BLANKS) == old[-1].strip(BLANKS):
-        return Ends(take_line_ending=True)
-    raise Unclear(
-        "only the new text ends with a line ending, so whether an empty line should follow is not clear",
-        _BOTH_OR_NEITHER,
-    )
+def check_blanks(new: list[str], *, follows: str | None) -> None:
+    """Raises `Unclear` when unseen blanks follow the match on its line, and the new text has blanks at ends of lines."""
+    if follows and not follows.strip(BLANKS) and any(line != line.rstrip(BLANKS) for line in new):
+        raise Unclear("it leaves out the blanks at the end of its last line, and the new text has some")
 
 
-def _new_without_ending(old: list[str], new: list[str]) -> Ends:
-    if [*new, ""] == old:
-        return Ends()
+def lost_line_ending(old: list[str], new: list[str], *, before: str, follows: str | None) -> bool:
+    """Whether the new text has lost the line ending that the old one has.
+
+    `before` is what stands on the line before the match, `follows` what stands on its last line after it: nothing, not
+    even an empty rest of a line, at the end of the text. Raises `Unclear` when the edit may be meant by the letter, and
+    may not.
+    """
+    if before.strip() or follows is None or not any(line.strip(BLANKS) for line in old):
+        return False
+    ends_line = not follows.strip(BLANKS)
+    if len(old) == 1 or old[-1]:
+        if ends_line:
+            _check_old_without_ending(old, new)
+        return False
+    if not new[-1]:
+        if ends_line and _gains_empty_line(old, new):
+            raise Unclear(
+                "an empty line follows it, and the new text ends with one more: whether there should then be two is "
+                "not clear",
+                "Add the empty line to both texts.",
+            )
+        return False
+    # What ends with an empty line is whole without the ending of that line.
+    if ends_line or [*new, ""] == old:
+        return False
     if new[-1].strip(BLANKS) == old[-2].strip(BLANKS):
-        return Ends(add_line_ending=True)
+        return True
     raise Unclear(
         "only the old text ends with a line ending, so whether the line that follows should be joined to the new text "
         "is not clear",
@@ -88,8 +63,22 @@ def _new_without_ending(old: list[str], new: list[str]) -> Ends:
     )
 
 
+def _check_old_without_ending(old: list[str], new: list[str]) -> None:
+    if new == [""]:
+        raise Unclear(
+            "it is a whole line without its line ending and the new text is empty, so whether an empty line should "
+            "stay is not clear",
+            "To take the line away, end the old text with its line ending; to leave an empty line, end both with one.",
+        )
+    if not new[-1] and new[:-1] != old:
+        raise Unclear(
+            "only the new text ends with a line ending, so whether an empty line should follow is not clear",
+            _BOTH_OR_NEITHER,
+        )
+
+
 def _gains_empty_line(old: list[str], new: list[str]) -> bool:
-    """Whether the new text ends with an empty line as the file does there, and the old one lost it."""
+    """Whether the new text ends with an empty line as the file does there, and the old one may have lost it."""
     gains = _empty_at_end(new) == _empty_at_end(old) + 1
     return gains and new[:-1] != old and new[0].strip(BLANKS) == old[0].strip(BLANKS)
 

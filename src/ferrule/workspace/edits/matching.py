@@ -8,11 +8,12 @@ should stand in the file would be a guess, nothing is changed.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from ferrule.workspace.edits.edit_problems import EditProblem, empty, identical, misfit, several
 from ferrule.workspace.edits.edit_spans import Found, Rung, Span
 from ferrule.workspace.edits.escapes import without_escapes
-from ferrule.workspace.edits.final_newline import check_start, settle_ends
+from ferrule.workspace.edits.final_newline import check_blanks, check_start, lost_line_ending
 from ferrule.workspace.edits.left_out import takes_indentation
 from ferrule.workspace.edits.line_numbers import without_numbers
 from ferrule.workspace.edits.match_rungs import (
@@ -25,7 +26,10 @@ from ferrule.workspace.edits.match_rungs import (
 from ferrule.workspace.edits.near_miss import excerpt, missing
 from ferrule.workspace.edits.rebuild import rebuild
 from ferrule.workspace.edits.reindent import Unclear
-from ferrule.workspace.edits.text_lines import TextLines, as_lines
+from ferrule.workspace.edits.text_lines import BLANKS, TextLines, as_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _RUNGS = (
     (Rung.LINE_ENDS, by_line_ends),
@@ -63,12 +67,18 @@ def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Fo
 
 
 def _climb(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
+    wanted = as_lines(old)
     exact = _exact(lines, old, new)
     if exact is not None or not old.strip():
+        if exact is not None:
+            _check_alone(lines, exact[0].start, wanted)
         return exact
-    wanted = as_lines(old)
     for rung, search in _RUNGS:
         places = {(place.start, place.end): place for place in search(lines, wanted)}
+        if len(places) == 1 and rung is not Rung.INDENTATION:
+            _check_alone(lines, next(iter(places))[0], wanted)
+        if rung is Rung.LINE_ENDS and len(places) == 1:
+            places.update(_same_but_for_indentation(lines, wanted, *places.values()))
         if len(places) > 1:
             raise several(sorted({place.first + 1 for place in places.values()}), rung)
         for place in places.values():
@@ -76,6 +86,27 @@ def _climb(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
                 raise _unclear(lines, place.first, place.old, Unclear("the new text has other line endings than it"))
             return _settled(place, wanted, as_lines(new)), rung
     return None
+
+
+def _check_alone(lines: TextLines, start: int, wanted: list[str]) -> None:
+    """A place that starts after mere blanks may be a copy without margin of another one, too: then there are two."""
+    before = lines.before(start)
+    if not before or before.strip(BLANKS) or not any(line.strip(BLANKS) for line in wanted[1:]):
+        return
+    found = {place.first for place in by_indentation(lines, wanted)}
+    if found:
+        raise several(sorted({first + 1 for first in found} | {lines.number_at(start)}), Rung.INDENTATION)
+
+
+def _same_but_for_indentation(
+    lines: TextLines, wanted: list[str], place: Place
+) -> Iterator[tuple[tuple[int, int], Place]]:
+    """Other places that have the blanks at the ends of lines as they were given, where this one has not."""
+    if place.file == place.old:
+        return
+    for other in by_indentation(lines, wanted):
+        if all(mine.lstrip(BLANKS) == theirs.lstrip(BLANKS) for mine, theirs in zip(other.old, other.file, strict=True)):
+            yield (other.start, other.end), other
 
 
 def _changes_endings(old: str, new: str, style: str) -> bool:
@@ -102,17 +133,18 @@ def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
     try:
         if given[:-1] == wanted and not given[-1] and not new.startswith(old):
             raise Unclear("the new text has other line endings than it")
+        check_blanks(given, follows=follows)
         check_start(wanted, given, before=before)
-        ends = settle_ends(wanted, given, before=before, follows=follows)
+        lost = lost_line_ending(wanted, given, before=before, follows=follows)
         whole = takes_indentation(before, wanted, given, ends_line=not wanted[-1] or not (follows or "").strip())
     except Unclear as unclear:
         raise _unclear(lines, lines.number_at(start) - 1, wanted, unclear) from None
     span = Span(
         start - len(before) if whole else start,
-        lines.next_line(end) if ends.take_line_ending else end,
-        new + lines.style_at(start) if ends.add_line_ending else new,
+        end,
+        new + lines.style_at(start) if lost else new,
     )
-    return span, Rung.INDENTATION if whole else Rung.LINE_ENDS if ends else Rung.EXACT
+    return span, Rung.INDENTATION if whole else Rung.LINE_ENDS if lost else Rung.EXACT
 
 
 def _starts(text: str, old: str) -> list[int]:
@@ -133,11 +165,9 @@ def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
     follows = lines.after(place.end)
     ends_line = not place.old[-1] or not (follows or "").strip()
     try:
+        check_blanks(new, follows=follows)
         check_start(place.old, new, before=before)
-        ends = settle_ends(place.old, new, before=before, follows=follows)
-        if ends.take_line_ending:
-            place.old, place.end_column = [*place.old, ""], 0
-        if ends.add_line_ending:
+        if lost_line_ending(place.old, new, before=before, follows=follows):
             new = [*new, ""]
         if takes_indentation(before, place.old, new, ends_line=ends_line):
             place.column = 0
@@ -158,10 +188,20 @@ def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] 
     stripped = without_numbers(old, new)
     if stripped is None or not stripped[0].strip():
         return None
-    if stripped[0] == stripped[1]:
+    plain, plain_new = stripped
+    if plain_new is None:
+        return _doubted(lines, plain, "whether the numbers at the start of its new lines are line numbers is not clear")
+    if plain == plain_new:
         raise identical()
-    found = _climb(lines, *stripped)
+    found = _climb(lines, plain, plain_new)
     return None if found is None else (found[0], Rung.LINE_NUMBERS)
+
+
+def _doubted(lines: TextLines, old: str, reason: str) -> None:
+    """Refuse, for this reason, if the old text is found at all."""
+    for _, search in _RUNGS:
+        for place in search(lines, as_lines(old)):
+            raise _unclear(lines, place.first, place.old, Unclear(reason))
 
 
 def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:

@@ -221,15 +221,16 @@ def _replaced(old_count: int, new_count: int, partners: dict[int, int]) -> dict[
 
 
 def _join(place: Place, new: Sequence[str], written: Sequence[str], partners: dict[int, int]) -> str:
-    """The lines with line endings: those of the lines that stay, and for the others that of the line before."""
-    parts: list[str] = []
+    """The lines with line endings: each line that stays keeps its own, and the others get the one that all have."""
     lines = place.lines
-    ending = lines.style(place.first)
+    count = len(place.old) - (len(place.old) > 1)
+    endings = [lines.style(place.first + k) for k in range(max(count, 1))]
+    parts: list[str] = []
     for j, line in enumerate(written):
         parts.append(line)
         if j < len(new) - 1:
             k = partners.get(j)
-            if k is not None:
-                ending = lines.style(place.first + k)
-            parts.append(ending)
+            if (k is None or k >= len(endings)) and len(set(endings)) > 1:
+                raise Unclear("its lines end differently in the file, so how its new lines should end is not clear")
+            parts.append(endings[0] if k is None or k >= len(endings) else endings[k])
     return "".join(parts)

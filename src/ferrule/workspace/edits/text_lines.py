@@ -101,18 +101,6 @@ class TextLines:
         rest = self.text[position:at]
         return rest[:-1] if rest.endswith("\r") else rest
 
-    def blanks_after(self, position: int) -> str:
-        """The blanks from a character to the end of its line, if there is nothing else."""
-        rest = self.after(position)
-        if rest is None:
-            return self.text[position:]
-        return "" if rest.strip(BLANKS) else rest
-
-    def next_line(self, position: int) -> int:
-        """Where the line after a character's starts."""
-        at = self.text.find(self.newline, position)
-        return len(self.text) if at < 0 else at + 1
-
 
 def as_lines(text: str) -> list[str]:
     """What was given, as lines; an empty last one means that it ends with a line ending."""
