@@ -23,11 +23,12 @@ from edit_cases import FORMS, cases, forms_of
 from edit_damage import DAMAGES, NAMED, Case, look_alikes
 from edit_retry import retried
 from edit_sources import git_changes, npm_changes, pypi_changes
-from ferrule.workspace.changing import require_same_encoding
 from ferrule.workspace.edits.edit_problems import EditProblem
+from ferrule.workspace.edits.edited_bytes import edited_bytes
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.texts.text import Edit, decode, splice
+from ferrule.workspace.texts.same_encoding import require_same_encoding
+from ferrule.workspace.texts.text import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,8 +38,7 @@ def edit_file(data: bytes, old: str, new: str) -> bytes:
     text = decode(data)
     if text is None:
         raise PathProblem("binary", "not a text file")
-    spans = find_edit(text.text, old, new).spans
-    changed = splice(data, text, [Edit(span.start, span.end, span.replacement) for span in spans])
+    _, changed = edited_bytes("file", data, text, lambda whole: find_edit(whole, old, new))
     require_same_encoding(text, changed)
     return changed
 

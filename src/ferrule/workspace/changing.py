@@ -12,7 +12,8 @@ from ferrule.workspace.paths import Place, check_new_name
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import NOTHING, Origin
 from ferrule.workspace.texts.diff import changed_counts, unified_diff
-from ferrule.workspace.texts.text import UNICODE, Text, decode
+from ferrule.workspace.texts.same_encoding import require_same_encoding
+from ferrule.workspace.texts.text import Text, decode
 from ferrule.workspace.tracker import digest
 
 if TYPE_CHECKING:
@@ -91,24 +92,6 @@ def change_file(
         diff=unified_diff(text, now, place.name),
         change=group.number if group is not None else None,
     )
-
-
-def require_same_encoding(before: Text | None, after: bytes) -> None:
-    """Refuse a change after which a file in an old encoding would be taken for one in another, and read as nonsense.
-
-    What such a file is written in is told by its characters, so a change may take away those that tell.
-    """
-    if before is None or before.encoding in UNICODE:
-        return
-    now = decode(after)
-    if now is None or now.text != after.decode(before.encoding):
-        raise PathProblem(
-            "encoding",
-            f"The file is in {before.encoding}. After this change it could not be told from one in "
-            f"{now.encoding if now else 'no encoding at all'} any more. The file is untouched.",
-            suggestion="Keep more of its text beyond ASCII, or ask the person whether the file should become UTF-8.",
-            details={"encoding": before.encoding},
-        )
 
 
 def _line_count(text: Text | None) -> int:

@@ -22,7 +22,7 @@ _STARTS_BLOCK = re.compile(
     r"ensure|with|using|do|begin|def|fn|func|fun|function|sub|proc|class|struct|enum|union|interface|trait|impl|module|"
     r"namespace|type|describe|it|let|local|async|pub|public|private|protected|static|export|default)\b|[-*+<@.]|\d+[.)]"
 )
-_IS_WHOLE = re.compile(r"[;})\]]$")
+_IS_WHOLE = re.compile(r";$")
 _GOES_ON = re.compile(r"[(\[,\\+*/=<>&|?.%^~!-]$|\b(?:and|or|not|in|is|return|await)$")
 _CONTINUES = re.compile(r"[.?:&|+*/=%,)\]}<>-]|(?:and|or)\b")
 _WIDER_THAN_A_STEP = 8

@@ -45,11 +45,14 @@ _NOTES = {
     Rung.LINE_NUMBERS: "Found after taking off line numbers.",
     Rung.ESCAPED: "Found after undoing escapes.",
 }
+_MARK = "\ufeff"
 _WHOLE_LINES = "Give the old and the new text as whole lines, exactly as they stand in the file."
 
 
 def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Found:
     """Where `old` stands in `text` and what takes its place; raises `EditProblem` when that is not certain."""
+    if old[:1] == new[:1] == _MARK != text[:1]:
+        old, new = old[1:], new[1:]  # the byte order mark, which stands before the text
     if not old:
         raise empty()
     if old == new:
@@ -91,22 +94,21 @@ def _climb(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
 def _check_alone(lines: TextLines, start: int, wanted: list[str]) -> None:
     """A place that starts after mere blanks may be a copy without margin of another one, too: then there are two."""
     before = lines.before(start)
-    if not before or before.strip(BLANKS) or not any(line.strip(BLANKS) for line in wanted[1:]):
+    if not before or before.strip(BLANKS):
         return
-    found = {place.first for place in by_indentation(lines, wanted)}
-    if found:
-        raise several(sorted({first + 1 for first in found} | {lines.number_at(start)}), Rung.INDENTATION)
+    found = {place.first + 1 for place in by_indentation(lines, wanted)} | {lines.number_at(start)}
+    if len(found) > 1:
+        raise several(sorted(found), Rung.INDENTATION)
 
 
 def _same_but_for_indentation(
     lines: TextLines, wanted: list[str], place: Place
 ) -> Iterator[tuple[tuple[int, int], Place]]:
-    """Other places that have the blanks at the ends of lines as they were given, where this one has not."""
-    if place.file == place.old:
-        return
-    for other in by_indentation(lines, wanted):
-        if all(mine.lstrip(BLANKS) == theirs.lstrip(BLANKS) for mine, theirs in zip(other.old, other.file, strict=True)):
-            yield (other.start, other.end), other
+    """Other places, where it is not certain that this one is meant, since blanks at the ends of its lines differ."""
+    if place.file != place.old:
+        for other in by_indentation(lines, wanted):
+            if other.first != place.first:
+                yield (other.start, other.end), other
 
 
 def _changes_endings(old: str, new: str, style: str) -> bool:

@@ -96,7 +96,9 @@ class Reindent:
         return not indentation and "" not in self._known and any(shift.add for shift in self._shifts)
 
     def _may_be_aligned(self, indentation: str) -> bool:
-        """Whether some of the spaces may be meant as spaces in a file that is indented with tabs."""
+        """Whether spaces may be meant as spaces in a file with tabs, or a tab as a tab where the file has both."""
+        if any(shift.width < 0 for shift in self._shifts) and "\n\t" in "\n" + self._text:
+            return True
         widths = [shift.width for shift in self._shifts if shift.width > 0]
         return any(len(indentation.expandtabs(width)) % width for width in widths) or self._mixes(indentation)
 
