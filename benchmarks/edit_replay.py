@@ -33,6 +33,7 @@ from ferrule.workspace.texts.text import decode
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+
 def edit_file(data: bytes, old: str, new: str) -> bytes:
     """The boundary: what the Edit tool does to a file, on its bytes."""
     text = decode(data)
@@ -76,14 +77,13 @@ class Replay:
     def case(self, case: Case) -> None:
         for form, encode, shown in forms_of(case):
             if "trailing" not in form:
-                self._try("exact", form, encode, shown, shown.old, shown.new, [])
+                name = "exact" if shown.old in shown.before else "LF for CRLF"
+                self._try(name, form, encode, shown, shown.old, shown.new, [])
             for name, old, new, others in _damaged(shown, form):
                 if self._only in name and ("trailing" not in form or "trailing" in name):
                     self._try(name, form, encode, shown, old, new, others)
 
-    def _try(
-        self, name: str, form: str, encode: Encode, case: Case, old: str, new: str, others: list[str]
-    ) -> None:
+    def _try(self, name: str, form: str, encode: Encode, case: Case, old: str, new: str, others: list[str]) -> None:
         before, after = encode(case.before), encode(case.after)
         tally = self.tallies[name, form]
         try:
@@ -94,7 +94,9 @@ class Replay:
                 self.retries[retried(problem, case, before, edit_file)] += 1
             if self._show < 0 and problem.code != "several":
                 self._show += 1
-                print(f"--- refused, {name}, {form}, {case.name}\n{old!r}\n--- to\n{new!r}\n{problem}\n", file=sys.stderr)
+                print(
+                    f"--- refused, {name}, {form}, {case.name}\n{old!r}\n--- to\n{new!r}\n{problem}\n", file=sys.stderr
+                )
             return
         if result == after:
             tally.right += 1
@@ -117,11 +119,15 @@ def _damaged(case: Case, form: str) -> Iterator[tuple[str, str, str, list[str]]]
         old, new = damage(case.old, case), damage(case.new, case)
         alone = damage(case.old, replace(case, new=case.old))
         for who, mine, theirs in (("both", old, new), ("old only", alone, case.new), ("new only", case.old, new)):
-            if who == "new only" and (name != "lost final newline" or new == case.new):
+            if who == "new only" and (name != "lost final newline" or new == case.new or not case.old.endswith("\n")):
                 continue  # the other damages of a new text alone are edits of their own
             if who != "new only" and mine == case.old:
                 continue
-            if who == "old only" and name in ("CRLF for LF", "empty line before") and _plain(mine) in _plain(case.before):
+            if (
+                who == "old only"
+                and name in ("CRLF for LF", "empty line before")
+                and _plain(mine) in _plain(case.before)
+            ):
                 continue  # line endings or an empty line that go on purpose
             if not mine.strip() or _by_the_letter(mine, theirs, case):
                 continue

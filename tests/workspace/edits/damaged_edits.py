@@ -1,4 +1,4 @@
-"""Random files, true edits of them, and the damages that copying does to a text: what the laws of the ladder draw from."""
+"""Random files, true edits of them, and the damages that copying does to a text: what the ladder's laws draw from."""
 
 import re
 from collections.abc import Callable
@@ -8,7 +8,23 @@ from hypothesis import strategies as st
 
 BODIES = (
     *("a = 1", "b = 'x'", 'say("hi")', "if a:", "for x in y:", "return a", "}", "{", "x--", "# it's a", "c += 2  # d"),
-    *("- item", "foo(", "bar,", ")", "a\tb", "“q” x", "it’s", "a - b", "1. x", "'''", '"k": "v",', "<p>", "3\tx", "", ""),
+    *(
+        "- item",
+        "foo(",
+        "bar,",
+        ")",
+        "a\tb",
+        "“q” x",
+        "it’s",
+        "a - b",
+        "1. x",
+        "'''",
+        '"k": "v",',
+        "<p>",
+        "3\tx",
+        "",
+        "",
+    ),
 )
 
 

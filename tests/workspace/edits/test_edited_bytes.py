@@ -46,7 +46,8 @@ def test_reading_after_an_edit_shows_what_was_asked_for_or_nothing_was_changed(
         _, after = edited_bytes("f.txt", before, text, lambda whole: find_edit(whole, old, new))
         require_same_encoding(text, after)
     except PathProblem as problem:
-        assert problem.code in ("encoding", "unencodable", "unverified")
+        if problem.code not in ("encoding", "unencodable", "unverified"):
+            raise
         return
     now = decode(after)
     assert now is not None

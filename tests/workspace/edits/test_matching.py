@@ -137,10 +137,11 @@ class TestIndentation:
     def test_dedented_with_other_line_endings(self):
         assert edited("x\r\n  a\r\n  b\r\n", "a\nb\n", "a\nc\n") == (INDENTATION, "x\r\n  a\r\n  c\r\n")
 
-    def test_new_text_as_the_file_has_it_is_not_indented_again(self):
-        assert edited("  a\n    b\n  c\n", "a\n  b\nc\n", "  a\n    b\n    x\n  c\n") == (
+    def test_new_text_as_the_file_has_it_may_be_meant_deeper(self):
+        assert edited("  a\n    b\n  c\n", "a\n  b\nc\n", "  a\n    b\n    x\n  c\n")[0] == "misfit"
+        assert edited("\ta\n\t\tb\n\tc\n", "  a\n    b\n  c\n", "\ta\n\t\tx\n\tc\n") == (
             INDENTATION,
-            "  a\n    b\n    x\n  c\n",
+            "\ta\n\t\tx\n\tc\n",
         )
 
     def test_a_dedented_copy_in_a_file_with_tabs(self):

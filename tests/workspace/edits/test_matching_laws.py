@@ -13,7 +13,7 @@ PARTS = st.lists(st.sampled_from(["a", "b", "ab", " ", "\n", "c d", "\r\n", "\t"
 
 
 @given(PARTS, PARTS, st.data())
-@settings(max_examples=400, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.filter_too_much])
 def test_what_stands_there_once_is_replaced_to_the_letter_or_not_at_all(text: str, new: str, data: st.DataObject):
     start = data.draw(st.integers(0, max(len(text) - 1, 0)))
     old = text[start : data.draw(st.integers(start + 1, start + 8))]
@@ -29,7 +29,7 @@ def test_what_stands_there_once_is_replaced_to_the_letter_or_not_at_all(text: st
 
 
 @given(a_true_edit())
-@settings(max_examples=300, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.filter_too_much])
 def test_an_exact_edit_of_whole_lines_is_always_made(edit: TrueEdit):
     assume(edit.before.count(edit.old) == 1 and edit.old != edit.new and edit.old.strip())
     # Whether an empty line before an empty line was lost by the old text, see `final_newline`.
@@ -51,7 +51,7 @@ def _is_another_exact_edit(edit: TrueEdit, old: str, new: str) -> bool:
 
 
 def _looks_the_same(edit: TrueEdit, damage: Damage, result: str, old: str, new: str) -> bool:
-    """Whether the result is that of another edit, of which the damage leaves the very same texts: then no one can tell."""
+    """Whether it is the result of another edit, of which the damage leaves the same texts: then no one can tell."""
     if not (result.startswith(edit.head) and result.endswith(edit.tail)):
         return False
     other = result[len(edit.head) : len(result) - len(edit.tail)]
@@ -59,7 +59,7 @@ def _looks_the_same(edit: TrueEdit, damage: Damage, result: str, old: str, new: 
 
 
 @given(a_true_edit(), a_damage(), st.booleans(), st.booleans())
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_damaged_copy_does_what_the_undamaged_would_or_nothing(
     edit: TrueEdit, damage: Damage, crlf: bool, copied_with_endings: bool
 ):
@@ -70,9 +70,7 @@ def test_a_damaged_copy_does_what_the_undamaged_would_or_nothing(
     ending = "\r\n" if crlf else "\n"
     copied = ending if copied_with_endings else "\n"
     try:
-        found = find_edit(
-            edit.before.replace("\n", ending), old.replace("\n", copied), new.replace("\n", copied)
-        )
+        found = find_edit(edit.before.replace("\n", ending), old.replace("\n", copied), new.replace("\n", copied))
     except EditProblem:
         return
     result = apply_spans(edit.before.replace("\n", ending), found.spans)
@@ -82,7 +80,7 @@ def test_a_damaged_copy_does_what_the_undamaged_would_or_nothing(
 
 
 @given(a_true_edit(), st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_changed_letter_digit_or_operator_never_fits(edit: TrueEdit, data: st.DataObject):
     places = [index for index, char in enumerate(edit.old) if char.isalnum() or char in "=+-"]
     assume(places)

@@ -13,10 +13,10 @@ _BOTH_OR_NEITHER = "End both texts with a line ending, or neither; or add the li
 
 
 def check_start(old: list[str], new: list[str], *, before: str) -> None:
-    """Raises `Unclear` when the old text starts with the end of a line, `before`, and the new one may have lost that."""
-    if len(old) < 2 or old[0] or not before or not new[0].strip(BLANKS):
+    """Raises `Unclear` when the old text starts with the end of a line, `before`, and the new one may have lost it."""
+    if len(old) < 2 or old[0] or not before or not new[0]:
         return
-    if blanks_before(new[0]) == blanks_before(old[1]):
+    if not new[0].strip(BLANKS) or blanks_before(new[0]) == blanks_before(old[1]):
         raise Unclear(
             "it starts with a line ending and the new text does not, so whether to join the line before is not clear",
             "Start both texts with a line ending, or neither.",
@@ -24,7 +24,7 @@ def check_start(old: list[str], new: list[str], *, before: str) -> None:
 
 
 def check_blanks(new: list[str], *, follows: str | None) -> None:
-    """Raises `Unclear` when unseen blanks follow the match on its line, and the new text has blanks at ends of lines."""
+    """Raises `Unclear` when unseen blanks follow the match on its line, and lines of the new text end with blanks."""
     if follows and not follows.strip(BLANKS) and any(line != line.rstrip(BLANKS) for line in new):
         raise Unclear("it leaves out the blanks at the end of its last line, and the new text has some")
 
@@ -52,7 +52,7 @@ def lost_line_ending(old: list[str], new: list[str], *, before: str, follows: st
             )
         return False
     # What ends with an empty line is whole without the ending of that line.
-    if ends_line or [*new, ""] == old:
+    if not follows or [*new, ""] == old:
         return False
     if new[-1].strip(BLANKS) == old[-2].strip(BLANKS):
         return True

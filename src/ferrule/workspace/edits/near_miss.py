@@ -62,7 +62,9 @@ def excerpt(lines: TextLines, first: int, count: int, *, around: int) -> str:
         first = max(first, around - _AROUND)
         last = min(first + _MOST_LINES, last)
     shown = lines.contents[first:last]
-    marks = "".join(next((mark for mark in some if not any(mark in line for line in shown)), some[0]) for some in _MARKS)
+    marks = "".join(
+        next((mark for mark in some if not any(mark in line for line in shown)), some[0]) for some in _MARKS
+    )
     whole = sum(map(len, shown)) <= _MOST_SHOWN and max(map(len, shown)) <= _LONGEST_WHOLE
     rows = [visible(line, marks) if whole else _clipped(visible(line, marks)) for line in shown]
     legend = f"({marks[0]} is a space, {marks[1]} a tab, {marks[2]} a carriage return, {marks[3]} a no-break space)"

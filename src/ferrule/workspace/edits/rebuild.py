@@ -90,13 +90,12 @@ def _share_words(old: Sequence[str], new: Sequence[str]) -> bool:
 
 
 def _check_kept(old: Sequence[str], file: Sequence[str], new: Sequence[str]) -> None:
-    """New text indented as the file is starts and ends as the file does, and shares lines of two depths with it.
+    """New text indented as the file is, with tabs for spaces or the other way round, starts and ends as the file does.
 
-    With lines of one depth alone, it may as well be the copy's lines, indented deeper on purpose.
+    Where only a margin is missing, it may as well be the copy's lines, indented deeper on purpose.
     """
     theirs, ours = ([line.rstrip(BLANKS) for line in lines if line.strip(BLANKS)] for lines in (file, new))
-    kept = {blanks_before(file[k]) for j, k in _partners(file, new).items() if new[j] == file[k] != old[k]}
-    if not ours or (theirs[0], theirs[-1]) != (ours[0], ours[-1]) or (len(kept) < 2 and not _converted(old, file)):
+    if not ours or (theirs[0], theirs[-1]) != (ours[0], ours[-1]) or not _converted(old, file):
         raise Unclear("whether the new text is indented like it or like the file is not clear")
 
 
@@ -178,7 +177,9 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
 
 def _without_added(old: list[str], file: Sequence[str], new: list[str]) -> tuple[list[str], list[str]]:
     """Both texts without the same blanks at the end of every line, where the file has none."""
-    added = {_blanks_after(mine) for mine, theirs in zip(old, file, strict=True) if mine.strip(BLANKS) and mine != theirs}
+    added = {
+        _blanks_after(mine) for mine, theirs in zip(old, file, strict=True) if mine.strip(BLANKS) and mine != theirs
+    }
     blanks = added.pop() if len(added) == 1 else ""
     if not blanks or any(_blanks_after(line) == blanks for line in file if line.strip(BLANKS)):
         return old, new

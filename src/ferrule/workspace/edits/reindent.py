@@ -92,7 +92,7 @@ class Reindent:
         return ("\t" in indentation and "\t" not in self._theirs) or ("  " in indentation and " " not in self._theirs)
 
     def _cut(self, indentation: str) -> bool:
-        """Whether a line may have had less than what was taken from the lines of the copy, all of which have some left."""
+        """Whether a line may have had less than what was taken from the lines of the copy, which all have some left."""
         return not indentation and "" not in self._known and any(shift.add for shift in self._shifts)
 
     def _may_be_aligned(self, indentation: str) -> bool:

@@ -97,7 +97,7 @@ class TextLines:
         at = self.text.find(self.newline, position)
         if at < 0:
             rest = self.text[position:]
-            return rest if rest.strip() else None
+            return rest or None
         rest = self.text[position:at]
         return rest[:-1] if rest.endswith("\r") else rest
 

@@ -22,8 +22,8 @@ def require_same_encoding(before: Text | None, after: bytes) -> None:
         taken = f"one in {now.encoding}" if now else "a binary one"
         raise PathProblem(
             "encoding",
-            f"The file is in {before.encoding}. After this change it would be taken for {taken}, since too little would "
-            "be left to tell. The file is untouched.",
+            f"The file is in {before.encoding}. After this change it would be taken for {taken}, since too little "
+            "would be left to tell. The file is untouched.",
             suggestion=f"Keep more of its text beyond ASCII, {_TO_UTF_8}",
             details={"encoding": before.encoding},
         )
@@ -40,8 +40,8 @@ def require_sure_encoding(data: bytes, text: Text, new: str) -> None:
             shown = next(character for character in added if not character.isascii())
             raise PathProblem(
                 "encoding",
-                f"The file is in {text.encoding} or in {other}; too little of it is beyond ASCII to tell, and `{shown}` "
-                "of the new text is not the same in both. The file is untouched.",
+                f"The file is in {text.encoding} or in {other}; too little of it is beyond ASCII to tell, and "
+                f"`{shown}` of the new text is not the same in both. The file is untouched.",
                 suggestion=f"Write it in ASCII, as an escape of the file's language, {_TO_UTF_8}",
                 details={"encoding": text.encoding},
             )
