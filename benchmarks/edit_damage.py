@@ -228,6 +228,11 @@ def look_alikes(name: str, case: Case, *, old_only: bool) -> Iterator[str]:
     others += [re.sub(rf"(?m)^{a}", b, case.new) for a, b in ((own, margin), (_margin(case.new), _margin(case.old)))]
     if shown.endswith(margin):
         others.append(re.sub(rf"(?m)^{shown.removesuffix(margin)}", "", case.new))
+    if margin.endswith(shown):
+        others.append(re.sub(r"(?m)^(?=\S|[ \t]+\S)", margin.removesuffix(shown), case.new))
+    for width in (2, 4, 8):
+        others.append(re.sub(r"(?m)^\t+", lambda match: match[0].expandtabs(width), case.new))  # noqa: B023
+        others.append(re.sub(rf"(?m)^(?: {{{width}}})+", lambda match: "\t" * (len(match[0]) // width), case.new))  # noqa: B023
     for other in dict.fromkeys(others):
         if other != case.new and damage(other, replace(case, new=other)) == seen:
             yield other

@@ -123,7 +123,7 @@ def _smart(text: str, both: str) -> str:
     return re.sub(r"(^|[\s(\[{=,])'", "\\1‘", text, flags=re.MULTILINE).replace("'", "’")
 
 
-def _plain(text: str, both: str) -> str:
+def plain(text: str, both: str = "") -> str:
     return text.translate(str.maketrans("“”‘’", "\"\"''"))
 
 
@@ -137,7 +137,7 @@ def _end_lost(text: str, both: str) -> str:
 
 _SHIFTS = (_as_it_is, _as_it_is, _dedented, _dedented, _indented, _spaces_for_tabs, _expanded, _tabs_for_spaces)
 _BLANKS = (_as_it_is, _as_it_is, _trailing_dropped, _trailing_added)
-_QUOTES = (_as_it_is, _as_it_is, _smart, _plain)
+_QUOTES = (_as_it_is, _as_it_is, _smart, plain)
 _NUMBERS = (_as_it_is, _as_it_is, _numbered)
 _ENDS = (_as_it_is, _as_it_is, _as_it_is, _end_lost)
 

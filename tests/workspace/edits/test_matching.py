@@ -187,6 +187,15 @@ class TestTypography:
             "It’s – quite – “fine”…\n",
         )
 
+    def test_plain_characters_in_new_words_may_be_meant(self):
+        text = "# it’s a – b\n"
+        assert edited(text, "# it's a - b\n", "# it's a - b\nx = 'y'\n")[0] == "misfit"
+        assert edited(text, "# it's a - b\n", "# it's a - b\nx = 3 - 1\n")[0] == "misfit"
+        assert edited(text, "# it's a - b\n", "# it's a - b\n# that's it\n") == (
+            TYPOGRAPHY,
+            "# it’s a – b\n# that’s it\n",
+        )
+
     def test_no_break_spaces(self):
         assert edited("10\u00a0km\n", "10 km", "12 km") == (TYPOGRAPHY, "12\u00a0km\n")
 

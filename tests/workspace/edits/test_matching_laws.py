@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from tests.workspace.edits.damaged_edits import Damage, TrueEdit, a_damage, a_true_edit, without_numbers
+from tests.workspace.edits.damaged_edits import Damage, TrueEdit, a_damage, a_true_edit, plain, without_numbers
 
 from ferrule.workspace.edits.edit_problems import EditProblem
 from ferrule.workspace.edits.edit_spans import apply_spans
@@ -40,14 +40,12 @@ def test_an_exact_edit_of_whole_lines_is_always_made(edit: TrueEdit):
 
 def _is_another_exact_edit(edit: TrueEdit, old: str, new: str) -> bool:
     """Whether what the damage left is by chance the text of another place, or whole lines that are meant otherwise."""
-    old = without_numbers(old)
-    at = edit.before.find(old)
-    if at < 0 or edit.before.find(old, at + 1) >= 0:
+    before, after, old, new = map(plain, (edit.before, edit.after, without_numbers(old), without_numbers(new)))
+    at = before.find(old)
+    if at < 0 or before.find(old, at + 1) >= 0:
         return False
-    starts_line = at == 0 or edit.before[at - 1] == "\n"
-    plain = edit.before.replace(old, without_numbers(new))
-    whole = starts_line and old.endswith("\n") and (not new or new.endswith("\n"))
-    return old not in edit.old or (whole and plain != edit.after)
+    whole = before[:at].endswith(("\n", "")[at == 0]) and old.endswith("\n") and (not new or new.endswith("\n"))
+    return old not in plain(edit.old) or (whole and before.replace(old, new) != after)
 
 
 def _looks_the_same(edit: TrueEdit, damage: Damage, result: str, old: str, new: str) -> bool:

@@ -16,7 +16,7 @@ def check_start(old: list[str], new: list[str], *, before: str) -> None:
     """Raises `Unclear` when the old text starts with the end of a line, `before`, and the new one may have lost it."""
     if len(old) < 2 or old[0] or not before or not new[0]:
         return
-    if not new[0].strip(BLANKS) or blanks_before(new[0]) == blanks_before(old[1]):
+    if not before.strip(BLANKS) or not new[0].strip(BLANKS) or blanks_before(new[0]) == blanks_before(old[1]):
         raise Unclear(
             "it starts with a line ending and the new text does not, so whether to join the line before is not clear",
             "Start both texts with a line ending, or neither.",

@@ -47,7 +47,7 @@ def takes_indentation(before: str, old: Sequence[str], new: Sequence[str], *, en
         if goes_on and blanks_before(first) == whole:
             return True
         raise Unclear("it leaves out the indentation there, and the new text has some")
-    if any(line and not line.strip(BLANKS) for line in new[1:]):
+    if any(line and not line.strip(BLANKS) for line in new[1:]) or (old[0].strip(BLANKS) and not first.strip(BLANKS)):
         raise Unclear("it leaves out the indentation there, so how far to indent the empty lines after it is not clear")
     if goes_on and any(line not in old and blanks_before(line) == blanks_before(old[0]) for line in later):
         raise Unclear("it leaves out the indentation there, and so may the new lines")

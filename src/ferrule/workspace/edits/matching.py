@@ -8,7 +8,7 @@ should stand in the file would be a guess, nothing is changed.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from ferrule.workspace.edits.edit_problems import EditProblem, empty, identical, misfit, several
 from ferrule.workspace.edits.edit_spans import Found, Rung, Span
@@ -28,15 +28,15 @@ from ferrule.workspace.edits.rebuild import rebuild
 from ferrule.workspace.edits.reindent import Unclear
 from ferrule.workspace.edits.text_lines import BLANKS, TextLines, as_lines
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+Search = Callable[[TextLines, list[str]], Iterator[Place]]
 
-_RUNGS = (
-    (Rung.LINE_ENDS, by_line_ends),
-    (Rung.INDENTATION, by_indentation),
-    (Rung.TYPOGRAPHY, by_typography),
-    (Rung.TYPOGRAPHY, by_typography_and_indentation),
+_RUNGS: tuple[tuple[Rung, Search, Search | None], ...] = (
+    (Rung.LINE_ENDS, by_line_ends, by_indentation),
+    (Rung.INDENTATION, by_indentation, None),
+    (Rung.TYPOGRAPHY, by_typography, by_typography_and_indentation),
+    (Rung.TYPOGRAPHY, by_typography_and_indentation, None),
 )
+"""Each with a search that forgives the indentation too."""
 _NOTES = {
     Rung.EXACT: "",
     Rung.LINE_ENDS: "Found with other line endings or trailing space; the file's were kept.",
@@ -76,12 +76,13 @@ def _climb(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
         if exact is not None:
             _check_alone(lines, exact[0].start, wanted)
         return exact
-    for rung, search in _RUNGS:
+    for rung, search, looser in _RUNGS:
         places = {(place.start, place.end): place for place in search(lines, wanted)}
         if len(places) == 1 and rung is not Rung.INDENTATION:
             _check_alone(lines, next(iter(places))[0], wanted)
-        if rung is Rung.LINE_ENDS and len(places) == 1:
-            places.update(_same_but_for_indentation(lines, wanted, *places.values()))
+        if len(places) == 1 and looser is not None:
+            only = next(iter(places.values()))
+            places.update({(other.start, other.end): other for other in _likewise(lines, wanted, only, looser)})
         if len(places) > 1:
             raise several(sorted({place.first + 1 for place in places.values()}), rung)
         for place in places.values():
@@ -101,14 +102,14 @@ def _check_alone(lines: TextLines, start: int, wanted: list[str]) -> None:
         raise several(sorted(found), Rung.INDENTATION)
 
 
-def _same_but_for_indentation(
-    lines: TextLines, wanted: list[str], place: Place
-) -> Iterator[tuple[tuple[int, int], Place]]:
-    """Other places, where it is not certain that this one is meant, since blanks at the ends of its lines differ."""
-    if place.file != place.old:
-        for other in by_indentation(lines, wanted):
-            if other.first != place.first:
-                yield (other.start, other.end), other
+def _likewise(lines: TextLines, wanted: list[str], place: Place, looser: Search) -> Iterator[Place]:
+    """Other places that fit but for their indentation, where this one does not but for blanks at the ends of lines."""
+    if any(_blanks_after(mine) != _blanks_after(theirs) for mine, theirs in zip(place.old, place.file, strict=True)):
+        yield from (other for other in looser(lines, wanted) if other.first != place.first)
+
+
+def _blanks_after(line: str) -> str:
+    return line[len(line.rstrip(BLANKS)) :]
 
 
 def _changes_endings(old: str, new: str, style: str) -> bool:
@@ -201,7 +202,7 @@ def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] 
 
 def _doubted(lines: TextLines, old: str, reason: str) -> None:
     """Refuse, for this reason, if the old text is found at all."""
-    for _, search in _RUNGS:
+    for _, search, _ in _RUNGS:
         for place in search(lines, as_lines(old)):
             raise _unclear(lines, place.first, place.old, Unclear(reason))
 
