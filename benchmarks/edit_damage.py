@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+import textwrap
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 @dataclass(slots=True, frozen=True)
@@ -27,18 +28,38 @@ def trailing_dropped(text: str, case: Case) -> str:
     return re.sub(r"[ \t]+(?=\r?\n|\Z)", "", text)
 
 
-def trailing_added(text: str, case: Case) -> str:
+def trailing_added_here_and_there(text: str, case: Case) -> str:
     return re.sub(r"(?<=[;,:)}])(?=\r?\n)", "  ", text)
 
 
+def trailing_added(text: str, case: Case) -> str:
+    """One more space after every line that has words."""
+    return re.sub(r"(?m)(?<=\S)(?=\r?$)", " ", text)
+
+
 def dedented(text: str, case: Case) -> str:
-    margin = _margin(case.old + "\n" + case.new)
-    return re.sub(rf"(?m)^{margin}", "", text)
+    """Old and new text by the margin of both."""
+    return re.sub(rf"(?m)^{_margin(case.old + chr(10) + case.new)}", "", text)
 
 
 def dedented_alone(text: str, case: Case) -> str:
     """Each text by its own margin, as when they are copied one by one."""
-    return re.sub(rf"(?m)^{_margin(text)}", "", text)
+    return textwrap.dedent(text) if "\r" not in text else re.sub(rf"(?m)^{_margin(text)}", "", text)
+
+
+def dedented_one_step(text: str, case: Case) -> str:
+    step = "\t" if _margin(case.old + "\n" + case.new).startswith("\t") else "  "
+    return re.sub(rf"(?m)^{step}", "", text)
+
+
+def flattened(text: str, case: Case) -> str:
+    """Every line without its indentation: where there were several depths, they are gone."""
+    return re.sub(r"(?m)^[ \t]+(?=\S)", "", text)
+
+
+def first_margin_lost(text: str, case: Case) -> str:
+    """As when the copying starts at the first word."""
+    return text.lstrip(" \t")
 
 
 def indented(text: str, case: Case) -> str:
@@ -49,6 +70,10 @@ def tabs_to_4_spaces(text: str, case: Case) -> str:
     return text.replace("\t", "    ")
 
 
+def tabs_to_2_spaces(text: str, case: Case) -> str:
+    return text.replace("\t", "  ")
+
+
 def tabs_expanded_to_8(text: str, case: Case) -> str:
     return text.expandtabs(8)
 
@@ -57,8 +82,16 @@ def tabs_expanded_to_4(text: str, case: Case) -> str:
     return text.expandtabs(4)
 
 
+def tabs_for_4_spaces(text: str, case: Case) -> str:
+    return re.sub(r"(?m)^(?: {4})+", lambda match: "\t" * (len(match[0]) // 4), text)
+
+
 def lf_for_crlf(text: str, case: Case) -> str:
     return text.replace("\r\n", "\n")
+
+
+def crlf_for_lf(text: str, case: Case) -> str:
+    return re.sub(r"(?<!\r)\n", "\r\n", text)
 
 
 def numbered(text: str, case: Case) -> str:
@@ -71,12 +104,30 @@ def smart_quotes(text: str, case: Case) -> str:
     return re.sub(r"(^|[\s(\[{=,])'", "\\1\u2018", text, flags=re.MULTILINE).replace("'", "\u2019")
 
 
+def smart_by_turns(text: str, case: Case) -> str:
+    """Every other quote opens, whatever stands around it."""
+    for plain, opening, closing in (('"', "\u201c", "\u201d"), ("'", "\u2018", "\u2019")):
+        parts = text.split(plain)
+        text = parts[0] + "".join((closing if at % 2 else opening) + part for at, part in enumerate(parts[1:]))
+    return text
+
+
 def smart_all(text: str, case: Case) -> str:
     return smart_quotes(text, case).replace("...", "\u2026").replace("--", "\u2014").replace(" - ", " \u2013 ")
 
 
+def plain_quotes(text: str, case: Case) -> str:
+    """The other way round: typographic characters typed on a plain keyboard."""
+    table = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u00a0": " "})
+    return text.translate(table).replace("\u2013", "-").replace("\u2014", "--").replace("\u2026", "...")
+
+
 def final_newline_lost(text: str, case: Case) -> str:
     return re.sub(r"\r?\n\Z", "", text)
+
+
+def empty_line_before(text: str, case: Case) -> str:
+    return "\n" + text
 
 
 def escaped(text: str, case: Case) -> str:
@@ -88,14 +139,14 @@ def entities(text: str, case: Case) -> str:
 
 
 def _both(*damages: Damage) -> Damage:
-    def combined_trailing(text: str, case: Case) -> str:
+    def combined(text: str, case: Case) -> str:
         if any(damage(case.old, case) == case.old for damage in damages):
             return text
         for damage in damages:
             text = damage(text, case)
         return text
 
-    return combined_trailing
+    return combined
 
 
 def _margin(text: str) -> str:
@@ -107,39 +158,54 @@ def _margin(text: str) -> str:
     return shortest
 
 
+def _first_indentation(text: str) -> str:
+    return next((line[: len(line) - len(line.lstrip(" \t"))] for line in text.splitlines() if line.strip()), "")
+
+
 if TYPE_CHECKING:
     Damage = Callable[[str, Case], str]
 
 DAMAGES: dict[str, Damage] = {
     "trailing space dropped": trailing_dropped,
     "trailing space added": trailing_added,
+    "trailing space here and there": trailing_added_here_and_there,
     "dedented": dedented,
     "dedented one by one": dedented_alone,
+    "dedented one step": dedented_one_step,
+    "flattened": flattened,
+    "first margin lost": first_margin_lost,
     "indented": indented,
     "4 spaces for tabs": tabs_to_4_spaces,
+    "2 spaces for tabs": tabs_to_2_spaces,
     "tabs expanded to 8": tabs_expanded_to_8,
     "tabs expanded to 4": tabs_expanded_to_4,
+    "tabs for 4 spaces": tabs_for_4_spaces,
     "LF for CRLF": lf_for_crlf,
+    "CRLF for LF": crlf_for_lf,
     "numbered lines": numbered,
     "smart quotes": smart_quotes,
+    "smart quotes by turns": smart_by_turns,
     "smart quotes, dashes, dots": smart_all,
+    "plain quotes": plain_quotes,
     "lost final newline": final_newline_lost,
+    "empty line before": empty_line_before,
     "escaped": escaped,
     "entities": entities,
     "LF for CRLF + dedented": _both(lf_for_crlf, dedented),
     "dedented + numbered": _both(dedented, numbered),
-    "smart quotes + trailing": _both(smart_quotes, trailing_dropped),
+    "trailing dropped + dedented": _both(trailing_dropped, dedented),
+    "smart quotes + trailing dropped": _both(smart_quotes, trailing_dropped),
+    "smart quotes + dedented": _both(smart_quotes, dedented),
     "dedented + lost newline": _both(dedented, final_newline_lost),
+    "4 spaces for tabs + lost newline": _both(tabs_to_4_spaces, final_newline_lost),
+    "smart quotes + lost newline": _both(smart_quotes, final_newline_lost),
 }
-
-
-TYPOGRAPHIC = re.compile("[\u2018\u2019\u201c\u201d\u2013\u2014\u2026]")
-_EMPTY_LINE = ("\n\n", "\r\n\r\n")
 
 # What issue 3 names; the others are shown too, and must not come out wrong either.
 NAMED = frozenset(
     {
         "trailing space dropped",
+        "trailing space added",
         "dedented",
         "4 spaces for tabs",
         "LF for CRLF",
@@ -150,34 +216,23 @@ NAMED = frozenset(
 )
 
 
-def hides_the_change(damage: Damage, case: Case) -> bool:
-    """Whether lines that the edit makes different look the same once damaged: then no reader could tell."""
-    olds = case.old.splitlines(keepends=True)
-    news = case.new.splitlines(keepends=True)
-    whole_old, whole_new = damage(case.old, case), damage(case.new, case)
-    if "trailing" in damage.__qualname__ and any(
-        line not in olds and line.rstrip("\r\n") != line.rstrip() for line in news
-    ):
-        return True  # blanks at the end of a new line: gone, or among others
-    if "tabs" in damage.__qualname__ and any(line not in olds and line.startswith("  ") for line in news):
-        return True  # spaces of its own among those that were tabs
-    if "smart" in damage.__qualname__ and set(TYPOGRAPHIC.findall(case.new)) - set(case.old):
-        return True  # characters that the damage would have made stand in the new text by themselves
-    if not whole_old.endswith("\n"):
-        if ("\r\n" in case.old) != ("\r\n" in case.new):
-            return True  # the last line ending would have changed too
-        if not case.new.strip() and case.new:
-            return True  # an empty line, or nothing
-        if case.new.endswith(_EMPTY_LINE) and not case.old.endswith(_EMPTY_LINE):
-            return True  # an empty line at the end, or the line ending that the old text lost
-    if damage is dedented_alone and _margin(case.old) != _margin(case.new):
-        return True
-    if whole_old == whole_new or (
-        case.old.endswith("\n") != case.new.endswith("\n") and whole_old.endswith("\n") == whole_new.endswith("\n")
-    ):
-        return True
-    pairs_old = dict(zip(whole_old.splitlines(), olds, strict=False))
-    return any(
-        line in pairs_old and pairs_old[line].rstrip("\r\n") != true.rstrip("\r\n")
-        for line, true in zip(whole_new.splitlines(), news, strict=False)
-    )
+def look_alikes(name: str, case: Case, *, old_only: bool) -> Iterator[str]:
+    """Other new texts that would look the same once damaged: nobody could tell which of them is meant."""
+    damage = DAMAGES[name]
+    seen = case.new if old_only else damage(case.new, case)
+    olds, news = (text.splitlines(keepends=True) for text in (case.old, case.new))
+    damaged = dict(zip(damage(case.old, case).splitlines(), olds, strict=False))
+    taken = [damaged.get(line, true) for line, true in zip(seen.splitlines(), news, strict=False)]
+    own, margin, shown = (_first_indentation(text) for text in (case.new, case.old, damage(case.old, case)))
+    others = ["".join(taken), margin + case.new.lstrip(" \t"), re.sub(r"(?m)^[ \t]*(?=\S)", margin, case.new)]
+    others += [re.sub(rf"(?m)^{a}", b, case.new) for a, b in ((own, margin), (_margin(case.new), _margin(case.old)))]
+    if shown.endswith(margin):
+        others.append(re.sub(rf"(?m)^{shown.removesuffix(margin)}", "", case.new))
+    if margin.endswith(shown):
+        others.append(re.sub(r"(?m)^(?=\S|[ \t]+\S)", margin.removesuffix(shown), case.new))
+    for width in (2, 4, 8):
+        others.append(re.sub(r"(?m)^\t+", lambda match: match[0].expandtabs(width), case.new))  # noqa: B023
+        others.append(re.sub(rf"(?m)^(?: {{{width}}})+", lambda match: "\t" * (len(match[0]) // width), case.new))  # noqa: B023
+    for other in dict.fromkeys(others):
+        if other != case.new and damage(other, replace(case, new=other)) == seen:
+            yield other

@@ -180,12 +180,46 @@ def test_replace_all_changes_every_place(desk: Desk) -> None:
     assert desk.bytes_of("f.py").decode() == CODE.replace("name", "who")
 
 
-def test_taking_all_of_a_line_takes_its_end_and_says_so(desk: Desk) -> None:
+def test_whether_a_line_goes_with_its_end_is_asked_for(desk: Desk) -> None:
     desk.seen("f", "one\ntwo\nthree\n")
-    assert desk.edit("f", "two", "").llm_content == snapshot(
-        "Edited `f` in 1 place (+0 -1 lines). Found with other line endings or trailing space; the file's were kept."
-    )
-    assert desk.bytes_of("f") == b"one\nthree\n"
+    assert refused(desk.edit("f", "two", ""), "misfit").llm_content == snapshot("""\
+Error (execution_error): The old text fits on line 2, but it is a whole line without its line ending and the new text is empty, so whether an empty line should stay is not clear. Nothing was changed.
+
+     2	two
+(· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
+
+Suggestion: To take the line away, end the old text with its line ending; to leave an empty line, end both with one.\
+""")
+    assert desk.edit("f", "two\n", "\n").success
+    assert desk.bytes_of("f") == b"one\n\nthree\n"
+    assert desk.edit("f", "one\n", "").success
+    assert desk.bytes_of("f") == b"\nthree\n"
+
+
+def test_a_notebook_is_edited_as_the_json_it_is(desk: Desk) -> None:
+    cells = '{"cells": [{"cell_type": "code", "source": ["x = 1\\n",\n"print(x)"]}], "nbformat": 4}\n'
+    desk.seen("n.ipynb", cells)
+    assert refused(desk.edit("n.ipynb", "x = 1\nprint(x)", "x = 2\nprint(x)"), "missing").llm_content == snapshot("""\
+Error (not_found_error): The old text is not in the file. The nearest is on lines 1-2. The first difference is on line 1, column 1: the file has `{"cells": [{"cell_type": "code", "source…`, you gave `x = 1`.
+
+     1	{"cells": [{"cell_type": "code", "source": ["x = 1\\n",
+     2	"print(x)"]}], "nbformat": 4}
+(· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
+
+Read shows the cells, but the file is JSON, and an edit changes that: each line of a cell is a string there, in quotes, with `\\"` for a quote and `\\n` at its end.
+
+Suggestion: Copy the old text from these lines, with their spaces and tabs, and try again.\
+""")
+    assert refused(desk.edit("n.ipynb", "print(x)", 'print("x")'), "notebook").llm_content == snapshot("""\
+Error (execution_error): After this change the file would not be a notebook any more. Nothing was changed.
+
+Read shows the cells, but the file is JSON, and an edit changes that: each line of a cell is a string there, in quotes, with `\\"` for a quote and `\\n` at its end.
+
+Suggestion: Give the new text as it must stand in the JSON.\
+""")
+    assert desk.bytes_of("n.ipynb").decode() == cells
+    assert desk.edit("n.ipynb", "print(x)", 'print(\\"x\\")').success
+    assert 'print("x")' in desk.read("n.ipynb").llm_content
 
 
 def test_a_file_can_be_emptied_and_its_last_line_can_lack_an_end(desk: Desk) -> None:
@@ -269,3 +303,16 @@ def test_bytes_outside_the_edit_never_change(
     middle = now[len(mark + head) : len(now) - len(tail)].decode(encoding)
     assert middle.replace("\r\n", "\n").replace("\r", "\n") == new
     desk.files.history.undo()
+
+
+def test_a_small_file_keeps_its_encoding_or_is_left_alone(desk: Desk) -> None:
+    desk.seen("f.txt", "é: 中文注释\nend\n".encode("gb18030"))
+    before = desk.bytes_of("f.txt")
+    assert refused(desk.edit("f.txt", "é: 中文注释\n", "é:\n"), "encoding").llm_content == snapshot("""\
+Error (execution_error): The file is in gb18030. After this change it would be taken for one in cp866, since too little would be left to tell. The file is untouched.
+
+Suggestion: Keep more of its text beyond ASCII, or ask the person whether the file should become UTF-8.\
+""")
+    assert desk.bytes_of("f.txt") == before
+    assert desk.edit("f.txt", "中文注释", "中文").success
+    assert "é: 中文" in desk.read("f.txt").llm_content

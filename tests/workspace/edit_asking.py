@@ -1,5 +1,7 @@
 """How the tests ask for an edit."""
 
+from collections.abc import Callable
+
 from ferrule.workspace.edits.edit_problems import EditProblem
 from ferrule.workspace.edits.edit_spans import apply_spans
 from ferrule.workspace.edits.matching import find_edit
@@ -12,6 +14,15 @@ def edited(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple
     except EditProblem as problem:
         return problem.code, text
     return str(found.rung), apply_spans(text, found.spans)
+
+
+def problem_of(call: Callable[[], object]) -> EditProblem:
+    """The problem that a call raises."""
+    try:
+        call()
+    except EditProblem as problem:
+        return problem
+    raise AssertionError("there was none")
 
 
 def words(text: str, old: str, new: str, *, replace_all: bool = False) -> str:

@@ -10,10 +10,11 @@ from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
 from ferrule.workspace.changing import Changed, change_file, require_text
-from ferrule.workspace.edits.edit_spans import Rung, Span
+from ferrule.workspace.edits.edit_spans import Rung
+from ferrule.workspace.edits.edited_bytes import edited_bytes
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.session_paths import file_signature, folder_rule, writes_file
-from ferrule.workspace.texts.text import Edit, Text, splice
+from ferrule.workspace.texts.text import Text
 
 
 @tool(
@@ -43,18 +44,18 @@ def edit(
     found: list[Any] = []
 
     def make(before: bytes | None, text: Text | None) -> bytes:
-        whole = require_text(file_path, text)
-        found.append(find_edit(whole.text, old_string, new_string, replace_all=replace_all))
-        return apply_spans(before or b"", whole, found[0].spans)
+        one, after = edited_bytes(
+            file_path,
+            before or b"",
+            require_text(file_path, text),
+            lambda whole: find_edit(whole, old_string, new_string, replace_all=replace_all),
+        )
+        found.append(one)
+        return after
 
     changed = change_file(context, file_path, make, must_exist=True)
     note = "" if found[0].rung is Rung.EXACT else f" {found[0].note}"
     return edited(changed, len(found[0].spans), note, [found[0].rung.value])
-
-
-def apply_spans(before: bytes, text: Text, spans: list[Span]) -> bytes:
-    """The bytes of a file with some characters replaced, and no other byte changed."""
-    return splice(before, text, [Edit(span.start, span.end, span.replacement) for span in spans])
 
 
 def edited(changed: Changed, replaced: int, note: str, rungs: list[str]) -> Output:

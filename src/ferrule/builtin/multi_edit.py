@@ -6,12 +6,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ferrule.builtin.edit import apply_spans, edited
+from ferrule.builtin.edit import edited
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
 from ferrule.workspace.changing import change_file, require_text
 from ferrule.workspace.edits.edit_spans import Rung
+from ferrule.workspace.edits.edited_bytes import edited_bytes
 from ferrule.workspace.edits.multi_edit import find_edits
 from ferrule.workspace.session_paths import file_signature, folder_rule, writes_file
 from ferrule.workspace.texts.text import Text
@@ -52,9 +53,14 @@ def multi_edit(
     found: list[Any] = []
 
     def make(before: bytes | None, text: Text | None) -> bytes:
-        whole = require_text(file_path, text)
-        found.append(find_edits(whole.text, [(one.old_string, one.new_string, one.replace_all) for one in edits]))
-        return apply_spans(before or b"", whole, found[0].spans)
+        all_of_them, after = edited_bytes(
+            file_path,
+            before or b"",
+            require_text(file_path, text),
+            lambda whole: find_edits(whole, [(one.old_string, one.new_string, one.replace_all) for one in edits]),
+        )
+        found.append(all_of_them)
+        return after
 
     changed = change_file(context, file_path, make, must_exist=True)
     steps = found[0].steps

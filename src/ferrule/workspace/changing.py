@@ -12,6 +12,7 @@ from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import NOTHING, Origin
 from ferrule.workspace.texts.diff import diff_file
 from ferrule.workspace.texts.differing import line_count
+from ferrule.workspace.texts.same_encoding import require_same_encoding
 from ferrule.workspace.texts.text import Text, decode
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def change_file(
             expect = files.tracker.require_seen(place, before)
             text = decode(before)
         after = make(before, text)
+        require_same_encoding(text, after)
         group = files.history.write(
             place, after, origin_of(context), expect=expect, holds=before, through_hard_links=files.hard_links
         )

@@ -1,17 +1,16 @@
+# ruff: noqa: E501 - a text that is pinned stands on one line
 import pytest
-from tests.workspace.edit_asking import edited
+from inline_snapshot import snapshot
+from tests.workspace.edit_asking import edited, words
 
 
 @pytest.mark.parametrize(
     ("old", "new", "result"),
     [
-        ("b", "x\n", "a\nx\nc\n"),  # lost by the old text
-        ("a\nb", "a\nx\nb\n", "a\nx\nb\nc\n"),
-        ("b\n", "x", "a\nx\nc\n"),  # lost by the new text
-        ("b", "", "a\nc\n"),
         ("b\n", "", "a\nc\n"),
         ("b", "b\n", "a\nb\n\nc\n"),  # an empty line, plainly meant
         ("b\n", "b", "a\nbc\n"),  # lines joined, plainly meant
+        ("a\nb\n", "x\nb", "a\nb\nc\n".replace("a", "x")),  # the last line stays, so it keeps its ending
         ("c\n", "x", "a\nb\nx"),  # the file's last line ending, taken away
     ],
 )
@@ -19,18 +18,73 @@ def test_whole_lines_stay_whole_lines(old: str, new: str, result: str):
     assert edited("a\nb\nc\n", old, new)[1] == result
 
 
+def test_a_line_without_its_ending_is_not_taken_away_by_a_guess():
+    assert words("a\nb\nc\n", "b", "") == snapshot("""\
+[misfit, execution_error] The old text fits on line 2, but it is a whole line without its line ending and the new text is empty, so whether an empty line should stay is not clear. Nothing was changed.
+
+     2	b
+(· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
+Suggestion: To take the line away, end the old text with its line ending; to leave an empty line, end both with one.\
+""")
+    assert edited("a\nb\nc\n", "b\n", "")[1] == "a\nc\n"
+    assert edited("a\nb\nc\n", "b\n", "\n")[1] == "a\n\nc\n"
+    assert edited("a b\n", "b", "") == ("exact", "a \n")
+    assert edited("a\nb", "b", "") == ("exact", "a\n")
+    assert edited("a\n  \nb\n", "  ", "") == ("exact", "a\n\nb\n")
+
+
+def test_an_ending_that_one_text_alone_has_is_not_guessed_at():
+    assert words("a\nb\nc\n", "b", "x\n") == snapshot("""\
+[misfit, execution_error] The old text fits on line 2, but only the new text ends with a line ending, so whether an empty line should follow is not clear. Nothing was changed.
+
+     2	b
+(· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
+Suggestion: End both texts with a line ending, or neither; or add the line that follows to both.\
+""")
+    assert words("a\nb\nc\n", "b\n", "x") == snapshot("""\
+[misfit, execution_error] The old text fits on line 2, but only the old text ends with a line ending, so whether the line that follows should be joined to the new text is not clear. Nothing was changed.
+
+     2	b
+(· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
+Suggestion: End both texts with a line ending, or neither; or add the line that follows to both.\
+""")
+    assert edited("a\nb\nc\n", "a\nb", "a\nx\nb\n")[0] == "misfit"
+    assert edited("a\r\nb\r\nc\r\n", "a\nb", "x\n")[0] == "misfit"
+
+
 def test_a_part_of_a_line_is_taken_by_the_letter():
     assert edited("a b\nc\n", "b", "x\n") == ("exact", "a x\n\nc\n")
 
 
-def test_an_empty_line_that_may_be_meant_is_not_guessed():
-    assert edited("a\nb\nc\n", "b", "x\ny\n")[0] == "misfit"
+def test_lines_that_were_joined_are_taken_by_the_letter():
+    """The last line of the old text is an empty one, whose own line ending stays."""
+    assert edited("a\n\nc\n", "a\n", "a\n\nb") == ("exact", "a\n\nb\nc\n")
 
 
 def test_an_empty_line_lost_at_the_end_of_the_old_text():
-    assert edited("a\nb\n\nc\n", "a\nb\n", "a\nx\n\n")[1] == "a\nx\n\nc\n"
+    assert words("a\nb\n\nc\n", "a\nb\n", "a\nx\n\n") == snapshot("""\
+[misfit, execution_error] The old text fits on line 1, but an empty line follows it, and the new text ends with one more: whether there should then be two is not clear. Nothing was changed.
+
+     1	a
+     2	b
+(· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
+Suggestion: Add the empty line to both texts.\
+""")
 
 
-def test_other_line_endings():
-    assert edited("a\r\nb\r\nc\r\n", "b", "x\n")[1] == "a\r\nx\r\nc\r\n"
-    assert edited("a\r\nb\r\nc\r\n", "a\nb\n", "a\nx")[1] == "a\r\nx\r\nc\r\n"
+def test_a_line_ending_lost_at_the_start_does_not_join_lines():
+    assert words("a\n  b\nc\n", "\n  b\n", "  x\n") == snapshot("""\
+[misfit, execution_error] The old text fits on line 1, but it starts with a line ending and the new text does not, so whether to join the line before is not clear. Nothing was changed.
+
+     1	a
+     2	··b
+(· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
+Suggestion: Start both texts with a line ending, or neither.\
+""")
+    assert edited("a\n  b\nc\n", "\n  b\n", "\n  x\n") == ("exact", "a\n  x\nc\n")
+    assert edited("a\n  .b\n", "\n  .b", ".x") == ("exact", "a.x\n")
+
+
+def test_blanks_at_the_end_of_a_line_are_not_doubled():
+    assert edited("a  \nb\n", "a", "x") == ("exact", "x  \nb\n")
+    assert edited("a  \nb\n", "a", "x  ")[0] == "misfit"

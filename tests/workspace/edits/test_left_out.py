@@ -6,8 +6,25 @@ FILE = "def f():\n    return 1\n\n\nx = f()\n"
 
 
 def test_lines_that_know_the_indentation_are_taken_by_the_letter():
-    assert edited(FILE, "return 1", "y = 1\n    return y") == ("exact", FILE.replace("return 1", "y = 1\n    return y"))
-    assert edited(FILE, "return 1", "if x:\n        return 1\n    return 2")[0] == "exact"
+    code = "{\n    f();\n}\n"
+    assert edited(code, "f();", "f();\n    g();") == ("exact", code.replace("f();", "f();\n    g();"))
+    deep = "if a:\n        f()\n"
+    assert edited(deep, "f()", "x = 1\n        f()") == ("exact", deep.replace("f()", "x = 1\n        f()"))
+
+
+def test_lines_that_may_stand_a_step_deeper_are_not_guessed():
+    assert edited(FILE, "return 1", "y = 1\n    return y")[0] == "misfit"
+    assert edited(FILE, "return 1", "if x:\n        return 1\n    return 2")[0] == "misfit"
+    assert edited("  (a b)\n", "(a b)", "(a b\n  (c))")[0] == "misfit"
+
+
+def test_a_place_that_fits_without_its_margin_elsewhere_makes_two():
+    text = "    b\n            b\n        b\n    b\n"
+    assert edited(text, "b\n        b\n    b\n", "b\n    b\n")[0] == "several"
+
+
+def test_new_lines_that_may_have_lost_it_too_are_not_guessed():
+    assert edited("    a,\n)\n", "a,\n)\n", "a,\nb,\n)\n")[0] == "misfit"
 
 
 def test_lines_that_may_lack_it_are_not_guessed():
@@ -43,4 +60,4 @@ def test_a_first_line_alone_without_indentation():
 
 def test_a_line_that_goes_goes_with_its_indentation():
     assert edited(FILE, "return 1\n", "")[1] == "def f():\n\n\nx = f()\n"
-    assert edited(FILE, "return 1", "")[1] == "def f():\n\n\nx = f()\n"
+    assert edited(FILE, "return 1", "")[0] == "misfit"

@@ -48,6 +48,10 @@ Suggestion: Give the text to find, or use Write to make the whole file.\
 """)
 
 
+def test_a_byte_order_mark_pasted_with_both_texts_is_not_looked_for():
+    assert edited("a\nb\n", "\ufeffa\n", "\ufeffc\n") == (EXACT, "c\nb\n")
+
+
 def test_replace_all_changes_every_place():
     assert edited("a b a\n", "a", "c", replace_all=True) == (EXACT, "c b c\n")
 
@@ -83,7 +87,11 @@ class TestLineEnds:
         assert edited("a  \r\nb\r\n", "a\r\nb\r\n", "a\nc\n")[0] == "misfit"
 
     def test_mixed_endings_stay_line_by_line(self):
-        assert edited("a\r\nb\nc\r\nd\n", "a\nb\nc\nd\n", "a\nb\nC\nd\n") == (LINE_ENDS, "a\r\nb\nC\nd\n")
+        assert edited("a\r\nb\nc\r\nd\n", "a\nb\nc\nd\n", "a\nc\nd\n") == (LINE_ENDS, "a\r\nc\r\nd\n")
+        assert edited("a\r\nb\r\nc\n", "a\nb\n", "a\nx\n") == (LINE_ENDS, "a\r\nx\r\nc\n")
+
+    def test_how_a_new_line_ends_among_mixed_endings_is_not_guessed(self):
+        assert edited("a\r\nb\nc\r\nd\n", "a\nb\nc\nd\n", "a\nb\nC\nd\n")[0] == "misfit"
 
     def test_kept_lines_keep_their_trailing_space(self):
         assert edited("a  \nb\t\nc\n", "a\nb\nc\n", "a\nb\nd\n") == (LINE_ENDS, "a  \nb\t\nd\n")
@@ -91,12 +99,13 @@ class TestLineEnds:
     def test_trailing_space_the_file_does_not_have_is_not_brought_in(self):
         assert edited("a\nb\nc\n", "a  \nb  \nc\n", "a  \nd  \nc\n") == (LINE_ENDS, "a\nd\nc\n")
         assert edited("a\nb\n", "a  \nb\n", "c  \nd\n")[0] == "misfit"
+        assert edited("a\nb\n", "a \nb \n", "c \n\nd \n") == (LINE_ENDS, "c\n\nd\n")
 
     def test_new_text_as_the_file_has_it_is_taken_as_it_is(self):
         assert edited("a  \nb\nc\n", "a\nb\n", "a  \nx\n") == (LINE_ENDS, "a  \nx\nc\n")
 
-    def test_blanks_after_a_line_that_changes_go_with_it(self):
-        assert edited("a\nb  \nc\n", "a\nb", "a\nd") == (LINE_ENDS, "a\nd\nc\n")
+    def test_an_exact_text_is_replaced_and_not_the_blanks_after_it(self):
+        assert edited("a\nb  \nc\n", "a\nb", "a\nd") == (EXACT, "a\nd  \nc\n")
         assert edited("a\nb  \nc\n", "a\nb", "x\nb") == (EXACT, "x\nb  \nc\n")
         assert edited("a b  \n", "b", "d") == (EXACT, "a d  \n")
 
@@ -106,7 +115,11 @@ class TestLineEnds:
     def test_an_old_text_ending_with_a_line_ending_is_found_at_the_end(self):
         assert edited("a\nb", "b\n", "c\n") == (LINE_ENDS, "a\nc")
 
+    def test_a_line_that_fits_elsewhere_but_for_its_indentation_makes_two_places(self):
+        assert edited("a\n  a  \n", "a  \n", "b  \n")[0] == "several"
+
     def test_the_number_of_empty_lines_counts(self):
+        assert edited("x\na\n", "a\n\n", "b\n")[0] == "missing"
         assert edited("a\n\n\nb\n", "a\n\nb\n", "c\n")[0] == "missing"
 
 
@@ -124,10 +137,11 @@ class TestIndentation:
     def test_dedented_with_other_line_endings(self):
         assert edited("x\r\n  a\r\n  b\r\n", "a\nb\n", "a\nc\n") == (INDENTATION, "x\r\n  a\r\n  c\r\n")
 
-    def test_new_text_as_the_file_has_it_is_not_indented_again(self):
-        assert edited("  a\n    b\n  c\n", "a\n  b\nc\n", "  a\n    b\n    x\n  c\n") == (
+    def test_new_text_as_the_file_has_it_may_be_meant_deeper(self):
+        assert edited("  a\n    b\n  c\n", "a\n  b\nc\n", "  a\n    b\n    x\n  c\n")[0] == "misfit"
+        assert edited("\ta\n\t\tb\n\tc\n", "  a\n    b\n  c\n", "\ta\n\t\tx\n\tc\n") == (
             INDENTATION,
-            "  a\n    b\n    x\n  c\n",
+            "\ta\n\t\tx\n\tc\n",
         )
 
     def test_a_dedented_copy_in_a_file_with_tabs(self):
@@ -138,6 +152,9 @@ class TestIndentation:
 
     def test_lines_of_one_depth_may_be_meant_deeper(self):
         assert edited("  a\n  b\n  c\n", "a\nb\nc\n", "  a\n  x\n  c\n")[0] == "misfit"
+
+    def test_a_line_with_no_indentation_left_may_have_had_less(self):
+        assert edited("    a\n    b\n", "  a\n  b\n", "  a\nc\n  b\n")[0] == "misfit"
 
     def test_lines_shifted_unevenly_do_not_fit(self):
         assert edited("  a\n    b\n", "a\nb\n", "c\n")[0] == "missing"
@@ -170,6 +187,15 @@ class TestTypography:
             "It’s – quite – “fine”…\n",
         )
 
+    def test_plain_characters_in_new_words_may_be_meant(self):
+        text = "# it’s a – b\n"
+        assert edited(text, "# it's a - b\n", "# it's a - b\nx = 'y'\n")[0] == "misfit"
+        assert edited(text, "# it's a - b\n", "# it's a - b\nx = 3 - 1\n")[0] == "misfit"
+        assert edited(text, "# it's a - b\n", "# it's a - b\n# that's it\n") == (
+            TYPOGRAPHY,
+            "# it’s a – b\n# that’s it\n",
+        )
+
     def test_no_break_spaces(self):
         assert edited("10\u00a0km\n", "10 km", "12 km") == (TYPOGRAPHY, "12\u00a0km\n")
 
@@ -198,6 +224,10 @@ class TestLineNumbers:
 
     def test_with_another_indentation(self):
         assert edited("x\n  a\n  b\n", "     2\ta\n     3\tb\n", "a\nc\n") == (NUMBERS, "x\n  a\n  c\n")
+
+    def test_numbers_in_the_lines_themselves_stay(self):
+        assert edited("a\n3\tb\n", "     1\ta\n     2\t3\tb\n", "x\n3\tb\n") == (NUMBERS, "x\n3\tb\n")
+        assert edited("a\nb\n", "1\ta\n2\tb\n", "a\n7\tb\n")[0] == "misfit"
 
     def test_numbers_that_do_not_follow_each_other_are_text(self):
         assert edited("a\nb\n", "1\ta\n3\tb\n", "1\tc\n")[0] == "missing"

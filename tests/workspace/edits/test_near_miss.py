@@ -76,6 +76,31 @@ def test_what_the_miss_shows_is_enough_for_the_next_try():
     assert edited(FILE, copied, "pass")[0] == "exact"
 
 
+def test_marks_that_the_text_has_itself_are_not_used_for_blanks():
+    text = "a → b\n\tc · d\n"
+    assert words(text, "a → b\n\tc · e\n", "") == snapshot("""\
+[missing, not_found_error] The old text is not in the file. The nearest is on lines 1-2. The first difference is on line 2, column 6: the file has `c · d`, you gave `c · e`.
+
+     1	a → b
+     2	⇥c · d
+(␣ is a space, ⇥ a tab, ␍ a carriage return, ⍽ a no-break space)
+Suggestion: Copy the old text from these lines, with their spaces and tabs, and try again.\
+""")
+
+
+def test_an_empty_line_at_the_start_that_is_not_there():
+    assert words("# one\n# two\n", "\n# one\n# two\n", "x\n") == snapshot("""\
+[missing, not_found_error] The old text is not in the file. The nearest is on lines 1-2. The empty lines at its start are not in the file.
+
+     1	# one
+     2	# two
+(· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
+Suggestion: Copy the old text from these lines, with their spaces and tabs, and try again.\
+""")
+    said = words("a\n\n# one\n# two\n", "\n\n\n# one\n# two\n", "x\n")
+    assert "lines 2-4." in said
+
+
 def test_blanks_can_be_seen():
     assert visible("\t  a  b c \r") == "→··a··b c ␍"
     assert visible("a\u00a0b ") == "a⍽b·"

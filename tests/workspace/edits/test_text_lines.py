@@ -23,7 +23,6 @@ def test_a_place_is_before_and_after_on_its_line(text: str, data: st.DataObject)
     assert lines.before(position) == lines.contents[index][:column]
     if index < len(lines) - 1:
         assert lines.after(position) == lines.contents[index][column:]
-        assert lines.next_line(position) == lines.starts[index + 1]
 
 
 @given(TEXTS)

@@ -108,3 +108,10 @@ def test_charset_normalizer_is_not_even_imported_for_what_is_familiar():
         "sys.exit('charset_normalizer' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("text", ["# by Łukasz\nx = 1\n", "# 🎉 done\n", "name = 'Ø'\n", "–’…≤≥ü\n"])
+def test_characters_of_four_bytes_tell_gb18030(text: str):
+    found = decode(text.encode("gb18030"))
+    assert found is not None
+    assert (found.encoding, found.text) == ("gb18030", text)

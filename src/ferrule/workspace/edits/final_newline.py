@@ -1,56 +1,84 @@
-"""Whole lines in, whole lines out: a line ending lost or added at the end of one of the two texts is set right.
+"""Whole lines in, whole lines out: what to do when the two texts do not begin or end with a line ending alike.
 
-Taken by the letter, such an edit leaves an empty line behind or runs two lines together.
+Taken by the letter, such an edit leaves an empty line behind or runs two lines together. That may be meant, or be a
+line ending lost on the way. Nobody can tell, so it is asked for, except where the letter or the loss makes no sense.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ferrule.workspace.edits.reindent import Unclear
-from ferrule.workspace.edits.text_lines import BLANKS
+from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
+
+_BOTH_OR_NEITHER = "End both texts with a line ending, or neither; or add the line that follows to both."
 
 
-@dataclass(slots=True, frozen=True)
-class Ends:
-    """What to do at the end of a match."""
+def check_start(old: list[str], new: list[str], *, before: str) -> None:
+    """Raises `Unclear` when the old text starts with the end of a line, `before`, and the new one may have lost it."""
+    if len(old) < 2 or old[0] or not before or not new[0]:
+        return
+    if not before.strip(BLANKS) or not new[0].strip(BLANKS) or blanks_before(new[0]) == blanks_before(old[1]):
+        raise Unclear(
+            "it starts with a line ending and the new text does not, so whether to join the line before is not clear",
+            "Start both texts with a line ending, or neither.",
+        )
 
-    take_line_ending: bool = False
-    add_line_ending: bool = False
 
-    def __bool__(self) -> bool:
-        return self.take_line_ending or self.add_line_ending
+def check_blanks(new: list[str], *, follows: str | None) -> None:
+    """Raises `Unclear` when unseen blanks follow the match on its line, and lines of the new text end with blanks."""
+    if follows and not follows.strip(BLANKS) and any(line != line.rstrip(BLANKS) for line in new):
+        raise Unclear("it leaves out the blanks at the end of its last line, and the new text has some")
 
 
-def settle_ends(old: list[str], new: list[str], *, before: str, follows: str | None) -> Ends:
-    """`before` is what stands on the line before the match, `follows` what stands on its last line after it.
+def lost_line_ending(old: list[str], new: list[str], *, before: str, follows: str | None) -> bool:
+    """Whether the new text has lost the line ending that the old one has.
 
-    There is nothing to follow, not even an empty rest of a line, at the end of the text. Raises `Unclear` when the new
-    text may end with an empty line on purpose.
+    `before` is what stands on the line before the match, `follows` what stands on its last line after it: nothing, not
+    even an empty rest of a line, at the end of the text. Raises `Unclear` when the edit may be meant by the letter, and
+    may not.
     """
-    if before.strip() or follows is None:
-        return Ends()
-    old_ended, new_ended = len(old) > 1 and not old[-1], not new[-1]
+    if before.strip() or follows is None or not any(line.strip(BLANKS) for line in old):
+        return False
     ends_line = not follows.strip(BLANKS)
-    if not old_ended:
-        deletes_lines = new == [""]
-        gains_ending = ends_line and len(new) > 1 and new_ended and new[:-1] != old
-        alike = new[-2:-1] and new[-2].strip(BLANKS) == old[-1].strip(BLANKS)
-        one_for_one = len(old) == 1 and len(new) == 2 and new[0].strip(BLANKS)
-        if gains_ending and not alike and not one_for_one:
+    if len(old) == 1 or old[-1]:
+        if ends_line:
+            _check_old_without_ending(old, new)
+        return False
+    if not new[-1]:
+        if ends_line and _gains_empty_line(old, new):
             raise Unclear(
-                "only the new text ends with a line ending, so whether an empty line should follow is not clear"
+                "an empty line follows it, and the new text ends with one more: whether there should then be two is "
+                "not clear",
+                "Add the empty line to both texts.",
             )
-        return Ends(take_line_ending=gains_ending or (ends_line and deletes_lines))
-    if not new_ended:
-        if not new[-1].strip(BLANKS) and ends_line:
-            raise Unclear("the new text ends with blanks, and so does the file there")
-        return Ends(add_line_ending=[*new, ""] != old)
-    return Ends(take_line_ending=ends_line and _gains_empty_line(old, new))
+        return False
+    # What ends with an empty line is whole without the ending of that line.
+    if not follows or [*new, ""] == old:
+        return False
+    if new[-1].strip(BLANKS) == old[-2].strip(BLANKS):
+        return True
+    raise Unclear(
+        "only the old text ends with a line ending, so whether the line that follows should be joined to the new text "
+        "is not clear",
+        _BOTH_OR_NEITHER,
+    )
+
+
+def _check_old_without_ending(old: list[str], new: list[str]) -> None:
+    if new == [""]:
+        raise Unclear(
+            "it is a whole line without its line ending and the new text is empty, so whether an empty line should "
+            "stay is not clear",
+            "To take the line away, end the old text with its line ending; to leave an empty line, end both with one.",
+        )
+    if not new[-1] and new[:-1] != old:
+        raise Unclear(
+            "only the new text ends with a line ending, so whether an empty line should follow is not clear",
+            _BOTH_OR_NEITHER,
+        )
 
 
 def _gains_empty_line(old: list[str], new: list[str]) -> bool:
-    """Whether the new text ends with an empty line as the file does there, and the old one lost it."""
+    """Whether the new text ends with an empty line as the file does there, and the old one may have lost it."""
     gains = _empty_at_end(new) == _empty_at_end(old) + 1
     return gains and new[:-1] != old and new[0].strip(BLANKS) == old[0].strip(BLANKS)
 

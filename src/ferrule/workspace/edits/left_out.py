@@ -22,6 +22,7 @@ _STARTS_BLOCK = re.compile(
     r"ensure|with|using|do|begin|def|fn|func|fun|function|sub|proc|class|struct|enum|union|interface|trait|impl|module|"
     r"namespace|type|describe|it|let|local|async|pub|public|private|protected|static|export|default)\b|[-*+<@.]|\d+[.)]"
 )
+_IS_WHOLE = re.compile(r";$")
 _GOES_ON = re.compile(r"[(\[,\\+*/=<>&|?.%^~!-]$|\b(?:and|or|not|in|is|return|await)$")
 _CONTINUES = re.compile(r"[.?:&|+*/=%,)\]}<>-]|(?:and|or)\b")
 _WIDER_THAN_A_STEP = 8
@@ -46,6 +47,10 @@ def takes_indentation(before: str, old: Sequence[str], new: Sequence[str], *, en
         if goes_on and blanks_before(first) == whole:
             return True
         raise Unclear("it leaves out the indentation there, and the new text has some")
+    if any(line and not line.strip(BLANKS) for line in new[1:]) or (old[0].strip(BLANKS) and not first.strip(BLANKS)):
+        raise Unclear("it leaves out the indentation there, so how far to indent the empty lines after it is not clear")
+    if goes_on and any(line not in old and blanks_before(line) == blanks_before(old[0]) for line in later):
+        raise Unclear("it leaves out the indentation there, and so may the new lines")
     if not later or not ends_line or goes_on:
         return False
     if not all(line.startswith(whole) for line in later) or _may_be_deeper(first, later[0], whole):
@@ -59,7 +64,7 @@ def _may_be_deeper(first: str, following: str, whole: str) -> bool:
     deeper = blanks_before(following) != whole
     if _GOES_ON.search(first) or _CONTINUES.match(following_words):
         return True
-    if _OPENS_BLOCK.search(first):
-        return not deeper
     wide = len(whole.expandtabs(4)) >= _WIDER_THAN_A_STEP
-    return deeper or (not wide and _STARTS_BLOCK.match(first) is not None)
+    if _OPENS_BLOCK.search(first):
+        return not (deeper and wide)
+    return deeper or (not wide and (_STARTS_BLOCK.match(first) is not None or not _IS_WHOLE.search(first)))

@@ -3,41 +3,69 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-_NUMBERED = re.compile(r"[ \t]*(\d+)(?:[\t→](.*)|(\r?))", re.DOTALL)
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NUMBERED = re.compile(r"([ \t]*)(\d{1,9})(?:[\t→](.*)|(\r?))", re.DOTALL)
 
 
-def without_numbers(old: str, new: str) -> tuple[str, str] | None:
-    """Both texts without line numbers; None unless every line of the old one has the number that comes next."""
+@dataclass(slots=True, frozen=True)
+class _Numbered:
+    """A line that starts with a number; the mark that Read puts after it is missing where blanks were trimmed."""
+
+    number: int
+    padding: str
+    rest: str
+    marked: bool
+
+
+def without_numbers(old: str, new: str) -> tuple[str, str | None] | None:
+    """Both texts without line numbers; None unless every line of the old one has the number that comes next.
+
+    There is no new text where numbers at the start of its lines may be part of them.
+    """
     lines = _split(old)
-    if lines is None:
+    found = [numbered for line in lines if (numbered := _numbered(line)) is not None]
+    if len(found) != len(lines) or not any(one.marked for one in found) or not _follow(found, found[0].number):
         return None
-    numbers = [number for number, _ in lines if number is not None]
-    if len(numbers) != len(lines) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
-        return None
-    return _join(old, [text for _, text in lines]), _without(new)
+    return _join(old, [one.rest for one in found]), _without(new, lines, found)
 
 
-def _without(new: str) -> str:
+def _without(new: str, old: Sequence[str], found: Sequence[_Numbered]) -> str | None:
     lines = _split(new)
-    return new if lines is None else _join(new, [text for _, text in lines])
+    # Numbers that are set to a width are told from others by it.
+    padded = {len(one.padding) + len(str(one.number)) for one in found} if any(one.padding for one in found) else None
+    looks = [_numbered(line) for line in lines]
+    if padded:
+        looks = [one if one and len(one.padding) + len(str(one.number)) in padded else None for one in looks]
+    numbered = {line: one for line, one in zip(lines, looks, strict=True) if one is not None}
+    if not numbered or numbered.keys() <= {one.rest for one in found}:
+        return new
+    ours = [one for one in looks if one is not None]
+    all_of_them = len(ours) == len(lines) and _follow(ours, found[0].number)
+    by_width = padded and all(one.marked for one in ours) and not numbered.keys() & {one.rest for one in found}
+    if not (all_of_them or numbered.keys() <= set(old) or by_width):
+        return None
+    return _join(new, [line if one is None else one.rest for line, one in zip(lines, looks, strict=True)])
 
 
-def _split(text: str) -> list[tuple[int | None, str]] | None:
-    """Number and rest of each line; None when no line has a number with its mark."""
+def _follow(lines: Sequence[_Numbered], first: int) -> bool:
+    return [one.number for one in lines] == list(range(first, first + len(lines)))
+
+
+def _numbered(line: str) -> _Numbered | None:
+    match = _NUMBERED.fullmatch(line)
+    if match is None:
+        return None
+    return _Numbered(int(match[2]), match[1].expandtabs(), match[3] or match[4] or "", match[3] is not None)
+
+
+def _split(text: str) -> list[str]:
     lines = text.split("\n")
-    if len(lines) > 1 and not lines[-1]:
-        lines.pop()
-    split: list[tuple[int | None, str]] = []
-    marked = False
-    for line in lines:
-        match = _NUMBERED.fullmatch(line)
-        if match is None or len(match[1]) > 9:
-            split.append((None, line))
-        else:
-            marked = marked or match[2] is not None
-            split.append((int(match[1]), match[2] or match[3] or ""))
-    return split if marked else None
+    return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
 
 
 def _join(text: str, lines: list[str]) -> str:

@@ -202,7 +202,7 @@ def _search(keys: Sequence[str], wanted: Sequence[str]) -> Iterator[tuple[int, i
     for at, line in _hits(haystack, needle):
         yield line, at - haystack.rfind("\n", 0, at) - 1, len(wanted)
     # A text that ends with a line ending may stand at the end of a file that does not.
-    if len(wanted) > 1 and not wanted[-1] and haystack.endswith(needle[:-1]):
+    if len(wanted) > 1 and not wanted[-1] and wanted[-2] and haystack.endswith(needle[:-1]):
         at = len(haystack) - len(needle) + 1
         yield haystack.count("\n", 0, at), at - haystack.rfind("\n", 0, at) - 1, len(wanted) - 1
 
@@ -213,7 +213,9 @@ def _search_whole(keys: Sequence[str], wanted: Sequence[str]) -> Iterator[tuple[
     count = len(wanted) - ended
     haystack, needle = "\n" + "\n".join(keys) + "\n", "\n" + "\n".join(wanted[:count]) + "\n"
     for _, first in _hits(haystack, needle):
-        yield first, count + (ended and first + count < len(keys))
+        # What follows the last line ending is no empty line.
+        if wanted[count - 1] or first + count < len(keys):
+            yield first, count + (ended and first + count < len(keys))
 
 
 def _hits(haystack: str, needle: str) -> Iterator[tuple[int, int]]:

@@ -8,11 +8,12 @@ should stand in the file would be a guess, nothing is changed.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 
 from ferrule.workspace.edits.edit_problems import EditProblem, empty, identical, misfit, several
 from ferrule.workspace.edits.edit_spans import Found, Rung, Span
 from ferrule.workspace.edits.escapes import without_escapes
-from ferrule.workspace.edits.final_newline import settle_ends
+from ferrule.workspace.edits.final_newline import check_blanks, check_start, lost_line_ending
 from ferrule.workspace.edits.left_out import takes_indentation
 from ferrule.workspace.edits.line_numbers import without_numbers
 from ferrule.workspace.edits.match_rungs import (
@@ -25,14 +26,17 @@ from ferrule.workspace.edits.match_rungs import (
 from ferrule.workspace.edits.near_miss import excerpt, missing
 from ferrule.workspace.edits.rebuild import rebuild
 from ferrule.workspace.edits.reindent import Unclear
-from ferrule.workspace.edits.text_lines import TextLines, as_lines
+from ferrule.workspace.edits.text_lines import BLANKS, TextLines, as_lines
 
-_RUNGS = (
-    (Rung.LINE_ENDS, by_line_ends),
-    (Rung.INDENTATION, by_indentation),
-    (Rung.TYPOGRAPHY, by_typography),
-    (Rung.TYPOGRAPHY, by_typography_and_indentation),
+Search = Callable[[TextLines, list[str]], Iterator[Place]]
+
+_RUNGS: tuple[tuple[Rung, Search, Search | None], ...] = (
+    (Rung.LINE_ENDS, by_line_ends, by_indentation),
+    (Rung.INDENTATION, by_indentation, None),
+    (Rung.TYPOGRAPHY, by_typography, by_typography_and_indentation),
+    (Rung.TYPOGRAPHY, by_typography_and_indentation, None),
 )
+"""Each with a search that forgives the indentation too."""
 _NOTES = {
     Rung.EXACT: "",
     Rung.LINE_ENDS: "Found with other line endings or trailing space; the file's were kept.",
@@ -41,11 +45,14 @@ _NOTES = {
     Rung.LINE_NUMBERS: "Found after taking off line numbers.",
     Rung.ESCAPED: "Found after undoing escapes.",
 }
+_MARK = "\ufeff"
 _WHOLE_LINES = "Give the old and the new text as whole lines, exactly as they stand in the file."
 
 
 def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Found:
     """Where `old` stands in `text` and what takes its place; raises `EditProblem` when that is not certain."""
+    if old[:1] == new[:1] == _MARK != text[:1]:
+        old, new = old[1:], new[1:]  # the byte order mark, which stands before the text
     if not old:
         raise empty()
     if old == new:
@@ -63,12 +70,19 @@ def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Fo
 
 
 def _climb(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
+    wanted = as_lines(old)
     exact = _exact(lines, old, new)
     if exact is not None or not old.strip():
+        if exact is not None:
+            _check_alone(lines, exact[0].start, wanted)
         return exact
-    wanted = as_lines(old)
-    for rung, search in _RUNGS:
+    for rung, search, looser in _RUNGS:
         places = {(place.start, place.end): place for place in search(lines, wanted)}
+        if len(places) == 1 and rung is not Rung.INDENTATION:
+            _check_alone(lines, next(iter(places))[0], wanted)
+        if len(places) == 1 and looser is not None:
+            only = next(iter(places.values()))
+            places.update({(other.start, other.end): other for other in _likewise(lines, wanted, only, looser)})
         if len(places) > 1:
             raise several(sorted({place.first + 1 for place in places.values()}), rung)
         for place in places.values():
@@ -76,6 +90,26 @@ def _climb(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
                 raise _unclear(lines, place.first, place.old, Unclear("the new text has other line endings than it"))
             return _settled(place, wanted, as_lines(new)), rung
     return None
+
+
+def _check_alone(lines: TextLines, start: int, wanted: list[str]) -> None:
+    """A place that starts after mere blanks may be a copy without margin of another one, too: then there are two."""
+    before = lines.before(start)
+    if not before or before.strip(BLANKS):
+        return
+    found = {place.first + 1 for place in by_indentation(lines, wanted)} | {lines.number_at(start)}
+    if len(found) > 1:
+        raise several(sorted(found), Rung.INDENTATION)
+
+
+def _likewise(lines: TextLines, wanted: list[str], place: Place, looser: Search) -> Iterator[Place]:
+    """Other places that fit but for their indentation, where this one does not but for blanks at the ends of lines."""
+    if any(_blanks_after(mine) != _blanks_after(theirs) for mine, theirs in zip(place.old, place.file, strict=True)):
+        yield from (other for other in looser(lines, wanted) if other.first != place.first)
+
+
+def _blanks_after(line: str) -> str:
+    return line[len(line.rstrip(BLANKS)) :]
 
 
 def _changes_endings(old: str, new: str, style: str) -> bool:
@@ -102,18 +136,18 @@ def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
     try:
         if given[:-1] == wanted and not given[-1] and not new.startswith(old):
             raise Unclear("the new text has other line endings than it")
-        ends = settle_ends(wanted, given, before=before, follows=follows)
+        check_blanks(given, follows=follows)
+        check_start(wanted, given, before=before)
+        lost = lost_line_ending(wanted, given, before=before, follows=follows)
         whole = takes_indentation(before, wanted, given, ends_line=not wanted[-1] or not (follows or "").strip())
     except Unclear as unclear:
         raise _unclear(lines, lines.number_at(start) - 1, wanted, unclear) from None
-    # Blanks after a whole line that changes went unseen; they belong to it.
-    blanks = lines.blanks_after(end) if not before and wanted[-1] and given[-1] != wanted[-1] else ""
     span = Span(
         start - len(before) if whole else start,
-        lines.next_line(end) if ends.take_line_ending else end + len(blanks),
-        new + lines.style_at(start) if ends.add_line_ending else new,
+        end,
+        new + lines.style_at(start) if lost else new,
     )
-    return span, Rung.INDENTATION if whole else Rung.LINE_ENDS if ends or blanks else Rung.EXACT
+    return span, Rung.INDENTATION if whole else Rung.LINE_ENDS if lost else Rung.EXACT
 
 
 def _starts(text: str, old: str) -> list[int]:
@@ -134,10 +168,9 @@ def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
     follows = lines.after(place.end)
     ends_line = not place.old[-1] or not (follows or "").strip()
     try:
-        ends = settle_ends(place.old, new, before=before, follows=follows)
-        if ends.take_line_ending:
-            place.old, place.end_column = [*place.old, ""], 0
-        if ends.add_line_ending:
+        check_blanks(new, follows=follows)
+        check_start(place.old, new, before=before)
+        if lost_line_ending(place.old, new, before=before, follows=follows):
             new = [*new, ""]
         if takes_indentation(before, place.old, new, ends_line=ends_line):
             place.column = 0
@@ -151,17 +184,27 @@ def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
 
 def _unclear(lines: TextLines, first: int, old: list[str], unclear: Unclear) -> EditProblem:
     shown = excerpt(lines, first, len(old) - (len(old) > 1 and not old[-1]), around=first)
-    return misfit(first + 1, str(unclear), shown, _WHOLE_LINES)
+    return misfit(first + 1, str(unclear), shown, unclear.suggestion or _WHOLE_LINES)
 
 
 def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
     stripped = without_numbers(old, new)
     if stripped is None or not stripped[0].strip():
         return None
-    if stripped[0] == stripped[1]:
+    plain, plain_new = stripped
+    if plain_new is None:
+        return _doubted(lines, plain, "whether the numbers at the start of its new lines are line numbers is not clear")
+    if plain == plain_new:
         raise identical()
-    found = _climb(lines, *stripped)
+    found = _climb(lines, plain, plain_new)
     return None if found is None else (found[0], Rung.LINE_NUMBERS)
+
+
+def _doubted(lines: TextLines, old: str, reason: str) -> None:
+    """Refuse, for this reason, if the old text is found at all."""
+    for _, search, _ in _RUNGS:
+        for place in search(lines, as_lines(old)):
+            raise _unclear(lines, place.first, place.old, Unclear(reason))
 
 
 def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:

@@ -16,16 +16,19 @@ if TYPE_CHECKING:
 
     from ferrule.workspace.edits.text_lines import TextLines
 
-_MOST_LINES, _MOST_WIDTH, _AROUND = 40, 300, 6
+_MOST_LINES, _MOST_WIDTH, _AROUND = 60, 300, 6
+_MOST_SHOWN, _LONGEST_WHOLE = 8_000, 2_000
 _MOST_WANTED, _MOST_WORDS, _MOST_HITS, _MOST_COMPARED = 200, 10, 20, 4
-_LEGEND = "· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space"
+_MARKS = ("·␣▪", "→⇥↦", "␍↵␤", "⍽␢◦")
+"""For space, tab, carriage return and no-break space: the first of each that is not in the text itself."""
 _WORD = re.compile(r"\w{3,}")
 
 
 def missing(lines: TextLines, old: list[str]) -> EditProblem:
     """The problem of a text that is nowhere, with the place that is nearest."""
-    count = len(old) - (len(old) > 1 and not old[-1])
-    first = _nearest(lines, old[:count])
+    ends = len(old) - (len(old) > 1 and not old[-1])
+    empty = next((offset for offset, line in enumerate(old[:ends]) if line.strip(BLANKS)), 0)
+    first = _nearest(lines, old[empty:ends])
     if first is None:
         return EditProblem(
             "missing",
@@ -33,14 +36,19 @@ def missing(lines: TextLines, old: list[str]) -> EditProblem:
             kind=ErrorKind.NOT_FOUND,
             suggestion="Read the file again and copy the text to change from it.",
         )
-    difference = _first_difference(lines, first, old[:count])
-    last = max(min(first + count, _count(lines)), first + 1)
+    while empty and first and not lines.stripped[first - 1]:
+        empty, first = empty - 1, first - 1
+    wanted = old[empty:ends]
+    difference = _first_difference(lines, first, wanted)
+    last = max(min(first + len(wanted), _count(lines)), first + 1)
     where = f"line {first + 1:,}" if last == first + 1 else f"lines {first + 1:,}-{last:,}"
     said = f" The first difference is on {difference[1]}." if difference else ""
+    if empty and not difference:
+        said = " The empty lines at its start are not in the file."
     return EditProblem(
         "missing",
         f"The old text is not in the file. The nearest is on {where}.{said}\n\n"
-        + excerpt(lines, first, count, around=difference[0] if difference else first),
+        + excerpt(lines, first, len(wanted), around=difference[0] if difference else first),
         kind=ErrorKind.NOT_FOUND,
         suggestion="Copy the old text from these lines, with their spaces and tabs, and try again.",
         details={"line": first + 1},
@@ -53,18 +61,26 @@ def excerpt(lines: TextLines, first: int, count: int, *, around: int) -> str:
     if last - first > _MOST_LINES:
         first = max(first, around - _AROUND)
         last = min(first + _MOST_LINES, last)
-    shown = [f"{index + 1:>6}\t{_clipped(visible(lines.contents[index]))}" for index in range(first, last)]
-    return "\n".join([*shown, f"({_LEGEND})"])
+    shown = lines.contents[first:last]
+    marks = "".join(
+        next((mark for mark in some if not any(mark in line for line in shown)), some[0]) for some in _MARKS
+    )
+    whole = sum(map(len, shown)) <= _MOST_SHOWN and max(map(len, shown)) <= _LONGEST_WHOLE
+    rows = [visible(line, marks) if whole else _clipped(visible(line, marks)) for line in shown]
+    legend = f"({marks[0]} is a space, {marks[1]} a tab, {marks[2]} a carriage return, {marks[3]} a no-break space)"
+    return "\n".join([*(f"{number:>6}\t{row}" for number, row in enumerate(rows, first + 1)), legend])
 
 
-def visible(line: str) -> str:
+def visible(line: str, marks: str = "·→␍⍽") -> str:
     """A line whose blanks can be seen: all but single spaces between words."""
+    space, tab, carriage_return, no_break = marks
     body = line.strip(BLANKS)
     start = blanks_before(line)
     end = line[len(start) + len(body) :]
-    body = re.sub(r" {2,}", lambda match: "·" * len(match[0]), body)
-    shown = start.replace(" ", "·") + body + end.replace(" ", "·")
-    return shown.replace("\t", "→").replace("\r", "␍").replace("\u00a0", "⍽").replace("\u202f", "⍽")
+    body = re.sub(r" {2,}", lambda match: space * len(match[0]), body)
+    shown = start.replace(" ", space) + body + end.replace(" ", space)
+    shown = shown.replace("\t", tab).replace("\r", carriage_return)
+    return shown.replace("\u00a0", no_break).replace("\u202f", no_break)
 
 
 def _count(lines: TextLines) -> int:

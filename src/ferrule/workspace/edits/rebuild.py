@@ -32,6 +32,7 @@ def rebuild(place: Place, new: list[str]) -> str:
     if len(place.old) * len(new) > _MOST_COMPARED:
         raise Unclear("it is too long to compare with the new text line by line")
     file = place.file
+    place.old, new = _without_added(place.old, file, new)
     if _is_as_the_file(place, file, new):
         partners = _partners(file, new)
         if _added_blanks(place.old, file) and any(_ends_blank(new[j]) for j in range(len(new)) if j not in partners):
@@ -89,13 +90,12 @@ def _share_words(old: Sequence[str], new: Sequence[str]) -> bool:
 
 
 def _check_kept(old: Sequence[str], file: Sequence[str], new: Sequence[str]) -> None:
-    """New text indented as the file is starts and ends as the file does, and shares lines of two depths with it.
+    """New text indented as the file is, with tabs for spaces or the other way round, starts and ends as the file does.
 
-    With lines of one depth alone, it may as well be the copy's lines, indented deeper on purpose.
+    Where only a margin is missing, it may as well be the copy's lines, indented deeper on purpose.
     """
     theirs, ours = ([line.rstrip(BLANKS) for line in lines if line.strip(BLANKS)] for lines in (file, new))
-    kept = {blanks_before(file[k]) for j, k in _partners(file, new).items() if new[j] == file[k] != old[k]}
-    if not ours or (theirs[0], theirs[-1]) != (ours[0], ours[-1]) or (len(kept) < 2 and not _converted(old, file)):
+    if not ours or (theirs[0], theirs[-1]) != (ours[0], ours[-1]) or not _converted(old, file):
         raise Unclear("whether the new text is indented like it or like the file is not clear")
 
 
@@ -175,6 +175,24 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
     return _join(place, new, written, partners)
 
 
+def _without_added(old: list[str], file: Sequence[str], new: list[str]) -> tuple[list[str], list[str]]:
+    """Both texts without the same blanks at the end of every line, where the file has none."""
+    added = {
+        _blanks_after(mine) for mine, theirs in zip(old, file, strict=True) if mine.strip(BLANKS) and mine != theirs
+    }
+    blanks = added.pop() if len(added) == 1 else ""
+    if not blanks or any(_blanks_after(line) == blanks for line in file if line.strip(BLANKS)):
+        return old, new
+    same = {mine for mine, theirs in zip(old, file, strict=True) if mine == theirs}
+    if any(line.strip(BLANKS) and _blanks_after(line) != blanks and line not in same for line in new):
+        return old, new
+
+    def without(line: str) -> str:
+        return line.rstrip(BLANKS) if line.strip(BLANKS) and _blanks_after(line) == blanks else line
+
+    return [without(line) for line in old], [without(line) for line in new]
+
+
 def _added_blanks(old: Sequence[str], file: Sequence[str]) -> set[str]:
     """The blanks that the copy has at the ends of lines where the file has none."""
     pairs = zip(old, file, strict=True)
@@ -204,15 +222,16 @@ def _replaced(old_count: int, new_count: int, partners: dict[int, int]) -> dict[
 
 
 def _join(place: Place, new: Sequence[str], written: Sequence[str], partners: dict[int, int]) -> str:
-    """The lines with line endings: those of the lines that stay, and for the others that of the line before."""
-    parts: list[str] = []
+    """The lines with line endings: each line that stays keeps its own, and the others get the one that all have."""
     lines = place.lines
-    ending = lines.style(place.first)
+    count = len(place.old) - (len(place.old) > 1)
+    endings = [lines.style(place.first + k) for k in range(max(count, 1))]
+    parts: list[str] = []
     for j, line in enumerate(written):
         parts.append(line)
         if j < len(new) - 1:
             k = partners.get(j)
-            if k is not None:
-                ending = lines.style(place.first + k)
-            parts.append(ending)
+            if (k is None or k >= len(endings)) and len(set(endings)) > 1:
+                raise Unclear("its lines end differently in the file, so how its new lines should end is not clear")
+            parts.append(endings[0] if k is None or k >= len(endings) else endings[k])
     return "".join(parts)

@@ -20,7 +20,11 @@ _WIDTHS = (2, 4, 8)
 
 
 class Unclear(Exception):  # noqa: N818 - reads as what it says
-    """What should stand in the file cannot be told for sure; the words say why."""
+    """What should stand in the file cannot be told for sure; the words say why, and what would help."""
+
+    def __init__(self, reason: str, suggestion: str = "") -> None:
+        super().__init__(reason)
+        self.suggestion = suggestion
 
 
 @dataclass(slots=True, frozen=True)
@@ -76,7 +80,8 @@ class Reindent:
             return known
         results = {shift.apply(indentation) for shift in self._shifts}
         result = results.pop() if len(results) == 1 else None
-        if result is None or self._foreign(indentation) or self._may_be_aligned(indentation):
+        doubtful = self._foreign(indentation) or self._may_be_aligned(indentation) or self._cut(indentation)
+        if result is None or doubtful:
             raise Unclear("the indentation of its new lines cannot be told from it")
         return result
 
@@ -86,8 +91,14 @@ class Reindent:
             return False
         return ("\t" in indentation and "\t" not in self._theirs) or ("  " in indentation and " " not in self._theirs)
 
+    def _cut(self, indentation: str) -> bool:
+        """Whether a line may have had less than what was taken from the lines of the copy, which all have some left."""
+        return not indentation and "" not in self._known and any(shift.add for shift in self._shifts)
+
     def _may_be_aligned(self, indentation: str) -> bool:
-        """Whether some of the spaces may be meant as spaces in a file that is indented with tabs."""
+        """Whether spaces may be meant as spaces in a file with tabs, or a tab as a tab where the file has both."""
+        if any(shift.width < 0 for shift in self._shifts) and "\n\t" in "\n" + self._text:
+            return True
         widths = [shift.width for shift in self._shifts if shift.width > 0]
         return any(len(indentation.expandtabs(width)) % width for width in widths) or self._mixes(indentation)
 

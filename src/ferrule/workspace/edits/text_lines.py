@@ -97,21 +97,9 @@ class TextLines:
         at = self.text.find(self.newline, position)
         if at < 0:
             rest = self.text[position:]
-            return rest if rest.strip() else None
+            return rest or None
         rest = self.text[position:at]
         return rest[:-1] if rest.endswith("\r") else rest
-
-    def blanks_after(self, position: int) -> str:
-        """The blanks from a character to the end of its line, if there is nothing else."""
-        rest = self.after(position)
-        if rest is None:
-            return self.text[position:]
-        return "" if rest.strip(BLANKS) else rest
-
-    def next_line(self, position: int) -> int:
-        """Where the line after a character's starts."""
-        at = self.text.find(self.newline, position)
-        return len(self.text) if at < 0 else at + 1
 
 
 def as_lines(text: str) -> list[str]:

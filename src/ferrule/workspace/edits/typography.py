@@ -112,7 +112,10 @@ class Retype:
             line, before, after = _shared(line, self._pairs[partner])
         if self._made_typographic and not self._in_prose and _IN_PROSE.search(line):
             raise Unclear("whether an apostrophe or a dash in its new words is meant as typed cannot be told")
-        return before + "".join(self._unit(unit) for unit in _UNITS.findall(line)) + after
+        units = _UNITS.findall(line)
+        around = ["", *units, ""]
+        written = [self._unit(unit, around[at].isalpha() and around[at + 2].isalpha()) for at, unit in enumerate(units)]
+        return before + "".join(written) + after
 
     def contradicts(self, new: Sequence[str]) -> bool:
         """Whether the new text has both the copy's typographic characters and the plain ones the copy lacks."""
@@ -127,12 +130,14 @@ class Retype:
     def _has_typographic(self, unit: str) -> bool:
         return any(_PLAIN[char][0] == unit for char in set(_ANY.findall(self._text)))
 
-    def _unit(self, unit: str) -> str:
+    def _unit(self, unit: str, in_word: bool) -> str:
         known = self._known.get(unit)
         if known == {unit} and unit in _PLAIN and self._made_typographic:
             pass  # the copy has it from the file, but others it made itself
         elif known is not None:
-            if len(known) == 1 and (unit in known or unit not in self._text or unit not in _PLAIN):
+            # A plain one may be meant, as in code, except within a word.
+            told = unit not in self._text if unit in _PLAIN else in_word
+            if len(known) == 1 and (unit in known or told):
                 return next(iter(known))
             if unit in known and unit in _USUALLY_MEANT:
                 return unit

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import unicodedata
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -27,7 +28,8 @@ _NOT_IN_TEXT = bytes((*range(0x08), *range(0x0E, 0x1A), *range(0x1C, 0x20), 0x7F
 
 # How unlikely an ASCII character, a rare one and a break of a writing habit are, as logarithms.
 _ASCII, _RARE_LETTER, _RARE_IDEOGRAPH, _NOT_ASSIGNED = -3.5, -9.0, -15.0, -22.0
-_HABIT = 3.5
+_HABIT, _FOUR_BYTES = 3.5, -10.0
+_NO_CHARACTER = frozenset({"Cn", "Co", "Cs"})
 
 # Above this many well-formed sequences for each broken one, it is UTF-8 that was damaged, and nothing else.
 _DAMAGED = 9
@@ -134,7 +136,10 @@ def _others(sample: bytes) -> Iterator[str]:
 # Languages
 
 
-def _ideographs(groups: Callable[[], tuple[tuple[str, float], ...]]) -> Callable[[str], float]:
+def _ideographs(
+    groups: Callable[[], tuple[tuple[str, float], ...]], *, others: float | None = None
+) -> Callable[[str], float]:
+    """A language with ideographs; `others` is for any other character that is one, where the encoding has them all."""
     table = cache(lambda: _table(groups()))
 
     def likelihood(text: str) -> float:
@@ -145,6 +150,8 @@ def _ideographs(groups: Callable[[], tuple[tuple[str, float], ...]]) -> Callable
                 score += _ASCII
             elif (found := known.get(character)) is not None:
                 score += found
+            elif others is not None and unicodedata.category(character) not in _NO_CHARACTER:
+                score += others
             else:
                 score += _RARE_IDEOGRAPH if character.isalpha() else _NOT_ASSIGNED
         return score
@@ -208,6 +215,11 @@ def _rows(encoding: str, first: int, last: int) -> str:
     )
 
 
+def _rare_hanzi() -> str:
+    cells = [*range(0x40, 0x7F), *range(0x80, 0xFF)]
+    return b"".join(bytes((row, cell)) for row in range(0x81, 0xFF) for cell in cells).decode("gbk", "ignore")
+
+
 def _big5_frequent() -> str:
     cells = [*range(0x40, 0x7F), *range(0xA1, 0xFF)]
     return b"".join(bytes((row, cell)) for row in range(0xA4, 0xC7) for cell in cells).decode("big5", "ignore")
@@ -223,7 +235,11 @@ _FAMILIES = (
                 (_rows("gb2312", 0xB0, 0xD7), 0.25),
                 (_rows("gb2312", 0xA1, 0xA3), 0.01),
                 (_rows("gb2312", 0xD8, 0xF7), 0.01),
-            )
+                (_rows("gb2312", 0xA4, 0xA9), 0.002),
+                # What is neither here nor in the group above has four bytes, which hardly ever come about by chance.
+                (_rare_hanzi(), 0.0001),
+            ),
+            others=_FOUR_BYTES,
         ),
         floor=-12.7,
     ),

@@ -31,7 +31,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
-_UNICODE = ("utf-8", *_WIDE)
+UNICODE = ("utf-8", *_WIDE)
 _ENOUGH_CHARACTERS = 16
 _MOST_TRIES = 6
 
@@ -164,7 +164,7 @@ def splice(data: bytes, text: Text, edits: Iterable[Edit]) -> bytes:
     for place, edit in enumerate(ordered):
         pieces[2 * place + 1] = _encoded(edit.new, text.encoding)
     changed = b"".join(pieces)
-    if text.encoding not in _UNICODE and changed.decode(text.encoding, "replace") != apply(text.text, ordered):
+    if text.encoding not in UNICODE and changed.decode(text.encoding, "replace") != apply(text.text, ordered):
         raise _inseparable(text.encoding)
     return text.bom + changed
 
@@ -200,7 +200,7 @@ def _encoded(text: str, encoding: str) -> bytes:
     except UnicodeEncodeError as error:
         raise Unencodable(error.object[error.start], error.start, encoding) from None
     # Some encoders write a similar character instead: `¥` becomes a backslash in Shift-JIS.
-    if encoding not in _UNICODE and (back := encoded.decode(encoding, "replace")) != text:
+    if encoding not in UNICODE and (back := encoded.decode(encoding, "replace")) != text:
         place = next(place for place, (was, now) in enumerate(zip(text, back + "\0", strict=False)) if was != now)
         raise Unencodable(text[place], place, encoding)
     return encoded

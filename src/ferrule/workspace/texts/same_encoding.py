@@ -1,0 +1,54 @@
+"""Keeps a file in the encoding it was read in, or refuses the change.
+
+What a file in an old encoding is written in is told by its characters alone. So a change may take away the ones that
+tell, and a new character may have to be written in an encoding that is no more than a good guess.
+"""
+
+from __future__ import annotations
+
+from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.texts.encodings import likely
+from ferrule.workspace.texts.text import UNICODE, Text, decode
+
+_TO_UTF_8 = "or ask the person whether the file should become UTF-8."
+
+
+def require_same_encoding(before: Text | None, after: bytes) -> None:
+    """Refuse a change after which the file would be taken for one in another encoding, and read as nonsense."""
+    if before is None or before.encoding in UNICODE:
+        return
+    now = decode(after)
+    if now is None or now.text != after.decode(before.encoding):
+        taken = f"one in {now.encoding}" if now else "a binary one"
+        raise PathProblem(
+            "encoding",
+            f"The file is in {before.encoding}. After this change it would be taken for {taken}, since too little "
+            "would be left to tell. The file is untouched.",
+            suggestion=f"Keep more of its text beyond ASCII, {_TO_UTF_8}",
+            details={"encoding": before.encoding},
+        )
+
+
+def require_sure_encoding(data: bytes, text: Text, new: str) -> None:
+    """Refuse new characters that another encoding, which may well be the file's, writes in another way."""
+    added = "".join(sorted(set(new) - set(text.text)))
+    if text.encoding in UNICODE or added.isascii():
+        return
+    for other in likely(data):
+        written = _written(added, other)
+        if written is not None and written != _written(added, text.encoding):
+            shown = next(character for character in added if not character.isascii())
+            raise PathProblem(
+                "encoding",
+                f"The file is in {text.encoding} or in {other}; too little of it is beyond ASCII to tell, and "
+                f"`{shown}` of the new text is not the same in both. The file is untouched.",
+                suggestion=f"Write it in ASCII, as an escape of the file's language, {_TO_UTF_8}",
+                details={"encoding": text.encoding},
+            )
+
+
+def _written(text: str, encoding: str) -> bytes | None:
+    try:
+        return text.encode(encoding)
+    except (UnicodeError, LookupError):
+        return None
