@@ -15,10 +15,11 @@ from ferrule.core.result import Output
 
 @tool(
     name="KillShell",
-    kind="readonly",
+    kind="execute",
     category="shell",
     tags=("standard", "shell"),
     touches=(Touch("shell:background"),),
+    only_reads=lambda params: True,  # it ends what the person allowed, and asks nothing more of them
 )
 async def kill_shell(
     context: ToolContext,

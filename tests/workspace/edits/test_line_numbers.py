@@ -1,4 +1,10 @@
+"""Line numbers that were pasted along with lines."""
+
+import pytest
+
+from ferrule.workspace.edits.edit_problems import EditProblem
 from ferrule.workspace.edits.line_numbers import without_numbers
+from ferrule.workspace.edits.matching import find_edit
 
 
 def test_numbers_as_read_prints_them():
@@ -26,3 +32,9 @@ def test_text_is_left_alone():
     assert without_numbers("1\ta\n1\tb", "c") is None
     assert without_numbers("1\ta\nb", "c") is None
     assert without_numbers("1\n2\n", "c") is None
+
+
+def test_a_number_before_a_part_of_a_line_is_no_line_number():
+    with pytest.raises(EditProblem):
+        find_edit("a = 1\na\tb\n", "9\tb\n", "c\n")
+    assert find_edit("a = 1\n\tb\n", "     2\t\tb\n", "     2\t\tc\n").rung == "line numbers"

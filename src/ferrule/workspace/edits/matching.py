@@ -197,7 +197,17 @@ def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] 
     if plain == plain_new:
         raise identical()
     found = _climb(lines, plain, plain_new)
-    return None if found is None else (found[0], Rung.LINE_NUMBERS)
+    if found is None or not _is_whole_lines(lines, found[0]):
+        return None  # a number before a part of a line is no line number
+    return found[0], Rung.LINE_NUMBERS
+
+
+def _is_whole_lines(lines: TextLines, span: Span) -> bool:
+    text, newline = lines.text, lines.newline
+    start = text.rfind(newline, 0, span.start) + 1
+    end = text.find(newline, span.end)
+    ends = span.end > 0 and text[span.end - 1] == newline
+    return not text[start : span.start].strip() and (ends or not text[span.end : None if end < 0 else end].strip())
 
 
 def _doubted(lines: TextLines, old: str, reason: str) -> None:
