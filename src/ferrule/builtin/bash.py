@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -12,8 +12,10 @@ from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.problems import Problem
 from ferrule.core.result import Output
-from ferrule.process.shell.background import BackgroundCommand
-from ferrule.process.shell.ended import Ended
+
+if TYPE_CHECKING:
+    from ferrule.process.shell.background import BackgroundCommand
+    from ferrule.process.shell.ended import Ended
 
 _WATCHING = "ferrule.background_watchers"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import monotonic
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AliasChoices, Field
 
@@ -12,7 +12,9 @@ from ferrule.core.access import Touch
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
-from ferrule.process.shell.background import BackgroundCommand
+
+if TYPE_CHECKING:
+    from ferrule.process.shell.background import BackgroundCommand
 
 
 @tool(

@@ -7,20 +7,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from ferrule.process.profile import Profile
-from ferrule.process.sandbox.no_sandbox import NoSandbox
-from ferrule.process.shell.shells import Shells
-from ferrule.process.spill import SpillFolder
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.restrictions import restrictions_of
-from ferrule.workspace.snapshots.tree_scan import scan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ferrule.core.context import Session
     from ferrule.policy.commands.parts import Analysis
+    from ferrule.process.profile import Profile
     from ferrule.process.sandbox.sandbox import Prepared, Sandbox
+    from ferrule.process.shell.shells import Shells
 
 _MOST_ENTRIES = 200_000
 KEY = "sandbox"
@@ -40,12 +37,16 @@ class SandboxChoice:
 
 def shells_of(session: Session) -> Shells:
     """Those of a session, made at first use."""
+    from ferrule.process.shell.shells import Shells  # here and below: most starts of Ferrule run no command
+
     return Shells.of(session, lambda: _make(session))
 
 
 def sandbox_of(session: Session) -> Sandbox:
     """The strongest that works here, unless the person turned it off."""
     if not _choice(session).enabled:
+        from ferrule.process.sandbox.no_sandbox import NoSandbox
+
         return NoSandbox(off=True)
     from ferrule.process.sandbox.choose import best_sandbox
 
@@ -54,6 +55,8 @@ def sandbox_of(session: Session) -> Sandbox:
 
 def profile_of(session: Session) -> Profile:
     """What a command of this session may see, change and reach."""
+    from ferrule.process.profile import Profile
+
     choice = _choice(session)
     roots = tuple(Path(os.path.realpath(root)) for root in session.folders)
     return Profile(
@@ -86,6 +89,9 @@ def _choice(session: Session) -> SandboxChoice:
 
 
 def _make(session: Session) -> Shells:
+    from ferrule.process.shell.shells import Shells
+    from ferrule.process.spill import SpillFolder
+
     def prepare(arguments: Sequence[str]) -> Prepared:
         return sandbox_of(session).prepare(profile_of(session), arguments)
 
@@ -102,6 +108,7 @@ def _hidden(session: Session, roots: tuple[Path, ...]) -> tuple[Path, ...]:
     if restrictions is None or not restrictions.denies_reads:
         return ()
     from ferrule.workspace.files import files_of
+    from ferrule.workspace.snapshots.tree_scan import scan
 
     names = tuple(map(str, roots))
     seen = scan(files_of(session).paths.roots, _MOST_ENTRIES).seen

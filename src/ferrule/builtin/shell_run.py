@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from ferrule.builtin.session_shells import profile_of, sandbox_of, shell_folder, shells_of, understand
 from ferrule.core.access import Touch, writes
 from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.process.sandbox.sandbox import SandboxRefused
-from ferrule.workspace.changing import origin_of
 from ferrule.workspace.files import files_of
 from ferrule.workspace.problems import PathProblem
 
@@ -54,6 +52,8 @@ async def undoable(context: ToolContext, text: str) -> AsyncGenerator[Told]:
     if understand(text, str(shell_folder(context.session))).read_only:
         yield told
         return
+    from ferrule.workspace.changing import origin_of
+
     changes, origin = files_of(context.session).shell_changes, origin_of(context)
     try:
         await asyncio.to_thread(changes.begin, origin)
@@ -101,8 +101,6 @@ def shell_for(context: ToolContext, *, terminal: bool = False) -> ShellSession:
         if terminal:
             return shells_of(context.session).get("terminal", terminal_size=(100, 30))
         return shells_of(context.session).get()
-    except SandboxRefused:
-        raise
     except OSError as error:
         raise ToolError(f"The shell could not be started: {error.strerror or error}.") from error
 
