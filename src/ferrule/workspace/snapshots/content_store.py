@@ -89,6 +89,17 @@ class ContentStore:
         return self.folder / name[:2] / name[2:]
 
 
+class NewContents(dict[str, int]):
+    """Contents that were put in the store and are not in the journal yet, by name, with their packed sizes."""
+
+    room = 0
+    """What they take on the disk."""
+
+    def add(self, name: str, size: int) -> None:
+        self.room += room(size) - room(self.get(name, 0))
+        self[name] = size
+
+
 def pack(data: bytes) -> bytes:
     """How a content lies in the store: compressed where that saves room on the disk."""
     if _BLOCK <= len(data) <= _COMPRESSED_AT_ONCE:

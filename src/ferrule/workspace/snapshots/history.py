@@ -13,7 +13,7 @@ from ferrule.workspace.locks import writing
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Caps, Change, Group, Move, Origin, Phase, Side, State, Step, Write
 from ferrule.workspace.snapshots.conflicts import Conflicts
-from ferrule.workspace.snapshots.content_store import ContentLost
+from ferrule.workspace.snapshots.content_store import ContentLost, NewContents
 from ferrule.workspace.snapshots.file_states import FileStates
 from ferrule.workspace.snapshots.history_diff import bounded
 from ferrule.workspace.snapshots.planning import ChangedMeanwhile, Plan, plan
@@ -139,7 +139,7 @@ class History:
 
         def work() -> Group:
             with self._settled() as journal:
-                contents: dict[str, int] = {}
+                contents = NewContents()
                 needed: set[str] = set()
                 noted = [
                     replace(one, covered=one.covered and self._kept(one, content, needed, contents)) for one in changes
@@ -152,7 +152,7 @@ class History:
         return self._again_if_broken(work)
 
     def _kept(
-        self, change: Change, content: Callable[[str], bytes | None], needed: set[str], contents: dict[str, int]
+        self, change: Change, content: Callable[[str], bytes | None], needed: set[str], contents: NewContents
     ) -> bool:
         for state in (change.before, change.after):
             if state is None or not state.content:

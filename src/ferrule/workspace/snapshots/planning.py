@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ferrule.core.errors import ErrorKind
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import NOTHING, Change, Delete, Move, Operation, SetMode, State, Step, Write
+from ferrule.workspace.snapshots.content_store import NewContents
 from ferrule.workspace.tracker import digest
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Plan:
     """What will be done: `contents` are new in the store and how much room they take, `data` what will be written."""
 
     changes: list[Change] = field(default_factory=list[Change])
-    contents: dict[str, int] = field(default_factory=dict[str, int])
+    contents: NewContents = field(default_factory=NewContents)
     data: dict[str, bytes] = field(default_factory=dict[str, bytes])
     through_hard_links: set[Path] = field(default_factory=set["Path"])
     durable: bool = True

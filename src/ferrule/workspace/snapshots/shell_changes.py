@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _FILE = "tree.db"
 _SAME_TICK = 20_000_000  # nanoseconds: a file that changed so lately may change again and look the same
+_CHUNK = 1 << 20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -150,7 +151,7 @@ class ShellChanges:
         for path, seen in changed:
             name = ""
             if seen.node is Node.FILE and seen.size <= min(self._caps.file, self._caps.tree - self._room):
-                data = self._read(path)
+                data = self._read(path, seen.size)
                 name = digest(data) if data is not None else self._unread(path, seen)
                 self._room += store.put(name, data) if data is not None else 0
             kept = seen._replace(changed=-1) if seen.changed > recent else seen
@@ -167,13 +168,20 @@ class ShellChanges:
         same = known is not None and known.seen[2:4] == seen[2:4] and known.seen.inode == seen.inode
         return known.digest if known is not None and same else ""
 
-    def _read(self, path: str) -> bytes | None:
+    def _read(self, path: str, size: int) -> bytes | None:
         root = next(one for one in self._paths.roots if path.startswith(f"{one.path}/"))
         try:
-            with os.fdopen(open_beneath(root.descriptor, path[len(str(root.path)) + 1 :], _READ), "rb") as file:
-                data = file.read(self._caps.file + 1)
+            opened = open_beneath(root.descriptor, path[len(str(root.path)) + 1 :], _READ)
         except (OSError, LeadsOut):
             return None
+        try:
+            data = os.read(opened, size + 1)  # nearly always all of it, and one byte to see whether it has grown
+            while len(data) <= self._caps.file and (more := os.read(opened, _CHUNK)):
+                data += more
+        except OSError:
+            return None
+        finally:
+            os.close(opened)
         return data if len(data) <= self._caps.file else None
 
     def _changes(self, fresh: Mapping[str, Known], gone: list[str], found: Scan) -> list[Change]:

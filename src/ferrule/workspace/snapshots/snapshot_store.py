@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.workspace.snapshots.changes import Caps
+    from ferrule.workspace.snapshots.content_store import NewContents
 
 _FILE, _CONTENTS, _ASIDE = "journal.db", "contents", "set-aside"
 _MARGIN = 128 * 1024  # what the journal may grow by in one change
@@ -69,7 +70,7 @@ class SnapshotStore:
 
     # Contents, inside the lock
 
-    def keep(self, name: str, data: bytes, keep: Collection[str], pending: dict[str, int], *, durable: bool) -> bool:
+    def keep(self, name: str, data: bytes, keep: Collection[str], pending: NewContents, *, durable: bool) -> bool:
         """Put a content in the store and into `pending`; False when the caps leave no room for it.
 
         Room is made first, so that the store is never over its cap; `keep` names what must stay.
@@ -80,10 +81,10 @@ class SnapshotStore:
         if known is not None and self.contents.has(name, known, durable=durable):
             return True
         packed = pack(data)
-        if not self._make_room(room(len(packed)) + sum(map(room, pending.values())), keep):
+        if not self._make_room(room(len(packed)) + pending.room, keep):
             return False
         self.contents.put(name, packed, durable=durable)
-        pending[name] = len(packed)
+        pending.add(name, len(packed))
         return True
 
     def tidy(self, newest: int) -> None:
