@@ -261,3 +261,16 @@ def test_removing_takes_the_file_and_nothing_else(paths: Paths, tmp_path: Path) 
     assert [path.name for path in (tmp_path / "d").iterdir()] == ["g"]
     with pytest.raises(PathProblem, match="no such file"):
         remove_file(paths, paths.locate("d/f"))
+
+
+def test_many_files_wait_for_the_disk_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda opened: waits.append("one"))  # pyright: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr(os, "sync", lambda: waits.append("all"))
+    paths = Paths([tmp_path])
+    with atomic.synced_together():
+        for name in "abc":
+            atomic.write_whole(paths, paths.locate(name), b"x")
+    assert waits == ["all", "all"]
+    atomic.write_whole(paths, paths.locate("d"), b"x")
+    assert waits[2:] == ["one", "one"]

@@ -6,7 +6,8 @@ import errno
 import os
 import secrets
 import stat
-from contextlib import suppress
+import threading
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +17,35 @@ from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from ferrule.workspace.paths import Paths, Place
 
 _PREFIX = ".ferrule-"
+
+_together = threading.local()
+
+
+@contextmanager
+def synced_together() -> Generator[None]:
+    """Wait for the disk once, before and after, and not for each of many files in between.
+
+    A kill still leaves every file old or new. After a power cut some may be lost that were being put back, so this is
+    only for what can be done again from the store.
+    """
+    os.sync()
+    _together.on = True
+    try:
+        yield
+    finally:
+        _together.on = False
+        os.sync()
+
+
+def sync(opened: int) -> None:
+    """Wait until a file or folder is on the disk, unless that is done for many at once."""
+    if not getattr(_together, "on", False):
+        os.fsync(opened)
 
 
 @dataclass(slots=True, frozen=True)
@@ -49,7 +76,7 @@ def write_whole(
         try:
             _fill(opened, data)
             _apply(opened, before, mode)
-            os.fsync(opened)
+            sync(opened)
         except BaseException:
             os.close(opened)
             _unlink(temporary, folder)
@@ -60,7 +87,7 @@ def write_whole(
         except BaseException:
             _unlink(temporary, folder)
             raise
-        os.fsync(folder)
+        sync(folder)
     except OSError as error:
         raise _failed(place, error) from None
     finally:
@@ -73,7 +100,7 @@ def remove_file(paths: Paths, place: Place) -> None:
     folder = _open_folder(paths, place, make=False)
     try:
         os.unlink(place.path.name, dir_fd=folder)
-        os.fsync(folder)
+        sync(folder)
     except OSError as error:
         raise _failed(place, error) from None
     finally:

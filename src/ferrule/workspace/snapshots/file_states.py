@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
-from ferrule.workspace.atomic import remove_file, write_whole
+from ferrule.workspace.atomic import remove_file, sync, write_whole
 from ferrule.workspace.paths import Paths, Place
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Change, Node, Operation, Side, State
@@ -189,8 +189,8 @@ class FileStates:
                     os.stat(to.path.name, dir_fd=target, follow_symlinks=False)
                 except FileNotFoundError:
                     os.rename(place.path.name, to.path.name, src_dir_fd=source, dst_dir_fd=target)
-                    os.fsync(target)
-                    os.fsync(source)
+                    sync(target)
+                    sync(source)
                 else:
                     raise PathProblem("exists", f"`{place}` was not moved: there is something at `{to}`.")
             finally:

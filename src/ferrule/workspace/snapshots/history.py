@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ferrule.core.errors import ErrorKind
+from ferrule.workspace.atomic import synced_together
 from ferrule.workspace.locks import writing
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Caps, Change, Group, Move, Origin, Phase, Side, State, Step, Write
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _TRIES = 1000
+_MANY = 64
 
 
 class History:
@@ -234,8 +236,9 @@ class History:
             journal.mark(group, under_way, durable=True)
             changes = [one for one in group.changes if one.covered]
             try:
-                for change in reversed(changes) if side is Side.BEFORE else changes:
-                    self._files.put(change, side, self._store.contents.get)
+                with synced_together() if len(changes) > _MANY else nullcontext():
+                    for change in reversed(changes) if side is Side.BEFORE else changes:
+                        self._files.put(change, side, self._store.contents.get)
             except (PathProblem, ContentLost, OSError) as error:
                 self._recovery.return_to(group, side.opposite)
                 text = error.message if isinstance(error, PathProblem) else str(error)

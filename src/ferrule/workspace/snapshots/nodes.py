@@ -7,6 +7,7 @@ import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from ferrule.workspace.atomic import sync
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Node, State
 
@@ -86,7 +87,7 @@ class Nodes:
                 _put_folder(change.path.name, above, wanted)
             else:
                 return True
-            os.fsync(above)
+            sync(above)
         return False
 
     @contextmanager
