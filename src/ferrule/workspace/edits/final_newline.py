@@ -54,7 +54,7 @@ def lost_line_ending(old: list[str], new: list[str], *, before: str, follows: st
     # What ends with an empty line is whole without the ending of that line.
     if not follows or [*new, ""] == old:
         return False
-    if new[-1].strip(BLANKS) == old[-2].strip(BLANKS):
+    if not ends_line and new[-1].strip(BLANKS) == old[-2].strip(BLANKS):
         return True
     raise Unclear(
         "only the old text ends with a line ending, so whether the line that follows should be joined to the new text "

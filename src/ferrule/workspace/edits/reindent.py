@@ -97,8 +97,10 @@ class Reindent:
 
     def _may_be_aligned(self, indentation: str) -> bool:
         """Whether spaces may be meant as spaces in a file with tabs, or a tab as a tab where the file has both."""
-        if any(shift.width < 0 for shift in self._shifts) and "\n\t" in "\n" + self._text:
-            return True
+        if any(shift.width < 0 for shift in self._shifts):
+            both = "\t" in indentation and " " in indentation
+            if both or "\n\t" in "\n" + self._text:
+                return True
         widths = [shift.width for shift in self._shifts if shift.width > 0]
         return any(len(indentation.expandtabs(width)) % width for width in widths) or self._mixes(indentation)
 
