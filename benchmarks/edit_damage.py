@@ -218,7 +218,7 @@ NAMED = frozenset(
 
 def look_alikes(name: str, case: Case, *, old_only: bool) -> Iterator[str]:
     """Other new texts that would look the same once damaged: nobody could tell which of them is meant."""
-    damage = DAMAGES[name]
+    damage = dedented if old_only and name == "dedented + numbered" else DAMAGES[name]
     copied = damage(case.old, replace(case, new=case.old) if old_only else case)
     seen = case.new if old_only else damage(case.new, case)
     olds, news = (text.splitlines(keepends=True) for text in (case.old, case.new))

@@ -44,8 +44,10 @@ def _is_another_exact_edit(edit: TrueEdit, old: str, new: str) -> bool:
     at = before.find(old)
     if at < 0 or before.find(old, at + 1) >= 0:
         return False
+    # Lines as deep as one of eight columns or more are not meant to stand twice as deep; see `left_out`.
+    deep = before[:at].rpartition("\n")[2].expandtabs(4).isspace() and before[:at].endswith((" " * 8, "\t\t"))
     whole = before[:at].endswith(("\n", "")[at == 0]) and old.endswith("\n") and (not new or new.endswith("\n"))
-    return old not in plain(edit.old) or (whole and before.replace(old, new) != after)
+    return deep or old not in plain(edit.old) or (whole and before.replace(old, new) != after)
 
 
 def _looks_the_same(edit: TrueEdit, damage: Damage, result: str, old: str, new: str) -> bool:
