@@ -136,7 +136,7 @@ def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
     try:
         if given[:-1] == wanted and not given[-1] and not new.startswith(old):
             raise Unclear("the new text has other line endings than it")
-        check_blanks(given, follows=follows)
+        check_blanks(wanted, given, follows=follows)
         check_start(wanted, given, before=before)
         lost = lost_line_ending(wanted, given, before=before, follows=follows)
         whole = takes_indentation(before, wanted, given, ends_line=not wanted[-1] or not (follows or "").strip())
@@ -168,7 +168,7 @@ def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
     follows = lines.after(place.end)
     ends_line = not place.old[-1] or not (follows or "").strip()
     try:
-        check_blanks(new, follows=follows)
+        check_blanks(place.old, new, follows=follows)
         check_start(place.old, new, before=before)
         if lost_line_ending(place.old, new, before=before, follows=follows):
             new = [*new, ""]
