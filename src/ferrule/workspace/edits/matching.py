@@ -197,7 +197,10 @@ def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] 
     if plain == plain_new:
         raise identical()
     found = _climb(lines, plain, plain_new)
-    return None if found is None else (found[0], Rung.LINE_NUMBERS)
+    # A number stands before a whole line: what is found within one is another text with another number.
+    if found is None or lines.before(found[0].start).strip(BLANKS):
+        return None
+    return found[0], Rung.LINE_NUMBERS
 
 
 def _doubted(lines: TextLines, old: str, reason: str) -> None:

@@ -86,10 +86,9 @@ class Reindent:
         return result
 
     def _foreign(self, indentation: str) -> bool:
-        """Whether the margin alone was taken away, so that nothing says how to read other blanks than the file's."""
-        if self._mine or not self._theirs:
-            return False
-        return ("\t" in indentation and "\t" not in self._theirs) or ("  " in indentation and " " not in self._theirs)
+        """Whether nothing says how to read its tabs or spaces, since neither the copy nor the file has such here."""
+        seen = self._mine + self._theirs
+        return bool(seen) and (("\t" in indentation and "\t" not in seen) or ("  " in indentation and " " not in seen))
 
     def _cut(self, indentation: str) -> bool:
         """Whether a line may have had less than what was taken from the lines of the copy, which all have some left."""
