@@ -218,14 +218,16 @@ NAMED = frozenset(
 
 def look_alikes(name: str, case: Case, *, old_only: bool) -> Iterator[str]:
     """Other new texts that would look the same once damaged: nobody could tell which of them is meant."""
-    damage = DAMAGES[name]
+    damage = dedented if old_only and name == "dedented + numbered" else DAMAGES[name]
+    copied = damage(case.old, replace(case, new=case.old) if old_only else case)
     seen = case.new if old_only else damage(case.new, case)
     olds, news = (text.splitlines(keepends=True) for text in (case.old, case.new))
-    damaged = dict(zip(damage(case.old, case).splitlines(), olds, strict=False))
+    damaged = dict(zip(copied.splitlines(), olds, strict=False))
     taken = [damaged.get(line, true) for line, true in zip(seen.splitlines(), news, strict=False)]
-    own, margin, shown = (_first_indentation(text) for text in (case.new, case.old, damage(case.old, case)))
+    own, margin, shown = (_first_indentation(text) for text in (case.new, case.old, copied))
     others = ["".join(taken), margin + case.new.lstrip(" \t"), re.sub(r"(?m)^[ \t]*(?=\S)", margin, case.new)]
     others += [re.sub(rf"(?m)^{a}", b, case.new) for a, b in ((own, margin), (_margin(case.new), _margin(case.old)))]
+    others += [f"{case.new}\n", trailing_dropped(case.new, case)]
     if shown.endswith(margin):
         others.append(re.sub(rf"(?m)^{shown.removesuffix(margin)}", "", case.new))
     if margin.endswith(shown):

@@ -116,6 +116,8 @@ def _damaged(case: Case, form: str) -> Iterator[tuple[str, str, str, list[str]]]
     for name, damage in DAMAGES.items():
         if "newline" in name and (form == "no last newline" or case.old.endswith(("\n\n", "\r\n\r\n"))):
             continue  # an edit of its own, of one line less
+        if "newline" in name and case.old.endswith("\n") and case.new and not case.new.endswith("\n"):
+            continue  # the edit itself takes the last line ending away
         old, new = damage(case.old, case), damage(case.new, case)
         alone = damage(case.old, replace(case, new=case.old))
         for who, mine, theirs in (("both", old, new), ("old only", alone, case.new), ("new only", case.old, new)):

@@ -29,11 +29,15 @@ def retried(problem: EditProblem, case: Case, before: bytes, edit: Callable[[byt
     whole = case.line, case.line + case.old.rstrip("\r\n").count("\n")
     if not (start <= whole[0] and whole[1] <= end):
         return f"{problem.code}, elsewhere"
-    try:
-        edit(before, text, "something new")
-    except PathProblem as again:
-        return f"{problem.code}, refused again: {again.code}"
-    return "applied"
+    code = ""
+    for ending in ("\n", ""):
+        try:
+            edit(before, text + ending, f"something new{ending}")
+        except PathProblem as again:
+            code = again.code
+        else:
+            return "applied"
+    return f"{problem.code}, refused again: {code}"
 
 
 def _offered(message: str) -> tuple[int, str] | None:

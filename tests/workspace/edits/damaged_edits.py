@@ -51,6 +51,10 @@ class TrueEdit:
         return self.head + self.old + self.tail
 
     @property
+    def stands_once(self) -> bool:
+        return bool(self.old.strip()) and self.before.find(self.old) == self.before.rfind(self.old)
+
+    @property
     def after(self) -> str:
         return self.head + self.new + self.tail
 

@@ -88,3 +88,4 @@ Suggestion: Start both texts with a line ending, or neither.\
 def test_blanks_at_the_end_of_a_line_are_not_doubled():
     assert edited("a  \nb\n", "a", "x") == ("exact", "x  \nb\n")
     assert edited("a  \nb\n", "a", "x  ")[0] == "misfit"
+    assert edited("a\n  \n", "a\n", "  \nb\n") == ("exact", "  \nb\n  \n")

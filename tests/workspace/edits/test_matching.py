@@ -153,6 +153,9 @@ class TestIndentation:
     def test_lines_of_one_depth_may_be_meant_deeper(self):
         assert edited("  a\n  b\n  c\n", "a\nb\nc\n", "  a\n  x\n  c\n")[0] == "misfit"
 
+    def test_tabs_among_spaces_are_not_guessed_at(self):
+        assert edited("    a\n    b\n", "  a\n  b\n", "  a\n\tc\n  b\n")[0] == "misfit"
+
     def test_a_line_with_no_indentation_left_may_have_had_less(self):
         assert edited("    a\n    b\n", "  a\n  b\n", "  a\nc\n  b\n")[0] == "misfit"
 
@@ -228,6 +231,9 @@ class TestLineNumbers:
     def test_numbers_in_the_lines_themselves_stay(self):
         assert edited("a\n3\tb\n", "     1\ta\n     2\t3\tb\n", "x\n3\tb\n") == (NUMBERS, "x\n3\tb\n")
         assert edited("a\nb\n", "1\ta\n2\tb\n", "a\n7\tb\n")[0] == "misfit"
+
+    def test_a_number_that_belongs_to_the_line_is_not_forgiven(self):
+        assert edited("a\n3\tx\n", "9\tx\n", "b\n")[0] == "missing"
 
     def test_numbers_that_do_not_follow_each_other_are_text(self):
         assert edited("a\nb\n", "1\ta\n3\tb\n", "1\tc\n")[0] == "missing"

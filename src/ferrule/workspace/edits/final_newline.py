@@ -23,9 +23,12 @@ def check_start(old: list[str], new: list[str], *, before: str) -> None:
         )
 
 
-def check_blanks(new: list[str], *, follows: str | None) -> None:
+def check_blanks(old: list[str], new: list[str], *, follows: str | None) -> None:
     """Raises `Unclear` when unseen blanks follow the match on its line, and lines of the new text end with blanks."""
-    if follows and not follows.strip(BLANKS) and any(line != line.rstrip(BLANKS) for line in new):
+    whole_lines = len(old) > 1 and not old[-1] and not new[-1]
+    if whole_lines or not follows or follows.strip(BLANKS):
+        return
+    if any(line != line.rstrip(BLANKS) for line in new):
         raise Unclear("it leaves out the blanks at the end of its last line, and the new text has some")
 
 
@@ -54,7 +57,7 @@ def lost_line_ending(old: list[str], new: list[str], *, before: str, follows: st
     # What ends with an empty line is whole without the ending of that line.
     if not follows or [*new, ""] == old:
         return False
-    if new[-1].strip(BLANKS) == old[-2].strip(BLANKS):
+    if not ends_line and new[-1].strip(BLANKS) == old[-2].strip(BLANKS):
         return True
     raise Unclear(
         "only the old text ends with a line ending, so whether the line that follows should be joined to the new text "

@@ -136,7 +136,7 @@ def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
     try:
         if given[:-1] == wanted and not given[-1] and not new.startswith(old):
             raise Unclear("the new text has other line endings than it")
-        check_blanks(given, follows=follows)
+        check_blanks(wanted, given, follows=follows)
         check_start(wanted, given, before=before)
         lost = lost_line_ending(wanted, given, before=before, follows=follows)
         whole = takes_indentation(before, wanted, given, ends_line=not wanted[-1] or not (follows or "").strip())
@@ -168,7 +168,7 @@ def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
     follows = lines.after(place.end)
     ends_line = not place.old[-1] or not (follows or "").strip()
     try:
-        check_blanks(new, follows=follows)
+        check_blanks(place.old, new, follows=follows)
         check_start(place.old, new, before=before)
         if lost_line_ending(place.old, new, before=before, follows=follows):
             new = [*new, ""]
@@ -197,17 +197,10 @@ def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] 
     if plain == plain_new:
         raise identical()
     found = _climb(lines, plain, plain_new)
-    if found is None or not _is_whole_lines(lines, found[0]):
-        return None  # a number before a part of a line is no line number
+    # A number stands before a whole line: what is found within one is another text with another number.
+    if found is None or lines.before(found[0].start).strip(BLANKS):
+        return None
     return found[0], Rung.LINE_NUMBERS
-
-
-def _is_whole_lines(lines: TextLines, span: Span) -> bool:
-    text, newline = lines.text, lines.newline
-    start = text.rfind(newline, 0, span.start) + 1
-    end = text.find(newline, span.end)
-    ends = span.end > 0 and text[span.end - 1] == newline
-    return not text[start : span.start].strip() and (ends or not text[span.end : None if end < 0 else end].strip())
 
 
 def _doubted(lines: TextLines, old: str, reason: str) -> None:

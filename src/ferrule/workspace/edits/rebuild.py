@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_COMPARED = 4_000_000
 _WORD = re.compile(r"\w+")
-_SHARED = 0.3
+_SHARED = 0.5
 _TRAILING = "which blanks at the ends of its lines should stay cannot be told from it"
 
 

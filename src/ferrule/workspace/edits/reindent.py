@@ -86,10 +86,9 @@ class Reindent:
         return result
 
     def _foreign(self, indentation: str) -> bool:
-        """Whether the margin alone was taken away, so that nothing says how to read other blanks than the file's."""
-        if self._mine or not self._theirs:
-            return False
-        return ("\t" in indentation and "\t" not in self._theirs) or ("  " in indentation and " " not in self._theirs)
+        """Whether nothing says how to read its tabs or spaces, since neither the copy nor the file has such here."""
+        seen = self._mine + self._theirs
+        return bool(seen) and (("\t" in indentation and "\t" not in seen) or ("  " in indentation and " " not in seen))
 
     def _cut(self, indentation: str) -> bool:
         """Whether a line may have had less than what was taken from the lines of the copy, which all have some left."""
@@ -97,8 +96,10 @@ class Reindent:
 
     def _may_be_aligned(self, indentation: str) -> bool:
         """Whether spaces may be meant as spaces in a file with tabs, or a tab as a tab where the file has both."""
-        if any(shift.width < 0 for shift in self._shifts) and "\n\t" in "\n" + self._text:
-            return True
+        if any(shift.width < 0 for shift in self._shifts):
+            both = "\t" in indentation and " " in indentation
+            if both or "\n\t" in "\n" + self._text:
+                return True
         widths = [shift.width for shift in self._shifts if shift.width > 0]
         return any(len(indentation.expandtabs(width)) % width for width in widths) or self._mixes(indentation)
 
