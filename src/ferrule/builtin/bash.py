@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from ferrule.builtin.shell_run import Told, command_text, run, shell_for, timed_out, touches_of, undoable, words
+from ferrule.builtin.shell_run import (
+    Told,
+    command_text,
+    note_when_over,
+    problems_of,
+    require_folder,
+    run,
+    shell_for,
+    timed_out,
+    touches_of,
+    undoable,
+    words,
+)
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
-from ferrule.core.problems import Problem
 from ferrule.core.result import Output
 from ferrule.process.shell.background import BackgroundCommand
 from ferrule.process.shell.ended import Ended
-
-_WATCHING = "ferrule.background_watchers"
-
-
-def _check(params: Any) -> list[Problem]:
-    if "\0" in params.command:
-        return [Problem(("command",), "value", "it holds a NUL byte, which no command can")]
-    if not params.command.strip():
-        return [Problem(("command",), "value", "it is empty")]
-    return []
 
 
 @tool(
@@ -34,7 +34,7 @@ def _check(params: Any) -> list[Problem]:
     timeout=660,
     touches_in=lambda params, session: touches_of(params.command, params.working_directory, session),
     signature=lambda params: command_text(params.command, params.working_directory),
-    check=_check,
+    check=lambda params: problems_of(params.command),
 )
 async def bash(
     context: ToolContext,
@@ -92,7 +92,8 @@ async def bash(
 
 async def _start(context: ToolContext, command: str, folder: str | None) -> Output:
     text = command_text(command, folder)
-    shell = shell_for(context)
+    require_folder(context.session, folder)
+    shell = shell_for(context, text)
     watch = undoable(context, text)
     await watch.__aenter__()
     try:
@@ -100,15 +101,7 @@ async def _start(context: ToolContext, command: str, folder: str | None) -> Outp
     except BaseException:
         await watch.__aexit__(None, None, None)
         raise
-
-    async def note_changes() -> None:
-        await kept.over.wait()
-        await watch.__aexit__(None, None, None)
-
-    watching: set[asyncio.Task[None]] = context.state.setdefault(_WATCHING, set())
-    task = asyncio.create_task(note_changes())
-    watching.add(task)
-    task.add_done_callback(watching.discard)
+    note_when_over(context, kept, watch)
     return _started(kept)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ferrule.builtin.shell_run import Told, explained, settle, shell_for, timed_out, words
+from ferrule.builtin.shell_run import explained, settle, shell_for, timed_out, undoable, words
 from ferrule.core.access import Touch
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
@@ -34,10 +34,10 @@ async def bash_input(
     Use this after Bash with `terminal` said that the command waits for input.
     """
     seconds = timeout / 1000
-    ended = await shell_for(context, terminal=True).answer(text, timeout=seconds)
+    async with undoable(context, None) as told:
+        ended = await shell_for(context, terminal=True).answer(text, timeout=seconds)
     settle(context.session, ended.cwd)
-    told = Told()
-    told.notes += explained(context.session, ended)
+    told.notes += explained(context.session, "", ended)
     if ended.timed_out:
         raise timed_out(ended, told, seconds)
     data = {"output": ended.stdout, "exit_code": ended.exit_code, "waiting_for_input": ended.waiting_for_input}

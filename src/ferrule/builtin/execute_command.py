@@ -6,7 +6,7 @@ from typing import Annotated, TypedDict
 
 from pydantic import Field
 
-from ferrule.builtin.shell_run import command_text, run, timed_out, touches_of
+from ferrule.builtin.shell_run import command_text, problems_of, run, timed_out, touches_of
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 
@@ -31,12 +31,11 @@ class CommandResult(TypedDict):
     timeout=_SECONDS + 30,
     touches_in=lambda params, session: touches_of(params.command, params.cwd, session),
     signature=lambda params: command_text(params.command, params.cwd),
+    check=lambda params: problems_of(params.command),
 )
 async def execute_command(
     context: ToolContext,
-    command: Annotated[
-        str, Field(min_length=1, max_length=1_000_000, description="The command, as typed at a prompt.")
-    ],
+    command: Annotated[str, Field(max_length=1_000_000, description="The command, as typed at a prompt.")],
     cwd: Annotated[str | None, Field(description="Go to this folder first; the shell stays there.")] = None,
 ) -> CommandResult:
     """Run a shell command and give its output and exit code.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from ferrule.process.sandbox.sandbox import Prepared, Sandbox
 
 _MOST_ENTRIES = 200_000
+_WATCHERS = "ferrule.background_watchers"
 KEY = "sandbox"
 """Where a session's configuration may hold a `SandboxChoice`."""
 
@@ -43,6 +46,17 @@ def shells_of(session: Session) -> Shells:
     return Shells.of(session, lambda: _make(session))
 
 
+def watchers_of(session: Session) -> set[asyncio.Task[None]]:
+    """What waits for the ends of background commands, to put what they changed into the history."""
+    return session.state.setdefault(_WATCHERS, set())
+
+
+async def close_shells(session: Session) -> None:
+    """End all that a session's commands started, and take up what they changed to the last."""
+    await Shells.close_of(session)
+    await asyncio.gather(*watchers_of(session), return_exceptions=True)
+
+
 def sandbox_of(session: Session) -> Sandbox:
     """The strongest that works here, unless the person turned it off."""
     if not _choice(session).enabled:
@@ -50,6 +64,12 @@ def sandbox_of(session: Session) -> Sandbox:
     from ferrule.process.sandbox.choose import best_sandbox
 
     return best_sandbox(tuple(session.folders))
+
+
+def unconfined(session: Session) -> bool:
+    """Whether no sandbox works here and the person has not turned it off: then only what provably reads may run."""
+    sandbox = sandbox_of(session)
+    return isinstance(sandbox, NoSandbox) and not sandbox.off
 
 
 def profile_of(session: Session) -> Profile:
@@ -87,7 +107,10 @@ def _choice(session: Session) -> SandboxChoice:
 
 def _make(session: Session) -> Shells:
     def prepare(arguments: Sequence[str]) -> Prepared:
-        return sandbox_of(session).prepare(profile_of(session), arguments)
+        profile = profile_of(session)
+        if unconfined(session):  # whoever runs a command here has refused what does not provably read
+            profile = replace(profile, writable=(), hosts=None)
+        return sandbox_of(session).prepare(profile, arguments)
 
     return Shells(prepare, spills=SpillFolder(data_folder() / "outputs"))
 
