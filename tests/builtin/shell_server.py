@@ -14,10 +14,9 @@ from typing import Any, cast
 
 from ferrule import KindPolicy, RawCall, Runtime, Session, ToolResult
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.builtin.session_shells import KEY, SandboxChoice
+from ferrule.builtin.session_shells import KEY, SandboxChoice, close_shells
 from ferrule.policy.decide import RulePolicy
 from ferrule.policy.restrictions import RuleRestrictions
-from ferrule.process.shell.shells import Shells
 from ferrule.workspace.files import files_of
 
 SECONDS = 60
@@ -38,13 +37,14 @@ async def answer(asked: dict[str, Any]) -> list[dict[str, Any]]:
     try:
         for step in asked["steps"]:
             if step[0] == "undo":
-                results.append({"undone": str(files_of(session).history.undo())})
+                report = files_of(session).history.undo()
+                results.append({"words": str(report), "data": None, "error": None, "details": None})
             elif step[0] == "batch":
                 results += map(_told, await runtime.batch([RawCall(*one) for one in step[1]]))
             else:
                 results.append(_told(await asyncio.wait_for(runtime.run(*step), SECONDS)))
     finally:
-        await Shells.close_of(session)
+        await close_shells(session)
     return results
 
 

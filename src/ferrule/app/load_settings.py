@@ -83,7 +83,7 @@ def _sourced(given: Mapping[str, Any], kind: str, file: Path | None) -> dict[str
 
 
 def _hold_to(organisation: Mapping[str, Any], settings: Settings, set_aside: list[str]) -> None:
-    """Nobody on the machine may choose a looser mode than their organisation, switch off its questions or the sandbox."""
+    """Nobody on the machine chooses a looser mode than their organisation, or turns its questions or sandbox off."""
     said, permissions = organisation.get("permissions", {}), settings.permissions
     if "mode" in said and _MODES.index(permissions.mode) < _MODES.index(said["mode"]):
         set_aside.append(f"permissions.mode = {permissions.mode!r}")

@@ -21,9 +21,11 @@ from ferrule.builtin.shell_run import (
 )
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
-from ferrule.core.result import Output
+from ferrule.core.result import Output, ToolResult
 from ferrule.process.shell.background import BackgroundCommand
 from ferrule.process.shell.ended import Ended
+
+_LONGER = "Give it more time with `timeout`, or start it with `run_in_background`."
 
 
 @tool(
@@ -53,7 +55,7 @@ async def bash(
     terminal: Annotated[
         bool, Field(description="Run it on a terminal, for programs that ask questions; answer with BashInput.")
     ] = False,
-) -> Output:
+) -> Output | ToolResult:
     """Run a command in a bash that keeps its folder, variables and functions between calls.
 
     Use this to build, test and start programs. To read, search or change files use the tools for that.
@@ -81,7 +83,7 @@ async def bash(
         move_to_background=background_on_timeout,
     )
     if ended.timed_out and not ended.moved_to_background:
-        raise timed_out(ended, told, seconds)
+        return timed_out(context, ended, told, seconds, _LONGER)
     return Output(
         data=_data(ended, told),
         llm_content=words(ended, told),

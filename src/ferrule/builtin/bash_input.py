@@ -10,7 +10,7 @@ from ferrule.builtin.shell_run import explained, settle, shell_for, timed_out, u
 from ferrule.core.access import Touch
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
-from ferrule.core.result import Output
+from ferrule.core.result import Output, ToolResult
 
 
 @tool(
@@ -28,7 +28,7 @@ async def bash_input(
         str, Field(max_length=100_000, description=r"What to type, with `\n` for Enter; `\u0003` is Ctrl-C.")
     ],
     timeout: Annotated[int, Field(ge=1, le=600_000, description="Milliseconds it may take.")] = 120_000,
-) -> Output:
+) -> Output | ToolResult:
     """Type into a command that waits for input on its terminal.
 
     Use this after Bash with `terminal` said that the command waits for input.
@@ -39,6 +39,6 @@ async def bash_input(
     settle(context.session, ended.cwd)
     told.notes += explained(context.session, "", ended)
     if ended.timed_out:
-        raise timed_out(ended, told, seconds)
+        return timed_out(context, ended, told, seconds, "Run it again with more time.")
     data = {"output": ended.stdout, "exit_code": ended.exit_code, "waiting_for_input": ended.waiting_for_input}
     return Output(data=data, llm_content=words(ended, told))

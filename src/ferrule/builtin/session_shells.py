@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from ferrule.process.profile import Profile
 from ferrule.process.sandbox.no_sandbox import NoSandbox
 from ferrule.process.shell.shells import Shells
-from ferrule.process.spill import SpillFolder
+from ferrule.process.spill import SpillFolder, clear_old_folders
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.restrictions import restrictions_of
 from ferrule.workspace.snapshots.tree_scan import scan
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ferrule.process.sandbox.sandbox import Prepared, Sandbox
 
 _MOST_ENTRIES = 200_000
+_OUTPUTS = "ferrule.outputs"
 _WATCHERS = "ferrule.background_watchers"
 KEY = "sandbox"
 """Where a session's configuration may hold a `SandboxChoice`."""
@@ -80,6 +82,7 @@ def profile_of(session: Session) -> Profile:
         writable=(*roots, *choice.writable),
         folder=_existing(shell_folder(session), roots[0]),
         hidden=_hidden(session, roots),
+        readable=(outputs_of(session),),
         hosts=choice.hosts,
     )
 
@@ -112,7 +115,18 @@ def _make(session: Session) -> Shells:
             profile = replace(profile, writable=(), hosts=None)
         return sandbox_of(session).prepare(profile, arguments)
 
-    return Shells(prepare, spills=SpillFolder(data_folder() / "outputs"))
+    return Shells(prepare, spills=SpillFolder(outputs_of(session)))
+
+
+def outputs_of(session: Session) -> Path:
+    """Where long outputs of this session lie, so that its commands can look into them, and not into others'."""
+    folder = session.state.get(_OUTPUTS)
+    if folder is None:
+        above = data_folder() / "outputs"
+        above.mkdir(mode=0o700, parents=True, exist_ok=True)
+        clear_old_folders(above)
+        folder = session.state[_OUTPUTS] = Path(tempfile.mkdtemp(prefix="session-", dir=os.path.realpath(above)))
+    return folder
 
 
 def _existing(folder: Path, otherwise: Path) -> Path:

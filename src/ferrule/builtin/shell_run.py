@@ -21,6 +21,7 @@ from ferrule.builtin.session_shells import (
 from ferrule.core.access import Touch, writes
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.problems import Problem
+from ferrule.core.result import ErrorInfo, ToolResult
 from ferrule.process.sandbox.denials import no_network, speaks_of_network
 from ferrule.process.sandbox.places import is_within
 from ferrule.process.sandbox.sandbox import SandboxRefused
@@ -205,10 +206,10 @@ def _without_network(session: Session, text: str, ended: Ended) -> Denial | None
     if profile.hosts is not None or sandbox_of(session).name == "none":
         return None
     analysis = understand(text, str(shell_folder(session)))
-    named = [host for part in analysis.parts for host in part.hosts if host not in _HERE]
+    named = [host for part in analysis.parts for host in part.hosts if host and host not in _HERE]
     if not named and (analysis.read_only or not speaks_of_network(f"{ended.stderr}\n{ended.stdout}")):
         return None
-    return no_network(next((host for host in named if host), ""), profile)
+    return no_network(named[0] if named else "", profile)
 
 
 def words(ended: Ended, told: Told) -> str:
@@ -216,25 +217,27 @@ def words(ended: Ended, told: Told) -> str:
     text = "".join(piece.text for piece in ended.pieces).rstrip("\n")
     lines = [text] if text else []
     notes = list(ended.notes)
-    if ended.spill is not None and f"`{ended.spill}`" not in text:
-        notes.append(f"The whole output is in `{ended.spill}`.")
+    if ended.spill is not None:
+        notes.append(f"The whole output is in `{ended.spill}`; look into it with `grep`, `sed -n` or `tail`.")
     if ended.waiting_for_input is not None:
         notes.append(f"It waits for input after `{ended.waiting_for_input}`. Answer with BashInput.")
     if ended.moved_to_background or ended.still_running:
         notes.append("Read on with BashOutput, end it with KillShell.")
     if ended.exit_code:
         notes.insert(0, f"Exit code {ended.exit_code}.")
-    if not text and not notes and not told.notes:
+    if not text and not notes and not told.notes and not ended.timed_out:
         notes.append("Done; it wrote nothing.")
     return "\n".join([*lines, *(f"[{note}]" for note in (*notes, *told.notes))])
 
 
-def timed_out(ended: Ended, told: Told, seconds: float) -> ToolError:
-    """What is raised for a command whose time was up."""
-    return ToolError(
-        f"The command did not finish within {seconds:g} s and was ended, with all that it had started.\n"
-        f"{words(ended, told)}",
-        kind=ErrorKind.TIMEOUT,
-        suggestion="Give it more time with `timeout`, or start it with `run_in_background`.",
+def timed_out(context: ToolContext, ended: Ended, told: Told, seconds: float, suggestion: str) -> ToolResult:
+    """The result of a command whose time was up: what it wrote stays whole, which an exception's text does not."""
+    error = ErrorInfo(
+        ErrorKind.TIMEOUT,
+        f"The command did not finish within {seconds:g} s and was ended, with all that it had started.",
         details={"stdout": ended.stdout, "stderr": ended.stderr, "timed_out": True},
+        suggestion=suggestion,
     )
+    shown = words(ended, told)
+    text = f"{error.words}\n\n{shown}" if shown else error.words
+    return ToolResult(context.call_id, context.tool, False, text, f"ended after {seconds:g} s", None, error)
