@@ -3,11 +3,13 @@
 One table. A case is a session of commands in a fresh workspace, run through the real pipeline in a Ferrule of its own,
 and what must be true of the results. What needs more than that stands below the table.
 """
-# ruff: noqa: E501 - a case stands on few lines
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 import pytest
 from tests.builtin.shell_case import USERS, Ferrule, Told
 from tests.needs import needs
-from tests.process.shell.shell_room import alive, new_mark
+from tests.process.shell.shell_room import alive, becomes, gone, new_mark
 from tests.process.shell.test_ownership import ESCAPES, python_for
 
 MARK = new_mark()
