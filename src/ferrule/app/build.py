@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ferrule.app.find_tools import build_tools
-from ferrule.app.locations import added_folders, audit_path
+from ferrule.app.locations import added_folders, audit_path, sandbox_choice
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +30,7 @@ class App:
         self, settings: Settings, workspace: Path, *, ask: Asker | None = None, single_call: bool = False
     ) -> None:
         from ferrule.app.build_policy import build_policy
+        from ferrule.builtin.session_shells import KEY as SANDBOX
         from ferrule.core.context import Session
         from ferrule.pipeline.limits import Limits
         from ferrule.pipeline.run import Runtime
@@ -70,6 +71,7 @@ class App:
                     "roots": added_folders(settings, workspace),
                     "hard_links": settings.files.hard_links,
                     "restrictions": RuleRestrictions(built.policy),
+                    SANDBOX: sandbox_choice(settings, workspace),
                 },
             ),
         )
@@ -92,9 +94,9 @@ class App:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        from ferrule.process.shell.shells import Shells
+        from ferrule.builtin.session_shells import close_shells
 
-        await Shells.close_of(self.runtime.session)
+        await close_shells(self.runtime.session)
         for plugin in self.tools.plugins:
             if plugin.clean_up is None:
                 continue

@@ -83,7 +83,7 @@ def _sourced(given: Mapping[str, Any], kind: str, file: Path | None) -> dict[str
 
 
 def _hold_to(organisation: Mapping[str, Any], settings: Settings, set_aside: list[str]) -> None:
-    """Nobody on the machine may choose a looser mode than their organisation, or switch off its questions."""
+    """Nobody on the machine chooses a looser mode than their organisation, or turns its questions or sandbox off."""
     said, permissions = organisation.get("permissions", {}), settings.permissions
     if "mode" in said and _MODES.index(permissions.mode) < _MODES.index(said["mode"]):
         set_aside.append(f"permissions.mode = {permissions.mode!r}")
@@ -91,6 +91,9 @@ def _hold_to(organisation: Mapping[str, Any], settings: Settings, set_aside: lis
     if said.get("dangerous") == "ask" and permissions.dangerous == "allow":
         set_aside.append("permissions.dangerous = 'allow'")
         permissions.dangerous = "ask"
+    if organisation.get("sandbox", {}).get("enabled") and not settings.sandbox.enabled:
+        set_aside.append("sandbox.enabled = False")
+        settings.sandbox.enabled = True
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -179,6 +182,11 @@ def _narrowed(project: Mapping[str, Any], person: Settings, set_aside: list[str]
     files = dict(project.get("files", {}))
     set_aside += [f"files.{key}" for key in ("folders", "hard_links") if files.pop(key, None)]
     kept["files"] = files
+    sandbox = dict(project.get("sandbox", {}))
+    set_aside += [f"sandbox.{key}" for key in ("hosts", "writable") if sandbox.pop(key, None)]
+    if sandbox.get("enabled") is False and person.sandbox.enabled:
+        set_aside.append(f"sandbox.enabled = {sandbox.pop('enabled')!r}")
+    kept["sandbox"] = sandbox
     set_aside += [key for key in ("audit", "trusted_folders") if key in project]
     return kept
 

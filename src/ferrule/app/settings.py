@@ -81,6 +81,19 @@ class FileSettings:
 
 
 @dataclass(slots=True)
+class SandboxSettings:
+    """What shell commands are confined to: `hosts` they may reach (`example.org`, `*.example.org`), folders besides
+    the workspace that are `writable`. Without the sandbox a command may do whatever the person may.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    enabled: bool = True
+    hosts: list[str] = field(default_factory=list[str])
+    writable: list[Path] = field(default_factory=list[Path])
+
+
+@dataclass(slots=True)
 class AuditSettings:
     """The audit log: where, how long, and whether a result waits until its record is on disk."""
 
@@ -106,4 +119,5 @@ class Settings:
     limits: LimitSettings = field(default_factory=LimitSettings)
     tools: ToolSettings = field(default_factory=ToolSettings)
     files: FileSettings = field(default_factory=FileSettings)
+    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)

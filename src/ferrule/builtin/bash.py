@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from ferrule.builtin.shell_run import Told, command_text, run, shell_for, timed_out, touches_of, undoable, words
+from ferrule.builtin.shell_run import (
+    Told,
+    command_text,
+    note_when_over,
+    problems_of,
+    require_folder,
+    run,
+    shell_for,
+    timed_out,
+    touches_of,
+    undoable,
+    words,
+)
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
-from ferrule.core.problems import Problem
-from ferrule.core.result import Output
+from ferrule.core.result import Output, ToolResult
+from ferrule.process.shell.background import BackgroundCommand
+from ferrule.process.shell.ended import Ended
 
-if TYPE_CHECKING:
-    from ferrule.process.shell.background import BackgroundCommand
-    from ferrule.process.shell.ended import Ended
-
-_WATCHING = "ferrule.background_watchers"
-
-
-def _check(params: Any) -> list[Problem]:
-    if "\0" in params.command:
-        return [Problem(("command",), "value", "it holds a NUL byte, which no command can")]
-    if not params.command.strip():
-        return [Problem(("command",), "value", "it is empty")]
-    return []
+_LONGER = "Give it more time with `timeout`, or start it with `run_in_background`."
 
 
 @tool(
@@ -36,7 +36,7 @@ def _check(params: Any) -> list[Problem]:
     timeout=660,
     touches_in=lambda params, session: touches_of(params.command, params.working_directory, session),
     signature=lambda params: command_text(params.command, params.working_directory),
-    check=_check,
+    check=lambda params: problems_of(params.command),
 )
 async def bash(
     context: ToolContext,
@@ -55,7 +55,7 @@ async def bash(
     terminal: Annotated[
         bool, Field(description="Run it on a terminal, for programs that ask questions; answer with BashInput.")
     ] = False,
-) -> Output:
+) -> Output | ToolResult:
     """Run a command in a bash that keeps its folder, variables and functions between calls.
 
     Use this to build, test and start programs. To read, search or change files use the tools for that.
@@ -83,7 +83,7 @@ async def bash(
         move_to_background=background_on_timeout,
     )
     if ended.timed_out and not ended.moved_to_background:
-        raise timed_out(ended, told, seconds)
+        return timed_out(context, ended, told, seconds, _LONGER)
     return Output(
         data=_data(ended, told),
         llm_content=words(ended, told),
@@ -94,7 +94,8 @@ async def bash(
 
 async def _start(context: ToolContext, command: str, folder: str | None) -> Output:
     text = command_text(command, folder)
-    shell = shell_for(context)
+    require_folder(context.session, folder)
+    shell = shell_for(context, text)
     watch = undoable(context, text)
     await watch.__aenter__()
     try:
@@ -102,15 +103,7 @@ async def _start(context: ToolContext, command: str, folder: str | None) -> Outp
     except BaseException:
         await watch.__aexit__(None, None, None)
         raise
-
-    async def note_changes() -> None:
-        await kept.over.wait()
-        await watch.__aexit__(None, None, None)
-
-    watching: set[asyncio.Task[None]] = context.state.setdefault(_WATCHING, set())
-    task = asyncio.create_task(note_changes())
-    watching.add(task)
-    task.add_done_callback(watching.discard)
+    note_when_over(context, kept, watch)
     return _started(kept)
 
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ferrule.builtin.shell_run import Told, explained, settle, shell_for, timed_out, words
+from ferrule.builtin.shell_run import explained, settle, shell_for, timed_out, undoable, words
 from ferrule.core.access import Touch
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
-from ferrule.core.result import Output
+from ferrule.core.result import Output, ToolResult
 
 
 @tool(
@@ -28,17 +28,17 @@ async def bash_input(
         str, Field(max_length=100_000, description=r"What to type, with `\n` for Enter; `\u0003` is Ctrl-C.")
     ],
     timeout: Annotated[int, Field(ge=1, le=600_000, description="Milliseconds it may take.")] = 120_000,
-) -> Output:
+) -> Output | ToolResult:
     """Type into a command that waits for input on its terminal.
 
     Use this after Bash with `terminal` said that the command waits for input.
     """
     seconds = timeout / 1000
-    ended = await shell_for(context, terminal=True).answer(text, timeout=seconds)
+    async with undoable(context, None) as told:
+        ended = await shell_for(context, terminal=True).answer(text, timeout=seconds)
     settle(context.session, ended.cwd)
-    told = Told()
-    told.notes += explained(context.session, ended)
+    told.notes += explained(context.session, "", ended)
     if ended.timed_out:
-        raise timed_out(ended, told, seconds)
+        return timed_out(context, ended, told, seconds, "Run it again with more time.")
     data = {"output": ended.stdout, "exit_code": ended.exit_code, "waiting_for_input": ended.waiting_for_input}
     return Output(data=data, llm_content=words(ended, told))

@@ -6,9 +6,10 @@ from typing import Annotated, TypedDict
 
 from pydantic import Field
 
-from ferrule.builtin.shell_run import command_text, run, timed_out, touches_of
+from ferrule.builtin.shell_run import command_text, problems_of, run, timed_out, touches_of
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
+from ferrule.core.result import ToolResult
 
 _SECONDS = 120.0
 
@@ -31,21 +32,20 @@ class CommandResult(TypedDict):
     timeout=_SECONDS + 30,
     touches_in=lambda params, session: touches_of(params.command, params.cwd, session),
     signature=lambda params: command_text(params.command, params.cwd),
+    check=lambda params: problems_of(params.command),
 )
 async def execute_command(
     context: ToolContext,
-    command: Annotated[
-        str, Field(min_length=1, max_length=1_000_000, description="The command, as typed at a prompt.")
-    ],
+    command: Annotated[str, Field(max_length=1_000_000, description="The command, as typed at a prompt.")],
     cwd: Annotated[str | None, Field(description="Go to this folder first; the shell stays there.")] = None,
-) -> CommandResult:
+) -> CommandResult | ToolResult:
     """Run a shell command and give its output and exit code.
 
     Use this to build, test and start programs. It runs in a sandbox, within two minutes, with nothing to read from.
     """
     ended, told = await run(context, command, folder=cwd, seconds=_SECONDS)
     if ended.timed_out:
-        raise timed_out(ended, told, _SECONDS)
+        return timed_out(context, ended, told, _SECONDS, "Do it in smaller steps.")
     notes = "".join(f"\n[{note}]" for note in (*ended.notes, *told.notes))
     return {
         "command": command,

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import tempfile
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from ferrule.process.profile import Profile
+from ferrule.process.sandbox.no_sandbox import NoSandbox
+from ferrule.process.shell.shells import Shells
+from ferrule.process.spill import SpillFolder, clear_old_folders
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.restrictions import restrictions_of
+from ferrule.workspace.snapshots.tree_scan import scan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ferrule.core.context import Session
     from ferrule.policy.commands.parts import Analysis
-    from ferrule.process.profile import Profile
     from ferrule.process.sandbox.sandbox import Prepared, Sandbox
-    from ferrule.process.shell.shells import Shells
 
 _MOST_ENTRIES = 200_000
+_OUTPUTS = "ferrule.outputs"
+_WATCHERS = "ferrule.background_watchers"
 KEY = "sandbox"
 """Where a session's configuration may hold a `SandboxChoice`."""
 
@@ -37,32 +45,44 @@ class SandboxChoice:
 
 def shells_of(session: Session) -> Shells:
     """Those of a session, made at first use."""
-    from ferrule.process.shell.shells import Shells  # here and below: most starts of Ferrule run no command
-
     return Shells.of(session, lambda: _make(session))
+
+
+def watchers_of(session: Session) -> set[asyncio.Task[None]]:
+    """What waits for the ends of background commands, to put what they changed into the history."""
+    return session.state.setdefault(_WATCHERS, set())
+
+
+async def close_shells(session: Session) -> None:
+    """End all that a session's commands started, and take up what they changed to the last."""
+    await Shells.close_of(session)
+    await asyncio.gather(*watchers_of(session), return_exceptions=True)
 
 
 def sandbox_of(session: Session) -> Sandbox:
     """The strongest that works here, unless the person turned it off."""
     if not _choice(session).enabled:
-        from ferrule.process.sandbox.no_sandbox import NoSandbox
-
         return NoSandbox(off=True)
     from ferrule.process.sandbox.choose import best_sandbox
 
     return best_sandbox(tuple(session.folders))
 
 
+def unconfined(session: Session) -> bool:
+    """Whether no sandbox works here and the person has not turned it off: then only what provably reads may run."""
+    sandbox = sandbox_of(session)
+    return isinstance(sandbox, NoSandbox) and not sandbox.off
+
+
 def profile_of(session: Session) -> Profile:
     """What a command of this session may see, change and reach."""
-    from ferrule.process.profile import Profile
-
     choice = _choice(session)
     roots = tuple(Path(os.path.realpath(root)) for root in session.folders)
     return Profile(
         writable=(*roots, *choice.writable),
         folder=_existing(shell_folder(session), roots[0]),
         hidden=_hidden(session, roots),
+        readable=(outputs_of(session),),
         hosts=choice.hosts,
     )
 
@@ -89,13 +109,24 @@ def _choice(session: Session) -> SandboxChoice:
 
 
 def _make(session: Session) -> Shells:
-    from ferrule.process.shell.shells import Shells
-    from ferrule.process.spill import SpillFolder
-
     def prepare(arguments: Sequence[str]) -> Prepared:
-        return sandbox_of(session).prepare(profile_of(session), arguments)
+        profile = profile_of(session)
+        if unconfined(session):  # whoever runs a command here has refused what does not provably read
+            profile = replace(profile, writable=(), hosts=None)
+        return sandbox_of(session).prepare(profile, arguments)
 
-    return Shells(prepare, spills=SpillFolder(data_folder() / "outputs"))
+    return Shells(prepare, spills=SpillFolder(outputs_of(session)))
+
+
+def outputs_of(session: Session) -> Path:
+    """Where long outputs of this session lie, so that its commands can look into them, and not into others'."""
+    folder = session.state.get(_OUTPUTS)
+    if folder is None:
+        above = data_folder() / "outputs"
+        above.mkdir(mode=0o700, parents=True, exist_ok=True)
+        clear_old_folders(above)
+        folder = session.state[_OUTPUTS] = Path(tempfile.mkdtemp(prefix="session-", dir=os.path.realpath(above)))
+    return folder
 
 
 def _existing(folder: Path, otherwise: Path) -> Path:
@@ -108,7 +139,6 @@ def _hidden(session: Session, roots: tuple[Path, ...]) -> tuple[Path, ...]:
     if restrictions is None or not restrictions.denies_reads:
         return ()
     from ferrule.workspace.files import files_of
-    from ferrule.workspace.snapshots.tree_scan import scan
 
     names = tuple(map(str, roots))
     seen = scan(files_of(session).paths.roots, _MOST_ENTRIES).seen

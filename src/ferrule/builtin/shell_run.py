@@ -3,29 +3,58 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ferrule.builtin.session_shells import profile_of, sandbox_of, shell_folder, shells_of, understand
+from ferrule.builtin.session_shells import (
+    profile_of,
+    sandbox_of,
+    shell_folder,
+    shells_of,
+    unconfined,
+    understand,
+    watchers_of,
+)
 from ferrule.core.access import Touch, writes
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.problems import Problem
+from ferrule.core.result import ErrorInfo, ToolResult
+from ferrule.process.sandbox.denials import no_network, speaks_of_network
+from ferrule.process.sandbox.places import is_within
+from ferrule.process.sandbox.sandbox import SandboxRefused
+from ferrule.workspace.changing import origin_of
 from ferrule.workspace.files import files_of
 from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+    from contextlib import AbstractAsyncContextManager
 
     from ferrule.core.context import Session, ToolContext
     from ferrule.process.output import Piece
+    from ferrule.process.sandbox.sandbox import Denial
+    from ferrule.process.shell.background import BackgroundCommand
     from ferrule.process.shell.ended import Ended
     from ferrule.process.shell.shell_session import ShellSession
+
+_HERE = ("localhost", "127.0.0.1", "::1", "[::1]", "0.0.0.0")  # noqa: S104 - names of this machine, not bound to
 
 
 def command_text(command: str, folder: str | None) -> str:
     """The very text that bash gets; a folder to run in is gone to first, and the shell stays there."""
     return command if folder is None else f"cd -- {shlex.quote(folder)} || exit\n{command}"
+
+
+def problems_of(command: str) -> list[Problem]:
+    """What keeps a text from being a command at all."""
+    if "\0" in command:
+        return [Problem(("command",), "value", "it holds a NUL byte, which no command can")]
+    if not command.strip():
+        return [Problem(("command",), "value", "it is empty")]
+    return []
 
 
 def touches_of(command: str, folder: str | None, session: Session | None) -> list[Touch]:
@@ -46,14 +75,12 @@ class Told:
 
 
 @asynccontextmanager
-async def undoable(context: ToolContext, text: str) -> AsyncGenerator[Told]:
-    """Look at the workspace before and after, unless the command provably only reads."""
+async def undoable(context: ToolContext, text: str | None) -> AsyncGenerator[Told]:
+    """Look at the workspace before and after, unless the command provably only reads; None is one that goes on."""
     told = Told()
-    if understand(text, str(shell_folder(context.session))).read_only:
+    if text is not None and only_reads(context.session, text):
         yield told
         return
-    from ferrule.workspace.changing import origin_of
-
     changes, origin = files_of(context.session).shell_changes, origin_of(context)
     try:
         await asyncio.to_thread(changes.begin, origin)
@@ -81,7 +108,8 @@ async def run(
 ) -> tuple[Ended, Told]:
     """Run a command to its end, or to its time limit."""
     text = command_text(command, folder)
-    shell = shell_for(context, terminal=terminal)
+    require_folder(context.session, folder)
+    shell = shell_for(context, text, terminal=terminal)
 
     def show(piece: Piece) -> None:
         context.partial(piece.text)
@@ -91,16 +119,43 @@ async def run(
             text, timeout=seconds, on_output=show if context.watched else None, move_to_background=move_to_background
         )
     settle(context.session, ended.cwd)
-    told.notes += explained(context.session, ended)
+    told.notes += explained(context.session, text, ended)
+    if ended.moved_to_background:
+        await watch_on(context, shell, ended.moved_to_background)
     return ended, told
 
 
-def shell_for(context: ToolContext, *, terminal: bool = False) -> ShellSession:
-    """The session's shell; the one on a terminal is another than the one on pipes."""
+def only_reads(session: Session, text: str) -> bool:
+    """Whether a command provably changes nothing, started where the session's shell is."""
+    return understand(text, str(shell_folder(session))).read_only
+
+
+def require_folder(session: Session, folder: str | None) -> None:
+    """Refuse to go to a folder of the workspace that is not there; what else is there only the sandbox knows."""
+    if folder is None:
+        return
+    whole = os.path.normpath(shell_folder(session) / folder)
+    inside = any(is_within(whole, os.path.realpath(root)) for root in session.folders)
+    if inside and not Path(whole).is_dir():
+        there = Path(whole).exists()
+        raise ToolError(
+            f"`{folder}` is a file, not a folder." if there else f"There is no folder `{folder}`.",
+            kind=ErrorKind.VALIDATION if there else ErrorKind.NOT_FOUND,
+            suggestion=f"The shell is in `{shell_folder(session)}`; relative paths start there. Nothing was run.",
+        )
+
+
+def shell_for(context: ToolContext, text: str | None = None, *, terminal: bool = False) -> ShellSession:
+    """The session's shell for a command; the one on a terminal is another than the one on pipes."""
+    if text is not None and unconfined(context.session) and not only_reads(context.session, text):
+        # Refused here, because only here it is known what the command would do.
+        sandbox_of(context.session).prepare(profile_of(context.session), ())
     try:
         if terminal:
             return shells_of(context.session).get("terminal", terminal_size=(100, 30))
         return shells_of(context.session).get()
+    except SandboxRefused:
+        raise
     except OSError as error:
         raise ToolError(f"The shell could not be started: {error.strerror or error}.") from error
 
@@ -110,13 +165,51 @@ def settle(session: Session, folder: str) -> None:
     session.command_directory = Path(folder)
 
 
-def explained(session: Session, ended: Ended) -> list[str]:
+async def watch_on(context: ToolContext, shell: ShellSession, name: str) -> None:
+    """Go on looking at what a command changes that goes on in the background, so that this can be undone too."""
+    kept = shell.background.get(name)
+    watch = undoable(context, kept.command)
+    await watch.__aenter__()
+    note_when_over(context, kept, watch)
+
+
+def note_when_over(context: ToolContext, kept: BackgroundCommand, watch: AbstractAsyncContextManager[Told]) -> None:
+    """Have what a background command changed put into the history once it has ended."""
+
+    async def note_changes() -> None:
+        await kept.over.wait()
+        await watch.__aexit__(None, None, None)
+
+    watchers = watchers_of(context.session)
+    task = asyncio.create_task(note_changes())
+    watchers.add(task)
+    task.add_done_callback(watchers.discard)
+
+
+def explained(session: Session, text: str, ended: Ended) -> list[str]:
     """What the sandbox kept a command from, and how to ask for more."""
     denials = list(ended.denials)
-    if ended.exit_code and not denials:
-        found = sandbox_of(session).explain_denial(ended.exit_code, ended.stderr, profile_of(session))
+    if not denials and not unconfined(session):
+        sandbox, profile, code = sandbox_of(session), profile_of(session), ended.exit_code or 0
+        found = (
+            sandbox.explain_denial(code, ended.stderr, profile)
+            or sandbox.explain_denial(code, ended.stdout, profile)  # `2>&1`, and a terminal
+            or _without_network(session, text, ended)
+        )
         denials += [found] if found else []
     return [f"{denial.message} {denial.suggestion}" for denial in denials]
+
+
+def _without_network(session: Session, text: str, ended: Ended) -> Denial | None:
+    """A program that reaches for a host gets nowhere, also where it fails without a word as `curl -s` does."""
+    profile = profile_of(session)
+    if profile.hosts is not None or sandbox_of(session).name == "none":
+        return None
+    analysis = understand(text, str(shell_folder(session)))
+    named = [host for part in analysis.parts for host in part.hosts if host and host not in _HERE]
+    if not named and (analysis.read_only or not speaks_of_network(f"{ended.stderr}\n{ended.stdout}")):
+        return None
+    return no_network(named[0] if named else "", profile)
 
 
 def words(ended: Ended, told: Told) -> str:
@@ -125,27 +218,26 @@ def words(ended: Ended, told: Told) -> str:
     lines = [text] if text else []
     notes = list(ended.notes)
     if ended.spill is not None:
-        notes.append(f"The whole output is in {ended.spill}.")
+        notes.append(f"The whole output is in `{ended.spill}`; look into it with `grep`, `sed -n` or `tail`.")
     if ended.waiting_for_input is not None:
         notes.append(f"It waits for input after `{ended.waiting_for_input}`. Answer with BashInput.")
-    if ended.moved_to_background:
-        notes.append(f"It goes on in the background as `{ended.moved_to_background}`; read on with BashOutput.")
-    if ended.still_running:
-        listed = ", ".join(f"{one.command or 'a process'} ({one.pid})" for one in ended.still_running[:5])
-        notes.append(f"Still running in the background: {listed}.")
+    if ended.moved_to_background or ended.still_running:
+        notes.append("Read on with BashOutput, end it with KillShell.")
     if ended.exit_code:
         notes.insert(0, f"Exit code {ended.exit_code}.")
-    if not text and not notes and not told.notes:
+    if not text and not notes and not told.notes and not ended.timed_out:
         notes.append("Done; it wrote nothing.")
     return "\n".join([*lines, *(f"[{note}]" for note in (*notes, *told.notes))])
 
 
-def timed_out(ended: Ended, told: Told, seconds: float) -> ToolError:
-    """What is raised for a command whose time was up."""
-    return ToolError(
-        f"The command did not finish within {seconds:g} s and was ended, with all that it had started.\n"
-        f"{words(ended, told)}",
-        kind=ErrorKind.TIMEOUT,
-        suggestion="Give it more time with `timeout`, or start it with `run_in_background`.",
+def timed_out(context: ToolContext, ended: Ended, told: Told, seconds: float, suggestion: str) -> ToolResult:
+    """The result of a command whose time was up: what it wrote stays whole, which an exception's text does not."""
+    error = ErrorInfo(
+        ErrorKind.TIMEOUT,
+        f"The command did not finish within {seconds:g} s and was ended, with all that it had started.",
         details={"stdout": ended.stdout, "stderr": ended.stderr, "timed_out": True},
+        suggestion=suggestion,
     )
+    shown = words(ended, told)
+    text = f"{error.words}\n\n{shown}" if shown else error.words
+    return ToolResult(context.call_id, context.tool, False, text, f"ended after {seconds:g} s", None, error)

@@ -32,6 +32,8 @@ class Profile:
     folder: Path
     guarded: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
+    """Folders that are there and shown, read-only, although a hidden place holds them."""
     hosts: tuple[str, ...] | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     bounds: Bounds = Bounds()

@@ -115,9 +115,9 @@ class _Preparation:
         places = self._places
         add = self._arguments.extend
         add(_system(places))
-        for tool in places.tools:
-            if not any(is_within(tool, root) for root in self._roots):
-                add(("--ro-bind", tool, tool))
+        for shown in (*places.tools, *map(os.path.realpath, self._profile.readable)):
+            if not any(is_within(shown, root) for root in self._roots):
+                add(("--ro-bind", shown, shown))
         for path in sockets_of_others((*places.folders, "/tmp", "/dev", "/proc", *self._roots)):  # noqa: S108
             add(("--ro-bind", "/dev/null", path))
         if settings := git_settings(places.home):

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ferrule.process.sandbox.places import is_within, system_places
-from ferrule.process.sandbox.sandbox import Denial
+from ferrule.process.sandbox.sandbox import HOSTS_SETTING, Denial
 
 if TYPE_CHECKING:
     from ferrule.process.profile import Profile
@@ -17,6 +17,7 @@ _WRITE = re.compile(r"Read-only file system|EROFS|os error 30")
 _BUSY = re.compile(r"Device or resource busy|EBUSY")
 _REFUSED = re.compile(r"Permission denied|EACCES|Operation not permitted|EPERM")
 _QUOTED_PATH = re.compile(r"['\"‘`](/[^'\"’`]{1,1000})['\"’`]")
+_QUOTED_NAME = re.compile(r"['\"‘`]([^'\"’`/][^'\"’`]{0,1000})['\"’`]")
 _BARE_PATH = re.compile(r"(?:^|[\s=(])(/[^\s:,;'\"()]{1,1000})")
 _NO_HOST = re.compile(
     r"(?:Could not resolve (?:host|proxy)(?: name)?|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|unable to resolve host address|"
@@ -62,9 +63,14 @@ def _path_in(line: str, complaint: int, profile: Profile) -> str | None:
     if found:
         return found[1]
     words = line[:complaint].rstrip(" :(").split()
-    name = words[-1].strip("'\"‘’`") if words else ""
-    path = f"{profile.folder}/{name}"
-    return path if len(words) > 1 and name and os.path.lexists(path) else None
+    names = [words[-1].strip("'\"‘’`")] if len(words) > 1 else []
+    names += _QUOTED_NAME.findall(line)
+    for name in filter(None, names):
+        path, folder = f"{profile.folder}/{name}", f"{profile.folder}/{name}".rpartition("/")[0]
+        # A file that could not be made is not there, but its folder is; any word could be a file right here.
+        if os.path.lexists(path) or (folder != str(profile.folder) and os.path.lexists(folder)):
+            return path
+    return None
 
 
 def _about(path: str, profile: Profile, *, certain: bool) -> Denial | None:
@@ -107,7 +113,8 @@ def _write(path: str, whole: str) -> Denial:
         "write",
         path,
         f"The sandbox kept the command from writing {what}: only the workspace and `/tmp` are writable.",
-        "Write inside the workspace or below `/tmp`, or ask the person to add that folder to the workspace.",
+        "Write inside the workspace or below `/tmp`, or ask the person to add the folder to `writable` of `[sandbox]` "
+        "in their settings.",
     )
 
 
@@ -115,7 +122,17 @@ def _network(text: str, profile: Profile) -> Denial | None:
     found = _PROXY.search(text) or _NO_HOST.search(text)
     if found is None and not _BY_PROXY.search(text) and not _UNREACHABLE.search(text):
         return None
-    host = (found["host"] or "") if found else ""
+    return no_network((found["host"] or "") if found else "", profile)
+
+
+def speaks_of_network(text: str) -> bool:
+    """Whether complaints about the network stand in what a command wrote."""
+    text = text[-_MOST_TEXT:]
+    return bool(_NO_HOST.search(text) or _UNREACHABLE.search(text))
+
+
+def no_network(host: str, profile: Profile) -> Denial:
+    """What is told of a command that could not reach a host; which one may not be known."""
     what = f"`{host}`" if host else "the network"
     if profile.hosts is None:
         message = f"The sandbox kept the command from reaching {what}: it has no network."
@@ -123,7 +140,9 @@ def _network(text: str, profile: Profile) -> Denial | None:
         allowed = ", ".join(f"`{one}`" for one in profile.hosts[:10]) or "none"
         message = f"The sandbox kept the command from reaching {what}. Allowed hosts, through its proxy: {allowed}."
     asked = f"`{host}`" if host else "the host it needs"
-    return Denial("network", host, message, f"Do without the network, or ask the person to allow {asked}.")
+    return Denial(
+        "network", host, message, f"Do without the network, or ask the person to allow {asked} in {HOSTS_SETTING}."
+    )
 
 
 def _bounds(exit_code: int, text: str, profile: Profile) -> Denial | None:

@@ -132,7 +132,8 @@ def _readable(places: Places, profile: Profile, roots: Sequence[str]) -> list[st
     """Everything but homes, temporary folders, processes, devices and what is hidden; then what tools need of those."""
     hidden = {os.path.realpath(path) for path in profile.hidden}
     kept_out = {*places.folders, *places.hidden, *hidden, "/tmp", "/proc", "/dev"}  # noqa: S108 - hidden
-    return [*_all_but("/", frozenset(kept_out)), *places.tools, *_OF_PROC, *roots]
+    shown = map(os.path.realpath, profile.readable)
+    return [*_all_but("/", frozenset(kept_out)), *places.tools, *shown, *_OF_PROC, *roots]
 
 
 def _all_but(folder: str, kept_out: frozenset[str]) -> Iterator[str]:

@@ -19,7 +19,7 @@ class NoSandbox:
     """With `off`, the person chose it and everything runs. Without, only what its profile lets change nothing."""
 
     def __init__(self, *, off: bool = False, reasons: tuple[str, ...] = ()) -> None:
-        self._off = off
+        self.off = off
         self._reasons = reasons
 
     @property
@@ -28,7 +28,7 @@ class NoSandbox:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        if self._off:
+        if self.off:
             return ("the sandbox is turned off: commands may do whatever the person may",)
         return ("no sandbox works here: only commands that are known to change nothing run", *self._reasons)
 
@@ -36,7 +36,7 @@ class NoSandbox:
         """A bare start with a clean environment. A profile in which nothing is writable stands for a command that
         was proven to only read; hiding and the network cannot be had.
         """
-        if not self._off and (profile.writable or profile.hosts is not None):
+        if not self.off and (profile.writable or profile.hosts is not None):
             raise SandboxRefused(
                 "No sandbox works on this machine, so only commands that are known to change nothing may run.",
                 " ".join(["Ask the person to run `ferrule doctor` and mend this:", *self._reasons]),

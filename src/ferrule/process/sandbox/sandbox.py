@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 Name = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 Kind = Literal["write", "read", "guarded", "network", "processes", "file size", "system call"]
 
+HOSTS_SETTING = "`hosts` of `[sandbox]` in their settings"
+"""Where a person allows a host."""
+
 
 @dataclass(slots=True, frozen=True)
 class Denial:
@@ -98,7 +101,7 @@ def _host_refused(host: str) -> Denial:
         "network",
         host,
         f"The sandbox kept the command from reaching `{host}`, which is not an allowed host.",
-        f"Do without it, or ask the person to allow `{host}`.",
+        f"Do without it, or ask the person to allow `{host}` in {HOSTS_SETTING}.",
     )
 
 

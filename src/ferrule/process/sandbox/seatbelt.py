@@ -74,6 +74,7 @@ def rules_for(profile: Profile, roots: Sequence[str], private: str, places: Plac
     """The rules as text. They name what does not exist yet as easily as what does."""
     hidden = [os.path.realpath(path) for path in profile.hidden]
     guarded = [os.path.realpath(path) for path in profile.guarded]
+    shown = [os.path.realpath(path) for path in profile.readable]
     return "\n".join(
         [
             "(version 1)",
@@ -84,7 +85,7 @@ def rules_for(profile: Profile, roots: Sequence[str], private: str, places: Plac
             "(allow signal (target same-sandbox))",
             "(deny file-write*)",
             f"(deny file-read* {_below((places.home,))})",
-            f"(allow file-read* {_below((*places.tools, private, *roots))})",
+            f"(allow file-read* {_below((*places.tools, *shown, private, *roots))})",
             f"(allow file-write* {_below((private, *roots))})",
             '(allow file-write* (literal "/dev/null") (literal "/dev/tty") (regex #"^/dev/fd/"))',
             *(f"(deny file-write* {_guarded(root)})" for root in roots),

@@ -91,6 +91,11 @@ class Family:
             self._frame.add(Running(pid, int(fields[19])))
             pid = int(fields[1])
 
+    def take_for_frame(self) -> None:
+        """All there is before the first shell: the sandbox, the guard, and what passes its network on."""
+        found = ((pid, started(pid)) for pid in descendants(self.keeper))
+        self._frame.update(Running(pid, when) for pid, when in found if when is not None)
+
     def find(self, inner: int) -> int | None:
         """The process that knows itself under this number, inside whatever namespace it is."""
         for pid in descendants(self.keeper):

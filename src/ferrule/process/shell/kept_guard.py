@@ -123,6 +123,7 @@ class KeptGuard:
             raise ToolError(
                 "The shell did not start.", suggestion="Ask the person to run `ferrule doctor`: does the sandbox work?"
             ) from error
+        self.family.take_for_frame()
         for place in theirs.numbers.places:
             lines = Lines(self.guard, theirs.numbers, place)
             theirs.write_for_good(place.library, lines.library())

@@ -1,0 +1,62 @@
+"""KillShell, through the real pipeline (P11)."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+from tests.builtin.shell_desk import shell_desk
+from tests.process.shell.shell_room import alive, new_mark
+
+from ferrule.builtin.kill_shell import kill_shell
+from ferrule.core.lint import lint_tool
+from ferrule.policy.decide import RulePolicy
+
+
+@pytest.fixture(autouse=True)
+def _data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FERRULE_DATA", str(tmp_path / "data"))
+
+
+def test_what_a_model_reads_of_it() -> None:
+    # It runs unasked on purpose: it ends only what Bash, which was asked about, has started in this session.
+    assert [one.rule for one in lint_tool(kill_shell)] == ["F030"]
+    assert kill_shell.description.text == snapshot("""\
+End a background command and everything that it started.
+
+Use this when a server or a watcher is no longer needed. It only reaches what Bash started in this session.\
+""")
+
+
+async def test_it_ends_all_that_the_command_started_and_nothing_else(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path) as desk:
+        mark, other = new_mark(), new_mark()
+        await desk.bash(f"setsid sleep {mark} & trap '' TERM; sleep {mark}; sleep {mark}", run_in_background=True)
+        await desk.bash(f"sleep {other}", run_in_background=True)
+        assert await desk.words("KillShell", shell_id="main_1") == snapshot(
+            "Stopped `main_1` and all that it had started."
+        )
+        assert not alive(mark)
+        assert alive(other)
+        assert await desk.words("KillShell", bash_id="main_1") == snapshot("`main_1` had ended already.")
+        assert await desk.words("KillShell", shell_id="main_9") == snapshot("""\
+Error (not_found_error): There is no background command `main_9`.
+
+Suggestion: Those there are: `main_1`, `main_2`.\
+""")
+    assert not alive(other)
+
+
+async def test_in_plan_mode_it_may_end_what_was_started_before(tmp_path: Path) -> None:
+    """It reaches only what Bash started in this session, so it takes nothing from the person."""
+    async with shell_desk(tmp_path, policy=RulePolicy(mode="plan")) as desk:
+        assert await desk.words("KillShell", shell_id="main_1") == snapshot("""\
+Error (not_found_error): There is no background command `main_1`.
+
+Suggestion: Those there are: none.\
+""")
+        assert await desk.bash("sleep 600", run_in_background=True) == snapshot(
+            "Started in the background as `main_1`. Read on with BashOutput, end it with KillShell."
+        )
