@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferrule.app")
 
 _CLEAN_UP_SECONDS = 5.0
+SHELLS = "ferrule.shells"
+"""Where a session that ran a command keeps its shells; spelt out, because most programs never import them."""
 
 
 class App:
@@ -30,6 +32,7 @@ class App:
         self, settings: Settings, workspace: Path, *, ask: Asker | None = None, single_call: bool = False
     ) -> None:
         from ferrule.app.build_policy import build_policy
+        from ferrule.app.build_protection import build_hooks, sandbox_config
         from ferrule.core.context import Session
         from ferrule.pipeline.limits import Limits
         from ferrule.pipeline.run import Runtime
@@ -70,8 +73,10 @@ class App:
                     "roots": added_folders(settings, workspace),
                     "hard_links": settings.files.hard_links,
                     "restrictions": RuleRestrictions(built.policy),
+                    **sandbox_config(settings, workspace),
                 },
             ),
+            hooks=build_hooks(settings),
         )
 
     async def __aenter__(self) -> App:
@@ -92,9 +97,10 @@ class App:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        from ferrule.process.shell.shells import Shells
+        if SHELLS in self.runtime.session.state:
+            from ferrule.process.shell.shells import Shells
 
-        await Shells.close_of(self.runtime.session)
+            await Shells.close_of(self.runtime.session)
         for plugin in self.tools.plugins:
             if plugin.clean_up is None:
                 continue
