@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from ferrule.process.profile import Profile
 from ferrule.process.sandbox.no_sandbox import NoSandbox
+from ferrule.process.shell.notice import Notice
 from ferrule.process.shell.shells import Shells
 from ferrule.process.spill import SpillFolder
 from ferrule.workspace.data_folder import data_folder
@@ -89,7 +90,11 @@ def _make(session: Session) -> Shells:
     def prepare(arguments: Sequence[str]) -> Prepared:
         return sandbox_of(session).prepare(profile_of(session), arguments)
 
-    return Shells(prepare, spills=SpillFolder(data_folder() / "outputs"))
+    return Shells(
+        prepare,
+        spills=SpillFolder(data_folder() / "outputs"),
+        notice=Notice(data_folder() / "shells", session.workspace),
+    )
 
 
 def _existing(folder: Path, otherwise: Path) -> Path:
