@@ -51,8 +51,7 @@ def build_hooks(settings: Settings) -> list[Hook]:
     from ferrule.policy.program_hook import program_hook
 
     return [
-        program_hook(hook_command(one), event=one.event, tools=one.tools, timeout=one.timeout)
-        for one in settings.hooks
+        program_hook(hook_command(one), event=one.event, tools=one.tools, timeout=one.timeout) for one in settings.hooks
     ]
 
 

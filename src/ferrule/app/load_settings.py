@@ -158,9 +158,7 @@ def _trusted(workspace: Path, user: Mapping[str, Any]) -> bool:
     return any(here == folder or folder in here.parents for folder in folders)
 
 
-def _narrowed(
-    project: Mapping[str, Any], asked: Settings, person: Settings, set_aside: list[str]
-) -> dict[str, Any]:
+def _narrowed(project: Mapping[str, Any], asked: Settings, person: Settings, set_aside: list[str]) -> dict[str, Any]:
     """What an untrusted workspace may set, of what it `asked` for; the rest is named in `set_aside`.
 
     A file inside the workspace can be written by whoever wrote the workspace, an agent included. It may make things

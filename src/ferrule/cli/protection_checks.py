@@ -61,9 +61,7 @@ def _commands() -> Check:
     harmless, hidden = analyse("ls -l | head", directory="/"), analyse('echo "$(env rm -rf /)"', directory="/")
     if harmless.read_only and hidden.dangers:
         return Check("commands", "ok", _("commands are understood before they run"))
-    return Check(
-        "commands", "note", _("commands are not understood, so every one asks; pip install 'ferrule[shell]'")
-    )
+    return Check("commands", "note", _("commands are not understood, so every one asks; pip install 'ferrule[shell]'"))
 
 
 def _rules(settings: Settings, workspace: Path) -> Iterator[Check]:

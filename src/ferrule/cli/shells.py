@@ -57,7 +57,8 @@ def stop(commands: list[Noted], id: str) -> None:  # noqa: A002 - the word on th
         write(_("{id} has ended already.").format(id=chosen.id))
         return
     if not asyncio.run(chosen.stop()):
-        write(f"{_('Error')}: {_('{id} could not be ended; it belongs to another user.').format(id=chosen.id)}", err=True)
+        words = _("{id} could not be ended; it belongs to another user.").format(id=chosen.id)
+        write(f"{_('Error')}: {words}", err=True)
         sys.exit(1)
     write(_("{id} was ended, with all that it had started.").format(id=chosen.id))
 
@@ -89,7 +90,9 @@ def _find(commands: list[Noted], wanted: str) -> Noted:
     if len(found) == 1:
         return found[0]
     there = ", ".join(one.id for one in found or commands) or _("none")
-    words = _("Several commands are called {id}: {there}") if found else _("There is no command {id}. There is: {there}")
+    words = (
+        _("Several commands are called {id}: {there}") if found else _("There is no command {id}. There is: {there}")
+    )
     raise click.UsageError(words.format(id=wanted, there=there))
 
 

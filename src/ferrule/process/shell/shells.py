@@ -30,9 +30,7 @@ _all: weakref.WeakSet[Shells] = weakref.WeakSet()
 class Shells:
     """Kept in a conversation's state. `close` ends everything; so does the end of the program, however it comes."""
 
-    def __init__(
-        self, prepare: Prepare, *, spills: SpillFolder | None = None, notice: Notice | None = None
-    ) -> None:
+    def __init__(self, prepare: Prepare, *, spills: SpillFolder | None = None, notice: Notice | None = None) -> None:
         self._prepare = prepare
         self._spills = spills
         self._notice = notice
