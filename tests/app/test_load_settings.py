@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.app.load_settings import SettingsError, load_settings
-from ferrule.app.settings import RuleTable
+from ferrule.app.settings import RuleTable, SandboxSettings
 
 
 def texts(rules: list[str | RuleTable]) -> list[str]:
@@ -60,6 +60,10 @@ def test_deny_lists_add_up(files: tuple[Path, Path], monkeypatch: pytest.MonkeyP
         ('[files]\nfolders = ["/"]', "files.folders"),
         ("[files]\nhard_links = true", "files.hard_links"),
         ('trusted_folders = ["/"]', "trusted_folders"),
+        ("[sandbox]\nenabled = false", "sandbox.enabled = False"),
+        ('[sandbox]\nhosts = ["*"]', "sandbox.hosts"),
+        ('[sandbox]\nwritable = ["/"]', "sandbox.writable"),
+        ('[[hooks]]\nevent = "before"\ncommand = ["./evil"]', "hooks"),
     ],
 )
 def test_a_workspace_cannot_widen_what_the_person_set(files: tuple[Path, Path], written: str, aside: str) -> None:
@@ -70,6 +74,7 @@ def test_a_workspace_cannot_widen_what_the_person_set(files: tuple[Path, Path], 
     assert (settings.permissions.allow, settings.permissions.mode, settings.tools.folders) == ([], "default", [])
     assert settings.audit.enabled
     assert (settings.files.folders, settings.files.hard_links) == ([], False)
+    assert (settings.sandbox, settings.hooks) == (SandboxSettings(), [])
 
 
 def test_a_workspace_may_be_stricter(files: tuple[Path, Path]) -> None:
@@ -120,6 +125,12 @@ def test_a_twin_of_a_trusted_folder_is_not_trusted(files: tuple[Path, Path]) -> 
         ("[limits]\ntimout = 5", "Did you mean `timeout`?"),
         ("[permisions]", "Did you mean `permissions`?"),
         ("[permissions]\nmode = 'yolo'", "`permissions.mode`"),
+        ("[sandbox]\nhost = []", "Did you mean `hosts`?"),
+        ("[[hooks]]\nevent = 'before'\ncommand = ['x']\ntool = ['y']", "Did you mean `tools`?"),
+        ("[[hooks]]\nevent = 'during'\ncommand = ['x']", "`hooks.0.event`"),
+        ("[[hooks]]\nevent = 'before'\ncommand = []", "`command` needs a program"),
+        ("[[hooks]]\nevent = 'before'\ncommand = ['x']\ntimeout = 0", "`timeout` is a number of seconds above 0"),
+        ("[[hooks]]\nevent = 'before'\ncommand = ['x']\ntools = []", "`tools` names no tool"),
         ("not toml", "is not valid TOML"),
     ],
 )
@@ -201,3 +212,37 @@ def test_nobody_loosens_what_the_organisation_set(
     assert loaded.set_aside == ["permissions.mode = 'accept-edits'", "permissions.dangerous = 'allow'"]
     assert loaded.files[0] == organisation
     assert load_settings(files[1].parent, {"permissions": {"mode": "plan"}}).settings.permissions.mode == "plan"
+
+
+def test_an_untrusted_workspace_may_close_what_the_person_opened(files: tuple[Path, Path]) -> None:
+    """S3."""
+    files[0].write_text('[sandbox]\nenabled = false\nhosts = ["example.org"]\nwritable = ["/srv"]\n')
+    files[1].write_text("[sandbox]\nenabled = true\nhosts = []\nwritable = []\n")
+    loaded = load_settings(files[1].parent)
+    assert (loaded.settings.sandbox, loaded.set_aside) == (SandboxSettings(), [])
+
+
+def test_hosts_and_hooks_of_all_sources_add_up(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    hook = '[[hooks]]\nevent = "before"\ncommand = ["{name}"]\n'
+    files[0].write_text(
+        f'trusted_folders = ["{files[1].parent}"]\n[sandbox]\nhosts = ["a.org"]\n' + hook.format(name="mine")
+    )
+    files[1].write_text('[sandbox]\nhosts = ["b.org"]\n' + hook.format(name="theirs"))
+    monkeypatch.setenv("FERRULE_SANDBOX_HOSTS", "c.org")
+    settings = load_settings(files[1].parent, {"sandbox": {"hosts": ["d.org"]}}).settings
+    assert settings.sandbox.hosts == ["a.org", "b.org", "c.org", "d.org"]
+    assert [one.command for one in settings.hooks] == [["mine"], ["theirs"]]
+
+
+def test_nobody_turns_off_the_sandbox_or_the_hooks_of_the_organisation(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3."""
+    organisation = tmp_path / "organisation.toml"
+    organisation.write_text('[sandbox]\nenabled = true\n[[hooks]]\nevent = "before"\ncommand = ["/opt/check"]\n')
+    monkeypatch.setattr("ferrule.app.locations.ORGANISATION_FILE", organisation)
+    files[0].write_text("hooks = []\n[sandbox]\nenabled = false\n")
+    loaded = load_settings(files[1].parent, {"sandbox": {"enabled": False}})
+    assert loaded.settings.sandbox.enabled
+    assert loaded.set_aside == ["sandbox.enabled = False"]
+    assert [one.command for one in loaded.settings.hooks] == [["/opt/check"]]

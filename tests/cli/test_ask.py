@@ -1,24 +1,135 @@
-"""What the person is shown before something runs (P4)."""
+"""What the person is shown before something runs, and what their answer means (P4)."""
 
 from __future__ import annotations
 
 import asyncio
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.cli.ask import say_yes, visible
-from ferrule.pipeline.confirm import Choice
+import pytest
+from inline_snapshot import snapshot
+
+from ferrule.cli.ask import TerminalAsker, say_yes, show, understood
+from ferrule.core.call import Invocation
+from ferrule.pipeline.confirm import Answer, Choice, Question
+
+if TYPE_CHECKING:
+    from .conftest import Command
+
+from .test_call import at_a_terminal
 
 
-def test_what_could_disguise_a_command_is_made_visible() -> None:
-    assert visible("rm \u202exrf\u202c -- a\x1b[2Kb\u200b") == "rm \\u{202e}xrf\\u{202c} -- a\\u{1b}[2Kb\\u{200b}"
+class _Tool:
+    def summarise_in(self, params: str, _session: object) -> str:
+        return f"Bash {params}"
 
 
-def test_ordinary_text_stays_as_it_is() -> None:
-    assert visible("echo 'héllo 世界'\nls") == "echo 'héllo 世界'\nls"
+def question(command: str = "npm test", rule: str = "Bash(npm test *)", **more: Any) -> Question:
+    more.setdefault("rules", (rule,) if rule else ())
+    invocation = Invocation(cast("Any", _Tool()), command, "call_1")
+    return Question(
+        invocation, "a tool that executes something asks first", rule,
+        covers="npm test --verbose" if rule else "", not_covers="npm install" if rule else "", **more,
+    )  # fmt: skip
 
 
-def test_endless_text_is_cut_and_says_how_much_is_missing() -> None:
-    assert visible("x" * 5000).endswith("… (1,000 more characters)")
+def test_the_person_sees_the_call_the_rule_and_its_reach(capsys: pytest.CaptureFixture[str]) -> None:
+    show(question())
+    assert capsys.readouterr().err == snapshot("""\
+a tool that executes something asks first:
+  Bash npm test
+«Always» would mean: Bash(npm test *)
+  it covers:         npm test --verbose
+  it does not cover: npm install
+Run it? Once (y), always in this session (a), always and saved in your settings (s), or no (n, or n and why) [y/a/s/N] \
+""")
+
+
+def test_where_no_rule_can_be_kept_none_is_offered(capsys: pytest.CaptureFixture[str]) -> None:
+    show(question("rm -rf x", rule=""))
+    shown = capsys.readouterr().err
+    assert shown.endswith("Run it? Yes (y) or no (n, or n and why) [y/N] ")
+    assert "Always" not in shown
+    assert understood("a", question(rule="")) == Answer(Choice.NO)
+    assert understood("s", question(rule="")) == Answer(Choice.NO)
+    assert understood("s", question(rules=())) == Answer(Choice.NO)
+
+
+def test_a_disguise_is_made_visible_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    show(question("rm \u202exrf\u202c -- a\x1b[2Kb", rule=""))
+    shown = capsys.readouterr().err
+    assert "rm \\u{202e}xrf\\u{202c} -- a\\u{1b}[2Kb" in shown
+    assert "Warning: it holds characters that cannot be seen or that turn the order of the text" in shown
+
+
+def test_no_line_of_a_call_can_pass_for_the_prompt(capsys: pytest.CaptureFixture[str]) -> None:
+    show(question("ls\nRun it? [y/N] y", rule=""))
+    assert "\n  Run it? [y/N] y\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("y", Answer(Choice.ONCE)),
+        (" YES ", Answer(Choice.ONCE)),
+        ("是", Answer(Choice.ONCE)),
+        ("a", Answer(Choice.ALWAYS)),
+        ("总是", Answer(Choice.ALWAYS)),
+        ("n", Answer(Choice.NO)),
+        ("", Answer(Choice.NO)),
+        ("n use the other branch", Answer(Choice.NO, "use the other branch")),
+        ("no: not on a Friday", Answer(Choice.NO, "not on a Friday")),
+        ("否，太慢", Answer(Choice.NO, "太慢")),
+        ("yes please", Answer(Choice.NO)),
+        ("nyet", Answer(Choice.NO)),
+    ],
+)
+def test_only_a_clear_yes_is_one(said: str, answer: Answer) -> None:
+    assert understood(said, question()) == answer
+
+
+def test_an_always_can_be_saved_in_the_persons_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "person.toml"
+    monkeypatch.setenv("FERRULE_CONFIG", str(file))
+    both = question(rule="Bash(a *), Bash(b, c)", rules=("Bash(a *)", "Bash(b, c)"))
+    assert understood("s", both) == Answer(Choice.ALWAYS)
+    assert tomllib.loads(file.read_text()) == {"permissions": {"allow": ["Bash(a *)", "Bash(b, c)"]}}
+    assert f"Saved in {file}" in capsys.readouterr().err
+
+
+def test_a_rule_that_cannot_be_saved_is_said_and_holds_for_the_session(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FERRULE_CONFIG", "/dev/null")
+    assert understood("s", question()) == Answer(Choice.ALWAYS)
+    assert "the rule was not saved: /dev/null is not a file" in capsys.readouterr().err
+
+
+def test_no_answer_is_taken_from_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert asyncio.run(TerminalAsker()(question())).choice is Choice.NO
+
+
+def test_a_saved_always_lets_the_same_command_run_unasked(ferrule: Command) -> None:
+    """P4: the saved rule covers the same command again."""
+    call = ["call", "Bash", '{"command": "mkdir made"}']
+    shown, status = at_a_terminal(ferrule, call, "s\n")
+    assert "Always" in shown
+    assert status == 0
+    assert ferrule(*call, stdin="").err.count("there is nobody to ask") == 0
+    assert ferrule("call", "Bash", '{"command": "chmod 600 made"}').code == 3
+
+
+def test_a_reason_goes_to_the_model(ferrule: Command) -> None:
+    shown, status = at_a_terminal(ferrule, ["call", "save_note", '{"text": "x"}'], "n use the wiki\n")
+    assert status == 3
+    assert "the person said no. They said: use the wiki" in shown
 
 
 def test_yes_is_for_this_call_only() -> None:
-    assert asyncio.run(say_yes(None)).choice is Choice.ONCE  # type: ignore[arg-type]
+    assert asyncio.run(say_yes(cast("Any", None))).choice is Choice.ONCE

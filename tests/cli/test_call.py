@@ -119,7 +119,7 @@ def at_a_terminal(ferrule: Command, arguments: list[str], answer: str) -> tuple[
         if not piece:
             break
         shown += piece
-        if b"[y/N]" in shown and not answered:
+        if b"/N] " in shown and not answered:
             answered = True
             os.write(ours, answer.encode())
     os.close(ours)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -312,3 +313,41 @@ def test_where_nothing_can_be_remembered_always_means_once() -> None:
 def test_with_nobody_to_ask_the_offer_is_what_would_help(offer: Offer | None, said: str) -> None:
     (result,) = calls(None, "/a/x", policy=Offering(offer))
     assert said in result.llm_content
+
+
+@pytest.mark.parametrize("said", ["once", "always"])
+def test_what_changed_while_the_person_was_asked_is_not_run(said: str) -> None:
+    """An approval is bound to what was shown."""
+
+    async def ask(question: Question) -> str:
+        question.invocation.params.path = "/etc/passwd"
+        return said
+
+    runtime = Runtime([edit], ask=ask)
+    result = asyncio.run(runtime.run("edit", {"path": "src/a.py"}))
+    assert result.llm_content == snapshot("""\
+Error (permission_error): `edit` was not run: what it would do changed while the person was asked, and they agreed to something else.
+
+Suggestion: Make the call again, so that the person sees what it would do now.\
+""")
+
+
+def test_a_link_that_was_turned_while_the_person_was_asked_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to("a")
+
+    @tool(kind="write", signature=lambda params: str(Path(params.path).resolve()))
+    async def touch(path: str) -> str:
+        Path(path).touch()
+        return "touched"
+
+    def ask(_question: Question) -> str:
+        link.unlink()
+        link.symlink_to("b")
+        return "once"
+
+    result = asyncio.run(Runtime([touch], ask=ask).run("touch", {"path": str(link / "x")}))
+    assert not result.success
+    assert not (tmp_path / "b/x").exists()

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ferrule.app.find_tools import build_tools
-from ferrule.app.locations import added_folders, audit_path, sandbox_choice
+from ferrule.app.locations import added_folders, audit_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferrule.app")
 
 _CLEAN_UP_SECONDS = 5.0
+SHELLS = "ferrule.shells"
+"""Where a session that ran a command keeps its shells; spelt out, because most programs never import them."""
 
 
 class App:
@@ -30,7 +32,7 @@ class App:
         self, settings: Settings, workspace: Path, *, ask: Asker | None = None, single_call: bool = False
     ) -> None:
         from ferrule.app.build_policy import build_policy
-        from ferrule.builtin.session_shells import KEY as SANDBOX
+        from ferrule.app.build_protection import build_hooks, sandbox_config
         from ferrule.core.context import Session
         from ferrule.pipeline.limits import Limits
         from ferrule.pipeline.run import Runtime
@@ -71,9 +73,10 @@ class App:
                     "roots": added_folders(settings, workspace),
                     "hard_links": settings.files.hard_links,
                     "restrictions": RuleRestrictions(built.policy),
-                    SANDBOX: sandbox_choice(settings, workspace),
+                    **sandbox_config(settings, workspace),
                 },
             ),
+            hooks=build_hooks(settings),
         )
 
     async def __aenter__(self) -> App:
@@ -94,9 +97,10 @@ class App:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        from ferrule.builtin.session_shells import close_shells
+        if SHELLS in self.runtime.session.state:
+            from ferrule.builtin.session_shells import close_shells
 
-        await close_shells(self.runtime.session)
+            await close_shells(self.runtime.session)
         for plugin in self.tools.plugins:
             if plugin.clean_up is None:
                 continue

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.locations import PROJECT_FILE, organisation_settings_file, user_settings_file
-from ferrule.app.settings import Settings, SourcedRule
+from ferrule.app.settings import HookSettings, RuleTable, Settings, SourcedRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +18,9 @@ _OTHER_VARIABLES = {"FERRULE_CONFIG", "FERRULE_DATA", "FERRULE_PYTHON", "FERRULE
 # From the most that runs without asking to the least.
 _RULES = ("allow", "ask", "deny")
 _MODES = ("bypass", "accept-edits", "default", "dont-ask", "plan")
+_ADD_UP = (*_RULES, "disabled", "hooks")
+# What is opened up adds up too, but an empty list closes all of it again.
+_OPENED = ("hosts", "writable")
 
 
 class SettingsError(ValueError):
@@ -53,9 +56,9 @@ def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Lo
         merged = _merge(merged, _sourced(user, "user", user_file))
     if project := _read(project_file):
         files.append(project_file)
-        _check(project, str(project_file))
+        asked = _check(project, str(project_file))
         if not _trusted(workspace, merged):
-            project = _narrowed(project, _check(merged, str(user_file)), set_aside)
+            project = _narrowed(project, asked, _check(merged, str(user_file)), set_aside)
         merged = _merge(merged, _sourced(project, "project", project_file))
     if not (merged or environment or flags):
         return Loaded(Settings(), files, set_aside)
@@ -91,7 +94,7 @@ def _hold_to(organisation: Mapping[str, Any], settings: Settings, set_aside: lis
     if said.get("dangerous") == "ask" and permissions.dangerous == "allow":
         set_aside.append("permissions.dangerous = 'allow'")
         permissions.dangerous = "ask"
-    if organisation.get("sandbox", {}).get("enabled") and not settings.sandbox.enabled:
+    if organisation.get("sandbox", {}).get("enabled") is True and not settings.sandbox.enabled:
         set_aside.append("sandbox.enabled = False")
         settings.sandbox.enabled = True
 
@@ -155,8 +158,8 @@ def _trusted(workspace: Path, user: Mapping[str, Any]) -> bool:
     return any(here == folder or folder in here.parents for folder in folders)
 
 
-def _narrowed(project: Mapping[str, Any], person: Settings, set_aside: list[str]) -> dict[str, Any]:
-    """What an untrusted workspace may set; the rest is named in `set_aside`.
+def _narrowed(project: Mapping[str, Any], asked: Settings, person: Settings, set_aside: list[str]) -> dict[str, Any]:
+    """What an untrusted workspace may set, of what it `asked` for; the rest is named in `set_aside`.
 
     A file inside the workspace can be written by whoever wrote the workspace, an agent included. It may make things
     stricter; what would let more run, or load code, needs the person's word that the folder is trusted.
@@ -183,25 +186,37 @@ def _narrowed(project: Mapping[str, Any], person: Settings, set_aside: list[str]
     set_aside += [f"files.{key}" for key in ("folders", "hard_links") if files.pop(key, None)]
     kept["files"] = files
     sandbox = dict(project.get("sandbox", {}))
-    set_aside += [f"sandbox.{key}" for key in ("hosts", "writable") if sandbox.pop(key, None)]
-    if sandbox.get("enabled") is False and person.sandbox.enabled:
+    if person.sandbox.enabled and not asked.sandbox.enabled:
         set_aside.append(f"sandbox.enabled = {sandbox.pop('enabled')!r}")
+    set_aside += [f"sandbox.{key}" for key in _OPENED if sandbox.get(key) and sandbox.pop(key)]
     kept["sandbox"] = sandbox
-    set_aside += [key for key in ("audit", "trusted_folders") if key in project]
+    set_aside += [key for key in ("hooks", "audit", "trusted_folders") if key in project]
     return kept
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """The upper source wins, key by key; rules and what is disabled add up: no source may lift another's refusal."""
+    """The upper source wins, key by key; rules, hooks and what is disabled add up: no source lifts another's refusal."""
     merged = dict(below)
     for key, value in above.items():
         if isinstance(value, dict) and isinstance(merged.get(key), dict):
             merged[key] = _merge(merged[key], cast("dict[str, Any]", value))
-        elif key in (*_RULES, "disabled") and isinstance(value, list) and isinstance(merged.get(key), list):
+        elif (key in _ADD_UP and isinstance(value, list) and isinstance(merged.get(key), list)) or (
+            key in _OPENED and value and isinstance(value, list) and isinstance(merged.get(key), list)
+        ):
             merged[key] = [*merged[key], *cast("list[Any]", value)]
         else:
             merged[key] = value
     return merged
+
+
+def _shape_at(place: tuple[int | str, ...]) -> Any:
+    """The settings that the last key of a place stands among; those of a list are told by its name."""
+    shape: Any = Settings()
+    for part in place:
+        if part == "hooks" or part in _RULES:
+            return HookSettings if part == "hooks" else RuleTable
+        shape = getattr(shape, str(part))
+    return shape
 
 
 def _check(given: Mapping[str, Any], source: str) -> Settings:
@@ -215,9 +230,7 @@ def _check(given: Mapping[str, Any], source: str) -> Settings:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-            shape: Any = Settings()
-            for part in first["loc"][:-1]:
-                shape = getattr(shape, str(part))
+            shape = _shape_at(first["loc"][:-1])
             close = nearest(str(first["loc"][-1]), [one.name for one in fields(shape)], most=1)
             hint = f"Did you mean `{close[0]}`?" if close else f"There is {_names_under(shape)}."
             raise SettingsError(f"{source}: there is no setting `{place}`. {hint}") from None

@@ -10,7 +10,6 @@ from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
     from ferrule.app.settings import Settings
-    from ferrule.builtin.session_shells import SandboxChoice
 
 PROJECT_FILE = "ferrule.toml"
 ORGANISATION_FILE = Path("/etc/ferrule/ferrule.toml")
@@ -38,12 +37,3 @@ def audit_path(settings: Settings) -> Path:
 def added_folders(settings: Settings, workspace: Path) -> tuple[Path, ...]:
     """The folders that file tools may use besides the workspace; relative ones start there."""
     return tuple(workspace / folder.expanduser() for folder in settings.files.folders)
-
-
-def sandbox_choice(settings: Settings, workspace: Path) -> SandboxChoice:
-    """What the person chose for shell commands; relative folders start at the workspace."""
-    from ferrule.builtin.session_shells import SandboxChoice
-
-    chosen = settings.sandbox
-    writable = [workspace / folder.expanduser() for folder in chosen.writable]
-    return SandboxChoice(enabled=chosen.enabled, hosts=chosen.hosts or None, writable=writable)

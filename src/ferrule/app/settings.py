@@ -94,6 +94,26 @@ class SandboxSettings:
 
 
 @dataclass(slots=True)
+class HookSettings:
+    """A program to ask before or after calls; `command` is the program, then its arguments."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    event: Literal["before", "after"]
+    command: list[str]
+    tools: list[str] = field(default_factory=lambda: ["*"])
+    timeout: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not self.command or not self.command[0]:
+            raise ValueError("`command` needs a program, then its arguments")
+        if not 0 < self.timeout < float("inf"):
+            raise ValueError("`timeout` is a number of seconds above 0")
+        if not self.tools:
+            raise ValueError('`tools` names no tool; leave it out, or say ["*"]')
+
+
+@dataclass(slots=True)
 class AuditSettings:
     """The audit log: where, how long, and whether a result waits until its record is on disk."""
 
@@ -120,4 +140,5 @@ class Settings:
     tools: ToolSettings = field(default_factory=ToolSettings)
     files: FileSettings = field(default_factory=FileSettings)
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
+    hooks: list[HookSettings] = field(default_factory=list[HookSettings])
     audit: AuditSettings = field(default_factory=AuditSettings)

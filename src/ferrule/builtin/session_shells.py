@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from ferrule.process.profile import Profile
 from ferrule.process.sandbox.no_sandbox import NoSandbox
+from ferrule.process.shell.notice import Notice
 from ferrule.process.shell.shells import Shells
 from ferrule.process.spill import SpillFolder, clear_old_folders
 from ferrule.workspace.data_folder import data_folder
@@ -115,7 +116,8 @@ def _make(session: Session) -> Shells:
             profile = replace(profile, writable=(), hosts=None)
         return sandbox_of(session).prepare(profile, arguments)
 
-    return Shells(prepare, spills=SpillFolder(outputs_of(session)))
+    notice = Notice(data_folder() / "shells", session.workspace)
+    return Shells(prepare, spills=SpillFolder(outputs_of(session)), notice=notice)
 
 
 def outputs_of(session: Session) -> Path:

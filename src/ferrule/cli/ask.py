@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
-import unicodedata
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from ferrule.cli.words import _
 from ferrule.pipeline.confirm import Answer, Choice
+from ferrule.policy.shown_text import disguises, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ferrule.pipeline.confirm import Question
 
-_MOST = 4000
+_YES = ("y", "yes", "是")
+_ALWAYS = ("a", "always", "总是")
+_SAVE = ("s", "save", "保存")
+_NO = re.compile(r"(?:no?|否)(?:[\s:,，：]+(?P<why>.*))?", re.IGNORECASE | re.DOTALL)
+_MOST_REASON = 2000
 
 
 async def say_yes(question: Question) -> Answer:
@@ -26,21 +33,20 @@ async def say_yes(question: Question) -> Answer:
 
 
 class TerminalAsker:
-    """Shows exactly what will run and takes yes or no; Ctrl-C, SIGTERM and end of input mean no."""
+    """Shows exactly what will run and takes yes, always or no; Ctrl-C, SIGTERM and end of input mean no."""
 
     def __init__(self, on_sigterm: Callable[[], None] = lambda: None) -> None:
         self._on_sigterm = on_sigterm
 
     async def __call__(self, question: Question) -> Answer:
+        if not sys.stdin.isatty():  # whoever fills a pipe is not the person
+            return Answer(Choice.NO, "there is no terminal to ask them at")
         # asyncio keeps both for itself until it runs again; at a prompt they must end the prompt.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         before_term = signal.signal(signal.SIGTERM, self._terminated)
         try:
-            click.echo(f"{_(question.reason)}:", err=True)
-            click.echo(f"  {visible(question.summary)}", err=True)
-            if question.warning:
-                click.echo(click.style(f"  {_('Warning')}: {_(question.warning)}", bold=True), err=True)
-            click.echo(_("Run it? [y/N] "), nl=False, err=True)
+            _forget_what_was_typed()
+            show(question)
             said = input()  # noqa: ASYNC250 - nothing else should go on while the person thinks
         except EOFError:
             said = ""
@@ -50,20 +56,87 @@ class TerminalAsker:
         finally:
             signal.signal(signal.SIGINT, before)
             signal.signal(signal.SIGTERM, before_term)
-        return Answer(Choice.ONCE if said.strip().lower() in ("y", "yes", "是") else Choice.NO)
+        return understood(said, question)
 
     def _terminated(self, _number: int, _frame: object) -> None:
         self._on_sigterm()
         raise KeyboardInterrupt
 
 
-def visible(text: str) -> str:
-    """Text as it is, with what could hide or disguise something made visible."""
-    shown = "".join(
-        character if character == "\n" or not _hides(character) else f"\\u{{{ord(character):x}}}" for character in text
-    )
-    return shown if len(shown) <= _MOST else f"{shown[:_MOST]}… ({len(shown) - _MOST:,} more characters)"
+def show(question: Question) -> None:
+    """Everything the person needs to decide, and the prompt. Each line of a call is indented: none can pass for ours."""
+    _say(f"{shown(_(question.reason))}:")
+    for line in shown(question.summary).split("\n"):
+        _say(f"  {line}")
+    found = disguises(question.summary)
+    if found:
+        _warn(_("it holds {what}").format(what=_(", ").join(_(one) for one in found)))
+    if question.warning:
+        _warn(_(question.warning))
+    if not question.rule:
+        click.echo(_("Run it? Yes (y) or no (n, or n and why) [y/N] "), nl=False, err=True)
+        return
+    _say(_("«Always» would mean: {rule}").format(rule=_one_line(question.rule)))
+    if question.covers:
+        _say(_("  it covers:         {call}").format(call=_one_line(question.covers)))
+    if question.not_covers:
+        _say(_("  it does not cover: {call}").format(call=_one_line(question.not_covers)))
+    prompt = _("Run it? Once (y), always in this session (a), or no (n, or n and why) [y/a/N] ")
+    if question.rules:
+        prompt = _(
+            "Run it? Once (y), always in this session (a), always and saved in your settings (s), "
+            "or no (n, or n and why) [y/a/s/N] "
+        )
+    click.echo(prompt, nl=False, err=True)
 
 
-def _hides(character: str) -> bool:
-    return unicodedata.category(character) in ("Cc", "Cf", "Co", "Cn", "Zl", "Zp")
+def understood(said: str, question: Question) -> Answer:
+    """What the person's words mean. Only what was offered is a yes; anything else is no leave."""
+    words = said.strip()
+    if words.lower() in _YES:
+        return Answer(Choice.ONCE)
+    if question.rule and words.lower() in _ALWAYS:
+        return Answer(Choice.ALWAYS)
+    if question.rules and words.lower() in _SAVE:
+        _save(question)
+        return Answer(Choice.ALWAYS)
+    no = _NO.fullmatch(words)
+    return Answer(Choice.NO, ((no["why"] or "").strip() if no else "")[:_MOST_REASON])
+
+
+def _save(question: Question) -> None:
+    """Add the rules that were shown to the person's own settings. When that fails they hold for the session."""
+    from ferrule.app.locations import user_settings_file
+    from ferrule.pipeline.authorise import Verdict
+    from ferrule.policy.rule_errors import RuleError
+    from ferrule.policy.rule_file import RuleFile
+
+    file = RuleFile(user_settings_file())
+    try:
+        for rule in question.rules:
+            file.add(rule, Verdict.ALLOW)
+    except RuleError as error:
+        _warn(_("the rule was not saved: {why}").format(why=error))
+    else:
+        _say(_("Saved in {file}; `ferrule rules remove` takes it back.").format(file=file.path))
+
+
+def _forget_what_was_typed() -> None:
+    """What was typed before the question was there is no answer to it."""
+    with suppress(ImportError, OSError):
+        import termios
+
+        with suppress(termios.error):
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
+
+def _one_line(text: str) -> str:
+    return shown(text).replace("\n", "⏎")
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _warn(words: str) -> None:
+    click.echo(click.style(f"  {_('Warning')}: {words}", bold=True), err=True)

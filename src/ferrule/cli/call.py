@@ -19,6 +19,8 @@ from ferrule.cli.options import (
     permission_flags,
     permission_options,
     report_broken,
+    sandbox_flags,
+    sandbox_options,
     settings_for,
     warn,
     workspace_option,
@@ -57,6 +59,7 @@ EXIT_TERMINATED = 143
 @click.argument("arguments", required=False)
 @workspace_option
 @permission_options
+@sandbox_options
 @click.option("--yes", is_flag=True, help=_("Answer every question with yes; what is denied stays denied."))
 @click.option("--timeout", type=SECONDS, help=_("Seconds the call may run."))
 @json_option
@@ -68,13 +71,18 @@ def command(
     allow: tuple[str, ...],
     ask: tuple[str, ...],
     deny: tuple[str, ...],
+    no_sandbox: bool,
+    allow_host: tuple[str, ...],
     yes: bool,
     timeout: float | None,
     as_json: bool,
 ) -> None:
-    loaded = settings_for(workspace, permission_flags(mode, allow, ask, deny))
+    flags = {**permission_flags(mode, allow, ask, deny), **sandbox_flags(no_sandbox, allow_host)}
+    loaded = settings_for(workspace, flags)
     if loaded.settings.permissions.mode == "bypass":
         warn(_("Mode bypass: all that is not denied runs without asking, but for dangerous commands and ask rules."))
+    if not loaded.settings.sandbox.enabled:
+        warn(_("The sandbox is off: commands run unconfined, with all your rights, your network and your secrets."))
     text = _read_stdin(loaded.settings.limits.argument_bytes) if arguments == "-" else arguments
     call, ending = RawCall(tool, text), _Ending()
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,9 @@ from ferrule.app.find_tools import build_tools
 from ferrule.app.load_settings import SettingsError, load_settings
 from ferrule.app.locations import PROJECT_FILE, added_folders, audit_path, user_settings_file
 from ferrule.app.settings import Settings
+from ferrule.cli.check import Check
 from ferrule.cli.options import json_option, workspace_option
+from ferrule.cli.protection_checks import protection_checks
 from ferrule.cli.verdict import what_is_wrong
 from ferrule.cli.words import _
 
@@ -28,20 +30,12 @@ if TYPE_CHECKING:
 _EXTRAS = {
     "files": ("charset_normalizer", "text in old encodings, and searching with ripgrep"),
     "schema": ("jsonschema_rs", "tools made from a raw JSON Schema"),
+    "shell": ("tree_sitter_bash", "understanding shell commands before they run"),
     "telemetry": ("opentelemetry", "OpenTelemetry spans and metrics"),
 }
 
 
-@dataclass(slots=True, frozen=True)
-class Check:
-    """One thing that was looked at: `ok`, `note` (works, but you may want more) or `fail`."""
-
-    name: str
-    state: str
-    message: str
-
-
-@click.command("doctor", help=_("Check this installation: settings, tools, records; say what to mend."))
+@click.command("doctor", help=_("Check this installation, and what protects you here, by trying; say what to mend."))
 @json_option
 @workspace_option
 def command(as_json: bool, workspace: Path) -> None:
@@ -81,6 +75,7 @@ def _checks(workspace: Path) -> Iterator[Check]:
             )
             yield Check("settings", "note", aside)
     yield from _files(settings, workspace)
+    yield from protection_checks(settings, workspace)
     yield from _tools(settings, workspace)
     yield from _records(settings, workspace)
 

@@ -42,6 +42,18 @@ def permission_options(command: F) -> F:
     return command
 
 
+def sandbox_options(command: F) -> F:
+    """--no-sandbox and --allow-host."""
+    for option in (
+        click.option(
+            "--allow-host", multiple=True, metavar="HOST", help=_("Let commands reach this host; may be given again.")
+        ),
+        click.option("--no-sandbox", is_flag=True, help=_("Run commands unconfined. Nothing holds them back then.")),
+    ):
+        command = option(command)
+    return command
+
+
 def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help=_("Print one JSON document."))(command)
 
@@ -60,6 +72,16 @@ def permission_flags(
     if deny:
         flags["deny"] = list(deny)
     return {"permissions": flags} if flags else {}
+
+
+def sandbox_flags(no_sandbox: bool, allow_host: tuple[str, ...]) -> dict[str, Any]:
+    """The flags in the settings' own form."""
+    flags: dict[str, Any] = {}
+    if no_sandbox:
+        flags["enabled"] = False
+    if allow_host:
+        flags["hosts"] = list(allow_host)
+    return {"sandbox": flags} if flags else {}
 
 
 def settings_for(workspace: Path, flags: dict[str, Any] | None = None) -> Loaded:

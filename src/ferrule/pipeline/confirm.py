@@ -37,13 +37,16 @@ class Offer:
     rule: str
     covers: str = ""
     not_covers: str = ""
+    rules: tuple[str, ...] = ()
+    """The same as rules that a settings file takes, one by one; none where it only holds for a session."""
 
 
 @dataclass(slots=True, frozen=True)
 class Question:
     """What the person is shown. `rule` is what «always» would remember; where it is empty, «always» means once.
 
-    `covers` is a call that the rule would let run, and `not_covers` one near it that would still ask.
+    `covers` is a call that the rule would let run, and `not_covers` one near it that would still ask. `rules` are what
+    a settings file could keep of it.
     """
 
     invocation: Invocation
@@ -52,6 +55,7 @@ class Question:
     warning: str | None = None
     covers: str = ""
     not_covers: str = ""
+    rules: tuple[str, ...] = ()
 
     @property
     def summary(self) -> str:
@@ -92,8 +96,11 @@ class Confirm:
             if again.verdict == "deny":
                 return Answer(Choice.NO, again.reason)
             offer = _offer(invocation, policy, session)
+            shown = _bound(invocation)
             said = self._asker(_question(invocation, again, offer))
             answer = _understood(tool.name, await said if isinstance(said, Awaitable) else said)
+            if answer.choice is not Choice.NO and _bound(invocation) != shown:
+                raise _changed(tool.name)
             if answer.choice is Choice.ALWAYS:
                 if offer is None:
                     return Answer(Choice.ONCE, answer.reason)
@@ -116,6 +123,21 @@ def _understood(tool: str, said: object) -> Answer:
         ) from None
 
 
+def _bound(invocation: Invocation) -> tuple[object, ...]:
+    """What the person's answer is about. A link that leads elsewhere by now, or other parameters, are another call."""
+    tool = invocation.tool
+    return tool.params.dump(invocation.params), invocation.summary, invocation.signature, invocation.touches
+
+
+def _changed(tool: str) -> Stopped:
+    return Stopped(
+        Stage.CONFIRM,
+        ErrorKind.PERMISSION,
+        f"`{tool}` was not run: what it would do changed while the person was asked, and they agreed to something else.",
+        "Make the call again, so that the person sees what it would do now.",
+    )
+
+
 def refused(invocation: Invocation, answer: Answer) -> Stopped:
     """The early exit of a call that the person said no to."""
     said = f" They said: {answer.reason}" if answer.reason else ""
@@ -136,7 +158,7 @@ def _offer(invocation: Invocation, policy: Policy, session: Session) -> Offer | 
 def _question(invocation: Invocation, decision: Decision, offer: Offer | None) -> Question:
     warning = "This tool is marked dangerous." if invocation.tool.dangerous else None
     offer = offer or Offer("")
-    return Question(invocation, decision.reason, offer.rule, warning, offer.covers, offer.not_covers)
+    return Question(invocation, decision.reason, offer.rule, warning, offer.covers, offer.not_covers, offer.rules)
 
 
 def _nobody_to_ask(invocation: Invocation, decision: Decision, policy: Policy, session: Session) -> Stopped:

@@ -39,9 +39,9 @@ def offer_for(policy: RulePolicy, invocation: Invocation, session: Session) -> O
     offers = _offers(policy, invocation, session, judged)
     if not offers:
         return None
-    rules = ", ".join(dict.fromkeys(offer.rule for offer in offers))
+    rules = tuple(dict.fromkeys(offer.rule for offer in offers))
     shown = next((offer for offer in offers if offer.covers and offer.not_covers), offers[0])
-    return Offer(rules, shown.covers, shown.not_covers)
+    return Offer(", ".join(rules), shown.covers, shown.not_covers, rules)
 
 
 def grants_for(policy: RulePolicy, invocation: Invocation, session: Session) -> list[Rule] | None:

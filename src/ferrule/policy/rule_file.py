@@ -103,6 +103,8 @@ class RuleFile:
         text = document.as_string()
         if tomllib.loads(text) != document.unwrap():
             raise RuleError(f"{self.path} is written in a way that could not be kept. Nothing was changed.")
+        if self.path.exists() and not self.path.is_file():  # /dev/null, which many name to have no settings
+            raise RuleError(f"{self.path} is not a file that rules can be written to. Nothing was changed.")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             mode = self.path.stat().st_mode & 0o7777 if self.path.exists() else None

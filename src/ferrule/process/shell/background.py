@@ -67,6 +67,7 @@ class BackgroundCommand:
     over: asyncio.Event = field(default_factory=asyncio.Event)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     ending: Callable[[], None] | None = None
+    on_end: Callable[[], None] | None = None
     stopping: bool = False
 
     @property
@@ -87,6 +88,8 @@ class BackgroundCommand:
                 self.ending()
             self.over.set()
             self.changed.set()
+            if self.on_end is not None:
+                self.on_end()
 
     def read_on(self, *, since: int | None = None, most: int = _READ_AT_ONCE) -> ReadOn:
         """What came since the last reading, or since a cursor; the newest part where it is too much."""
@@ -142,6 +145,8 @@ class BackgroundCommands:
         self._session = session
         self._all: dict[str, BackgroundCommand] = {}
         self._count = 0
+        self.on_change: Callable[[], None] | None = None
+        """Called when a command was added, and when one has ended."""
 
     def list(self) -> list[BackgroundCommand]:
         """All of them, those that have ended too."""
@@ -272,7 +277,17 @@ class BackgroundCommands:
         reader.on_change = kept.has_changed
         self._forget_oldest()
         self._all[kept.id] = kept
+        kept.on_end = self._tell
+        self._tell()
         return kept
+
+    def _tell(self) -> None:
+        if self.on_change is not None:
+            self.on_change()
+
+    def known(self) -> list[BackgroundCommand]:
+        """All of them, as they were last seen."""
+        return [*self._all.values()]
 
     def _forget_oldest(self) -> None:
         """What ended long ago is only in its file any more."""

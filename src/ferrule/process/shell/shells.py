@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import weakref
 from typing import TYPE_CHECKING, cast
 
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
     from ferrule.core.context import Session
     from ferrule.process.shell.background import BackgroundCommand
     from ferrule.process.shell.kept_guard import Prepare
+    from ferrule.process.shell.notice import Notice
     from ferrule.process.spill import SpillFolder
+
+logger = logging.getLogger("ferrule.shells")
 
 _KEY = "ferrule.shells"
 _MOST = 32
@@ -26,9 +30,10 @@ _all: weakref.WeakSet[Shells] = weakref.WeakSet()
 class Shells:
     """Kept in a conversation's state. `close` ends everything; so does the end of the program, however it comes."""
 
-    def __init__(self, prepare: Prepare, *, spills: SpillFolder | None = None) -> None:
+    def __init__(self, prepare: Prepare, *, spills: SpillFolder | None = None, notice: Notice | None = None) -> None:
         self._prepare = prepare
         self._spills = spills
+        self._notice = notice
         self._sessions: dict[str, ShellSession] = {}
         _all.add(self)
 
@@ -61,6 +66,8 @@ class Shells:
                     suggestion=f"Use one of them, or close one: {', '.join(self._sessions)}.",
                 )
             made = ShellSession(self._prepare, spills=self._spills, terminal_size=terminal_size, name=name)
+            if self._notice is not None:
+                made.background.on_change = self._renew_notice
             self._sessions[name] = made
         return self._sessions[name]
 
@@ -89,13 +96,30 @@ class Shells:
     async def close(self) -> None:
         """End all of them."""
         sessions, self._sessions = self._sessions, {}
-        await asyncio.gather(*(session.close() for session in sessions.values()))
+        try:
+            await asyncio.gather(*(session.close() for session in sessions.values()))
+        finally:
+            self._remove_notice()
 
     def close_now(self) -> None:
         """The same without an event loop."""
         sessions, self._sessions = self._sessions, {}
         for session in sessions.values():
             session.close_now()
+        self._remove_notice()
+
+    def _renew_notice(self) -> None:
+        if self._notice is None or not self._sessions:
+            return
+        try:
+            self._notice.renew(one for session in self._sessions.values() for one in session.background.known())
+        except OSError:
+            # What runs is not held up because it could not be listed for others; that is worth a line in the log.
+            logger.warning("The background commands could not be listed for `ferrule shells`", exc_info=True)
+
+    def _remove_notice(self) -> None:
+        if self._notice is not None:
+            self._notice.remove()
 
 
 def _close_all() -> None:

@@ -1,0 +1,60 @@
+"""What stands around calls besides the rules, as the settings describe it: the sandbox of commands, and the hooks."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from ferrule.app.load_settings import SettingsError
+from ferrule.app.settings import SandboxSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ferrule.app.settings import HookSettings, Settings
+    from ferrule.pipeline.hooks import Hook
+
+
+def sandbox_config(settings: Settings, workspace: Path) -> dict[str, Any]:
+    """What a session must know of the sandbox; nothing where it is as it comes."""
+    chosen = settings.sandbox
+    if chosen == SandboxSettings():
+        return {}
+    from ferrule.builtin.session_shells import KEY, SandboxChoice
+    from ferrule.process.sandbox.hosts import AllowedHosts, BadHost
+
+    try:
+        AllowedHosts(chosen.hosts)
+    except BadHost as error:
+        raise SettingsError(
+            f"`sandbox.hosts`: {error}. A host is `example.org`, `*.example.org` or `*`, also with a port: "
+            "`example.org:443`."
+        ) from None
+    return {
+        KEY: SandboxChoice(
+            enabled=chosen.enabled,
+            hosts=chosen.hosts or None,
+            writable=writable_folders(settings, workspace),
+        )
+    }
+
+
+def writable_folders(settings: Settings, workspace: Path) -> list[Path]:
+    """The folders that commands may write besides the workspace; relative ones start there."""
+    return [workspace / folder.expanduser() for folder in settings.sandbox.writable]
+
+
+def build_hooks(settings: Settings) -> list[Hook]:
+    """Every hook of the settings. Whether its program is there is found out when it is asked: a missing one refuses."""
+    if not settings.hooks:
+        return []
+    from ferrule.policy.program_hook import program_hook
+
+    return [
+        program_hook(hook_command(one), event=one.event, tools=one.tools, timeout=one.timeout) for one in settings.hooks
+    ]
+
+
+def hook_command(hook: HookSettings) -> list[str]:
+    """The command that is started; `~` in front of the program is the person's home."""
+    return [os.path.expanduser(hook.command[0]), *hook.command[1:]]  # noqa: PTH111 - a name to look up stays one

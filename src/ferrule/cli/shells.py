@@ -1,0 +1,118 @@
+"""`ferrule shells`: the background commands of Ferrule programs that run on this machine, for one workspace."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import json
+import os
+import sys
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ferrule.cli.options import json_option, workspace_option
+from ferrule.cli.output import shown, write
+from ferrule.cli.table import print_table
+from ferrule.cli.words import _
+from ferrule.process.shell.notice import noted_commands
+from ferrule.workspace.data_folder import data_folder
+
+if TYPE_CHECKING:
+    from ferrule.process.shell.notice import Noted
+
+_AT_ONCE = 1 << 16
+
+
+@click.group(
+    "shells",
+    invoke_without_command=True,
+    help=_("See and stop what agents run in the background of this workspace. Without a command: list it."),
+)
+@json_option
+@workspace_option
+@click.pass_context
+def command(context: click.Context, as_json: bool, workspace: Path) -> None:
+    context.obj = _here(workspace)
+    if context.invoked_subcommand is not None:
+        return
+    commands: list[Noted] = context.obj
+    if as_json:
+        click.echo(json.dumps([_document(one) for one in commands], ensure_ascii=False, indent=2))
+    elif not commands:
+        click.echo(_("Nothing runs in the background of this workspace."), err=True)
+    else:
+        rows = [[one.id, _state(one), _age(time() - one.began), str(one.program.pid), one.command] for one in commands]
+        print_table([_("ID"), _("STATE"), _("AGE"), _("PROCESS"), _("COMMAND")], rows)
+
+
+@command.command("stop", help=_("End the command ID and all that it started. `main_1` will do where only one has it."))
+@click.argument("id")
+@click.pass_obj
+def stop(commands: list[Noted], id: str) -> None:  # noqa: A002 - the word on the command line
+    chosen = _find(commands, id)
+    if chosen.status != "running":
+        write(_("{id} has ended already.").format(id=chosen.id))
+        return
+    if not asyncio.run(chosen.stop()):
+        words = _("{id} could not be ended; it belongs to another user.").format(id=chosen.id)
+        write(f"{_('Error')}: {words}", err=True)
+        sys.exit(1)
+    write(_("{id} was ended, with all that it had started.").format(id=chosen.id))
+
+
+@command.command("output", help=_("Print what the command ID has written so far."))
+@click.argument("id")
+@click.pass_obj
+def output(commands: list[Noted], id: str) -> None:  # noqa: A002 - the word on the command line
+    chosen = _find(commands, id)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    try:
+        if chosen.output is None:
+            raise FileNotFoundError
+        with chosen.output.open("rb") as file:
+            while piece := file.read(_AT_ONCE):
+                text = decoder.decode(piece)
+                sys.stdout.write(shown(text) if sys.stdout.isatty() else text)
+    except FileNotFoundError:
+        raise click.UsageError(_("The output of {id} is not kept in a file any more.").format(id=chosen.id)) from None
+
+
+def _here(workspace: Path) -> list[Noted]:
+    place = os.path.realpath(workspace)
+    return [one for one in noted_commands(data_folder() / "shells") if one.workspace == place]
+
+
+def _find(commands: list[Noted], wanted: str) -> Noted:
+    found = [one for one in commands if wanted in (one.id, one.id.partition(".")[2])]
+    if len(found) == 1:
+        return found[0]
+    there = ", ".join(one.id for one in found or commands) or _("none")
+    words = (
+        _("Several commands are called {id}: {there}") if found else _("There is no command {id}. There is: {there}")
+    )
+    raise click.UsageError(words.format(id=wanted, there=there))
+
+
+def _document(one: Noted) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "process": one.program.pid,
+        "command": one.command,
+        "status": one.status,
+        "exit_code": one.exit_code,
+        "began": one.began,
+        "output_file": str(one.output) if one.output else None,
+    }
+
+
+def _state(one: Noted) -> str:
+    return one.status if one.exit_code is None else f"{one.status} ({one.exit_code})"
+
+
+def _age(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
