@@ -1,5 +1,4 @@
 """BashOutput, through the real pipeline (P11)."""
-# ruff: noqa: E501 - a text that is pinned stands on one line
 
 from __future__ import annotations
 
