@@ -76,7 +76,8 @@ class Ferrule:
         program = python_for(self.uid)
         assert program is not None
         return subprocess.Popen(
-            [program, "-m", module, *arguments],
+            # Whoever runs the tests in the background of a shell has Ctrl-C ignored, and that is inherited.
+            ["env", "--default-signal=INT", program, "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

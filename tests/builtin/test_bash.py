@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -35,7 +36,8 @@ Usage notes:
 - Long output is cut in the middle; the result names a file with all of it.
 - What it changed in the workspace can be undone by the person.\
 """)
-    assert {name: one.get("description") for name, one in bash.params.schema["properties"].items()} == snapshot(
+    fields: Any = bash.params.schema
+    assert {name: one.get("description") for name, one in fields["properties"].items()} == snapshot(
         {
             "command": "The command, as typed at a prompt.",
             "description": "What it is for, in a few words.",

@@ -91,7 +91,7 @@ def at_once(command: str, *words: str) -> Case:
 
 
 REPOSITORY = {".git/HEAD": "ref: refs/heads/main\n", ".git/config": "[core]\n", ".git/hooks/x.sample": ""}
-REPOSITORY |= {f"inner/{path}": text for path, text in REPOSITORY.items()}
+REPOSITORIES = REPOSITORY | {f"inner/{path}": text for path, text in REPOSITORY.items()}
 GUARDED = "which is guarded"
 ENV = {".env": "KEY=topsecret\n", "deep/.env": "KEY=topsecret\n"}
 DENIED: dict[str, Any] = {"rules": {"deny": ["Read(.env)"]}}
@@ -367,7 +367,7 @@ def test_services_of_the_machine_are_not_reached(ferrule: Ferrule) -> None:
 def test_any_name_of_a_workspace_will_do(ferrule: Ferrule, name: str) -> None:
     root = ferrule.workspace({"sub/x": ""}, name=name)
     told = ferrule.ask(
-        root, "echo made >made; pwd", ["executeCommand", {"command": "pwd", "cwd": "sub"}], "rm made", ["undo"]
+        root, "echo made >made; pwd", ["executeCommand", {"command": "pwd", "cwd": "sub"}], "rm ../made", ["undo"]
     )
     assert told[0].out == f"{root}\n"
     assert told[1].data["stdout"] == f"{root}/sub\n"

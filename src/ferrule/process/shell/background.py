@@ -69,6 +69,8 @@ class BackgroundCommand:
     ending: Callable[[], None] | None = None
     on_end: Callable[[], None] | None = None
     stopping: bool = False
+    reports_end: bool = False
+    """Whether its end will be reported, with its exit code, after its processes are gone."""
 
     @property
     def record(self) -> OutputRecord:
@@ -219,6 +221,7 @@ class BackgroundCommands:
         self._session.others = True
         kept = self._add(front.command, shell.guard, front.place, front.reader, process)
         kept.cursor = record.total
+        kept.reports_end = True
         front.reader.on_output = None
 
         def on_end(future: asyncio.Future[str]) -> None:
@@ -248,7 +251,8 @@ class BackgroundCommands:
         for one in self._all.values():
             if one.place >= 0 and not one.guard.lost:
                 left = frozenset(root for root in one.roots if root.alive)
-                if one.status == "running" and not left and not one.guard.family.below(one.roots):
+                silent = one.status == "running" and not one.reports_end
+                if silent and not left and not one.guard.family.below(one.roots):
                     one.reader.take_rest()
                     one.finish("ended", one.exit_code)
                 if one.status != "running" and not one.guard.family.holds_output(one.reader.pipes()):

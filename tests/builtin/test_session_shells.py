@@ -1,0 +1,140 @@
+"""The shells of a session: which sandbox they get, what is said where a layer is missing, and that they end with it."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+from tests.builtin.shell_desk import shell_desk
+from tests.needs import needs
+from tests.process.shell.shell_room import alive, new_mark
+
+from ferrule import Session
+from ferrule.app.build import App
+from ferrule.app.settings import AuditSettings, SandboxSettings, Settings
+from ferrule.builtin.session_shells import KEY, SandboxChoice, outputs_of, profile_of, sandbox_of, unconfined
+from ferrule.cli.ask import say_yes
+from ferrule.policy.decide import RulePolicy
+from ferrule.policy.restrictions import RuleRestrictions
+from ferrule.process.sandbox import choose
+from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
+from ferrule.process.sandbox.no_sandbox import NoSandbox
+
+
+@pytest.fixture(autouse=True)
+def _data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FERRULE_DATA", str(tmp_path / "data"))
+
+
+@pytest.fixture
+def no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without bubblewrap and without Landlock."""
+    monkeypatch.setattr(choose, "_best", NoSandbox(reasons=("bubblewrap: there is no `bwrap` program.",)))
+
+
+@pytest.fixture
+def only_landlock(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs(LandlockSandbox().missing() is None, "a kernel with Landlock")
+    monkeypatch.setattr(choose, "_best", LandlockSandbox())
+
+
+@pytest.mark.usefixtures("no_sandbox")
+async def test_without_a_sandbox_only_what_provably_reads_runs(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path) as desk:
+        (desk.workspace / "a").write_text("content\n")
+        assert await desk.bash("cat a") == "content"
+        refused = await desk.bash("touch made")
+        assert refused == snapshot("""\
+Error (permission_error): No sandbox works on this machine, so only commands that are known to change nothing may run.
+
+Suggestion: Ask the person to run `ferrule doctor` and mend this: bubblewrap: there is no `bwrap` program.\
+""")
+        for command in (
+            'python3 -c \'open("made", "w")\'',
+            "cat a >made",
+            "f() { touch made; }; f",
+            "cat $(touch made)",
+        ):
+            assert await desk.bash(command) == refused
+            assert await desk.bash(command, run_in_background=True) == refused
+            assert await desk.bash(command, terminal=True) == refused
+        assert not (desk.workspace / "made").exists()
+
+
+@pytest.mark.usefixtures("no_sandbox")
+async def test_the_person_can_turn_the_sandbox_off(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path, sandbox=SandboxChoice(enabled=False)) as desk:
+        assert not unconfined(desk.session)
+        assert await desk.bash("touch made; ls") == "made"
+
+
+@pytest.mark.usefixtures("only_landlock")
+async def test_without_bubblewrap_landlock_holds(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path) as desk:
+        assert await desk.bash("echo 1 >made; cat made") == "1"
+        assert "Permission denied" in await desk.bash(f"touch {tmp_path}/outside")
+        assert await desk.bash("curl -s http://192.0.2.1") == snapshot("""\
+[Exit code 7.]
+[The sandbox kept the command from reaching `192.0.2.1`: it has no network. Do without the network, or ask the person to allow `192.0.2.1` in `hosts` of `[sandbox]` in their settings.]\
+""")
+        assert not (tmp_path / "outside").exists()
+
+
+@pytest.mark.usefixtures("only_landlock")
+async def test_what_landlock_cannot_hide_is_refused_whole(tmp_path: Path) -> None:
+    policy = RulePolicy(mode="bypass", deny=["Read(.env)"])
+    async with shell_desk(tmp_path, policy=policy, restrictions=RuleRestrictions(policy)) as desk:
+        (desk.workspace / ".env").write_text("secret")
+        assert await desk.bash("touch made") == snapshot("""\
+Error (permission_error): Without bubblewrap the sandbox cannot hide `.env`, which a rule denies reading.
+
+Suggestion: Ask the person to install bubblewrap, or to turn the sandbox off for this.\
+""")
+        assert not (desk.workspace / "made").exists()
+
+
+async def test_what_a_rule_denies_is_hidden_also_when_it_is_not_there_yet(tmp_path: Path) -> None:
+    policy = RulePolicy(mode="bypass", deny=["Read(.env)", "Read(./secrets/**)"])
+    (tmp_path / "ws" / "secrets").mkdir(parents=True)
+    (tmp_path / "ws" / "secrets" / "key").touch()
+    session = Session(workspace=tmp_path / "ws", config={"restrictions": RuleRestrictions(policy)})
+    assert [str(path.relative_to(tmp_path)) for path in profile_of(session).hidden] == snapshot(
+        ["ws/.env", "ws/secrets"]
+    )
+
+
+def test_outputs_of_a_session_are_its_own_and_old_ones_go(tmp_path: Path) -> None:
+    old = outputs_of(Session(workspace=tmp_path))
+    (old / "output-x.txt").touch()
+    fresh = Session(workspace=tmp_path)
+    assert outputs_of(fresh) != old
+    assert outputs_of(fresh) == outputs_of(fresh)
+    assert old.stat().st_mode & 0o777 == 0o700
+    long_ago = time.time() - 8 * 24 * 3600
+    os.utime(old, (long_ago, long_ago))
+    outputs_of(Session(workspace=tmp_path))
+    assert not old.exists()
+    assert outputs_of(fresh).exists()
+
+
+async def test_the_settings_decide_and_the_end_of_the_app_leaves_nothing(tmp_path: Path) -> None:
+    mark = new_mark()
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "more").mkdir()
+    chosen = SandboxSettings(hosts=["one.example"], writable=[tmp_path / "more"])
+    settings = Settings(sandbox=chosen, audit=AuditSettings(enabled=False))
+    async with App(settings, tmp_path / "ws", ask=say_yes) as app:
+        kept = app.runtime.session.config[KEY]
+        assert (kept.enabled, kept.hosts, kept.writable) == (True, ("one.example",), (tmp_path / "more",))
+        if sandbox_of(app.runtime.session).name == "bubblewrap":
+            made = await app.runtime.run("Bash", {"command": f"touch {tmp_path}/more/made; sleep {mark} &"})
+            assert made.success, made.llm_content
+            assert (tmp_path / "more" / "made").exists()
+            started = {"command": f"touch late; setsid sleep {mark}", "run_in_background": True}
+            assert (await app.runtime.run("Bash", started)).success
+            assert alive(mark)
+    assert not alive(mark)

@@ -1,0 +1,129 @@
+"""How a command is run and told: hooks and broken rules stop it before anything runs, and what it does can be undone."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+from tests.builtin.shell_desk import shell_desk
+
+from ferrule import Invocation, KindPolicy, Runtime, Session
+from ferrule.builtin.all_tools import builtin_tools
+from ferrule.builtin.shell_run import command_text, problems_of, require_folder, touches_of
+from ferrule.core.errors import ToolError
+from ferrule.pipeline.hooks import Hook
+from ferrule.workspace.files import files_of
+
+
+@pytest.fixture(autouse=True)
+def _data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FERRULE_DATA", str(tmp_path / "data"))
+
+
+@given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=30))
+def test_a_folder_is_quoted_whatever_its_name(folder: str) -> None:
+    """S3: it is one argument of `cd`, and never read as a command."""
+    text = command_text("", folder)
+    script = f'cd() {{ [ $# = 2 ] && printf %s "$2"; }}\n{text}'
+    shown = subprocess.run(["bash", "-c", script], capture_output=True, env={"LC_ALL": "C.UTF-8"}, check=True).stdout
+    assert shown == folder.encode()
+
+
+def test_what_is_no_command() -> None:
+    assert [problem.message for problem in problems_of("a\0")] == snapshot(
+        ["it holds a NUL byte, which no command can"]
+    )
+    assert [problem.message for problem in problems_of(" \n\t")] == snapshot(["it is empty"])
+    assert problems_of("ls") == []
+
+
+def test_what_only_reads_may_run_beside_others(tmp_path: Path) -> None:
+    session = Session(workspace=tmp_path)
+    assert [touch.write for touch in touches_of("cat a", None, session) if touch.resource == "*"] == [False]
+    assert [touch.write for touch in touches_of("rm a", None, session) if touch.resource == "*"] == [True]
+    assert [touch.write for touch in touches_of("cat a", None, None) if touch.resource == "*"] == [True]
+
+
+def test_a_folder_of_the_workspace_must_be_there(tmp_path: Path) -> None:
+    session = Session(workspace=tmp_path)
+    (tmp_path / "there").mkdir()
+    require_folder(session, "there")
+    require_folder(session, "/tmp/only/the/sandbox/knows")
+    with pytest.raises(ToolError, match="no folder `gone`"):
+        require_folder(session, "gone")
+
+
+async def test_what_goes_on_in_the_background_can_be_undone(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path) as desk:
+        (desk.workspace / "a").write_text("1")
+        await desk.bash("mkfifo fifo")
+        moved = await desk.bash("read x <fifo; rm a", timeout=300, background_on_timeout=True)
+        assert "`main_1`" in moved
+        await desk.bash("echo go >fifo")
+        await desk.words("BashOutput", shell_id="main_1", wait_for="never comes")
+    assert not (desk.workspace / "a").exists()
+    report = files_of(desk.session).history.undo()
+    assert [str(one.path) for one in report.changes] == [f"{os.path.realpath(desk.workspace)}/a"]
+    assert (desk.workspace / "a").read_text() == "1"
+
+
+async def test_a_hook_that_crashes_lets_nothing_run(tmp_path: Path) -> None:
+    def broken(invocation: Invocation, session: Session) -> None:
+        raise RuntimeError("out of order")
+
+    runtime = Runtime(
+        builtin_tools(),
+        policy=KindPolicy(mode="bypass"),
+        session=Session(workspace=tmp_path),
+        hooks=[Hook("checks", broken)],
+    )
+    result = await runtime.run("Bash", {"command": "touch made"})
+    assert result.llm_content == snapshot("""\
+Error (permission_error): `Bash` was not run: the hook `checks` failed (RuntimeError: out of order), and a hook that does not work refuses.
+
+Suggestion: The person must mend or remove the hook; another call will not help.\
+""")
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "settings", ["[permissions]\ndeny = [", '[permissions]\ndeny = ["Bash(("]', "[sandbox]\nenable = false"]
+)
+def test_with_broken_settings_nothing_runs(tmp_path: Path, settings: str) -> None:
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    (workspace / "ferrule.toml").write_text(settings)
+    call = [sys.executable, "-m", "ferrule", "call", "Bash", json.dumps({"command": "touch made"}), "--yes"]
+    done = subprocess.run([*call, "--workspace", str(workspace)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "ferrule.toml" in done.stderr
+    assert not (workspace / "made").exists()
+
+
+def test_the_workspace_itself_cannot_open_its_sandbox(tmp_path: Path) -> None:
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    (workspace / "ferrule.toml").write_text(f'[sandbox]\nenabled = false\nhosts = ["*"]\nwritable = ["{tmp_path}"]\n')
+    call = [sys.executable, "-m", "ferrule", "call", "Bash", json.dumps({"command": f"touch {tmp_path}/made"}), "--yes"]
+    done = subprocess.run([*call, "--workspace", str(workspace)], capture_output=True, text=True, check=False)
+    assert "sandbox.enabled" in done.stderr
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_loop_that_ends_in_between_does_no_harm(tmp_path: Path) -> None:
+    """Each call in an event loop of its own, as a program without one would have it."""
+
+    async def once(command: str) -> str:
+        async with shell_desk(tmp_path) as desk:
+            return await desk.bash(command)
+
+    assert [asyncio.run(once(f"echo {number}")) for number in range(3)] == ["0", "1", "2"]
