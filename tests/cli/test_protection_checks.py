@@ -78,7 +78,7 @@ def test_a_machine_that_does_not_understand_commands_is_told_what_to_install(
 def _not_understood(command: str, **_: object) -> object:
     from ferrule.policy.commands.parts import Analysis
 
-    return Analysis(command, (), (), "the grammar of bash is not installed")
+    return Analysis(command, (), (), ("the grammar of bash is not installed",))
 
 
 def test_a_rule_that_cannot_work_is_named(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,7 +40,7 @@ asyncio.run(go())
 
 
 @contextmanager
-def agent(ferrule: Command, *commands: str) -> Iterator[subprocess.Popen[str]]:
+def agent(ferrule: Command, *commands: str) -> Generator[subprocess.Popen[str]]:
     needs(Path("/proc/self/stat").exists(), "Linux, whose processes can be told apart")
     program = subprocess.Popen(
         [sys.executable, "-c", AGENT], cwd=ferrule.workspace, env=ferrule.environment,

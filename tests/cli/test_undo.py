@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -65,3 +66,17 @@ def test_a_change_in_an_added_folder_is_undone_too(ferrule: Command) -> None:
     assert (added / "a.txt").read_text() == "one"
     assert ferrule("undo").code == 0
     assert not (added / "a.txt").exists()
+
+
+def test_ferrules_own_folder_in_the_workspace_is_no_commands_to_read_change_or_undo(ferrule: Command) -> None:
+    """As where a home is the workspace: records and history are out of a command's reach (S3, O3)."""
+    here = ["--workspace", str(ferrule.folder)]
+    ferrule("call", "echo_text", '{"text": "x"}', *here)
+    assert (ferrule.folder / "data/audit.db").exists()
+    reach = "ls -A data; rm -rf data/*; echo mine > a"
+    done = ferrule("call", "Bash", json.dumps({"command": reach}), "--yes", *here)
+    assert "audit.db" not in done.out
+    assert (ferrule.folder / "a").read_text() == "mine\n"
+    assert ferrule("undo", *here).out == "1 change undone.\n"
+    assert not (ferrule.folder / "a").exists()
+    assert ferrule("audit", "verify").code == 0

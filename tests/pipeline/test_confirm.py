@@ -326,7 +326,7 @@ def test_what_changed_while_the_person_was_asked_is_not_run(said: str) -> None:
     runtime = Runtime([edit], ask=ask)
     result = asyncio.run(runtime.run("edit", {"path": "src/a.py"}))
     assert result.llm_content == snapshot("""\
-Error (permission_error): `edit` was not run: what it would do changed while the person was asked, and they agreed to something else.
+Error (permission_error): `edit` was not run: what it would do is not what the person was shown any more.
 
 Suggestion: Make the call again, so that the person sees what it would do now.\
 """)
@@ -343,7 +343,7 @@ def test_a_link_that_was_turned_while_the_person_was_asked_is_not_followed(tmp_p
         Path(path).touch()
         return "touched"
 
-    def ask(_question: Question) -> str:
+    def ask(question: Question) -> str:
         link.unlink()
         link.symlink_to("b")
         return "once"

@@ -86,7 +86,7 @@ def _sourced(given: Mapping[str, Any], kind: str, file: Path | None) -> dict[str
 
 
 def _hold_to(organisation: Mapping[str, Any], settings: Settings, set_aside: list[str]) -> None:
-    """Nobody on the machine chooses a looser mode than their organisation, or turns its questions or sandbox off."""
+    """Nobody on the machine has a looser mode than their organisation, or switches off its questions or sandbox."""
     said, permissions = organisation.get("permissions", {}), settings.permissions
     if "mode" in said and _MODES.index(permissions.mode) < _MODES.index(said["mode"]):
         set_aside.append(f"permissions.mode = {permissions.mode!r}")
@@ -195,14 +195,12 @@ def _narrowed(project: Mapping[str, Any], asked: Settings, person: Settings, set
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """The upper source wins, key by key; rules, hooks and what is disabled add up: no source lifts another's refusal."""
+    """The upper source wins, key by key; rules, hooks and what is disabled add up: nobody lifts another's refusal."""
     merged = dict(below)
     for key, value in above.items():
         if isinstance(value, dict) and isinstance(merged.get(key), dict):
             merged[key] = _merge(merged[key], cast("dict[str, Any]", value))
-        elif (key in _ADD_UP and isinstance(value, list) and isinstance(merged.get(key), list)) or (
-            key in _OPENED and value and isinstance(value, list) and isinstance(merged.get(key), list)
-        ):
+        elif (key in _ADD_UP or (key in _OPENED and value)) and isinstance(merged.get(key), list):
             merged[key] = [*merged[key], *cast("list[Any]", value)]
         else:
             merged[key] = value

@@ -82,7 +82,7 @@ def profile_of(session: Session) -> Profile:
     return Profile(
         writable=(*roots, *choice.writable),
         folder=_existing(shell_folder(session), roots[0]),
-        hidden=_hidden(session, roots),
+        hidden=(*_own_folder(roots), *_hidden(session, roots)),
         readable=(outputs_of(session),),
         hosts=choice.hosts,
     )
@@ -133,6 +133,15 @@ def outputs_of(session: Session) -> Path:
 
 def _existing(folder: Path, otherwise: Path) -> Path:
     return folder if folder.is_dir() else otherwise
+
+
+def _own_folder(roots: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Ferrule's records and history, where they lie in the workspace, as in a home: no command may rewrite those."""
+    own = Path(os.path.realpath(data_folder()))
+    if not any(own.is_relative_to(root) for root in roots):
+        return ()
+    own.mkdir(mode=0o700, parents=True, exist_ok=True)  # one that is made later would be taken for the command's
+    return (own,)
 
 
 def _hidden(session: Session, roots: tuple[Path, ...]) -> tuple[Path, ...]:

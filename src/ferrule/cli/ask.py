@@ -64,7 +64,7 @@ class TerminalAsker:
 
 
 def show(question: Question) -> None:
-    """Everything the person needs to decide, and the prompt. Each line of a call is indented: none can pass for ours."""
+    """Everything the person needs to decide, and the prompt. A call's lines are indented: none can pass for ours."""
     _say(f"{shown(_(question.reason))}:")
     for line in shown(question.summary).split("\n"):
         _say(f"  {line}")

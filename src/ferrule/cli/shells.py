@@ -7,7 +7,6 @@ import codecs
 import json
 import os
 import sys
-from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,8 @@ from ferrule.process.shell.notice import noted_commands
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ferrule.process.shell.notice import Noted
 
 _AT_ONCE = 1 << 16

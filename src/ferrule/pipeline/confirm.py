@@ -133,7 +133,7 @@ def _changed(tool: str) -> Stopped:
     return Stopped(
         Stage.CONFIRM,
         ErrorKind.PERMISSION,
-        f"`{tool}` was not run: what it would do changed while the person was asked, and they agreed to something else.",
+        f"`{tool}` was not run: what it would do is not what the person was shown any more.",
         "Make the call again, so that the person sees what it would do now.",
     )
 

@@ -103,3 +103,13 @@ def test_a_root_inside_another_is_seen_once(tmp_path: Path):
 def test_below_goes_by_folders_and_not_by_the_beginning_of_a_name():
     assert list(below(["/a/b", "/ab", "/a"], ["/a"])) == ["/a/b"]
     assert list(below(["/a/b"], [])) == []
+
+
+def test_a_folder_to_leave_out_is_named_and_not_entered(tmp_path: Path):
+    (tmp_path / "own" / "deep").mkdir(parents=True)
+    (tmp_path / "own" / "a").write_text("x")
+    (tmp_path / "mine").write_text("x")
+    own = f"{tmp_path.resolve()}/own"
+    found = scan(Paths([tmp_path]).roots, 1000, {own})
+    assert names(found, tmp_path) == {"own", "mine"}
+    assert found.left_out == {own}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.workspace.confined import LeadsOut, open_beneath
+from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.snapshots.changes import Caps, Group, Node, Origin
 from ferrule.workspace.snapshots.tree_difference import difference
 from ferrule.workspace.snapshots.tree_scan import Scan, Seen, below, scan
@@ -47,6 +48,8 @@ class ShellChanges:
 
     def __init__(self, history: History, folder: Path, paths: Paths, caps: Caps | None = None) -> None:
         self._history, self._paths, self._folder, self._caps = history, paths, folder, caps or Caps()
+        # Ferrule's own folder may lie in the workspace, as in a home; what it writes there no command did.
+        self._own = frozenset(os.path.realpath(one) for one in (folder, data_folder()))
         self._lock = threading.RLock()
         self._store: TreeStore | None = None
         self._version = -1
@@ -118,7 +121,7 @@ class ShellChanges:
     def _look(self, running: Running | None) -> Recorded:
         """Take the workspace as it is now; what differs is what `running` did, if there is one."""
         store = self._load()
-        found = scan(self._paths.roots, self._caps.entries)
+        found = scan(self._paths.roots, self._caps.entries, self._own)
         if not found.whole:
             return Recorded(
                 note=f"There are more than {self._caps.entries:,} files here; what it changed cannot be undone."

@@ -11,7 +11,7 @@ from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.snapshots.changes import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from ferrule.workspace.paths import Root
 
@@ -44,21 +44,27 @@ class Scan:
     """Whether everything was looked at, and it did not stop at the limit."""
 
 
-def scan(roots: Iterable[Root], most: int) -> Scan:
-    """Look at everything below the roots, up to `most` entries. Links are never followed, nor other disks entered."""
+def scan(roots: Iterable[Root], most: int, without: Collection[str] = ()) -> Scan:
+    """Look at everything below the roots, up to `most` entries. Links are never followed, nor other disks entered.
+
+    `without` are real paths of folders to leave out.
+    """
     found = Scan()
     for root in roots:
-        _scan(found, root, most)
+        _scan(found, root, most, without)
     return found
 
 
-def _scan(found: Scan, root: Root, most: int) -> None:
+def _scan(found: Scan, root: Root, most: int, without: Collection[str]) -> None:
     top = str(root.path)
     if top in found.seen:
         return  # a root inside another
     pending = [top]
     while pending:
         folder = pending.pop()
+        if folder in without:
+            found.left_out.add(folder)
+            continue
         try:
             opened = open_beneath(root.descriptor, folder[len(top) + 1 :], _OPEN)
         except FileNotFoundError:
