@@ -215,6 +215,10 @@ class TestTypography:
         text = "a = 'x'\n# the “other” one\n"
         assert edited(text, "a = ‘x’\n", "a = “x”\n")[0] == "misfit"
 
+    def test_dots_and_dashes_are_meant_where_only_quotes_were_changed(self):
+        assert edited("say('a')\n", "say(‘a’)\n", "say(‘a…’)\n")[0] == "misfit"
+        assert edited('say("a")\n', "say(“a”)\n", "say(“a”, ‘b’)\n") == (TYPOGRAPHY, "say(\"a\", 'b')\n")
+
     def test_prose_may_mean_what_it_types(self):
         assert edited("a = 'x'\n", "a = ‘x’\n", "# that’s it\na = ‘x’\n")[0] == "misfit"
         assert edited("it’s 'x'\n", "it’s ‘x’\n", "it’s ‘y’ ’z’\n")[0] == "misfit"

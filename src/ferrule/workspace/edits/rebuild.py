@@ -149,7 +149,7 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
     losing = {old[k].rstrip(BLANKS) for k in range(len(old)) if _loses_blanks(old, file, k)}
     for j, line in enumerate(new):
         k = partners.get(j)
-        if indented and line and not line.strip(BLANKS) and (k is None or line not in (old[k], file[k])):
+        if indented and line and not line.strip(BLANKS) and (k is None or line != old[k]):
             raise Unclear("how far to indent its empty lines cannot be told from it")
         if k is None:
             last_part = j == len(new) - 1 and not line

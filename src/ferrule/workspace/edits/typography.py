@@ -26,6 +26,7 @@ _UNITS = re.compile(r"\.\.\.|--|.", re.DOTALL)
 _PLAIN_UNITS = frozenset(plain for forms in _PLAIN.values() for plain in forms)
 _IN_PROSE = re.compile("[^\\W\\d_]\u2019[^\\W\\d_]| [\u2013\u2014] ")
 _USUALLY_MEANT = frozenset(" -")
+_QUOTES = frozenset(char for char, plain in _PLAIN.items() if plain[0] in ("'", '"'))
 
 Pieces = list[tuple[str, str]]
 
@@ -102,6 +103,7 @@ class Retype:
                     self._known.setdefault(mine, set()).add(theirs)
         changed = [(m, t) for m, found in self._known.items() for t in found if m != t]
         self._made_typographic = any(mine in _PLAIN for mine, _ in changed)
+        self._made_quotes = any(mine in _QUOTES for mine, _ in changed)
         self._in_prose = any(_IN_PROSE.search("".join(mine for mine, _ in pieces)) for pieces in self._pairs)
         self._made_plain = any(mine not in _PLAIN for mine, _ in changed)
 
@@ -144,7 +146,7 @@ class Retype:
         elif unit in _PLAIN:
             if not self._made_typographic:
                 return unit
-            if unit not in self._text and len(_PLAIN[unit]) == 1:
+            if unit not in self._text and unit in _QUOTES and self._made_quotes:
                 return _PLAIN[unit][0]
         elif not self._made_plain or unit in _USUALLY_MEANT or not self._has_typographic(unit):
             return unit
