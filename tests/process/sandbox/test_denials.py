@@ -84,7 +84,7 @@ def test_the_words(box: Box) -> None:
         {
             "echo x >/etc/foo": [
                 "The sandbox kept the command from writing `/etc/foo`: only the workspace and `/tmp` are writable.",
-                "Write inside the workspace or below `/tmp`, or ask the person to add that folder to the workspace.",
+                "Write inside the workspace or below `/tmp`, or ask the person to add the folder to `writable` of `[sandbox]` in their settings.",
             ],
             "cat .env": [
                 "The sandbox hides `.env`: a rule denies reading it.",
@@ -92,7 +92,7 @@ def test_the_words(box: Box) -> None:
             ],
             "curl https://example.org": [
                 "The sandbox kept the command from reaching `example.org`: it has no network.",
-                "Do without the network, or ask the person to allow `example.org`.",
+                "Do without the network, or ask the person to allow `example.org` in `hosts` of `[sandbox]` in their settings.",
             ],
         }
     )
