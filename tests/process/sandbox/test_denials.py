@@ -1,4 +1,5 @@
 """A denial by the sandbox comes back as such, with a way to ask for more."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
 
 from __future__ import annotations
 
