@@ -211,6 +211,10 @@ def test_nobody_loosens_what_the_organisation_set(
     assert texts(permissions.deny) == ["x"]
     assert loaded.set_aside == ["permissions.mode = 'accept-edits'", "permissions.dangerous = 'allow'"]
     assert loaded.files[0] == organisation
+    organisation.write_text("[sandbox]\nenabled = true\n")
+    files[0].write_text("[sandbox]\nenabled = false\n")
+    assert load_settings(files[1].parent).settings.sandbox.enabled
+    organisation.write_text('[permissions]\nmode = "default"\n')
     assert load_settings(files[1].parent, {"permissions": {"mode": "plan"}}).settings.permissions.mode == "plan"
 
 

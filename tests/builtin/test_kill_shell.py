@@ -20,8 +20,7 @@ def _data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_a_model_reads_of_it() -> None:
-    # It runs unasked on purpose: it ends only what Bash, which was asked about, has started in this session.
-    assert [one.rule for one in lint_tool(kill_shell)] == ["F030"]
+    assert lint_tool(kill_shell) == []
     assert kill_shell.description.text == snapshot("""\
 End a background command and everything that it started.
 
@@ -48,14 +47,14 @@ Suggestion: Those there are: `main_1`, `main_2`.\
     assert not alive(other)
 
 
-async def test_in_plan_mode_it_may_end_what_was_started_before(tmp_path: Path) -> None:
-    """It reaches only what Bash started in this session, so it takes nothing from the person."""
+async def test_it_asks_nobody_but_plan_mode_ends_nothing(tmp_path: Path) -> None:
+    """It reaches only what Bash, which was asked about, has started in this session; a plan leaves even that alone."""
+    async with shell_desk(tmp_path, policy=RulePolicy(allow=["Bash"])) as desk:
+        await desk.bash("sleep 600", run_in_background=True)
+        assert await desk.words("KillShell", shell_id="main_1") == "Stopped `main_1` and all that it had started."
     async with shell_desk(tmp_path, policy=RulePolicy(mode="plan")) as desk:
         assert await desk.words("KillShell", shell_id="main_1") == snapshot("""\
-Error (not_found_error): There is no background command `main_1`.
+Error (permission_error): `KillShell` was not run: mode plan runs read-only tools alone.
 
-Suggestion: Those there are: none.\
+Suggestion: Do not try the same call again; go on another way, or ask the person.\
 """)
-        assert await desk.bash("sleep 600", run_in_background=True) == snapshot(
-            "Started in the background as `main_1`. Read on with BashOutput, end it with KillShell."
-        )

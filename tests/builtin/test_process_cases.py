@@ -225,16 +225,16 @@ CASES: dict[str, Case] = {
         ["touch ../made"], lambda told, root: not (root.parent / "made").exists()
     ),
     "git's hooks are locked": Case(
-        ["echo x >.git/hooks/pre-commit"], both(says(GUARDED), absent(".git/hooks/pre-commit")), REPOSITORY
+        ["echo x >.git/hooks/pre-commit"], both(says(GUARDED), absent(".git/hooks/pre-commit")), REPOSITORIES
     ),
     "git's configuration is locked": Case(
-        ["echo '[alias]' >>.git/config"], both(says(GUARDED), kept(".git/config", "[core]\n")), REPOSITORY
+        ["echo '[alias]' >>.git/config"], both(says(GUARDED), kept(".git/config", "[core]\n")), REPOSITORIES
     ),
     "nested repositories are locked": Case(
-        ["echo x >inner/.git/hooks/pre-push"], both(says(GUARDED), absent("inner/.git/hooks/pre-push")), REPOSITORY
+        ["echo x >inner/.git/hooks/pre-push"], both(says(GUARDED), absent("inner/.git/hooks/pre-push")), REPOSITORIES
     ),
     "git's folder cannot be moved": Case(
-        ["mv .git aside; mkdir -p .git/hooks; echo x >.git/hooks/y"], absent("aside", ".git/hooks/y"), REPOSITORY
+        ["mv .git aside; mkdir -p .git/hooks; echo x >.git/hooks/y"], absent("aside", ".git/hooks/y"), REPOSITORIES
     ),
     "hooks of a new repository are taken back": Case(
         ["git init -q new", "echo x >new/.git/hooks/pre-commit"],

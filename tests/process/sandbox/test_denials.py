@@ -1,4 +1,5 @@
 """A denial by the sandbox comes back as such, with a way to ask for more."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
 
 from __future__ import annotations
 
@@ -84,7 +85,7 @@ def test_the_words(box: Box) -> None:
         {
             "echo x >/etc/foo": [
                 "The sandbox kept the command from writing `/etc/foo`: only the workspace and `/tmp` are writable.",
-                "Write inside the workspace or below `/tmp`, or ask the person to add that folder to the workspace.",
+                "Write inside the workspace or below `/tmp`, or ask the person to add the folder to `writable` of `[sandbox]` in their settings.",
             ],
             "cat .env": [
                 "The sandbox hides `.env`: a rule denies reading it.",
@@ -92,7 +93,7 @@ def test_the_words(box: Box) -> None:
             ],
             "curl https://example.org": [
                 "The sandbox kept the command from reaching `example.org`: it has no network.",
-                "Do without the network, or ask the person to allow `example.org`.",
+                "Do without the network, or ask the person to allow `example.org` in `hosts` of `[sandbox]` in their settings.",
             ],
         }
     )
