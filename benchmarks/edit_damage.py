@@ -218,10 +218,10 @@ NAMED = frozenset(
 
 def look_alikes(name: str, case: Case, *, old_only: bool) -> Iterator[str]:
     """Other new texts that would look the same once damaged: nobody could tell which of them is meant."""
-    damage = DAMAGES[name]
+    # A new text that is as it should be looks, at worst, like one that was dedented together with the old one.
+    damage = dedented if old_only and "dedented" in name and "step" not in name else DAMAGES[name]
     copied = damage(case.old, replace(case, new=case.old) if old_only else case)
     seen = case.new if old_only else damage(case.new, case)
-    undone = dedented if old_only and "dedented" in name else damage
     olds, news = (text.splitlines(keepends=True) for text in (case.old, case.new))
     damaged = dict(zip(copied.splitlines(), olds, strict=False))
     taken = [damaged.get(line, true) for line, true in zip(seen.splitlines(), news, strict=False)]
@@ -237,5 +237,5 @@ def look_alikes(name: str, case: Case, *, old_only: bool) -> Iterator[str]:
         others.append(re.sub(r"(?m)^\t+", lambda match: match[0].expandtabs(width), case.new))  # noqa: B023
         others.append(re.sub(rf"(?m)^(?: {{{width}}})+", lambda match: "\t" * (len(match[0]) // width), case.new))  # noqa: B023
     for other in dict.fromkeys(others):
-        if other != case.new and undone(other, replace(case, new=other)) == seen:
+        if other != case.new and damage(other, replace(case, new=other)) == seen:
             yield other
