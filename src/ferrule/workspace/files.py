@@ -94,4 +94,7 @@ def real_path(session: Session | None, given: str) -> str:
         return str(files_of(session).paths.locate(given).path)
     except (PathProblem, OSError):
         path = session.directory / with_home(given)
-        return os.path.normpath(path) if "\0" in given else os.path.realpath(path)
+        try:
+            return os.path.normpath(path) if "\0" in given else os.path.realpath(path)
+        except OSError:  # a link on the way was replaced at this very moment
+            return os.path.normpath(path)

@@ -265,7 +265,7 @@ CHANGES = st.sampled_from(
         "set +u", "shopt -s extglob", "shopt -u extglob", "set -- a 'b c'", "shift 2>/dev/null", "umask 027", "false",
         "(exit 3)", "echo $?", "IFS=,", "unset IFS", "z=$'a\\nb\\001\\377'", "declare -n ref=x; ref=via",
         "trap 'echo usr' USR1",
-        "alias ll='echo ll'", "OLD=$OLDPWD", "printf -v p '%03d' 7", "read -r q <<<'one two'", "set -o pipefail",
+        "alias ll='echo ll'", "printf -v p '%03d' 7", "read -r q <<<'one two'", "set -o pipefail",
     ]
 )  # fmt: skip
 SHOW = (
