@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ferrule.workspace.paths import Place
 
 
+_INNER = b"/" + os.fsencode(FERRULE_IGNORE)
+
+
 class _Folder(Enum):
     PLAIN = auto()
     RULED = auto()
@@ -37,6 +40,7 @@ class NestedIgnores:
         above = [b"/".join(self._start.split(b"/")[:depth]) for depth in range(1, self._start.count(b"/") + 2)]
         ruled = any(self._has_rules(folder) for folder in above if folder)
         self._folders = {b"": _Folder.PLAIN, self._start: _Folder.RULED if ruled else _Folder.PLAIN}
+        self._plain: set[bytes] = set()  # those of the names so far, as ripgrep writes them
 
     def of(self, names: list[bytes]) -> list[bytes]:
         """Those of the names that stay."""
@@ -47,8 +51,12 @@ class NestedIgnores:
         return repeat(True, len(names)) if self._all_plain(names) else map(self, names)
 
     def _all_plain(self, names: Iterable[bytes]) -> bool:
-        folders = {name[: name.rfind(b"/")] for name in names}  # all of them at once: there are far fewer
-        return all(self._at(folder) is _Folder.PLAIN for folder in folders)
+        folders = {name.rpartition(b"/")[0] for name in names}  # all of them at once: there are far fewer
+        for folder in folders - self._plain:
+            if self._at(folder) is not _Folder.PLAIN:
+                return False
+            self._plain.add(folder)
+        return True
 
     def __call__(self, name: bytes) -> bool:
         """Whether one file stays."""
@@ -75,11 +83,8 @@ class NestedIgnores:
         return found
 
     def _has_rules(self, folder: bytes) -> bool:
-        try:
-            os.stat(folder + b"/" + os.fsencode(FERRULE_IGNORE), dir_fd=self._root.descriptor, follow_symlinks=False)
-        except OSError:
-            return False
-        return True
+        inner, root = folder + _INNER, self._root.descriptor
+        return os.access(inner, os.F_OK, dir_fd=root, follow_symlinks=False)
 
     def _path(self, name: bytes) -> Path:
         return self._root.path / os.fsdecode(name)

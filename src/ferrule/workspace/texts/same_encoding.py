@@ -31,8 +31,10 @@ def require_same_encoding(before: Text | None, after: bytes) -> None:
 
 def require_sure_encoding(data: bytes, text: Text, new: str) -> None:
     """Refuse new characters that another encoding, which may well be the file's, writes in another way."""
+    if text.encoding in UNICODE or new.isascii():
+        return
     added = "".join(sorted(set(new) - set(text.text)))
-    if text.encoding in UNICODE or added.isascii():
+    if added.isascii():
         return
     for other in likely(data):
         written = _written(added, other)
