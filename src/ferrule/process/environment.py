@@ -7,6 +7,7 @@ which give access or hold passwords. Whoever wants more for commands gives it.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ferrule.core.secrets import may_hold_secret, redact_text
@@ -45,14 +46,14 @@ _QUIET = {
 
 def clean_environment(environment: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """What of `environment` is passed on, with `given` over it as it is."""
-    kept = {name: value for name, value in environment.items() if _may_pass(name, value)}
+    named = [name for name in environment if name in _KEPT or name.startswith(_KEPT_PREFIXES)]
+    kept = {name: value for name in named if not _holds_secret(value := environment[name])}
     kept.setdefault("PATH", _DEFAULT_PATH)
     if not any(name in kept for name in ("LANG", "LC_ALL", "LC_CTYPE")):
         kept["LANG"] = "C.UTF-8"
     return kept | _QUIET | dict(given)
 
 
-def _may_pass(name: str, value: str) -> bool:
-    if name not in _KEPT and not name.startswith(_KEPT_PREFIXES):
-        return False
-    return not may_hold_secret(value) or redact_text(value) == value
+@lru_cache(maxsize=256)  # asked at every start, of values that hardly change
+def _holds_secret(value: str) -> bool:
+    return may_hold_secret(value) and redact_text(value) != value
