@@ -1,0 +1,105 @@
+"""What happens while an agent works: one stream that the terminal, the service, scripts and tests all read.
+
+A turn begins with `TurnStarted` and ends with `TurnEnded`, whatever happens in between. Each step is one answer of the
+model, then the calls it asked for. A call's own events (`Pending`, `Progress`, `Partial`, `Done`) come as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from ferrule.core.events import Done, Partial, Pending, Progress
+from ferrule.core.model import Retrying, TextDelta, ThinkingDelta, Usage
+
+if TYPE_CHECKING:
+    from ferrule.core.call import RawCall
+    from ferrule.core.conversation import AssistantMessage
+
+
+@dataclass(slots=True, frozen=True)
+class TurnStarted:
+    """The person said something, and the agent begins."""
+
+    turn: int
+    text: str
+
+
+@dataclass(slots=True, frozen=True)
+class Answered:
+    """One whole answer of the model: what it said and the calls it wants; `usage` is that of this answer."""
+
+    message: AssistantMessage
+    usage: Usage
+
+
+@dataclass(slots=True, frozen=True)
+class CallAsked:
+    """A call is about to go through the pipeline. `doing` says it in words for the person: «reading `a.py`»."""
+
+    call: RawCall
+    doing: str
+
+
+@dataclass(slots=True, frozen=True)
+class Steered:
+    """Something the person said while the agent worked; the model reads it with the next results."""
+
+    text: str
+
+
+@dataclass(slots=True, frozen=True)
+class Compacted:
+    """Earlier messages were put into a summary, so that the conversation fits; tokens are estimates."""
+
+    before_tokens: int
+    after_tokens: int
+    summary: str
+
+
+@dataclass(slots=True, frozen=True)
+class Noted:
+    """Something the person should know: a limit that is near, a call made again and again."""
+
+    text: str
+
+
+class Ending(StrEnum):
+    """How a turn ended."""
+
+    DONE = "done"  # the model answered in words
+    INTERRUPTED = "interrupted"  # the person stopped it
+    LIMIT = "limit"  # steps, tokens, money or time
+    LOOP = "loop"  # the same call again and again
+    FAILED = "failed"  # the model could not be asked
+
+
+@dataclass(slots=True, frozen=True)
+class TurnEnded:
+    """The turn is over. `text` is the model's last words; `problem` says why it did not end well."""
+
+    ending: Ending
+    text: str
+    usage: Usage
+    steps: int
+    problem: str = ""
+    suggestion: str = ""
+
+
+AgentEvent = (
+    TurnStarted
+    | TextDelta
+    | ThinkingDelta
+    | Retrying
+    | Answered
+    | CallAsked
+    | Pending
+    | Progress
+    | Partial
+    | Done
+    | Steered
+    | Compacted
+    | Noted
+    | TurnEnded
+)
