@@ -72,14 +72,20 @@ some
 20000
 [The whole output is in `/outputs/x.txt`; look into it with `grep`, `sed -n` or `tail`.]\
 """)
-        left = await desk.bash("sleep 600 & echo on", description="leave something")
-        assert left.replace("bash --noprofile --norc", "sleep 600") == snapshot("""\
+        begun = "until grep -qz ^sleep /proc/$!/cmdline; do :; done"
+        assert await desk.bash(f"sleep 600 & {begun}; echo on", description="leave something") == snapshot("""\
 on
 [1 process is still running in the background (PID: sleep 600); further output goes to `main_1`.]
 [Read on with BashOutput, end it with KillShell.]\
 """)
+        await desk.bash("mkfifo fifo")
+        assert await desk.bash("{ read x <fifo; } &\necho on", description="leave a copy of the shell") == snapshot("""\
+on
+[1 process is still running in the background (PID: `{ read x <fifo; } & echo on`); further output goes to `main_2`.]
+[Read on with BashOutput, end it with KillShell.]\
+""")
         assert await desk.bash("sleep 600", run_in_background=True) == snapshot(
-            "Started in the background as `main_2`. Read on with BashOutput, end it with KillShell."
+            "Started in the background as `main_3`. Read on with BashOutput, end it with KillShell."
         )
         assert await desk.bash("read -p 'ok? ' x", terminal=True) == snapshot("""\
 ok? \n\

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 
 SAVE_AND_END = 61
 """The signal on which a shell saves its state and exits, whatever it is doing."""
+SHELL = "bash --noprofile --norc"
+"""What a shell, and every copy that it makes of itself for a command, calls itself."""
 _END = "\\builtin exit 124"
 
 

@@ -102,7 +102,7 @@ class KeptGuard:
         self.family = Family(self._keeper.pid)
         self._port.setblocking(False)
         self.loop.add_reader(self._port, self._hear_keeper)
-        self.loop.add_reader(theirs.reports, self._hear_reports)
+        self.loop.add_reader(theirs.reports, self.hear_reports)
         guard = self.expect("", "guard")
         order = {
             "arguments": list(launch.arguments),
@@ -239,7 +239,10 @@ class KeptGuard:
         if waiting is not None and not waiting.done():
             waiting.set_result((packet, given))
 
-    def _hear_reports(self) -> None:
+    def hear_reports(self) -> None:
+        """Take in what has been reported by now: all of it, since no pipe holds more than is read at once."""
+        if self.descriptors.reports < 0:
+            return
         try:
             data = os.read(self.descriptors.reports, _LONGEST_REPORT)
         except BlockingIOError:
