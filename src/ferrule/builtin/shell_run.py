@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shlex
 from contextlib import asynccontextmanager
@@ -22,9 +21,6 @@ from ferrule.core.access import Touch, writes
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.problems import Problem
 from ferrule.core.result import ErrorInfo, ToolResult
-from ferrule.process.sandbox.denials import no_network, speaks_of_network
-from ferrule.process.sandbox.places import is_within
-from ferrule.process.sandbox.sandbox import SandboxRefused
 from ferrule.workspace.changing import origin_of
 from ferrule.workspace.files import files_of
 from ferrule.workspace.problems import PathProblem
@@ -77,6 +73,8 @@ class Told:
 @asynccontextmanager
 async def undoable(context: ToolContext, text: str | None) -> AsyncGenerator[Told]:
     """Look at the workspace before and after, unless the command provably only reads; None is one that goes on."""
+    import asyncio
+
     told = Told()
     if text is not None and only_reads(context.session, text):
         yield told
@@ -135,7 +133,7 @@ def require_folder(session: Session, folder: str | None) -> None:
     if folder is None:
         return
     whole = os.path.normpath(shell_folder(session) / folder)
-    inside = any(is_within(whole, os.path.realpath(root)) for root in session.folders)
+    inside = any(Path(whole).is_relative_to(os.path.realpath(root)) for root in session.folders)
     if inside and not Path(whole).is_dir():
         there = Path(whole).exists()
         raise ToolError(
@@ -154,8 +152,6 @@ def shell_for(context: ToolContext, text: str | None = None, *, terminal: bool =
         if terminal:
             return shells_of(context.session).get("terminal", terminal_size=(100, 30))
         return shells_of(context.session).get()
-    except SandboxRefused:
-        raise
     except OSError as error:
         raise ToolError(f"The shell could not be started: {error.strerror or error}.") from error
 
@@ -175,6 +171,7 @@ async def watch_on(context: ToolContext, shell: ShellSession, name: str) -> None
 
 def note_when_over(context: ToolContext, kept: BackgroundCommand, watch: AbstractAsyncContextManager[Told]) -> None:
     """Have what a background command changed put into the history once it has ended."""
+    import asyncio
 
     async def note_changes() -> None:
         await kept.over.wait()
@@ -202,6 +199,8 @@ def explained(session: Session, text: str, ended: Ended) -> list[str]:
 
 def _without_network(session: Session, text: str, ended: Ended) -> Denial | None:
     """A program that reaches for a host gets nowhere, also where it fails without a word as `curl -s` does."""
+    from ferrule.process.sandbox.denials import no_network, speaks_of_network
+
     profile = profile_of(session)
     if profile.hosts is not None or sandbox_of(session).name == "none":
         return None
