@@ -182,7 +182,7 @@ def _in_doubt(request: Request, lists: Lists) -> bool:
         return False
     from ferrule.policy.weigh_command import in_doubt
 
-    return any(in_doubt(analysis, lists) for analysis in request.commands)
+    return any(in_doubt(analysis, request, lists) for analysis in request.commands)
 
 
 def _grant(findings: list[Finding], why: str) -> None:
