@@ -21,6 +21,7 @@ from ferrule.cli.ask import say_yes
 from ferrule.policy.decide import RulePolicy
 from ferrule.policy.restrictions import RuleRestrictions
 from ferrule.process.sandbox import choose
+from ferrule.process.sandbox.choose import best_sandbox
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from ferrule.process.sandbox.no_sandbox import NoSandbox
 
@@ -105,6 +106,23 @@ async def test_what_a_rule_denies_is_hidden_also_when_it_is_not_there_yet(tmp_pa
     assert [str(path.relative_to(tmp_path)) for path in profile_of(session).hidden] == snapshot(
         ["ws/.env", "ws/secrets"]
     )
+
+
+async def test_a_rule_that_comes_in_the_middle_of_a_session_holds_for_the_next_command(tmp_path: Path) -> None:
+    needs(best_sandbox().name == "bubblewrap", "bubblewrap")
+    policy = RulePolicy(mode="bypass")
+    async with shell_desk(tmp_path, policy=policy, restrictions=RuleRestrictions(policy)) as desk:
+        (desk.workspace / "plan").write_text("secret")
+        program = "python3 -c 'print(open(chr(112) + \"lan\").read())'"
+        assert await desk.bash(f"x=1; {program}") == "secret"
+        policy.restrict(deny=["Read(plan)"])
+        assert await desk.bash(f"echo $x; {program} 2>&1 | tail -1") == snapshot("""\
+1
+PermissionError: [Errno 13] Permission denied: 'plan'
+[The sandbox was renewed, because what may not be read has changed.]\
+""")
+        assert "denies `cat *`" in await desk.bash("cat *")
+        assert "denies `read plan`" in await desk.words("Read", file_path="plan")
 
 
 def test_outputs_of_a_session_are_its_own_and_old_ones_go(tmp_path: Path) -> None:

@@ -127,7 +127,10 @@ def _make(session: Session) -> Shells:
         profile = profile_of(session)
         if unconfined(session):  # whoever runs a command here has refused what does not provably read
             profile = replace(profile, writable=(), hosts=None)
-        return sandbox_of(session).prepare(profile, arguments)
+        denied = _denied_reads(session)
+        prepared = sandbox_of(session).prepare(profile, arguments)
+        prepared.outdated = lambda: _denied_reads(session) != denied
+        return prepared
 
     notice = Notice(data_folder() / "shells", session.workspace)
     return Shells(prepare, spills=SpillFolder(outputs_of(session)), notice=notice)
@@ -157,6 +160,11 @@ def _own_folder(roots: tuple[Path, ...]) -> tuple[Path, ...]:
         return ()
     own.mkdir(mode=0o700, parents=True, exist_ok=True)  # one that is made later would be taken for the command's
     return (own,)
+
+
+def _denied_reads(session: Session) -> Sequence[str]:
+    restrictions = restrictions_of(session)
+    return () if restrictions is None else restrictions.denied_reads
 
 
 def _hidden(session: Session, roots: tuple[Path, ...]) -> tuple[Path, ...]:
