@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import sys
 from dataclasses import asdict
@@ -19,6 +18,7 @@ from ferrule.app.locations import PROJECT_FILE, added_folders, audit_path, user_
 from ferrule.app.settings import Settings
 from ferrule.cli.check import Check
 from ferrule.cli.options import json_option, workspace_option
+from ferrule.cli.output import for_stream, write_json
 from ferrule.cli.protection_checks import protection_checks
 from ferrule.cli.verdict import what_is_wrong
 from ferrule.cli.words import _
@@ -41,11 +41,12 @@ _EXTRAS = {
 def command(as_json: bool, workspace: Path) -> None:
     checks = list(_checks(workspace.resolve()))
     if as_json:
-        click.echo(json.dumps([asdict(check) for check in checks], ensure_ascii=False, indent=2))
+        write_json([asdict(check) for check in checks])
     else:
         colours = {"ok": "green", "note": "yellow", "fail": "red"}
         for check in checks:
-            click.echo(f"{click.style(f'{check.state:5}', fg=colours[check.state])} {check.name}: {check.message}")
+            state = click.style(f"{check.state:5}", fg=colours[check.state])
+            click.echo(f"{state} {for_stream(f'{check.name}: {check.message}', sys.stdout)}")
     sys.exit(1 if any(check.state == "fail" for check in checks) else 0)
 
 
