@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,10 +22,12 @@ from ferrule.builtin.session_shells import KEY, SandboxChoice, outputs_of, profi
 from ferrule.cli.ask import say_yes
 from ferrule.policy.decide import RulePolicy
 from ferrule.policy.restrictions import RuleRestrictions
+from ferrule.process.profile import Profile
 from ferrule.process.sandbox import choose
 from ferrule.process.sandbox.choose import best_sandbox
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from ferrule.process.sandbox.no_sandbox import NoSandbox
+from ferrule.process.sandbox.sandbox import Prepared
 
 
 @pytest.fixture(autouse=True)
@@ -123,6 +127,29 @@ PermissionError: [Errno 13] Permission denied: 'plan'
 """)
         assert "denies `cat *`" in await desk.bash("cat *")
         assert "denies `read plan`" in await desk.words("Read", file_path="plan")
+
+
+@pytest.mark.parametrize("arguments", [{}, {"run_in_background": True}, {"terminal": True}])
+async def test_the_sandbox_is_tried_and_made_ready_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, bool]
+) -> None:
+    threads: list[int] = []
+
+    class Watched(NoSandbox):
+        def prepare(self, profile: Profile, arguments: Sequence[str]) -> Prepared:
+            threads.append(threading.get_ident())
+            return super().prepare(profile, arguments)
+
+    def try_all(_: object) -> tuple[Watched, tuple[()]]:
+        threads.append(threading.get_ident())
+        return Watched(off=True), ()
+
+    monkeypatch.setattr(choose, "_best", None)
+    monkeypatch.setattr(choose, "_try_all", try_all)
+    async with shell_desk(tmp_path) as desk:
+        await desk.bash("touch x", **arguments)
+    assert len(threads) == 2
+    assert threading.get_ident() not in threads
 
 
 def test_outputs_of_a_session_are_its_own_and_old_ones_go(tmp_path: Path) -> None:

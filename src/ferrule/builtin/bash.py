@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from ferrule.builtin.session_shells import try_sandbox
 from ferrule.builtin.shell_run import (
     Told,
     command_text,
@@ -97,6 +98,7 @@ async def bash(
 async def _start(context: ToolContext, command: str, folder: str | None) -> Output:
     text = command_text(command, folder)
     require_folder(context.session, folder)
+    await try_sandbox(context.session)
     shell = shell_for(context, text)
     watch = undoable(context, text)
     await watch.__aenter__()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ferrule.workspace.data_folder import data_folder
+from ferrule.workspace.files import files_of
 from ferrule.workspace.restrictions import restrictions_of
 from ferrule.workspace.snapshots.tree_scan import scan
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_ENTRIES = 200_000
 _OUTPUTS = "ferrule.outputs"
+_TRIED = "ferrule.sandbox_tried"
 _WATCHERS = "ferrule.background_watchers"
 KEY = "sandbox"
 """Where a session's configuration may hold a `SandboxChoice`."""
@@ -72,6 +74,15 @@ def sandbox_of(session: Session) -> Sandbox:
     from ferrule.process.sandbox.choose import best_sandbox
 
     return best_sandbox(tuple(session.folders))
+
+
+async def try_sandbox(session: Session) -> None:
+    """Find the sandbox beside the event loop, before a session's first command: trying it takes a moment."""
+    if _TRIED not in session.state:
+        import asyncio
+
+        await asyncio.to_thread(sandbox_of, session)
+        session.state[_TRIED] = True
 
 
 def unconfined(session: Session) -> bool:
@@ -132,6 +143,7 @@ def _make(session: Session) -> Shells:
         prepared.outdated = lambda: _denied_reads(session) != denied
         return prepared
 
+    files_of(session)  # once, here: shells may be prepared side by side
     notice = Notice(data_folder() / "shells", session.workspace)
     return Shells(prepare, spills=SpillFolder(outputs_of(session)), notice=notice)
 
@@ -172,8 +184,6 @@ def _hidden(session: Session, roots: tuple[Path, ...]) -> tuple[Path, ...]:
     restrictions = restrictions_of(session)
     if restrictions is None or not restrictions.denies_reads:
         return ()
-    from ferrule.workspace.files import files_of
-
     names = tuple(map(str, roots))
     seen = scan(files_of(session).paths.roots, _MOST_ENTRIES).seen
     denied = {path for path in seen if restrictions.denies_read(path, names)}

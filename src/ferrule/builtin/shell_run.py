@@ -13,6 +13,7 @@ from ferrule.builtin.session_shells import (
     sandbox_of,
     shell_folder,
     shells_of,
+    try_sandbox,
     unconfined,
     understand,
     watchers_of,
@@ -107,6 +108,7 @@ async def run(
     """Run a command to its end, or to its time limit."""
     text = command_text(command, folder)
     require_folder(context.session, folder)
+    await try_sandbox(context.session)
     shell = shell_for(context, text, terminal=terminal)
 
     def show(piece: Piece) -> None:
