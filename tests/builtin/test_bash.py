@@ -70,7 +70,7 @@ some
 19998
 19999
 20000
-[The whole output is in `/outputs/x.txt`; look into it with `grep`, `sed -n` or `tail`.]\
+[The whole output is in `/outputs/x.txt`; look into it with Read or Grep.]\
 """)
         begun = "until grep -qz ^sleep /proc/$!/cmdline; do :; done"
         assert await desk.bash(f"sleep 600 & {begun}; echo on", description="leave something") == snapshot("""\

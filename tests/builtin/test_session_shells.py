@@ -152,6 +152,35 @@ async def test_the_sandbox_is_tried_and_made_ready_beside_the_event_loop(
     assert threading.get_ident() not in threads
 
 
+async def test_the_file_that_long_output_names_can_be_read_and_searched_by_its_session_alone(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path) as desk:
+        ended = await desk.runtime.run("Bash", {"command": "seq 20000; echo the end"})
+        file = ended.data["output_file"]
+        assert "19999\t19999" in await desk.words("Read", file_path=file, offset=19990)
+        assert await desk.words("Grep", pattern="the end", path=file, output_mode="content") == snapshot("""\
+Found 1 matching line in 1 file.
+/outputs/x.txt:20001:the end\
+""")
+        folder = str(Path(file).parent)
+        assert (await desk.words("Grep", pattern="the end", path=folder)).endswith("/outputs/x.txt")
+        for tool, arguments in (
+            ("Write", {"file_path": file, "content": "x"}),
+            ("Write", {"file_path": f"{folder}/new", "content": "x"}),
+            ("Edit", {"file_path": file, "old_string": "the end", "new_string": "x"}),
+            (
+                "FileSearch",
+                {"pattern": "the end", "path": file, "replace_with": "x", "preview_only": False},
+            ),
+        ):
+            assert "can be read and not changed" in await desk.words(tool, **arguments), tool
+        assert (await desk.bash(f"echo x >>{file} || echo refused")).startswith("bash: line 1:")
+        assert Path(file).read_text().endswith("the end\n")
+        assert "outside" in await desk.words("Read", file_path=f"{folder}/../x")
+        async with shell_desk(tmp_path) as other:
+            await other.bash("true")
+            assert "outside" in await other.words("Read", file_path=file)
+
+
 def test_outputs_of_a_session_are_its_own_and_old_ones_go(tmp_path: Path) -> None:
     old = outputs_of(Session(workspace=tmp_path))
     (old / "output-x.txt").touch()

@@ -143,7 +143,7 @@ def _make(session: Session) -> Shells:
         prepared.outdated = lambda: _denied_reads(session) != denied
         return prepared
 
-    files_of(session)  # once, here: shells may be prepared side by side
+    files_of(session).paths.open_for_reading(outputs_of(session))  # a path that is named to a model can be read
     notice = Notice(data_folder() / "shells", session.workspace)
     return Shells(prepare, spills=SpillFolder(outputs_of(session)), notice=notice)
 

@@ -219,7 +219,7 @@ def words(ended: Ended, told: Told) -> str:
     lines = [text] if text else []
     notes = list(ended.notes)
     if ended.spill is not None:
-        notes.append(f"The whole output is in `{ended.spill}`; look into it with `grep`, `sed -n` or `tail`.")
+        notes.append(f"The whole output is in `{ended.spill}`; look into it with Read or Grep.")
     if ended.waiting_for_input is not None:
         notes.append(f"It waits for input after `{ended.waiting_for_input}`. Answer with BashInput.")
     if ended.moved_to_background or ended.still_running:
