@@ -64,7 +64,9 @@ some
         assert await desk.bash("mkdir -p a; pwd", working_directory=".") == snapshot("/ws")
         assert await desk.bash("pwd", working_directory="a") == snapshot("/ws/a")
         assert (await desk.bash("seq 20000"))[-120:] == snapshot("""\
-5
+993
+19994
+19995
 19996
 19997
 19998
