@@ -142,6 +142,27 @@ Suggestion: Call `Bash` again with {"command": string, "description": string (op
 """)
 
 
+async def test_one_that_waits_for_input_without_a_terminal_says_what_to_do(tmp_path: Path) -> None:
+    editor = "python3 -c 'import os, select; os.dup2(2, 0); print(\"editing\"); select.select([0], [], [])'"
+    async with shell_desk(tmp_path) as desk:
+        assert await desk.bash(editor) == snapshot("""\
+Error (execution_error): The command waited for someone to type, and was ended: it has no terminal, so nothing can be typed.
+
+Suggestion: Give it what it asks for in the command itself (`git commit -m`, `--yes`, a file to read), or run it with `terminal` and answer with BashInput.
+
+editing
+Terminated\
+""")
+        assert await desk.words("executeCommand", command=editor) == snapshot("""\
+Error (execution_error): The command waited for someone to type, and was ended: it has no terminal, so nothing can be typed.
+
+Suggestion: Give it in the command itself what it asks for, as `git commit -m` does.
+
+editing
+Terminated\
+""")
+
+
 async def test_a_cancelled_call_leaves_nothing(tmp_path: Path) -> None:
     """P6: cancelling the task, or the call by its id, really stops the work; the session goes on."""
     async with shell_desk(tmp_path) as desk:

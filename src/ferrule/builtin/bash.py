@@ -15,6 +15,7 @@ from ferrule.builtin.shell_run import (
     require_folder,
     run,
     shell_for,
+    starved,
     timed_out,
     touches_of,
     undoable,
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from ferrule.process.shell.background import BackgroundCommand
     from ferrule.process.shell.ended import Ended
 
+_UNASKED = (
+    "Give it what it asks for in the command itself (`git commit -m`, `--yes`, a file to read), "
+    "or run it with `terminal` and answer with BashInput."
+)
 _LONGER = "Give it more time with `timeout`, or start it with `run_in_background`."
 
 
@@ -87,6 +92,8 @@ async def bash(
     )
     if ended.timed_out and not ended.moved_to_background:
         return timed_out(context, ended, told, seconds, _LONGER)
+    if ended.starved:
+        return starved(context, ended, told, _UNASKED)
     return Output(
         data=_data(ended, told),
         llm_content=words(ended, told),

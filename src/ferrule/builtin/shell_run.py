@@ -226,19 +226,35 @@ def words(ended: Ended, told: Told) -> str:
         notes.append("Read on with BashOutput, end it with KillShell.")
     if ended.exit_code:
         notes.insert(0, f"Exit code {ended.exit_code}.")
-    if not text and not notes and not told.notes and not ended.timed_out:
+    if not text and not notes and not told.notes and not ended.timed_out and not ended.starved:
         notes.append("Done; it wrote nothing.")
     return "\n".join([*lines, *(f"[{note}]" for note in (*notes, *told.notes))])
 
 
 def timed_out(context: ToolContext, ended: Ended, told: Told, seconds: float, suggestion: str) -> ToolResult:
-    """The result of a command whose time was up: what it wrote stays whole, which an exception's text does not."""
+    """The result of a command whose time was up."""
     error = ErrorInfo(
         ErrorKind.TIMEOUT,
         f"The command did not finish within {seconds:g} s and was ended, with all that it had started.",
         details={"stdout": ended.stdout, "stderr": ended.stderr, "timed_out": True},
         suggestion=suggestion,
     )
-    shown = words(ended, told)
-    text = f"{error.words}\n\n{shown}" if shown else error.words
-    return ToolResult(context.call_id, context.tool, False, text, f"ended after {seconds:g} s", None, error)
+    return _failed(context, ended, told, error, f"ended after {seconds:g} s")
+
+
+def starved(context: ToolContext, ended: Ended, told: Told, suggestion: str) -> ToolResult:
+    """The result of a command that waited for what could never come."""
+    error = ErrorInfo(
+        ErrorKind.EXECUTION,
+        "The command waited for someone to type, and was ended: it has no terminal, so nothing can be typed.",
+        details={"stdout": ended.stdout, "stderr": ended.stderr, "waited_for_input": True},
+        suggestion=suggestion,
+    )
+    return _failed(context, ended, told, error, "ended: it waited for input")
+
+
+def _failed(context: ToolContext, ended: Ended, told: Told, error: ErrorInfo, shown: str) -> ToolResult:
+    """What the command wrote stays whole, which an exception's text does not."""
+    text = words(ended, told)
+    whole = f"{error.words}\n\n{text}" if text else error.words
+    return ToolResult(context.call_id, context.tool, False, whole, shown, None, error)

@@ -178,7 +178,7 @@ class ShellSession:
         front.settled = True
         self._front = None
         guard = front.shell.guard
-        if why in ("time", "cancelled", "mute"):
+        if why in ("time", "cancelled", "mute", "starved"):
             await self._end(front)
         if front.place < 0 and not guard.lost:
             if why != "ended":
@@ -193,7 +193,13 @@ class ShellSession:
             await self._shell.lose(guard)
             notes.append(f"The shell and all it had started were ended from outside; the next is new. {_KEPT_STATE}")
         ended = self._ended(
-            front, exit_code=code, timed_out=why == "time", still_running=left, denials=denials, notes=notes
+            front,
+            exit_code=code,
+            timed_out=why == "time",
+            starved=why == "starved",
+            still_running=left,
+            denials=denials,
+            notes=notes,
         )
         return _with(ended, notes=(*ended.notes, self._adopt(front, left))) if left else ended
 
