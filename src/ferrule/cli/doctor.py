@@ -14,7 +14,13 @@ from ferrule._version import __version__
 from ferrule.app.build import App
 from ferrule.app.find_tools import build_tools
 from ferrule.app.load_settings import SettingsError, load_settings
-from ferrule.app.locations import PROJECT_FILE, added_folders, audit_path, user_settings_file
+from ferrule.app.locations import (
+    PROJECT_FILE,
+    added_folders,
+    audit_path,
+    organisation_settings_file,
+    user_settings_file,
+)
 from ferrule.app.settings import Settings
 from ferrule.cli.check import Check
 from ferrule.cli.options import json_option, workspace_option
@@ -75,6 +81,11 @@ def _checks(workspace: Path) -> Iterator[Check]:
                 keys=", ".join(loaded.set_aside)
             )
             yield Check("settings", "note", aside)
+        if loaded.overruled:
+            overruled = _("{keys}: not applied, because {file} of your organisation is stricter.").format(
+                file=organisation_settings_file(), keys=", ".join(loaded.overruled)
+            )
+            yield Check("settings", "note", overruled)
     yield from _files(settings, workspace)
     yield from protection_checks(settings, workspace)
     yield from _tools(settings, workspace)
