@@ -209,7 +209,8 @@ def test_nobody_loosens_what_the_organisation_set(
     permissions = loaded.settings.permissions
     assert (permissions.mode, permissions.dangerous) == ("default", "ask")
     assert texts(permissions.deny) == ["x"]
-    assert loaded.set_aside == ["permissions.mode = 'accept-edits'", "permissions.dangerous = 'allow'"]
+    assert loaded.overruled == ["permissions.mode = 'accept-edits'", "permissions.dangerous = 'allow'"]
+    assert loaded.set_aside == []
     assert loaded.files[0] == organisation
     organisation.write_text("[sandbox]\nenabled = true\n")
     files[0].write_text("[sandbox]\nenabled = false\n")
@@ -248,5 +249,5 @@ def test_nobody_turns_off_the_sandbox_or_the_hooks_of_the_organisation(
     files[0].write_text("hooks = []\n[sandbox]\nenabled = false\n")
     loaded = load_settings(files[1].parent, {"sandbox": {"enabled": False}})
     assert loaded.settings.sandbox.enabled
-    assert loaded.set_aside == ["sandbox.enabled = False"]
+    assert loaded.overruled == ["sandbox.enabled = False"]
     assert [one.command for one in loaded.settings.hooks] == [["/opt/check"]]

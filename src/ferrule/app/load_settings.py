@@ -29,11 +29,14 @@ class SettingsError(ValueError):
 
 @dataclass(slots=True)
 class Loaded:
-    """The settings in force, the files they came from, and what was set aside."""
+    """The settings in force, the files they came from, and what was set aside: of the workspace's, and of anyone's."""
 
     settings: Settings
     files: list[Path]
     set_aside: list[str]
+    """What an untrusted workspace asked for and did not get."""
+    overruled: list[str]
+    """What anyone set looser than the organisation has it."""
 
 
 def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
@@ -46,6 +49,7 @@ def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Lo
     merged: dict[str, Any] = {}
     files: list[Path] = []
     set_aside: list[str] = []
+    overruled: list[str] = []
     if organisation := _read(organisation_file):
         files.append(organisation_file)
         _check(organisation, str(organisation_file))
@@ -61,15 +65,15 @@ def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Lo
             project = _narrowed(project, asked, _check(merged, str(user_file)), set_aside)
         merged = _merge(merged, _sourced(project, "project", project_file))
     if not (merged or environment or flags):
-        return Loaded(Settings(), files, set_aside)
+        return Loaded(Settings(), files, set_aside, overruled)
     for given, kind, name in ((environment, "environment", "the environment"), (flags, "flag", "the command line")):
         if given:
             _check(given, name)
             merged = _merge(merged, _sourced(given, kind, None))
     settings = _check(merged, "the settings together")
     if organisation:
-        _hold_to(organisation, settings, set_aside)
-    return Loaded(settings, files, set_aside)
+        _hold_to(organisation, settings, overruled)
+    return Loaded(settings, files, set_aside, overruled)
 
 
 def _sourced(given: Mapping[str, Any], kind: str, file: Path | None) -> dict[str, Any]:
@@ -85,17 +89,17 @@ def _sourced(given: Mapping[str, Any], kind: str, file: Path | None) -> dict[str
     return {**given, "permissions": kept}
 
 
-def _hold_to(organisation: Mapping[str, Any], settings: Settings, set_aside: list[str]) -> None:
+def _hold_to(organisation: Mapping[str, Any], settings: Settings, overruled: list[str]) -> None:
     """Nobody on the machine has a looser mode than their organisation, or switches off its questions or sandbox."""
     said, permissions = organisation.get("permissions", {}), settings.permissions
     if "mode" in said and _MODES.index(permissions.mode) < _MODES.index(said["mode"]):
-        set_aside.append(f"permissions.mode = {permissions.mode!r}")
+        overruled.append(f"permissions.mode = {permissions.mode!r}")
         permissions.mode = said["mode"]
     if said.get("dangerous") == "ask" and permissions.dangerous == "allow":
-        set_aside.append("permissions.dangerous = 'allow'")
+        overruled.append("permissions.dangerous = 'allow'")
         permissions.dangerous = "ask"
     if organisation.get("sandbox", {}).get("enabled") is True and not settings.sandbox.enabled:
-        set_aside.append("sandbox.enabled = False")
+        overruled.append("sandbox.enabled = False")
         settings.sandbox.enabled = True
 
 

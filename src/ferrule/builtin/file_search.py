@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING
 
@@ -229,6 +228,8 @@ async def _to_its_end(work: Callable[[], tuple[Replacements, int | None]]) -> tu
     """Work beside the loop. One that is cancelled stops before its next file and takes back what it did; that is
     waited for, so that a call which was stopped has changed nothing.
     """
+    import asyncio
+
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(running)

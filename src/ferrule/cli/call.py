@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import sys
 from contextlib import suppress
@@ -25,7 +24,7 @@ from ferrule.cli.options import (
     warn,
     workspace_option,
 )
-from ferrule.cli.output import write
+from ferrule.cli.output import write, write_json
 from ferrule.cli.since import SECONDS
 from ferrule.cli.words import _
 from ferrule.core.call import RawCall
@@ -164,7 +163,7 @@ def _warm_up(app: App, call: RawCall) -> None:
 
 def _show(result: ToolResult, as_json: bool) -> None:
     if as_json:
-        write(json.dumps(result.to_dict(), ensure_ascii=False, indent=2))
+        write_json(result.to_dict())
     else:
         write(result.llm_content, err=not result.success)
 

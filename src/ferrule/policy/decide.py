@@ -79,7 +79,22 @@ class RulePolicy:
         self._dangers_ask = dangerous != "allow"
         self._granted: dict[str, RuleSet] = {}
         self._remembered: set[tuple[str, Tool[Any], str]] = set()
-        self._free = self.mode is not Mode.PLAN and not self.deny and not self.ask
+        self._free = self._has_no_restriction()
+
+    def restrict(self, *, deny: Iterable[str] = (), ask: Iterable[str] = ()) -> None:
+        """More rules that deny or ask, in the middle of a session: they hold from the next call on.
+
+        A shell that runs by then is renewed before its next command, with its state kept, so that its sandbox hides
+        what is denied now.
+        """
+        for rule in parse_rules(deny, Verdict.DENY):
+            self.deny.add(rule)
+        for rule in parse_rules(ask, Verdict.ASK):
+            self.ask.add(rule)
+        self._free = self._has_no_restriction()
+
+    def _has_no_restriction(self) -> bool:
+        return self.mode is not Mode.PLAN and not self.deny and not self.ask
 
     def decide(self, invocation: Invocation, session: Session) -> Decision:
         tool = invocation.tool
@@ -182,7 +197,7 @@ def _in_doubt(request: Request, lists: Lists) -> bool:
         return False
     from ferrule.policy.weigh_command import in_doubt
 
-    return any(in_doubt(analysis, lists) for analysis in request.commands)
+    return any(in_doubt(analysis, request, lists) for analysis in request.commands)
 
 
 def _grant(findings: list[Finding], why: str) -> None:

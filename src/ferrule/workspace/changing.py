@@ -58,7 +58,7 @@ def change_file(
     """
     files = files_of(context.session)
     place = files.paths.find(given) if must_exist else files.paths.locate(given)
-    files.paths.kept.require_write(place.path, given)
+    files.paths.require_writable(place, given)
     with writing(place.path):
         found = files.paths.stat(place)
         if found is None:
