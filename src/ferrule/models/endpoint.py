@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 _SHORTEST_KEY = 4  # shorter ones stand in ordinary words
 
 
+def host_of(url: str) -> str:
+    """The machine that an address names; `?` for what is no address."""
+    try:
+        return urlsplit(url).hostname or "?"
+    except ValueError:
+        return "?"
+
+
 @dataclass(slots=True, frozen=True)
 class Endpoint:
     """One provider's address. `label` is its name for people, `key_from` says where the key was found."""
@@ -29,7 +37,7 @@ class Endpoint:
     @property
     def host(self) -> str:
         """The machine alone; a whole address may hold a secret."""
-        return urlsplit(self.base_url).hostname or "?"
+        return host_of(self.base_url)
 
     @property
     def is_local(self) -> bool:

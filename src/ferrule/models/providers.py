@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.core.nearest import nearest
-from ferrule.models.endpoint import Endpoint
+from ferrule.models.endpoint import Endpoint, host_of
 from ferrule.models.keys import KEYRING_SERVICE, find_key
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def _local(name: str, label: str, port: int) -> Provider:
     )
 
 
+_OPENAI_HOST = "api.openai.com"
 _KNOWN = (
     _hosted("anthropic", "Anthropic", "anthropic", "https://api.anthropic.com"),
     _hosted("openai", "OpenAI", "responses", "https://api.openai.com/v1"),
@@ -182,7 +183,7 @@ def form_of(provider: Provider) -> WireForm:
     accent = Accent()
     if provider.name == "mistral":
         accent = Accent(ids=MISTRAL_IDS, usage_asked=False)
-    elif urlsplit(provider.base_url).hostname == "api.openai.com":
+    elif host_of(provider.base_url) == _OPENAI_HOST:
         accent = Accent(limit_field="max_completion_tokens", strict=None)
     return OpenAIChatForm(provider.name, accent)
 
@@ -224,18 +225,22 @@ def _moved(provider: Provider, base_url: str) -> Provider:
     """The same provider elsewhere. Behind OpenAI's name elsewhere stands a server that may know Chat alone."""
     base_url = base_url.rstrip("/")
     form: Form = provider.form
-    if form == "responses" and urlsplit(base_url).hostname != "api.openai.com":
+    if form == "responses" and host_of(base_url) != _OPENAI_HOST:
         form = "chat"
     if form == "anthropic":
         base_url = base_url.removesuffix("/v1")
-    if form == "gemini" and not urlsplit(base_url).path:
+    if form == "gemini" and base_url.count("/") == 2:
         base_url += "/v1beta"
     return replace(provider, base_url=base_url, form=form)
 
 
 def _ollama_address(host: str) -> str:
     """Ollama's own variable: `host`, `host:port` or an address; `0.0.0.0` is where it listens, not where it is."""
-    whole = urlsplit(host if "://" in host else f"http://{host}")
+    try:
+        whole = urlsplit(host if "://" in host else f"http://{host}")
+        port = whole.port or 11434
+    except ValueError:
+        return host  # reported when it is used
     name = "127.0.0.1" if whole.hostname in (None, "0.0.0.0", "::") else whole.hostname  # noqa: S104
     name = f"[{name}]" if name and ":" in name else name
-    return f"{whole.scheme}://{name}:{whole.port or 11434}/v1"
+    return f"{whole.scheme}://{name}:{port}/v1"
