@@ -75,8 +75,7 @@ async def converse(model: Model) -> list[ModelEvent]:
     runtime = Runtime(registry)
     while True:
         request = ModelRequest(messages, system="Be brief.", tools=registry.tools())
-        async for event in model.stream(request):
-            events.append(event)
+        events += [event async for event in model.stream(request)]
         last = events[-1]
         assert isinstance(last, Finished)
         messages.append(last.message)

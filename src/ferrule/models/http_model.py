@@ -117,8 +117,9 @@ class HttpModel:
 
     async def list_models(self, seconds: float = _LIST_SECONDS) -> list[str] | None:
         """The names that its provider offers; None when it does not say in time."""
-        found = await self._transport.get(self._form.models_path(), self._form.headers(self._endpoint), seconds)
-        return None if found is None else self._form.model_names(found)
+        headers = self._form.headers(self._endpoint)
+        status, found = await self._transport.get(self._form.models_path(), headers, seconds)
+        return self._form.model_names(found) if status == 200 else None
 
     async def close(self) -> None:
         await self._transport.close()
@@ -158,4 +159,5 @@ class HttpModel:
             self._context = await served_context(self._endpoint, self._model, self._ask_server)
 
     async def _ask_server(self, path: str) -> Any:
-        return await self._transport.get(path, self._form.headers(self._endpoint), _LIST_SECONDS)
+        status, found = await self._transport.get(path, self._form.headers(self._endpoint), _LIST_SECONDS)
+        return found if status == 200 else None

@@ -67,17 +67,19 @@ class Transport:
     def exchange(self, faults: Faults) -> Exchange:
         return Exchange(self._connected(), self.endpoint, self.limits, faults)
 
-    async def get(self, path: str, headers: Mapping[str, str], seconds: float) -> Any:
-        """A small JSON document; None when it cannot be had in time."""
+    async def get(self, path: str, headers: Mapping[str, str], seconds: float) -> tuple[int, Any]:
+        """A small JSON document and its status; 0 and None when nothing came in time, None for what is not JSON."""
         httpx2 = http()
+        given = {**self.endpoint.headers, **headers}
         try:
             async with asyncio.timeout(seconds):
-                response = await self._connected().get(
-                    self.endpoint.url(path), headers={**self.endpoint.headers, **headers}
-                )
-            return response.json() if response.status_code == 200 else None
-        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, ValueError, RecursionError):
-            return None
+                response = await self._connected().get(self.endpoint.url(path), headers=given)
+        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError):
+            return 0, None
+        try:
+            return response.status_code, response.json()
+        except (ValueError, RecursionError):
+            return response.status_code, None
 
     async def close(self) -> None:
         """Let go of the connections that were made in this loop."""

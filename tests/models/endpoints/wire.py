@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -155,10 +155,9 @@ def _responses_stream(says: Says) -> list[bytes]:
         events.append({"type": "response.output_item.added", "output_index": at, "item": begun})
         if kind == "function_call":
             event = "response.function_call_arguments"
-            for piece in next(calls).pieces:
-                events.append({"type": f"{event}.delta", "output_index": at, "item_id": item["id"], "delta": piece})
-            done = {"output_index": at, "item_id": item["id"], "arguments": item["arguments"]}
-            events.append({"type": f"{event}.done", **done})
+            place = {"output_index": at, "item_id": item["id"]}
+            events += [{"type": f"{event}.delta", **place, "delta": piece} for piece in next(calls).pieces]
+            events.append({"type": f"{event}.done", **place, "arguments": item["arguments"]})
         else:
             event = "response.output_text" if kind == "message" else "response.reasoning_summary_text"
             place = {"output_index": at, "content_index": 0, "item_id": item["id"]}
@@ -214,8 +213,10 @@ def _anthropic_whole(says: Says) -> dict[str, Any]:
         content.append({"type": "thinking", "thinking": "".join(says.thinking), "signature": "EqQB"})
     if says.text:
         content.append({"type": "text", "text": "".join(says.text)})
-    for call in says.calls:
-        content.append({"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)})
+    content += [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)}
+        for call in says.calls
+    ]
     return {
         "id": "msg_1",
         "type": "message",
@@ -301,7 +302,9 @@ def model_at(
 
 
 @asynccontextmanager
-async def serving(*replies: Reply, form: str = "chat", **options: Any) -> AsyncIterator[tuple[Server, HttpModel]]:
+async def serving(
+    *replies: Reply, form: str = "chat", **options: Any
+) -> AsyncGenerator[tuple[Server, HttpModel], None]:
     async with Server(*replies) as server:
         model = model_at(server.url, form, **options)
         try:
