@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ferrule.models.providers import Provider
 
 
-class NoModelChosen(ModelError):
+class NoModelChosen(ModelError):  # noqa: N818 - reads as what it says
     """Nobody said which model to ask. `with_key` are the providers that could be, by the keys that are here."""
 
     def __init__(self, with_key: Mapping[str, str]) -> None:

@@ -79,12 +79,13 @@ async def _look_at(provider: Provider, environment: Mapping[str, str], seconds: 
     finally:
         await transport.close()
     names = tuple(form.model_names(listed)) if status == 200 else ()
-    if status in (401, 403):
-        return found(Availability.KEY_REFUSED if secret else Availability.NO_KEY)
-    if endpoint.is_local:
-        return found(Availability.READY, names) if names else found(Availability.NOT_RUNNING)
-    # Not every provider lists its models; one that answers at all can be asked.
-    return found(Availability.READY, names) if status else found(Availability.UNREACHABLE)
+    if status in (401, 403) and provider.needs_key:
+        return found(Availability.KEY_REFUSED)
+    if not provider.needs_key:  # whoever listens there must show that it is a server of models
+        away = Availability.NOT_RUNNING if endpoint.is_local else Availability.UNREACHABLE
+        return found(Availability.READY, names) if names else found(away)
+    # Not every provider lists its models.
+    return found(Availability.READY, names) if status in (200, 404, 405, 501) else found(Availability.UNREACHABLE)
 
 
 def embedded() -> Found:
