@@ -200,7 +200,7 @@ class ResponsesReader:
             return
         kind = item.get("type")
         if kind in ("reasoning", "message", "function_call"):
-            self._items[place] = {key: value for key, value in item.items() if key != "status" and value is not None}
+            self._items[place] = {key: value for key, value in item.items() if value is not None}
         if kind == "function_call":
             self._call(data, item).replace(item.get("arguments"))
         elif kind == "message":
