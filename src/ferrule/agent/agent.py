@@ -1,0 +1,120 @@
+"""The agent: a model, a runtime and a conversation, and what a person can do while it works."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from ferrule.agent.agent_events import Ending
+from ferrule.agent.conversation import Conversation
+from ferrule.agent.limits import AgentLimits
+from ferrule.agent.turn import Turn
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from ferrule.agent.agent_events import AgentEvent
+    from ferrule.agent.conversation import Journal
+    from ferrule.agent.meter import Meter
+    from ferrule.core.context import ModelAdapter, Session, ToolContext
+    from ferrule.core.model import Model
+    from ferrule.core.result import Attachment
+    from ferrule.core.tool import Tool
+    from ferrule.pipeline.run import Runtime
+    from ferrule.registry.source import ToolSource
+
+_DEFAULT_LIMITS = AgentLimits()
+
+
+class Agent:
+    """Works on what a person says, one turn at a time, with the tools of a runtime.
+
+    `system` is what the model is told before everything else, asked for once a turn. `tools` are those it is shown and
+    may call, all of the runtime's unless said; in plan mode only the read-only ones among them. `model` and `limits`
+    may be replaced between turns. A sub-agent has a `parent`: the context of the call that it works for.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        model: Model,
+        *,
+        system: Callable[[], str] | str = "",
+        limits: AgentLimits = _DEFAULT_LIMITS,
+        conversation: Conversation | None = None,
+        save: Journal | None = None,
+        tools: ToolSource | None = None,
+        parent: ToolContext | None = None,
+        above: Meter | None = None,
+    ) -> None:
+        self.runtime = runtime
+        self.model = model
+        self.limits = limits
+        self.conversation = conversation if conversation is not None else Conversation()
+        if save is not None:
+            self.conversation.journal = save
+        self.parent = parent
+        self.above = above
+        self.steering: deque[str] = deque()
+        """What the person said while it worked and the model has not read yet; the next turn begins with it."""
+        self._system = system
+        self._said = ""
+        self._tools = tools if tools is not None else runtime.tools
+        self._plan = self._tools.read_only()
+        self._turn: Turn | None = None
+
+    @property
+    def session(self) -> Session:
+        return self.parent.session if self.parent is not None else self.runtime.session
+
+    @property
+    def tools(self) -> ToolSource:
+        """The tools that the model is shown and may call, as the permission mode is now."""
+        return self._plan if getattr(self.runtime.policy, "mode", "") == "plan" else self._tools
+
+    @property
+    def working(self) -> bool:
+        """Whether a turn runs now."""
+        return self._turn is not None
+
+    # What a person does
+
+    async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> AsyncIterator[AgentEvent]:
+        """One turn; the last event is always `TurnEnded`. Closing the stream early stops the turn."""
+        if self._turn is not None:
+            raise RuntimeError("This agent is working on a turn; `steer` says something more to it.")
+        turn = self._turn = Turn(self, text, attachments)
+        events = turn.events()
+        try:
+            async for event in events:
+                yield event
+        finally:
+            try:
+                await events.aclose()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+            finally:
+                self._turn = None
+
+    def steer(self, text: str) -> None:
+        """Say something while it works: the model reads it with the next results."""
+        self.steering.append(text)
+
+    def interrupt(self) -> None:
+        """Stop the turn now: the model's stream is closed, and running calls are cancelled."""
+        if self._turn is not None:
+            self._turn.stop(Ending.INTERRUPTED, "")
+
+    # What a turn needs
+
+    def enter_session(self, adapter: ModelAdapter, turn: int) -> None:
+        """Tell the session of the turn that begins; a sub-agent works within the turn of whoever started it."""
+        self._said = self._system if isinstance(self._system, str) else self._system()
+        if self.parent is None:
+            self.session.state["turn"] = turn
+            self.session.model = self.model.name
+            self.session.model_adapter = adapter
+
+    def system_words(self) -> str:
+        return self._said
+
+    def shown_tools(self) -> Sequence[Tool[Any]]:
+        return self.tools.tools()
