@@ -14,10 +14,11 @@ from ferrule.agent.event_queue import EventQueue
 from ferrule.agent.hearing import Hearing
 from ferrule.agent.meter import Meter
 from ferrule.agent.model_adapter import TurnModel
+from ferrule.agent.notes import GO_ON, SAY_SOMETHING
 from ferrule.agent.repeats import ENDED, NOTED, Repeats, note
 from ferrule.core.conversation import AssistantMessage, ToolResults, UserMessage
 from ferrule.core.errors import ErrorKind, Stage, Stopped
-from ferrule.core.model import Finished, ModelError, ModelRequest
+from ferrule.core.model import Finished, ModelError, ModelFault, ModelRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferrule.agent")
 
-_GO_ON = "[Your answer was cut off, because it reached its length limit. Go on exactly where it stopped.]"
-_SAY_SOMETHING = "[Your answer was empty. Say what you found or did, or make the next call.]"
 _MOST_GOING_ON = 3
 _MOST_EMPTY = 2
 
@@ -88,7 +87,9 @@ class Turn:
             conversation.settle(INTERRUPTED)
             conversation.usage += self.meter.usage
             if conversation.journal is not None:
-                conversation.journal.turn_ended(conversation.turn, ended.ending, self.meter.usage)
+                conversation.journal.turn_ended(
+                    conversation.turn, ended.ending, self.meter.usage, self._agent.model.name
+                )
         yield replace(ended, text=self._words, usage=self.meter.usage, steps=self.meter.steps)
 
     def _start_timer(self) -> asyncio.TimerHandle | None:
@@ -135,9 +136,10 @@ class Turn:
                         f"`{self._agent.model.name}` gave an empty answer {empty} times.",
                         "Say it in other words, or choose another model.",
                     )
-                self._conversation.add(UserMessage(_SAY_SOMETHING))
+                self._conversation.add(UserMessage(SAY_SOMETHING))
                 continue
             self._conversation.add(message)
+            self._agent.room.sizes.told(self._conversation.messages, finished.usage)
             self._queue.put(Answered(message, finished.usage))
             if message.calls:
                 self._words = message.text
@@ -150,7 +152,7 @@ class Turn:
             if finished.stop == "length":
                 cut_off += 1
                 if cut_off <= _MOST_GOING_ON:
-                    self._conversation.add(UserMessage(_GO_ON))
+                    self._conversation.add(UserMessage(GO_ON))
                     continue
                 self._queue.put(Noted("The answer was cut off by the model's length limit, and may not be whole."))
             if not self._agent.steering:
@@ -158,13 +160,33 @@ class Turn:
             cut_off = 0
 
     async def _ask(self) -> Finished:
-        agent = self._agent
-        request = ModelRequest(tuple(self._conversation.messages), agent.system_words(), agent.shown_tools())
-        finished = await self._hearing.listen(agent.model, request)
+        """One answer of the model; a conversation that is too long for it is made shorter first, or once it says so."""
+        agent, room = self._agent, self._agent.room
+        limit = room.limit(agent.model, agent.limits.context_tokens)
+        if room.tokens(agent.system) > limit:
+            await self._make_room(limit)
+        try:
+            finished = await self._listen()
+        except ModelError as error:
+            if error.fault is not ModelFault.TOO_LONG or not await self._make_room(room.too_long(agent.system)):
+                raise
+            finished = await self._listen()
         self._hearing.text = ""
         self.meter.steps += 1
         self.meter.add(finished.usage)
         return replace(finished, message=self._conversation.identified(finished.message))
+
+    async def _listen(self) -> Finished:
+        agent = self._agent
+        request = ModelRequest(tuple(self._conversation.messages), agent.system, agent.tools.tools())
+        return await self._hearing.listen(agent.model, request)
+
+    async def _make_room(self, limit: int) -> bool:
+        agent = self._agent
+        compacted = await agent.room.make(agent.model, agent.system, limit, self.meter.add)
+        if compacted is not None:
+            self._queue.put(compacted)
+        return compacted is not None
 
     async def _call(self, finished: Finished) -> int:
         """Run the calls of an answer and keep their results; gives how often the most repeated of them came."""
@@ -177,13 +199,14 @@ class Turn:
             why = self._stopped.problem if self._stopped is not None and self._stopped.problem else INTERRUPTED
             self._keep(calling.interrupted(why))
             raise
+        most = agent.result_chars(len(calls))
         worst = 0
         noted: list[ToolResult] = []
         for call, result in zip(calls, results, strict=True):
             tool = agent.tools.get(call.name)
             times = self._repeats.count(call, result, tool)
             worst = max(worst, times)
-            kept = bounded(result, agent.limits.result_chars, tool)
+            kept = bounded(result, most, tool)
             if times >= NOTED:
                 kept.llm_content += note(times)
                 self._queue.put(Noted(f"The same call of `{call.name}` came to the same result {times} times."))
@@ -192,7 +215,7 @@ class Turn:
         return worst
 
     def _keep(self, results: list[ToolResult]) -> None:
-        most = self._agent.limits.result_chars
+        most = self._agent.result_chars(len(results))
         self._conversation.add(ToolResults(tuple(bounded(result, most) for result in results)))
 
     def _deliver_steering(self) -> None:

@@ -238,6 +238,10 @@ class Tool(Generic[P]):
         """The same where the session matters, as it does for relative paths; `touches` unless said."""
         return self.touches(params)
 
+    def runs_alone(self, params: P) -> bool:
+        """Whether nothing else of a batch may run beside this call, whatever it says it touches."""
+        return not self.concurrency_safe
+
     def only_reads(self, params: P) -> bool:
         """Whether this one call changes nothing although the tool can, as a preview does; no, unless said.
 
