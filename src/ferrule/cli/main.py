@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "audit": "See and check the record of every call.",
     "call": "Call one tool and print its result.",
+    "chat": "Talk with a model that works in this folder through the tools.",
     "diff": "Show what a change did.",
     "doctor": "Check this installation and say what is missing.",
     "explain": "Say why a call would run, ask or be refused.",

@@ -18,7 +18,7 @@ from ferrule.cli.chatting.visible_text import visible
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
-    from ferrule.app.assistant import Assistant
+    from ferrule.cli.chatting.assistant import ChatAssistant
     from ferrule.cli.chatting.person_input import PersonInput
     from ferrule.cli.chatting.screen import Screen
 
@@ -43,10 +43,10 @@ class Chat:
         self._interrupts = Interrupts()
         self._working = False
         self._task: asyncio.Task[None] | None = None
-        self._assistant: Assistant | None = None
+        self._assistant: ChatAssistant | None = None
 
     @property
-    def assistant(self) -> Assistant:
+    def assistant(self) -> ChatAssistant:
         if self._assistant is None:
             raise RuntimeError("The conversation has not begun.")
         return self._assistant
@@ -64,9 +64,12 @@ class Chat:
 
     # The conversation
 
-    async def converse(self, assistant: Assistant) -> int:
-        """Until the person leaves; gives the exit code."""
+    def use(self, assistant: ChatAssistant) -> None:
+        """Who answers from now on."""
         self._assistant = assistant
+
+    async def converse(self) -> int:
+        """Until the person leaves; gives the exit code."""
         self._task = asyncio.current_task()
         self._watch_signals()
         try:

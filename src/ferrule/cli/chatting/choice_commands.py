@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ferrule.cli.chatting.text_rows import cut
 from ferrule.cli.words import _
@@ -48,7 +48,7 @@ def _modes() -> dict[str, str]:
 
 async def mode(chat: Chat, rest: str) -> None:
     """How much runs without asking, from the next call on."""
-    policy = chat.assistant.app.policy
+    policy: Any = chat.assistant.app.runtime.policy
     known = _modes()
     if rest in known:
         policy.mode = Mode(rest)

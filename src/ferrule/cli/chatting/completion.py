@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 
+from ferrule.cli.chatting.commands import commands
+from ferrule.cli.chatting.file_names import FileNames
 from ferrule.cli.chatting.mentions import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterable
 
     from prompt_toolkit.document import Document
 
-    from ferrule.cli.chatting.file_names import FileNames
+    from ferrule.cli.chatting.chat import Chat
 
 _COMMAND = re.compile(r"/(?P<name>[\w-]*)\Z")
 _ARGUMENT = re.compile(r"/(?P<name>[\w-]+)\s+(?P<part>\S*)\Z")
@@ -22,24 +24,22 @@ _MENTION = re.compile(r"""(?<![\w@])@(?:"(?P<quoted>[^"\n]*)|(?P<bare>[^\s"]*))\
 
 
 class ChatCompleter(Completer):
-    """`commands` are names with a line about each; `arguments` gives what may follow one of them."""
+    """Completes for a conversation, which begins after its input line is made."""
 
-    def __init__(
-        self, commands: Mapping[str, str], arguments: Callable[[str], Sequence[str]], files: FileNames
-    ) -> None:
-        self._commands = commands
-        self._arguments = arguments
-        self._files = files
+    def __init__(self, chat: Callable[[], Chat]) -> None:
+        self._chat = chat
+        self._files: FileNames | None = None
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """What needs no disk."""
         before = document.text_before_cursor
         if found := _COMMAND.fullmatch(before):
-            for name, about in self._commands.items():
+            for name, command in commands().items():
                 if name.startswith(found["name"]):
-                    yield Completion(name, -len(found["name"]), display=f"/{name}", display_meta=about)
+                    yield Completion(name, -len(found["name"]), display=f"/{name}", display_meta=command.about)
         elif found := _ARGUMENT.fullmatch(before):
-            for one in self._arguments(found["name"]):
+            command = commands().get(found["name"])
+            for one in command.choices(self._chat()) if command is not None and command.choices is not None else ():
                 if one.startswith(found["part"]):
                     yield Completion(one, -len(found["part"]))
 
@@ -50,5 +50,11 @@ class ChatCompleter(Completer):
             yield one
         if mention := _MENTION.search(document.text_before_cursor):
             part = mention["quoted"] if mention["quoted"] is not None else mention["bare"]
-            for name in await self._files.matching(part):
+            for name in await self._matching(part):
                 yield Completion(quoted(name), mention.start() - len(document.text_before_cursor), display=name)
+
+    async def _matching(self, part: str) -> list[str]:
+        session = self._chat().assistant.app.runtime.session
+        if self._files is None:
+            self._files = FileNames(session)
+        return await self._files.matching(part)

@@ -91,7 +91,9 @@ def _told(chat: Chat, history: History, report: Report) -> None:
             chat.say(_("  … and {n} more").format(n=f"{len(names) - _MOST_FILES:,}"))
         verb = "took back" if report.undo else "made again"
         listed = ", ".join(f"`{name}`" for name in dict.fromkeys(names[:_MOST_FILES]))
-        chat.notes_for_model.append(f"The person {verb} your changes of {listed}. Read a file again before you edit it.")
+        chat.notes_for_model.append(
+            f"The person {verb} your changes of {listed}. Read a file again before you edit it."
+        )
     elif report.refused is None and not report.uncovered:
         chat.say(_("There is nothing to take back.") if report.undo else _("There is nothing to make again."))
     if report.refused is not None or report.uncovered:

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.application import get_app
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.input.typeahead import clear_typeahead
@@ -19,6 +20,7 @@ from prompt_toolkit.shortcuts.prompt import PromptSession
 from prompt_toolkit.styles import Style
 
 from ferrule.cli.ask import forget_what_was_typed
+from ferrule.cli.chatting.screen import terminal_size
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +47,7 @@ class PromptInput:
 
     def __init__(self, completer: Completer, history: Path | None) -> None:
         # Without asking the terminal where the cursor is: an answer that comes late would be read as typed.
-        output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"), enable_cpr=False)
+        output = Vt100_Output(sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False)
         self._session: PromptSession[str] = PromptSession(
             [("class:prompt", "› ")],
             prompt_continuation=[("class:prompt", "… ")],
@@ -74,6 +76,11 @@ class PromptInput:
         for session in (self._session, self._answers):
             if session.app.is_running and not session.app.is_done:
                 session.app.exit(exception=KeyboardInterrupt())
+
+
+def _size() -> Size:
+    size = terminal_size()
+    return Size(rows=size.lines, columns=size.columns)
 
 
 def _history(file: Path | None) -> History:
