@@ -68,7 +68,9 @@ class _Screen(pyte.HistoryScreen):
             length = max(cells, default=-1) + 1
             parts = [range(start, min(start + columns, length)) for start in range(0, length, columns)] or [range(0)]
             if y == self.cursor.y:
-                cursor = (len(rows) + cursor[1] // columns, cursor[1] % columns)
+                full, over = divmod(cursor[1], columns)
+                # Behind a row that is just full the cursor waits at its end.
+                cursor = (len(rows) + full - 1, columns - 1) if full and not over else (len(rows) + full, over)
             rows += [{x - part.start: line[x] for x in part} for part in parts]
         while len(rows) > self.lines:
             row = self.buffer.default_factory()  # type: ignore[misc]
