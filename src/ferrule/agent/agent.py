@@ -12,7 +12,7 @@ from ferrule.agent.make_room import Room
 from ferrule.agent.turn import Turn
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from ferrule.agent.agent_events import AgentEvent, Compacted
     from ferrule.agent.conversation import Journal
@@ -96,7 +96,7 @@ class Agent:
 
     # What a person does
 
-    async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> AsyncIterator[AgentEvent]:
+    async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> AsyncGenerator[AgentEvent, None]:
         """One turn; the last event is always `TurnEnded`. Closing the stream early stops the turn."""
         if self._turn is not None:
             raise RuntimeError("This agent is working on a turn; `steer` says something more to it.")
@@ -107,7 +107,7 @@ class Agent:
                 yield event
         finally:
             try:
-                await events.aclose()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+                await events.aclose()
             finally:
                 self._turn = None
 

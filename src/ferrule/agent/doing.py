@@ -21,12 +21,13 @@ _MOST = 120
 def doing(tool: Tool[Any] | None, call: RawCall) -> tuple[str, str, Mapping[str, str]]:
     """The words in English, their pattern, and the values that belong into it."""
     values = {"tool": _short(call.name)}
-    pattern = tool.doing if tool is not None else ""
-    if pattern:
+    if tool is not None and (pattern := tool.doing):
         named = [name for _, name, _, _ in Formatter().parse(pattern) if name]
-        arguments = _arguments(call)
-        if all(name in arguments for name in named):
-            values |= {name: _short(arguments[name]) for name in named}
+        given = _arguments(call)
+        if not given.keys() >= set(named):
+            given = {**_defaults(tool), **given}
+        if given.keys() >= set(named):
+            values |= {name: _short(given[name]) for name in named}
             return pattern.format(**values), pattern, values
     return CALLING.format(**values), CALLING, values
 
@@ -42,6 +43,12 @@ def _arguments(call: RawCall) -> Mapping[str, Any]:
         except ValueError:
             return {}
     return cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
+
+
+def _defaults(tool: Tool[Any]) -> dict[str, Any]:
+    schema = tool.input_schema
+    known: dict[str, Any] = schema.get("properties", {}) if isinstance(schema, dict) else {}
+    return {name: one["default"] for name, one in known.items() if one.get("default") is not None}
 
 
 def _short(value: object) -> str:

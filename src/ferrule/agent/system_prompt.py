@@ -23,7 +23,6 @@ class Surroundings:
 
     workspace: Path
     system: str
-    shell: str
     today: date
     mode: str = "default"
     asks: bool = True
@@ -133,7 +132,7 @@ def _marked(words: ProjectWords) -> str:
 def _surroundings(about: Surroundings) -> str:
     lines = [f"- Workspace: {about.workspace}"]
     lines += [f"- Also open to you: {folder}" for folder in about.added_folders]
-    lines.append(f"- System: {about.system}, shell: {about.shell}")
+    lines.append(f"- System: {about.system}" + (", shell: bash" if "Bash" in about.tools else ""))
     lines.append(f"- Git branch: {about.branch}" if about.branch else "- Not a git repository")
     lines.append(f"- Date: {about.today:%Y-%m-%d}")
     return "# Where you are\n" + "\n".join(lines)

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from ferrule.registry.source import ToolSource
 
 NAME = "Task"
-MOST_DEPTH = 2
+_ROLE = (
+    "\n\n# Your part\nYou work on one task for another assistant, which sees nothing but your last answer. You cannot "
+    "ask anybody. End with all that was asked for, complete in itself: names of files with lines, and what you found."
+)
 BUDGET = AgentLimits(steps=40, tokens=1_000_000, seconds=1_800)
 
 
@@ -77,10 +80,9 @@ class TaskTool(Tool[TaskParams]):
         return params.description
 
     async def run(self, params: TaskParams, context: ToolContext) -> Output:
-        depth = context.lineage.count(NAME)
-        if depth > MOST_DEPTH:
-            raise ToolError(f"Sub-agents work at most {MOST_DEPTH} deep.", suggestion="Do this part yourself.")
-        agent = self._sub_agent(params, context, self._tools(params, depth))
+        if context.lineage.count(NAME) > 1:  # it is not shown to them, but a tool of theirs may call it
+            raise ToolError("A sub-agent has no sub-agents of its own.", suggestion="Do this part yourself.")
+        agent = self._sub_agent(context, self._tools(params))
         said = 0
         ended: TurnEnded | None = None
         async for event in agent.run(params.prompt):
@@ -90,16 +92,16 @@ class TaskTool(Tool[TaskParams]):
                 said += 1
             elif isinstance(event, TurnEnded):
                 ended = event
-        return _output(ended, params)
+        return _output(ended)
 
-    def _sub_agent(self, params: TaskParams, context: ToolContext, tools: ToolSource) -> Agent:
+    def _sub_agent(self, context: ToolContext, tools: ToolSource) -> Agent:
         from ferrule.agent.agent import Agent
 
         above = self._agent
         return Agent(
             above.runtime,
             above.model,
-            system=above.system,
+            system=above.system + _ROLE,
             limits=replace(
                 self._budget, result_chars=above.limits.result_chars, context_tokens=above.limits.context_tokens
             ),
@@ -108,14 +110,12 @@ class TaskTool(Tool[TaskParams]):
             above=above.meter,
         )
 
-    def _tools(self, params: TaskParams, depth: int) -> ToolSource:
-        tools = self._agent.tools
-        if params.tools == "read-only":
-            tools = tools.read_only()
-        return tools.without([NAME]) if depth >= MOST_DEPTH else tools
+    def _tools(self, params: TaskParams) -> ToolSource:
+        tools = self._agent.tools.without([NAME])
+        return tools.read_only() if params.tools == "read-only" else tools
 
 
-def _output(ended: TurnEnded | None, params: TaskParams) -> Output:
+def _output(ended: TurnEnded | None) -> Output:
     if ended is None:
         raise ToolError("The task was stopped.", kind=ErrorKind.CANCELLED)
     used = {"steps": ended.steps, "input_tokens": ended.usage.input_tokens, "output_tokens": ended.usage.output_tokens}

@@ -21,7 +21,7 @@ from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.model import Finished, ModelError, ModelFault, ModelRequest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, Sequence
 
     from ferrule.agent.agent import Agent
     from ferrule.agent.agent_events import AgentEvent
@@ -61,7 +61,7 @@ class Turn:
             if self._task is not None:
                 self._task.cancel()
 
-    async def events(self) -> AsyncIterator[AgentEvent]:
+    async def events(self) -> AsyncGenerator[AgentEvent, None]:
         """Everything that happens, ending with `TurnEnded`. Leaving early stops the turn."""
         conversation = self._conversation
         conversation.turn += 1
@@ -174,6 +174,8 @@ class Turn:
         self._hearing.text = ""
         self.meter.steps += 1
         self.meter.add(finished.usage)
+        if self.meter.steps == 1 and agent.limits.cost is not None and finished.usage.cost is None:
+            self._queue.put(Noted(f"The price of `{agent.model.name}` is not known, so no cost limit can be held to."))
         return replace(finished, message=self._conversation.identified(finished.message))
 
     async def _listen(self) -> Finished:

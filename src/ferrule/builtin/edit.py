@@ -22,6 +22,7 @@ from ferrule.workspace.texts.text import Text
     kind="write",
     category="files",
     tags=("standard", "files"),
+    doing="editing `{file_path}`",
     touches_in=writes_file,
     signature_in=file_signature,
     abstract_rule_in=folder_rule("Edit"),

@@ -33,6 +33,7 @@ class OneEdit(BaseModel):
     kind="write",
     category="files",
     tags=("standard", "files"),
+    doing="editing `{file_path}`",
     touches_in=writes_file,
     signature_in=file_signature,
     abstract_rule_in=folder_rule("MultiEdit"),

@@ -19,7 +19,7 @@ from ferrule.policy.shown_text import disguises, shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ferrule.pipeline.confirm import Question
+    from ferrule.pipeline.confirm import Asker, Question
 
 _YES = ("y", "yes", "是")
 _ALWAYS = ("a", "always", "总是")
@@ -31,6 +31,15 @@ _MOST_REASON = 2000
 async def say_yes(question: Question) -> Answer:
     """The answer of `--yes`."""
     return Answer(Choice.ONCE)
+
+
+def asker(yes: bool, on_sigterm: Callable[[], None]) -> Asker | None:
+    """Who answers: `--yes`, the person at the terminal, or nobody, so that what would ask is refused."""
+    if yes:
+        return say_yes
+    # A confirmation is never taken from a pipe: whoever fills it is not the person. A closed one is None.
+    at_a_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+    return TerminalAsker(on_sigterm) if at_a_terminal else None
 
 
 class TerminalAsker:

@@ -23,6 +23,7 @@ _COMMANDS = {
     "lint": "Check tool definitions for what confuses models.",
     "redo": "Make again what was undone.",
     "rules": "See and change the rules of what may run.",
+    "run": "Give the assistant a request and print its answer.",
     "shells": "See and stop what runs in the background.",
     "stats": "Show how often each tool ran, failed and was refused.",
     "tools": "List the tools and their definitions.",
