@@ -46,11 +46,17 @@ class _Screen(pyte.HistoryScreen):
         lines, columns = lines or self.lines, columns or self.columns
         if self._rewraps and columns < self.columns:
             self._wrap_anew(columns)
-        while self.cursor.y >= lines:
+        while self.cursor.y >= lines:  # pyte itself would take away rows at the top, and keep none
             self._scroll_off()
-        above = self.cursor.y
-        super().resize(lines, columns)
-        self.cursor.y = min(above, lines - 1)
+        for y in [y for y in self.buffer if y >= lines]:
+            del self.buffer[y]
+        for line in self.buffer.values():
+            for x in [x for x in line if x >= columns]:
+                del line[x]
+        self.lines, self.columns = lines, columns
+        at = (self.cursor.y, self.cursor.x)
+        self.set_margins()
+        self.cursor.y, self.cursor.x = at
         self.cursor.x = min(self.cursor.x, columns - 1)
 
     def _scroll_off(self) -> None:
@@ -61,17 +67,22 @@ class _Screen(pyte.HistoryScreen):
 
     def _wrap_anew(self, columns: int) -> None:
         rows: list[dict[int, Any]] = []
-        cursor = (self.cursor.y, self.cursor.x)
+        cursor = (0, 0)
         for y in range(self.cursor.y + 1):
             line = self.buffer[y]
-            cells = {x: line[x] for x in line if line[x].data.strip() or x < cursor[1] and y == cursor[0]}
-            length = max(cells, default=-1) + 1
-            parts = [range(start, min(start + columns, length)) for start in range(0, length, columns)] or [range(0)]
+            end = self.cursor.x if y == self.cursor.y else 0
+            length = max((x + 1 for x in line if line[x].data != " "), default=0)
+            rows.append({})
+            x = at = 0
+            while x < max(length, end):
+                wide = 2 if x + 1 in line and line[x + 1].data == "" else 1
+                if at + wide > columns:  # a wide character is not cut in two
+                    rows.append({})
+                    at = 0
+                rows[-1].update({at + one: line[x + one] for one in range(wide)})
+                x, at = x + wide, at + wide
             if y == self.cursor.y:
-                full, over = divmod(cursor[1], columns)
-                # Behind a row that is just full the cursor waits at its end.
-                cursor = (len(rows) + full - 1, columns - 1) if full and not over else (len(rows) + full, over)
-            rows += [{x - part.start: line[x] for x in part} for part in parts]
+                cursor = (len(rows) - 1, min(at, columns - 1))  # behind a full row it waits at the row's end
         while len(rows) > self.lines:
             row = self.buffer.default_factory()  # type: ignore[misc]
             row.update(rows.pop(0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import click
@@ -12,36 +13,43 @@ import click
 from ferrule.cli.options import (
     permission_flags,
     permission_options,
-    report_broken,
     sandbox_flags,
     sandbox_options,
     settings_for,
-    warn,
     workspace_option,
 )
+from ferrule.cli.run import assistant_flags, assistant_options, resumed_session, warn_of_freedom
 from ferrule.cli.words import LANGUAGES, _
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ferrule.app.load_settings import Loaded
+    from ferrule.app.assistant import Resumed
+    from ferrule.app.settings import Settings
+    from ferrule.cli.chatting.assistant import ChatAssistant
     from ferrule.cli.chatting.chat import Chat
     from ferrule.cli.chatting.person_input import PersonInput
     from ferrule.cli.chatting.screen import Screen
     from ferrule.core.model import Model
 
 
-@click.command("chat", help=_("Talk with a model that works in this folder through the tools."))
-@click.option("--model", "model_name", metavar="NAME", help=_("The model, as `provider/name`; `local` needs no key."))
-@click.option("--continue", "go_on", is_flag=True, help=_("Go on with the last conversation of this folder."))
-@click.option("--resume", metavar="ID", help=_("Go on with this conversation; the beginning of its id is enough."))
+@click.command(
+    "chat",
+    help=_("Talk with a model that works in this folder through the tools."),
+    epilog=_("`/help` lists the commands of a conversation. Ctrl-C stops a turn, twice leaves; Ctrl-D leaves."),
+)
+@assistant_options
 @click.option("--plain", is_flag=True, help=_("Plain lines: no colours, no live rows, no escape codes."))
 @workspace_option
 @permission_options
 @sandbox_options
 @click.option("--lang", type=click.Choice(LANGUAGES), expose_value=False, help=_("Language of messages."))
 def command(
-    model_name: str | None,
+    model: str,
+    max_steps: int | None,
+    max_tokens: int | None,
+    max_cost: float | None,
+    timeout: float | None,
     go_on: bool,
     resume: str | None,
     plain: bool,
@@ -53,56 +61,63 @@ def command(
     no_sandbox: bool,
     allow_host: tuple[str, ...],
 ) -> None:
-    flags = {**permission_flags(mode, allow, ask, deny), **sandbox_flags(no_sandbox, allow_host)}
-    loaded = settings_for(workspace, flags)
-    sys.exit(asyncio.run(_chat(loaded, workspace.resolve(), model_name, resume or ("" if go_on else None), plain)))
+    flags = {
+        **permission_flags(mode, allow, ask, deny),
+        **sandbox_flags(no_sandbox, allow_host),
+        **assistant_flags(max_steps, max_tokens, max_cost, timeout),
+    }
+    settings = settings_for(workspace, flags).settings
+    warn_of_freedom(settings)
+    resumed = resumed_session(workspace.resolve(), go_on, resume)
+    from ferrule.app.assistant import model_for
+
+    chosen = model_for(model or (resumed.saved.model if resumed is not None else ""), settings)
+    sys.exit(asyncio.run(_chat(settings, workspace.resolve(), chosen, resumed, plain)))
 
 
-async def _chat(loaded: Loaded, workspace: Path, model_name: str | None, resume: str | None, plain: bool) -> int:
+async def _chat(settings: Settings, workspace: Path, model: Model, resumed: Resumed | None, plain: bool) -> int:
+    from ferrule.cli.chatting.chat import Chat
+
+    screen = _screen(plain)
+    started: list[Chat] = []
+    chat = Chat(screen, _person(screen, started))
+    started.append(chat)
+    async with AsyncExitStack() as stack:
+        # Tools and rules are loaded while the prompt is there already; whoever types does not notice.
+        opening = asyncio.create_task(_open(chat, settings, workspace, model, resumed, stack))
+        try:
+            return await chat.converse(opening)
+        finally:
+            if not opening.done():
+                opening.cancel()
+            await asyncio.wait({opening})
+
+
+async def _open(
+    chat: Chat, settings: Settings, workspace: Path, model: Model, resumed: Resumed | None, stack: AsyncExitStack
+) -> ChatAssistant:
+    await asyncio.to_thread(_load_parts)
     from ferrule.app.build import App
     from ferrule.cli.chatting.asker import ChatAsker
     from ferrule.cli.chatting.assistant import ChatAssistant
-    from ferrule.cli.chatting.chat import Chat
-    from ferrule.cli.chatting.talk_commands import show_resumed
 
-    model = _model(model_name or "")
-    screen = _screen(plain)
-    late: list[Chat] = []
-    person = _person(screen, late)
-    chat = Chat(screen, person)
-    late.append(chat)
-    asker = ChatAsker(screen, chat.printer, person, paused=chat.steering.paused, interrupt=chat.interrupted)
-    app = App(loaded.settings, workspace, ask=asker)
-    async with app:
-        report_broken(app.tools)
-        for note in app.notes:
-            warn(note)
-        assistant = ChatAssistant(app, workspace, model, _model)
-        chat.use(assistant)
-        try:
-            if resume is not None:
-                assistant.resume(resume)
-                show_resumed(chat)
-            return await chat.converse()
-        finally:
-            await assistant.close()
+    asker = ChatAsker(chat.screen, chat.printer, chat.person, paused=chat.steering.paused, interrupt=chat.interrupted)
+    try:
+        app = App(settings, workspace, ask=asker)
+    except (ValueError, OSError) as error:
+        raise click.UsageError(str(error)) from None
+    await stack.enter_async_context(app)
+    assistant = ChatAssistant(app, model, resumed=resumed, asks=chat.person.by_person)
+    stack.push_async_callback(assistant.close)
+    return assistant
 
 
-def _model(name: str) -> Model:
-    import json
-    from pathlib import Path
-
-    from ferrule.testing import ScriptedModel, call, say
-
-    script = json.loads(Path(name.removeprefix("scripted:")).read_text())
-    return ScriptedModel(
-        [
-            one
-            if isinstance(one, str)
-            else say(one.get("text", ""), *(call(c["name"], c["arguments"]) for c in one["calls"]))
-            for one in script
-        ]
-    )
+def _load_parts() -> None:
+    """What takes long to import, beside the loop."""
+    import ferrule.agent.agent
+    import ferrule.app.assistant
+    import ferrule.builtin.all_tools
+    import ferrule.pipeline.run  # noqa: F401
 
 
 def _screen(plain: bool) -> Screen:
@@ -115,13 +130,13 @@ def _screen(plain: bool) -> Screen:
     return LiveScreen(sys.stdout, wraps_again=wraps_again(os.environ))
 
 
-def _person(screen: Screen, late: list[Chat]) -> PersonInput:
-    from ferrule.cli.chatting.person_input import PlainInput
-
+def _person(screen: Screen, started: list[Chat]) -> PersonInput:
     if not screen.live or not sys.stdin.isatty():
+        from ferrule.cli.chatting.person_input import PlainInput
+
         return PlainInput(sys.stdin)
     from ferrule.cli.chatting.completion import ChatCompleter
     from ferrule.cli.chatting.prompt_input import PromptInput
     from ferrule.workspace.data_folder import data_folder
 
-    return PromptInput(ChatCompleter(lambda: late[0]), data_folder() / "chat_history")
+    return PromptInput(ChatCompleter(lambda: started[0]), data_folder() / "chat_history")

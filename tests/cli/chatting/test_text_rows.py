@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import width as cells
 
-from ferrule.cli.chatting.text_rows import cells_of, cut, kept, wrapped
+from ferrule.cli.chatting.text_rows import cut, kept, rows_taken, wrapped
 
 PIECES = st.text(st.sampled_from("ab 中文，😀é-\n"), max_size=80)
 WIDTHS = st.integers(8, 40)
@@ -17,14 +17,14 @@ WIDTHS = st.integers(8, 40)
 @given(PIECES, WIDTHS)
 def test_wrapped_rows_fit_and_hold_every_word_once(text: str, width: int) -> None:
     rows = wrapped(text, width)
-    assert max(cells_of(rows), default=0) <= width
+    assert max(map(cells, rows), default=0) <= width
     assert re.sub(r"\s", "", "".join(rows)) == re.sub(r"\s", "", text)
 
 
 @given(PIECES, WIDTHS)
 def test_kept_rows_fit_and_hold_every_character_once(text: str, width: int) -> None:
     rows = kept(text, width)
-    assert max(cells_of(rows), default=0) <= width
+    assert max(map(cells, rows), default=0) <= width
     assert re.sub(r"\s", "", "".join(rows)) == re.sub(r"\s", "", text)
 
 
@@ -46,3 +46,8 @@ def test_later_rows_are_indented_as_asked() -> None:
 
 def test_code_keeps_its_spaces() -> None:
     assert kept("if x:\n\treturn  1", 40, "    ") == ["    if x:", "        return  1"]
+
+
+@given(PIECES.filter(lambda text: "\n" not in text), WIDTHS)
+def test_a_row_takes_as_many_rows_as_it_would_be_cut_into(text: str, width: int) -> None:
+    assert rows_taken(f"\x1b[2m{text}\x1b[0m", width) == len(kept(text, width))

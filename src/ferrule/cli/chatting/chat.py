@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
 from ferrule.cli.chatting.commands import run_command
@@ -51,6 +51,11 @@ class Chat:
             raise RuntimeError("The conversation has not begun.")
         return self._assistant
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is an assistant yet; the first prompt is there before."""
+        return self._assistant is not None
+
     # Saying things
 
     def say(self, text: str, style: str = "") -> None:
@@ -64,25 +69,37 @@ class Chat:
 
     # The conversation
 
-    def use(self, assistant: ChatAssistant) -> None:
-        """Who answers from now on."""
-        self._assistant = assistant
-
-    async def converse(self) -> int:
-        """Until the person leaves; gives the exit code."""
+    async def converse(self, opening: asyncio.Task[ChatAssistant]) -> int:
+        """Until the person leaves; gives the exit code. What goes wrong while `opening` is raised."""
         self._task = asyncio.current_task()
         self._watch_signals()
+        opening.add_done_callback(self._opened)
         try:
             while not self.leaving:
-                await self._once()
+                await self._once(opening)
         except asyncio.CancelledError:
             if not self.leaving:
                 raise
             if self._task is not None:
                 self._task.uncancel()
+        self._say_goodbye()
         return self.exit_code
 
-    async def _once(self) -> None:
+    def _opened(self, opening: asyncio.Task[ChatAssistant]) -> None:
+        if not opening.cancelled() and opening.exception() is not None:
+            self.person.interrupt()  # nobody should go on typing for nothing
+
+    async def _begin(self, opening: asyncio.Task[ChatAssistant]) -> None:
+        if self._assistant is None:
+            self._assistant = await opening
+            for broken in self.assistant.app.tools.broken:
+                self.say(
+                    _("{source} was skipped: {reason}").format(source=broken.source, reason=broken.reason), "warned"
+                )
+            for note in self.assistant.app.notes:
+                self.say(note, "warned")
+
+    async def _once(self, opening: asyncio.Task[ChatAssistant]) -> None:
         self.screen.write([""])
         try:
             said = (await self.person.message(self.steering.unfinished())).strip()
@@ -90,14 +107,25 @@ class Chat:
             self.leaving = True
             return
         except KeyboardInterrupt:
+            if opening.done():
+                await self._begin(opening)
             if self._interrupts.again():
                 self.leaving = True
             else:
                 self.say(_("Ctrl-C again leaves."), "faint")
             return
-        if not said or await run_command(self, said):
+        if not said:
             return
-        await self._turn(said)
+        await self._begin(opening)
+        if not await run_command(self, said):
+            await self._turn(said)
+
+    def _say_goodbye(self) -> None:
+        saved = self._assistant.saved if self._assistant is not None else None
+        if saved is not None and saved.problem:
+            self.say(_("The conversation could not be saved: {why}").format(why=saved.problem), "warned")
+        elif saved is not None and self.assistant.agent.conversation.messages:
+            self.say(_("To go on later: ferrule chat --resume {id}").format(id=saved.id[:8]), "faint")
 
     async def _turn(self, said: str) -> None:
         agent = self.assistant.agent
@@ -110,8 +138,9 @@ class Chat:
                     self.say(note, "warned")
                 notes, self.notes_for_model = self.notes_for_model, []
                 text = "\n\n".join([*(f"[{note}]" for note in notes), expanded.text])
-                async for event in agent.run(text, expanded.attachments):
-                    self.printer.handle(event)
+                async with aclosing(agent.run(text, expanded.attachments)) as events:
+                    async for event in events:
+                        self.printer.handle(event)
         finally:
             self._working = False
             ticking.cancel()
@@ -141,6 +170,8 @@ class Chat:
 
     def _leave(self, code: int) -> None:
         """End everything from here on: the turn, the question, the program."""
+        if self.leaving:
+            return
         self.leaving, self.exit_code = True, code
         if self._task is not None:
             self._task.cancel()

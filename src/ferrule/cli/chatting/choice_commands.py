@@ -9,8 +9,6 @@ from ferrule.cli.words import _
 from ferrule.pipeline.authorise import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ferrule.cli.chatting.chat import Chat
 
 MODES = tuple(mode.value for mode in Mode)
@@ -30,10 +28,6 @@ async def model(chat: Chat, rest: str) -> None:
     if rest:
         await chat.assistant.use_model(rest)
     chat.say(_("The model is {name}.").format(name=chat.assistant.agent.model.name))
-
-
-def model_names(chat: Chat) -> Sequence[str]:
-    return chat.assistant.model_names()
 
 
 def _modes() -> dict[str, str]:

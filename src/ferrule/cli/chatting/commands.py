@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ferrule.agent.saved_sessions import SessionProblem
+from ferrule.app.load_settings import SettingsError
 from ferrule.cli.chatting import choice_commands, past_commands, talk_commands
 from ferrule.cli.words import _
 from ferrule.core.errors import ToolError
+from ferrule.core.model import ModelError
 from ferrule.core.nearest import nearest
 
 if TYPE_CHECKING:
@@ -42,7 +45,6 @@ def commands() -> Mapping[str, Command]:
         "tools": Command(_("List the tools that the model may call."), "", choice_commands.tools),
         "model": Command(
             _("Show the model in use, or go on with another one."), "[NAME]", choice_commands.model,
-            choice_commands.model_names,
         ),
         "mode": Command(
             _("Show how much runs without asking, or change it."), "[MODE]", choice_commands.mode,
@@ -75,9 +77,9 @@ async def run_command(chat: Chat, said: str) -> bool:
         return True
     try:
         await command.run(chat, (found["rest"] or "").strip())
-    except (ToolError, OSError) as error:
-        said = f"{error.message} {error.suggestion or ''}" if isinstance(error, ToolError) else str(error)
-        chat.say(said.strip(), "bad")
+    except (ToolError, SessionProblem, SettingsError, ModelError, OSError) as error:
+        words = f"{error.message} {error.suggestion or ''}" if isinstance(error, ToolError) else str(error)
+        chat.say(words.strip(), "bad")
     return True
 
 

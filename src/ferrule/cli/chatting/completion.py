@@ -38,8 +38,9 @@ class ChatCompleter(Completer):
                 if name.startswith(found["name"]):
                     yield Completion(name, -len(found["name"]), display=f"/{name}", display_meta=command.about)
         elif found := _ARGUMENT.fullmatch(before):
-            command = commands().get(found["name"])
-            for one in command.choices(self._chat()) if command is not None and command.choices is not None else ():
+            command, chat = commands().get(found["name"]), self._chat()
+            choices = command.choices if command is not None and chat.begun else None
+            for one in choices(chat) if choices is not None else ():
                 if one.startswith(found["part"]):
                     yield Completion(one, -len(found["part"]))
 
@@ -48,7 +49,7 @@ class ChatCompleter(Completer):
     ) -> AsyncGenerator[Completion]:
         for one in self.get_completions(document, complete_event):
             yield one
-        if mention := _MENTION.search(document.text_before_cursor):
+        if self._chat().begun and (mention := _MENTION.search(document.text_before_cursor)):
             part = mention["quoted"] if mention["quoted"] is not None else mention["bare"]
             for name in await self._matching(part):
                 yield Completion(quoted(name), mention.start() - len(document.text_before_cursor), display=name)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from ferrule.cli.chatting.paint import Paint
 from ferrule.cli.chatting.screen import terminal_size
-from ferrule.cli.chatting.text_rows import NARROWEST, cells_of, cut
+from ferrule.cli.chatting.text_rows import NARROWEST, cut, rows_taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ class LiveScreen:
         self._wraps_again = wraps_again
         self._size = size
         self._tail: list[str] = []
-        self._cells: list[int] = []
+        self._drawn_rows: list[str] = []
         self._columns = 0
         self._gone = False
         self.paint = Paint(True)
@@ -64,17 +64,17 @@ class LiveScreen:
         """What takes the tail away, and leaves the writer where it began."""
         if not self._tail:
             return ""
-        above = len(self._cells) - 1
+        above = len(self._drawn_rows) - 1
         columns = self._size().columns
         if columns < self._columns and self._wraps_again:
-            above += sum((cells - 1) // columns for cells in self._cells if cells > columns)
+            above = sum(rows_taken(row, columns) for row in self._drawn_rows) - 1
         return "\r" + (f"\x1b[{above}A" if above else "") + "\x1b[J"
 
     def _drawn(self, rows: Sequence[str]) -> str:
         width = self.width
         self._tail = list(rows)[-(self.height - 1) :]
         shown = [_fitted(row, width) for row in self._tail]
-        self._cells = cells_of(shown)
+        self._drawn_rows = shown
         self._columns = self._size().columns
         return "\n".join(shown)
 

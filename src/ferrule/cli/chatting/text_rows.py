@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 NARROWEST = 8
 """Columns that are counted on; a terminal that says it has fewer is treated as having these."""
 
@@ -60,8 +55,15 @@ def cut(text: str, width: int) -> str:
     return f"{row}…"
 
 
-def cells_of(rows: Sequence[str]) -> list[int]:
-    """How many cells each row takes."""
+def rows_taken(row: str, columns: int) -> int:
+    """How many rows a terminal with so many columns needs for one; a wide character is not cut in two."""
+    from wcwidth import iter_graphemes, strip_sequences
     from wcwidth import width as cells
 
-    return [cells(row) for row in rows]
+    taken, used = 1, 0
+    for one in iter_graphemes(strip_sequences(row)):
+        size = cells(one)
+        if used + size > columns:
+            taken, used = taken + 1, 0
+        used += size
+    return taken
