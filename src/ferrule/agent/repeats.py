@@ -22,8 +22,6 @@ class Repeats:
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str, int], int] = {}
-        self.worst = 0
-        """How often the call that came most often did."""
 
     def count(self, call: RawCall, result: ToolResult, tool: Tool[Any] | None) -> int:
         """How often this call has come to this result by now."""
@@ -31,7 +29,6 @@ class Repeats:
         if key not in self._seen and result.success and tool is not None and not tool.read_only:
             self._seen.clear()
         self._seen[key] = times = self._seen.get(key, 0) + 1
-        self.worst = max(self.worst, times)
         return times
 
 

@@ -66,10 +66,8 @@ def _something_comes() -> bool:
     except (OSError, ValueError):  # not on every system for every kind of file
         return True
     if not ready:
-        warn(
-            _("Nothing came from standard input for {seconds} s, so it is not read. Say `< /dev/null` to spare the wait.")
-            .format(seconds=f"{_PATIENCE:g}")
-        )  # fmt: skip
+        words = _("Nothing came from standard input for {seconds} s, so it is not read; `< /dev/null` spares the wait.")
+        warn(words.format(seconds=f"{_PATIENCE:g}"))
     return bool(ready)
 
 
