@@ -153,6 +153,26 @@ class AssistantSettings:
 
 
 @dataclass(slots=True)
+class ProviderSettings:
+    """A server of models: where it is, in which `form` it speaks, and the variable that holds its key.
+
+    A key itself has no place here: settings are read, copied and shown.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    base_url: str = ""
+    form: Literal["", "chat", "responses", "anthropic", "gemini"] = ""
+    key_variable: str = ""
+    headers: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    context_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.base_url and not self.base_url.startswith(("https://", "http://")):
+            raise ValueError("`base_url` begins with https:// or http://")
+
+
+@dataclass(slots=True)
 class Settings:
     """Everything that can be set. A flag comes before the environment, that before the project's file, that before
     the person's file, and that before the default.
@@ -170,3 +190,5 @@ class Settings:
     hooks: list[HookSettings] = field(default_factory=list[HookSettings])
     audit: AuditSettings = field(default_factory=AuditSettings)
     assistant: AssistantSettings = field(default_factory=AssistantSettings)
+    model: str = ""
+    providers: dict[str, ProviderSettings] = field(default_factory=dict[str, ProviderSettings])
