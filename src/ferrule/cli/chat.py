@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from contextlib import AsyncExitStack
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
@@ -69,10 +70,30 @@ def command(
     settings = settings_for(workspace, flags).settings
     warn_of_freedom(settings)
     resumed = resumed_session(workspace.resolve(), go_on, resume)
-    from ferrule.app.assistant import model_for
-
-    chosen = model_for(model or (resumed.saved.model if resumed is not None else ""), settings)
+    chosen = _model(model or (resumed.saved.model if resumed is not None else ""), settings)
     sys.exit(asyncio.run(_chat(settings, workspace.resolve(), chosen, resumed, plain)))
+
+
+def _model(name: str, settings: Settings) -> Model:
+    """The model to begin with; where none can be had, words about it end the command."""
+    from ferrule.app.assistant import model_for
+    from ferrule.core.model import ModelError
+
+    try:
+        return model_for(name, settings)
+    except ModelError as error:
+        from ferrule.app.choose_model import NoModelChosen
+        from ferrule.cli.model_words import model_words
+
+        if isinstance(error, NoModelChosen) and not name:
+            from ferrule.cli.chatting.first_run import chosen_first
+
+            picked = chosen_first(settings, error)
+            if picked is None:
+                sys.exit(2)
+            return _model(picked, settings)
+        click.echo(f"{_('Error')}: {model_words(error)}", err=True)
+        sys.exit(2)
 
 
 async def _chat(settings: Settings, workspace: Path, model: Model, resumed: Resumed | None, plain: bool) -> int:
@@ -114,10 +135,8 @@ async def _open(
 
 def _load_parts() -> None:
     """What takes long to import, beside the loop."""
-    import ferrule.agent.agent
-    import ferrule.app.assistant
-    import ferrule.builtin.all_tools
-    import ferrule.pipeline.run  # noqa: F401
+    for part in ("pipeline.run", "builtin.all_tools", "agent.agent", "app.assistant"):
+        import_module(f"ferrule.{part}")
 
 
 def _screen(plain: bool) -> Screen:

@@ -83,14 +83,14 @@ class CallView:
     def _ending(self, result: ToolResult) -> tuple[str, str, str, str]:
         error = result.error
         if error is None and result.success:
-            code = cast("dict[str, Any]", result.data).get("exit_code") if isinstance(result.data, dict) else None
-            said = outcome(result)
+            code, said = _data(result).get("exit_code"), outcome(result)
             return ("✓", _("done"), "good", said) if not code else ("✗", _("ended"), "bad", said)
         why = one_line(error.message if error is not None else result.display_content)
         kind = error.kind if error is not None else ErrorKind.UNKNOWN
         if self.refused_because is not None:
-            reason = f": {self.refused_because}" if self.refused_because else ""
-            return "⊘", _("refused"), "warned", _("refused by you{reason}").format(reason=reason)
+            why = self.refused_because
+            said = _("refused by you: {why}").format(why=why) if why else _("refused by you")
+            return "⊘", _("refused"), "warned", said
         if kind is ErrorKind.PERMISSION:
             return "⊘", _("refused"), "warned", _("refused: {why}").format(why=why)
         if kind is ErrorKind.CANCELLED:
@@ -99,8 +99,8 @@ class CallView:
 
     def _output_rows(self, result: ToolResult, screen: Screen) -> list[str]:
         first, left_out, last = self._output.whole()
-        if not first and isinstance(result.data, dict) and result.tool == "BashOutput":
-            self._output.feed(str(cast("dict[str, Any]", result.data).get("output", "")))
+        if not first and result.tool == "BashOutput":
+            self._output.feed(str(_data(result).get("output", "")))
             first, left_out, last = self._output.whole()
         while last and not last[-1]:
             last.pop()
@@ -120,6 +120,11 @@ class CallView:
         if self.shown_diff or not isinstance(diff, str) or not diff or result.tool == "FileSearch":
             return []
         return diff_rows(diff, screen, _DIFF_LINES)
+
+
+def _data(result: ToolResult) -> dict[str, Any]:
+    data: Any = result.data
+    return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
 
 
 def diff_rows(diff: str, screen: Screen, most: int) -> list[str]:
