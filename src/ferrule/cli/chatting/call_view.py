@@ -57,11 +57,13 @@ class CallView:
 
     def live_rows(self, now: float, frame: int, screen: Screen) -> list[str]:
         """The row while it runs, and the last lines of what it wrote."""
+        from wcwidth import width as cells
+
         seconds = now - self.began
         took = f" ({seconds:.0f} s)" if seconds >= 1 else ""
         state = f" — {self._doing}{self._progress}{took}"
-        room = max(8, screen.width - len(state) * 2 - 2) if not state.isascii() else screen.width - len(state) - 2
-        row = f"{SPINNER[frame % len(SPINNER)]} {cut(self.label, max(8, room))}{state}"
+        room = max(8, screen.width - cells(state) - 2)
+        row = f"{SPINNER[frame % len(SPINNER)]} {cut(self.label, room)}{state}"
         paint = screen.paint
         lines = [paint("faint", cut(f"{_INDENT}{line}", screen.width)) for line in self._output.live(_LIVE_LINES)]
         return [paint("warned", cut(row, screen.width)), *lines]
