@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -22,8 +22,10 @@ from ferrule.builtin.shell_run import (
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output, ToolResult
-from ferrule.process.shell.background import BackgroundCommand
-from ferrule.process.shell.ended import Ended
+
+if TYPE_CHECKING:
+    from ferrule.process.shell.background import BackgroundCommand
+    from ferrule.process.shell.ended import Ended
 
 _LONGER = "Give it more time with `timeout`, or start it with `run_in_background`."
 

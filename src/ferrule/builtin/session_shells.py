@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ferrule.process.profile import Profile
-from ferrule.process.sandbox.no_sandbox import NoSandbox
-from ferrule.process.shell.notice import Notice
-from ferrule.process.shell.shells import Shells
-from ferrule.process.spill import SpillFolder, clear_old_folders
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.restrictions import restrictions_of
-from ferrule.workspace.snapshots.tree_scan import scan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +19,7 @@ if TYPE_CHECKING:
     from ferrule.core.context import Session
     from ferrule.policy.commands.parts import Analysis
     from ferrule.process.sandbox.sandbox import Prepared, Sandbox
+    from ferrule.process.shell.shells import Shells
 
 _MOST_ENTRIES = 200_000
 _OUTPUTS = "ferrule.outputs"
@@ -46,6 +41,8 @@ class SandboxChoice:
 
 def shells_of(session: Session) -> Shells:
     """Those of a session, made at first use."""
+    from ferrule.process.shell.shells import Shells  # what runs commands is imported when one is run
+
     return Shells.of(session, lambda: _make(session))
 
 
@@ -56,6 +53,8 @@ def watchers_of(session: Session) -> set[asyncio.Task[None]]:
 
 async def close_shells(session: Session) -> None:
     """End all that a session's commands started, and take up what they changed to the last."""
+    from ferrule.process.shell.shells import Shells
+
     await Shells.close_of(session)
     await asyncio.gather(*watchers_of(session), return_exceptions=True)
 
@@ -63,6 +62,8 @@ async def close_shells(session: Session) -> None:
 def sandbox_of(session: Session) -> Sandbox:
     """The strongest that works here, unless the person turned it off."""
     if not _choice(session).enabled:
+        from ferrule.process.sandbox.no_sandbox import NoSandbox
+
         return NoSandbox(off=True)
     from ferrule.process.sandbox.choose import best_sandbox
 
@@ -71,6 +72,8 @@ def sandbox_of(session: Session) -> Sandbox:
 
 def unconfined(session: Session) -> bool:
     """Whether no sandbox works here and the person has not turned it off: then only what provably reads may run."""
+    from ferrule.process.sandbox.no_sandbox import NoSandbox
+
     sandbox = sandbox_of(session)
     return isinstance(sandbox, NoSandbox) and not sandbox.off
 
@@ -110,6 +113,10 @@ def _choice(session: Session) -> SandboxChoice:
 
 
 def _make(session: Session) -> Shells:
+    from ferrule.process.shell.notice import Notice
+    from ferrule.process.shell.shells import Shells
+    from ferrule.process.spill import SpillFolder
+
     def prepare(arguments: Sequence[str]) -> Prepared:
         profile = profile_of(session)
         if unconfined(session):  # whoever runs a command here has refused what does not provably read
@@ -124,6 +131,10 @@ def outputs_of(session: Session) -> Path:
     """Where long outputs of this session lie, so that its commands can look into them, and not into others'."""
     folder = session.state.get(_OUTPUTS)
     if folder is None:
+        import tempfile
+
+        from ferrule.process.spill import clear_old_folders
+
         above = data_folder() / "outputs"
         above.mkdir(mode=0o700, parents=True, exist_ok=True)
         clear_old_folders(above)
@@ -150,6 +161,7 @@ def _hidden(session: Session, roots: tuple[Path, ...]) -> tuple[Path, ...]:
     if restrictions is None or not restrictions.denies_reads:
         return ()
     from ferrule.workspace.files import files_of
+    from ferrule.workspace.snapshots.tree_scan import scan
 
     names = tuple(map(str, roots))
     seen = scan(files_of(session).paths.roots, _MOST_ENTRIES).seen

@@ -22,7 +22,6 @@ from ferrule.core.access import Touch, writes
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.problems import Problem
 from ferrule.core.result import ErrorInfo, ToolResult
-from ferrule.process.sandbox.denials import no_network, speaks_of_network
 from ferrule.process.sandbox.places import is_within
 from ferrule.process.sandbox.sandbox import SandboxRefused
 from ferrule.workspace.changing import origin_of
@@ -207,6 +206,8 @@ def _without_network(session: Session, text: str, ended: Ended) -> Denial | None
         return None
     analysis = understand(text, str(shell_folder(session)))
     named = [host for part in analysis.parts for host in part.hosts if host and host not in _HERE]
+    from ferrule.process.sandbox.denials import no_network, speaks_of_network
+
     if not named and (analysis.read_only or not speaks_of_network(f"{ended.stderr}\n{ended.stdout}")):
         return None
     return no_network(named[0] if named else "", profile)

@@ -103,6 +103,10 @@ async def _chat(settings: Settings, workspace: Path, model: Model, resumed: Resu
     started: list[Chat] = []
     chat = Chat(screen, _person(screen, started))
     started.append(chat)
+    if resumed is not None:
+        from ferrule.cli.chatting.talk_commands import show_resumed
+
+        show_resumed(chat, resumed.saved.id, resumed.conversation)
     async with AsyncExitStack() as stack:
         # Tools and rules are loaded while the prompt is there already; whoever types does not notice.
         opening = asyncio.create_task(_open(chat, settings, workspace, model, resumed, stack))

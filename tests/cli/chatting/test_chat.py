@@ -120,6 +120,7 @@ def test_a_whole_session(desk: Desk, lang: str, columns: int) -> None:
 
     again = desk.chat(["I remember."], "--continue", "--lang", lang, columns=columns)
     again.prompt(1)
+    again.wait(words["resumed"])
     again.type("do you remember")
     again.wait("I remember.")
     again.prompt(2)
