@@ -194,8 +194,21 @@ def _narrowed(project: Mapping[str, Any], asked: Settings, person: Settings, set
         set_aside.append(f"sandbox.enabled = {sandbox.pop('enabled')!r}")
     set_aside += [f"sandbox.{key}" for key in _OPENED if sandbox.get(key) and sandbox.pop(key)]
     kept["sandbox"] = sandbox
+    kept["assistant"] = _narrowed_assistant(project.get("assistant", {}), person, set_aside)
     # A model is asked with the person's key and money, and sees their files: whose it is, they alone decide.
     set_aside += [key for key in ("hooks", "audit", "trusted_folders", "model", "providers") if key in project]
+    return kept
+
+
+def _narrowed_assistant(asked: Mapping[str, Any], person: Settings, set_aside: list[str]) -> dict[str, Any]:
+    """A workspace may lower the assistant's limits; whom it talks to and what is kept of it the person says."""
+    kept: dict[str, Any] = {}
+    for key, value in asked.items():
+        lower = key.startswith("max_") and value and value <= (getattr(person.assistant, key) or float("inf"))
+        if lower or (key == "project_words" and not value):
+            kept[key] = value
+        else:
+            set_aside.append(f"assistant.{key}")
     return kept
 
 

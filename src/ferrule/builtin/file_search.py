@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class FileSearchParams(BaseModel):
     """What to look for, where, and what to put in its place."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)  # not at start-up, but when the tool is first used
 
     pattern: str = Field(min_length=1, max_length=10_000, description="The regular expression to look for.")
     path: str = Field(default=".", description="The file or folder; the working directory unless given.")
@@ -98,6 +98,7 @@ class FileSearch(Tool[FileSearchParams]):
     kind = Kind.WRITE
     category = "files"
     tags = frozenset({"standard", "files", "search"})
+    doing = "searching many files for `{pattern}`"
 
     def check(self, params: FileSearchParams) -> Iterable[Problem]:
         if "\0" in params.pattern:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "audit": "See and check the record of every call.",
     "call": "Call one tool and print its result.",
+    "chat": "Talk with a model that works in this folder through the tools.",
     "diff": "Show what a change did.",
     "doctor": "Check this installation and say what is missing.",
     "explain": "Say why a call would run, ask or be refused.",
@@ -23,6 +24,7 @@ _COMMANDS = {
     "models": "List the models that can be asked, and what others need.",
     "redo": "Make again what was undone.",
     "rules": "See and change the rules of what may run.",
+    "run": "Give the assistant a request and print its answer.",
     "shells": "See and stop what runs in the background.",
     "stats": "Show how often each tool ran, failed and was refused.",
     "tools": "List the tools and their definitions.",
