@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 
 @dataclass(slots=True, frozen=True)
@@ -127,7 +127,7 @@ def final_newline_lost(text: str, case: Case) -> str:
 
 
 def empty_line_before(text: str, case: Case) -> str:
-    return "\n" + text
+    return ("\r\n" if "\r\n" in text else "\n") + text
 
 
 def escaped(text: str, case: Case) -> str:
@@ -156,10 +156,6 @@ def _margin(text: str) -> str:
     while not all(margin.startswith(shortest) for margin in found):
         shortest = shortest[:-1]
     return shortest
-
-
-def _first_indentation(text: str) -> str:
-    return next((line[: len(line) - len(line.lstrip(" \t"))] for line in text.splitlines() if line.strip()), "")
 
 
 if TYPE_CHECKING:
@@ -214,28 +210,3 @@ NAMED = frozenset(
         "lost final newline",
     }
 )
-
-
-def look_alikes(name: str, case: Case, *, old_only: bool) -> Iterator[str]:
-    """Other new texts that would look the same once damaged: nobody could tell which of them is meant."""
-    # A new text that is as it should be looks, at worst, like one that was dedented together with the old one.
-    damage = dedented if old_only and "dedented" in name and "step" not in name else DAMAGES[name]
-    copied = damage(case.old, replace(case, new=case.old) if old_only else case)
-    seen = case.new if old_only else damage(case.new, case)
-    olds, news = (text.splitlines(keepends=True) for text in (case.old, case.new))
-    damaged = dict(zip(copied.splitlines(), olds, strict=False))
-    taken = [damaged.get(line, true) for line, true in zip(seen.splitlines(), news, strict=False)]
-    own, margin, shown = (_first_indentation(text) for text in (case.new, case.old, copied))
-    others = ["".join(taken), margin + case.new.lstrip(" \t"), re.sub(r"(?m)^[ \t]*(?=\S)", margin, case.new)]
-    others += [re.sub(rf"(?m)^{a}", b, case.new) for a, b in ((own, margin), (_margin(case.new), _margin(case.old)))]
-    others += [f"{case.new}\n", trailing_dropped(case.new, case)]
-    if shown.endswith(margin):
-        others.append(re.sub(rf"(?m)^{shown.removesuffix(margin)}", "", case.new))
-    if margin.endswith(shown):
-        others.append(re.sub(r"(?m)^(?=\S|[ \t]+\S)", margin.removesuffix(shown), case.new))
-    for width in (2, 4, 8):
-        others.append(re.sub(r"(?m)^\t+", lambda match: match[0].expandtabs(width), case.new))  # noqa: B023
-        others.append(re.sub(rf"(?m)^(?: {{{width}}})+", lambda match: "\t" * (len(match[0]) // width), case.new))  # noqa: B023
-    for other in dict.fromkeys(others):
-        if other != case.new and damage(other, replace(case, new=other)) == seen:
-            yield other

@@ -1,0 +1,31 @@
+"""What an edit does when it is taken by the letter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edit_damage import Case
+
+
+def literal_edit(case: Case, old: str, new: str) -> Case | None:
+    """The exact edit that two texts are, in the file of this case; None when they are none.
+
+    Nor are they when the old text may be whole lines without their indentation: it starts behind nothing but blanks, and
+    ends with its line. That a copy lost its margin is then as likely, and a wrong result is a wrong one.
+    """
+    before, old, new = case.before, old, new
+    if old not in before:
+        before, old, new = (text.replace("\r\n", "\n") for text in (before, old, new))
+    at = before.find(old)
+    end = at + len(old)
+    if at < 0 or before.find(old, at + 1) >= 0:
+        return None
+    margin = before[before.rfind("\n", 0, at) + 1 : at]
+    rest = before[end:].partition("\n")[0]
+    if margin and not margin.strip(" \t") and (old.endswith("\n") or not rest.strip()):
+        return None
+    if "\n" not in old and "\r" not in new and "\r\n" in before:
+        new = new.replace("\n", "\r\n")
+    return replace(case, before=before, after=before[:at] + new + before[end:], old=old, new=new)
