@@ -81,6 +81,16 @@ class Place:
         return self.lines.starts[self.last] + self.end_column
 
     @property
+    def before(self) -> str:
+        """What stands before the place on its first line."""
+        return self.lines.contents[self.first][: self.column]
+
+    @property
+    def ends_line(self) -> bool:
+        """Whether nothing but blanks follows the place on its last line."""
+        return not self.old[-1] or not self.lines.contents[self.last][self.end_column :].strip(BLANKS)
+
+    @property
     def file(self) -> list[str]:
         """The file's lines here, the first and the last as far as they belong to the place."""
         found = self.lines.contents[self.first : self.last + 1]
