@@ -28,8 +28,11 @@ _STARTS_BLOCK = re.compile(
 _IS_WHOLE = re.compile(r";$")
 _GOES_ON = re.compile(r"[(\[,\\+*/=<>&|?.%^~!-]$|\b(?:and|or|not|in|is|return|await)$")
 _CONTINUES = re.compile(r"[.?:&|+*/=%,)\]}<>-]|(?:and|or)\b")
-_IN_COLUMN_ONE = re.compile(r"#\s*[a-z]|\"\"\"|'''|`|<<")
+_ENDS_ANYWHERE = re.compile(r"^\s*(?:#[a-z]|[A-Z_]+$)|\"\"\"|'''|`")
+_CLOSES = re.compile(r"[)\]}<#]|(?:end|else|elif|elsif|except|catch|finally|rescue|case|default|done|fi|esac)\b")
+_LIST_GOES_ON = re.compile(r"[;,]$")
 _WIDER_THAN_A_STEP = 8
+_TOO_SHORT_TO_TELL = 4
 
 
 class LeftOut(Enum):
@@ -62,6 +65,8 @@ def what_is_left_out(before: str, old: Sequence[str], new: Sequence[str], follow
     if not first.strip(BLANKS):
         if later or old[0].strip(BLANKS):
             raise Unclear("it leaves out the indentation there, and the new text does not start with words")
+    elif blanks_before(first) == whole:
+        return LeftOut.MARGIN  # as a copy of the file would be: what the lines that stay say decides
     elif blanks_before(first) != blanks_before(old[0]):
         raise Unclear("it leaves out the indentation there, and the new text has some")
     if any(line and not line.strip(BLANKS) for line in new[1:]):
@@ -73,21 +78,44 @@ def what_is_left_out(before: str, old: Sequence[str], new: Sequence[str], follow
         return LeftOut.PART
     if not later:
         return LeftOut.PART
-    if _would_dip(whole, new, following):
+    if _keeps_less(old[0], later) or _would_part(before, new) or would_dip(whole, new, following):
         return LeftOut.MARGIN
     if not all(line.startswith(whole) for line in later) or _may_be_deeper(first, later[0], whole):
         raise Unclear("it leaves out the indentation there, so how far to indent the lines after it is not clear")
     return LeftOut.PART
 
 
-def _would_dip(whole: str, new: Sequence[str], following: str | None) -> bool:
-    """Whether by the letter the new text would end further left than the lines around it, which nothing explains."""
-    if following is None or _IN_COLUMN_ONE.search("\n".join(new)):
+def _keeps_less(old: str, later: Sequence[str]) -> bool:
+    """Whether the line that is there comes again after new ones, and would lose its indentation by the letter."""
+    return len(old.strip(BLANKS)) > _TOO_SHORT_TO_TELL and old.rstrip(BLANKS) in [line.rstrip(BLANKS) for line in later]
+
+
+def _would_part(before: str, new: Sequence[str]) -> bool:
+    """Whether the first two lines, which are as deep, would by the letter stand at depths that nothing explains."""
+    first, second = new[0].rstrip(BLANKS), new[1]
+    if (
+        not second.strip(BLANKS)
+        or blanks_before(second) != blanks_before(first)
+        or _CLOSES.match(second.lstrip(BLANKS))
+    ):
         return False
+    deep = len(before.expandtabs(4)) >= _WIDER_THAN_A_STEP
+    return (deep or _LIST_GOES_ON.search(_REMARK.sub("", first)) is not None) and not _ENDS_ANYWHERE.search(second)
+
+
+def would_dip(whole: str, new: Sequence[str], following: str | None) -> bool:
+    """Whether by the letter the new text would end further left than the lines around it, which nothing explains."""
     last = next(line for line in reversed(new) if line.strip(BLANKS))
+    if following is None or _ENDS_ANYWHERE.search(last) or "<<" in "".join(new):
+        return False
     inside = blanks_before(following).startswith(whole)
-    opens = _OPENS_BLOCK.search(_REMARK.sub("", last).rstrip()) or _GOES_ON.search(last.rstrip())
-    return inside and not opens and whole.startswith(blanks_before(last)) and blanks_before(last) != whole
+    return inside and not opens_block(last) and whole.startswith(blanks_before(last)) and blanks_before(last) != whole
+
+
+def opens_block(line: str) -> bool:
+    """Whether the next line is likely to stand deeper."""
+    words = _REMARK.sub("", line).rstrip()
+    return (_OPENS_BLOCK.search(words) or _GOES_ON.search(words)) is not None
 
 
 def _may_be_deeper(first: str, following: str, whole: str) -> bool:
