@@ -207,12 +207,19 @@ def says_the_same(name: str, case: Case) -> bool:
         return len({_blanks(line) for line in new if line.strip()}) < 2 and _blanks(case.old) == _blanks(case.new)
     if "first margin" in name:
         return _blanks(case.old) == _blanks(case.new)
-    if "one by one" in name:
-        return _margin(case.old) == _margin(case.new)
+    if "one by one" in name and _margin(case.old) != _margin(case.new):
+        return False
     if "trailing" in name and "dropped" in name:
         # Blanks at the ends of lines that the edit itself adds or takes away.
         ended, bare = ({line for line in lines if line != line.rstrip()} for lines in (new, old))
-        return ended <= set(old) and not {line.rstrip() for line in bare} & set(new)
+        if not ended <= set(old) or {line.rstrip() for line in bare} & set(new):
+            return False
+    if "tabs" in name:
+        # Lines of the edit that mix what the damage makes the same.
+        other = "\t" if name.startswith("tabs for") else "  "
+        return not any(other in _blanks(line) for line in new if line not in old)
+    if "dedented" in name:
+        return all(line in old for line in new if line and not line.strip())
     return True
 
 

@@ -24,7 +24,8 @@ def literal_edit(case: Case, old: str, new: str) -> Case | None:
         return None
     margin = before[before.rfind("\n", 0, at) + 1 : at]
     rest = before[end:].partition("\n")[0]
-    if margin and not margin.strip(" \t") and (old.endswith("\n") or not rest.strip()):
+    is_emptied = not new and not old.endswith("\n")
+    if margin and not is_emptied and not margin.strip(" \t") and (old.endswith("\n") or not rest.strip()):
         return None
     if "\n" not in old and "\r" not in new and "\r\n" in before:
         new = new.replace("\n", "\r\n")

@@ -138,12 +138,19 @@ def _damaged(case: Case) -> Iterator[Try]:
                 continue
             if not mine.strip() or mine == theirs:
                 continue
+            if who and name == "empty line before" and _after_an_empty_line(case):
+                continue  # an empty line that goes on purpose
             literal = literal_edit(case, mine, theirs)
             if literal is None or literal.after == case.after:
-                less = "" if who or says_the_same(name, case) else ASKS_FOR_LESS
+                told = says_the_same(name, case) or (who and "dropped" not in name)
+                less = "" if told else ASKS_FOR_LESS
                 yield Try(f"{name}{who}{less}", case, mine, theirs)
             elif mine in case.before:
                 yield Try(BY_THE_LETTER, literal, mine, theirs)
+
+
+def _after_an_empty_line(case: Case) -> bool:
+    return case.line > 1 and not case.before.splitlines()[case.line - 2].strip()
 
 
 def _first_difference(one: bytes, other: bytes) -> str:

@@ -82,8 +82,7 @@ def _check_old_without_ending(old: list[str], new: list[str]) -> None:
 
 def _gains_empty_line(old: list[str], new: list[str]) -> bool:
     """Whether the new text ends with an empty line as the file does there, and the old one may have lost it."""
-    gains = _empty_at_end(new) == _empty_at_end(old) + 1
-    return gains and new[:-1] != old and new[0].strip(BLANKS) == old[0].strip(BLANKS)
+    return _empty_at_end(new) == _empty_at_end(old) + 1 and new[:-1] != old
 
 
 def _empty_at_end(lines: list[str]) -> int:

@@ -78,7 +78,12 @@ def what_is_left_out(before: str, old: Sequence[str], new: Sequence[str], follow
         return LeftOut.PART
     if not later:
         return LeftOut.PART
-    if _keeps_less(old[0], later) or _would_part(before, new) or would_dip(whole, new, following):
+    if (
+        blanks_before(old[0])
+        or _keeps_less(old[0], later)
+        or _would_part(before, new)
+        or would_dip(whole, new, following)
+    ):
         return LeftOut.MARGIN
     if not all(line.startswith(whole) for line in later) or _may_be_deeper(first, later[0], whole):
         raise Unclear("it leaves out the indentation there, so how far to indent the lines after it is not clear")

@@ -81,21 +81,24 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
 
 
 def _without_added(old: list[str], file: Sequence[str], new: list[str]) -> tuple[list[str], list[str]]:
-    """Both texts without the same blanks at the end of every line, where the file has none."""
-    added = {
-        _blanks_after(mine) for mine, theirs in zip(old, file, strict=True) if mine.strip(BLANKS) and mine != theirs
-    }
+    """Both texts without the blanks that the copy has at the end of every line, and the file has not."""
+    added = {_surplus(mine, theirs) for mine, theirs in zip(old, file, strict=True) if mine.strip(BLANKS)}
     blanks = added.pop() if len(added) == 1 else ""
-    if not blanks or any(_blanks_after(line) == blanks for line in file if line.strip(BLANKS)):
+    if not blanks:
         return old, new
-    same = {mine for mine, theirs in zip(old, file, strict=True) if mine == theirs}
-    if any(line.strip(BLANKS) and _blanks_after(line) != blanks and line not in same for line in new):
-        return old, new
+    with_it = {line.endswith(blanks) for line in new if line.strip(BLANKS)}
+    if len(with_it) > 1:
+        raise Unclear(_TRAILING)
 
     def without(line: str) -> str:
-        return line.rstrip(BLANKS) if line.strip(BLANKS) and _blanks_after(line) == blanks else line
+        return line.removesuffix(blanks) if line.strip(BLANKS) else line
 
     return [without(line) for line in old], [without(line) for line in new]
+
+
+def _surplus(line: str, shorter: str) -> str:
+    mine, theirs = _blanks_after(line), _blanks_after(shorter)
+    return mine.removesuffix(theirs) if mine.endswith(theirs) else ""
 
 
 def _added_blanks(old: Sequence[str], file: Sequence[str]) -> set[str]:

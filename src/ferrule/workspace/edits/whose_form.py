@@ -87,7 +87,7 @@ def _indented_as_the_file(place: Place, file: Sequence[str], new: Sequence[str])
         raise Unclear("the new text shares lines both with it and with the file where the two differ")
     elif ours != mine and (ours == theirs or _first(new) not in old):
         raise Unclear("the new text does not start as deep as it does")
-    elif ours != theirs and _goes_on_at(place, ours):
+    elif len(mine) > len(theirs) and _goes_on_at(place, ours):
         raise Unclear("the new text is as deep as the line before it, and the file is not")
     return False
 
@@ -136,9 +136,11 @@ def _as_deep(lines: Sequence[str], new: Sequence[str]) -> bool:
 
 
 def _looks_like(lines: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether one text is as deep as the other, and a line of it looks like a change of one that is as deep."""
-    pairs = ((one, other) for one in lines for other in new if blanks_before(one) == blanks_before(other))
-    return _as_deep(lines, new) and any(_alike(one, other) for one, other in pairs)
+    """Whether one text is as deep as the other, and its first or last line looks like a change of the other's."""
+    return _as_deep(lines, new) and (
+        _alike(_first(lines), _first(new))
+        or (_alike(_last(lines), _last(new)) and blanks_before(_last(lines)) == blanks_before(_last(new)))
+    )
 
 
 def _shared(base: Sequence[str], new: Sequence[str], *, unlike: Sequence[str]) -> Iterator[str]:
@@ -163,6 +165,10 @@ def _goes_on_at(place: Place, indentation: str) -> bool:
 
 def _first(lines: Sequence[str]) -> str:
     return next((line for line in lines if line.strip(BLANKS)), "")
+
+
+def _last(lines: Sequence[str]) -> str:
+    return _first(lines[::-1])
 
 
 def _first_indentation(lines: Sequence[str]) -> str:
