@@ -209,6 +209,12 @@ def says_the_same(name: str, case: Case) -> bool:
         return _blanks(case.old) == _blanks(case.new)
     if "one by one" in name and _margin(case.old) != _margin(case.new):
         return False
+    if "newline" in name and case.old.endswith("\n") and not case.new.endswith("\n"):
+        return False
+    if "newline" in name and case.old.endswith(("\n\n", "\r\n\r\n")):
+        return False  # what is left are fewer lines
+    if "trailing space" in name and "dropped" not in name:
+        return all(line == line.rstrip() or line in old for line in new)
     if "trailing" in name and "dropped" in name:
         # Blanks at the ends of lines that the edit itself adds or takes away.
         ended, bare = ({line for line in lines if line != line.rstrip()} for lines in (new, old))

@@ -14,6 +14,7 @@ that it offers must be enough for the next try.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
 from collections import Counter, defaultdict
@@ -142,7 +143,7 @@ def _damaged(case: Case) -> Iterator[Try]:
                 continue  # an empty line that goes on purpose
             literal = literal_edit(case, mine, theirs)
             if literal is None or literal.after == case.after:
-                told = says_the_same(name, case) or (who and "dropped" not in name)
+                told = says_the_same(name, case) or (who and not re.search("dropped|newline|here and there", name))
                 less = "" if told else ASKS_FOR_LESS
                 yield Try(f"{name}{who}{less}", case, mine, theirs)
             elif mine in case.before:

@@ -41,7 +41,7 @@ class LeftOut(Enum):
     PART = auto()
     """A part of the line: the new text stands in its place, by the letter."""
     LINES = auto()
-    """Whole lines that go, and their indentation with them."""
+    """Whole lines, to which the indentation belongs: they go, or the new text brings it along."""
     MARGIN = auto()
     """A copy of whole lines without their margin, and so is the new text."""
 
@@ -66,13 +66,14 @@ def what_is_left_out(before: str, old: Sequence[str], new: Sequence[str], follow
         if later or old[0].strip(BLANKS):
             raise Unclear("it leaves out the indentation there, and the new text does not start with words")
     elif blanks_before(first) == whole:
-        return LeftOut.MARGIN  # as a copy of the file would be: what the lines that stay say decides
+        # Later lines with their indentation show that the first line alone is cut. Else the lines that stay decide.
+        return LeftOut.LINES if goes_on else LeftOut.MARGIN
     elif blanks_before(first) != blanks_before(old[0]):
         raise Unclear("it leaves out the indentation there, and the new text has some")
     if any(line and not line.strip(BLANKS) for line in new[1:]):
         raise Unclear("it leaves out the indentation there, so how far to indent the empty lines after it is not clear")
     if goes_on:
-        # Later lines with their indentation: a copy that lost its margin would have lost it on every line.
+        # A copy that lost its margin would have lost it on every line.
         if any(line not in old and blanks_before(line) == blanks_before(old[0]) for line in later):
             raise Unclear("it leaves out the indentation there, and so may the new lines")
         return LeftOut.PART

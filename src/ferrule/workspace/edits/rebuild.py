@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ferrule.workspace.edits.match_rungs import Adapted
 from ferrule.workspace.edits.reindent import Unclear
 from ferrule.workspace.edits.text_lines import BLANKS
-from ferrule.workspace.edits.whose_form import is_as_the_file
+from ferrule.workspace.edits.whose_form import is_as_the_file, tells
 from ferrule.workspace.edits.whose_form import partners as partners_of
 
 if TYPE_CHECKING:
@@ -86,8 +86,16 @@ def _without_added(old: list[str], file: Sequence[str], new: list[str]) -> tuple
     blanks = added.pop() if len(added) == 1 else ""
     if not blanks:
         return old, new
-    with_it = {line.endswith(blanks) for line in new if line.strip(BLANKS)}
-    if len(with_it) > 1:
+    worded = [line for line in new if line.strip(BLANKS)]
+    copied, kept = ({line for line in lines if tells(line)} for lines in (old, file))
+    shared = {line.rstrip(BLANKS): line in copied for line in worded if line in copied ^ kept}
+    if shared and not any(shared.values()):
+        return [line.removesuffix(blanks) if line.strip(BLANKS) else line for line in old], new
+    if len({line.endswith(blanks) for line in worded}) > 1:
+        if not shared and len(copied) > 1:
+            raise Unclear(_TRAILING)
+        return old, new
+    if any(line.endswith(blanks) and _blanks_after(line) != blanks and line not in old for line in worded):
         raise Unclear(_TRAILING)
 
     def without(line: str) -> str:

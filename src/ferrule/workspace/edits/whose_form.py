@@ -73,8 +73,8 @@ def partners(old: Sequence[str], new: Sequence[str], *, backwards: bool = False)
 def _indented_as_the_file(place: Place, file: Sequence[str], new: Sequence[str]) -> bool:
     """Where only the margin differs. A new text as deep as the file may be the copy's, moved deeper on purpose."""
     old = place.old
-    alike = sum(_tells(line) for line in _shared(old, new, unlike=file))
-    as_file = sum(_tells(line) for line in _shared(file, new, unlike=old))
+    alike = sum(tells(line) for line in _shared(old, new, unlike=file))
+    as_file = sum(tells(line) for line in _shared(file, new, unlike=old))
     mine, theirs, ours = (_first_indentation(lines) for lines in (old, file, new))
     if not any(line.strip(BLANKS) for line in new):
         return False
@@ -123,6 +123,8 @@ def _check_like_the_copy(place: Place, file: Sequence[str], new: Sequence[str]) 
     deeper = len(margin(old)) > len(margin(file))
     if deeper or not _as_deep(old, new):
         raise Unclear("the new text is indented neither like it nor clearly like the file")
+    if _first(old) == _first(new) or _last(old) == _last(new):
+        return
     if not _share_words(old, new) or not (
         _looks_like(old, new)
         or not _is_a_step(place, file)
@@ -152,7 +154,7 @@ def _count_shared(base: Sequence[str], new: Sequence[str], *, unlike: Sequence[s
     return sum(1 for _ in _shared(base, new, unlike=unlike))
 
 
-def _tells(line: str) -> bool:
+def tells(line: str) -> bool:
     """Whether a line is not one of those that stand at any depth."""
     return sum(map(len, _WORD.findall(line))) > _TELLING and line.strip(" \t;:{}()") not in _COMMON
 
@@ -182,7 +184,9 @@ def _share_words(old: Sequence[str], new: Sequence[str]) -> bool:
 
 def _alike(one: str, other: str) -> bool:
     mine, ours = set(_WORD.findall(one)), set(_WORD.findall(other))
-    return bool(mine) and len(mine & ours) >= _SHARED * max(len(mine), len(ours))
+    shared = mine & ours
+    telling = len(shared) > 1 or any(len(word) >= _TELLING for word in shared)
+    return telling and len(shared) >= _SHARED * min(len(mine), len(ours))
 
 
 # Tabs for spaces, or spaces for tabs
