@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,14 @@ if TYPE_CHECKING:
 def literal_edit(case: Case, old: str, new: str) -> Case | None:
     """The exact edit that two texts are, in the file of this case; None when they are none.
 
+    Where they are one but for line endings, it is one of the file without carriage returns.
+
     Nor are they when the old text may be whole lines without their indentation: it starts behind nothing but blanks, and
     ends with its line. That a copy lost its margin is then as likely, and a wrong result is a wrong one.
     """
-    before, old, new = case.before, old, new
-    if old not in before:
+    before = case.before
+    at = before.find(old)
+    if at < 0 or "\r\n" in (before[max(at - 1, 0) : at + 1], before[at + len(old) - 1 : at + len(old) + 1]):
         before, old, new = (text.replace("\r\n", "\n") for text in (before, old, new))
     at = before.find(old)
     end = at + len(old)
@@ -27,6 +31,7 @@ def literal_edit(case: Case, old: str, new: str) -> Case | None:
     is_emptied = not new and not old.endswith("\n")
     if margin and not is_emptied and not margin.strip(" \t") and (old.endswith("\n") or not rest.strip()):
         return None
-    if "\n" not in old and "\r" not in new and "\r\n" in before:
-        new = new.replace("\n", "\r\n")
+    if "\n" not in old and "\r" not in new:
+        ending = re.search(r"\r?\n", before[end:]) or re.search(r"\r?\n(?!.*\n)", before, re.DOTALL)
+        new = new.replace("\n", ending[0] if ending else "\n")
     return replace(case, before=before, after=before[:at] + new + before[end:], old=old, new=new)

@@ -146,7 +146,7 @@ def _damaged(case: Case) -> Iterator[Try]:
                 told = says_the_same(name, case) or (who and not re.search("dropped|newline|here and there", name))
                 less = "" if told else ASKS_FOR_LESS
                 yield Try(f"{name}{who}{less}", case, mine, theirs)
-            elif mine in case.before:
+            elif literal.before == case.before:
                 yield Try(BY_THE_LETTER, literal, mine, theirs)
 
 

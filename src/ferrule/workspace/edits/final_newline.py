@@ -1,7 +1,8 @@
-"""Whole lines in, whole lines out: what to do when the two texts do not begin or end with a line ending alike.
+"""Whole lines in, whole lines out: when the two texts do not begin or end with a line ending alike.
 
-Taken by the letter, such an edit leaves an empty line behind or runs two lines together. That may be meant, or be a
-line ending lost on the way. Nobody can tell, so it is asked for, except where the letter or the loss makes no sense.
+What stands in the file to the letter is replaced to the letter. This is about an old text that differs from the file:
+then a line ending may have been lost on the way, too. Nobody can tell, so it is asked for, except where the letter or
+the loss makes no sense.
 """
 
 from __future__ import annotations
