@@ -201,7 +201,7 @@ DAMAGES: dict[str, Damage] = {
 
 
 def says_the_same(name: str, case: Case) -> bool:
-    """Whether a damaged new text still asks for what the edit was; some damages take that away, and it asks for less."""
+    """Whether a damaged new text still asks for what the edit was; some damages take that away."""
     old, new = case.old.splitlines(), case.new.splitlines()
     if "flattened" in name:
         return len({_blanks(line) for line in new if line.strip()}) < 2 and _blanks(case.old) == _blanks(case.new)

@@ -15,8 +15,8 @@ def literal_edit(case: Case, old: str, new: str) -> Case | None:
 
     Where they are one but for line endings, it is one of the file without carriage returns.
 
-    Nor are they when the old text may be whole lines without their indentation: it starts behind nothing but blanks, and
-    ends with its line. That a copy lost its margin is then as likely, and a wrong result is a wrong one.
+    Nor are they when the old text may be whole lines without their indentation: it starts behind nothing but blanks,
+    and ends with its line. That a copy lost its margin is then as likely, and a wrong result is a wrong one.
     """
     before = case.before
     at = before.find(old)

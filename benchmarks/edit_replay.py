@@ -4,11 +4,11 @@
 
 Every edit is made in files of several forms: line endings, byte order marks and encodings. Each damage is done to both
 texts and to the old one alone. A result is wrong when the file is not, byte by byte, the one that was intended. Where a
-damage leaves an old text that stands in the file exactly once, what is left is an exact edit: it counts as one, and must
-be made by the letter. Where a damage takes from the new text what the edit is about, such as the depth of its lines, no
-result can be right but by chance: these are shown, and no bar rests on them. Ends with 1 when anything came out wrong, an exact edit did not apply, or fewer than 95% did of
-those damaged in a way that issue 3 names, by damage or by form of file. What a refusal says is tried, too: the text
-that it offers must be enough for the next try.
+damage leaves an old text that stands in the file exactly once, what is left is an exact edit: it counts as one, and
+must be made by the letter. Where a damage takes from the new text what the edit is about, such as the depth of its
+lines, no result can be right but by chance: these are shown, and no bar rests on them. Ends with 1 when anything came out
+wrong, an exact edit did not apply, or fewer than 95% did of those damaged in a way that issue 3 names, by damage or by
+form of file. What a refusal says is tried, too: the text that it offers must be enough for the next try.
 """
 
 from __future__ import annotations
@@ -89,6 +89,8 @@ class Replay:
             if "trailing" not in form:
                 name = "exact" if shown.old in shown.before else "LF for CRLF"
                 self._try(Try(name, shown, shown.old, shown.new), form, encode)
+            if ("\r\n" in shown.old) != ("\r\n" in shown.new) and "\n" in shown.old and "\n" in shown.new:
+                continue  # an edit of the line endings themselves
             for attempt in _damaged(shown):
                 if self._only in attempt.name and ("trailing" not in form or "trailing" in attempt.name):
                     self._try(attempt, form, encode)

@@ -42,7 +42,7 @@ def an_exact_edit(draw: st.DrawFn) -> tuple[str, str, str]:
 
 
 def _may_lack_its_margin(text: str, old: str, new: str) -> bool:
-    """The one exception, see `left_out`: from behind the indentation of a line to the end of one, with lines to come."""
+    """The one exception, see `left_out`: from behind the indentation of a line to the end of one, and several lines."""
     start = text.find(old)
     end = start + len(old)
     margin = text[text.rfind("\n", 0, start) + 1 : start]
@@ -83,8 +83,7 @@ def test_what_may_lack_its_margin_is_exact_to_the_letter_too_or_says_otherwise(e
     assume(_may_lack_its_margin(text, old, new))
     try:
         found = find_edit(text, old, new)
-    except EditProblem as problem:
-        assert problem.code in ("misfit", "several")
+    except EditProblem:
         return
     if found.rung == "exact":
         written = _as_the_file_ends_lines(text, old, new)
