@@ -2,13 +2,14 @@
 
     python benchmarks/edit_replay.py [REPOSITORY…] [--pypi NAME…] [--npm NAME…]
 
-Every edit is made in files of several forms: line endings, byte order marks and encodings. Each damage is done to both
-texts and to the old one alone. A result is wrong when the file is not, byte by byte, the one that was intended. Where a
-damage leaves an old text that stands in the file exactly once, what is left is an exact edit: it counts as one, and
-must be made by the letter. Where a damage takes from the new text what the edit is about, such as the depth of its
-lines, no result can be right but by chance: these are shown, and no bar rests on them. Ends with 1 when anything came out
-wrong, an exact edit did not apply, or fewer than 95% did of those damaged in a way that issue 3 names, by damage or by
-form of file. What a refusal says is tried, too: the text that it offers must be enough for the next try.
+Every edit is made in files of several forms: line endings, byte order marks and encodings. Each damage is done to
+both texts and to the old one alone. A result is wrong when the file is not, byte by byte, the one that was intended.
+Where a damage leaves an old text that stands in the file exactly once, what is left is an exact edit: it counts as
+one, and must be made by the letter. Where a damage takes from the new text what the edit is about, such as the depth
+of its lines, no result can be right but by chance: these are shown, and no bar rests on them. Ends with 1 when
+anything came out wrong, an exact edit did not apply, or fewer than 95% did of those damaged in a way that issue 3
+names, by damage or by form of file. What a refusal says is tried, too: the text that it offers must be enough for the
+next try.
 """
 
 from __future__ import annotations
