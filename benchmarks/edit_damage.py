@@ -218,7 +218,7 @@ def says_the_same(name: str, case: Case) -> bool:
     if "trailing" in name and "dropped" in name:
         # Blanks at the ends of lines that the edit itself adds or takes away.
         ended, bare = ({line for line in lines if line != line.rstrip()} for lines in (new, old))
-        if not ended <= set(old) or {line.rstrip() for line in bare} & set(new):
+        if not ended <= set(old) or {line.rstrip() for line in bare} & set(new) or old[-1].isspace():
             return False
     if "tabs" in name:
         # Lines of the edit that mix what the damage makes the same.

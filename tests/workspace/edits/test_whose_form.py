@@ -44,3 +44,12 @@ def test_a_new_text_that_starts_as_deep_as_the_file_or_is_another_is_not_guessed
 def test_lines_that_stand_at_any_depth_tell_nothing():
     text = "{\n  outer: {\n    inner: {\n    }\n  }\n}\n"
     assert edited(text, "inner: {\n}\n", "  other: {\n    }\n")[0] == "misfit"
+
+
+def test_spaces_of_another_text_may_be_meant_in_a_file_with_tabs():
+    text = ".first {\n\tcolor: red;\n}\n"
+    assert edited(text, ".first {\n  color: red;\n}\n", "body {\n  margin: 0;\n}\n")[0] == "misfit"
+    assert edited(text, ".first {\n  color: red;\n}\n", ".first {\n  color: blue;\n}\n") == (
+        "indentation",
+        ".first {\n\tcolor: blue;\n}\n",
+    )

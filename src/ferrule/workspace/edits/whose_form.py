@@ -45,7 +45,12 @@ def is_as_the_file(place: Place, file: Sequence[str], new: Sequence[str]) -> boo
         raise Unclear("the new text shares lines both with it and with the file where the two differ")
     if writing.characters is not None and writing.characters.contradicts(new):
         raise Unclear("the new text has both plain and typographic characters where it has one kind only")
-    return not alike and writing.indentation is not None and _with_the_files_blanks(file, new)
+    if alike or writing.indentation is None:
+        return False
+    as_file = _with_the_files_blanks(file, new)
+    if not as_file and not _share_words(place.old, new):
+        raise Unclear("the new text has nothing in common with it, so how to indent it is not clear")
+    return as_file
 
 
 def partners(old: Sequence[str], new: Sequence[str], *, backwards: bool = False) -> dict[int, int]:
