@@ -116,13 +116,22 @@ def test_the_choice_of_tools(choice: str, sent: Any) -> None:
 
 def test_thinking_goes_back_word_for_word_between_what_was_said() -> None:
     events = [
-        *block(0, {"type": "thinking", "thinking": "", "signature": ""}, {"type": "thinking_delta", "thinking": "hm"}, {"type": "signature_delta", "signature": "S1"}),
+        *block(
+            0,
+            {"type": "thinking", "thinking": "", "signature": ""},
+            {"type": "thinking_delta", "thinking": "hm"},
+            {"type": "signature_delta", "signature": "S1"},
+        ),
         *block(1, {"type": "redacted_thinking", "data": "R"}),
         *block(2, {"type": "text", "text": ""}, {"type": "text_delta", "text": "I look."}),
-        *block(3, {"type": "tool_use", "id": "toolu_1", "name": "look_up", "input": {}}, {"type": "input_json_delta", "partial_json": '{"word": "x"}'}),
+        *block(
+            3,
+            {"type": "tool_use", "id": "toolu_1", "name": "look_up", "input": {}},
+            {"type": "input_json_delta", "partial_json": '{"word": "x"}'},
+        ),
         *block(4, {"type": "thinking", "thinking": "", "signature": "S2"}),
         stopped("tool_use"),
-    ]  # fmt: skip
+    ]
     message = finished(read(*events)).message
     assert message.thinking == "hm"
     form = AnthropicForm("anthropic")

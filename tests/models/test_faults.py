@@ -27,21 +27,41 @@ def error(status: int, body: Any, headers: dict[str, str] | None = None, faults:
 # As the providers' documents and servers write them.
 SAID: list[tuple[int, Any, ModelFault, bool]] = [
     (401, {"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}, ModelFault.KEY, False),
-    (401, {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}, ModelFault.KEY, False),
-    (400, {"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}, ModelFault.KEY, False),
+    (
+        401,
+        {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}},
+        ModelFault.KEY,
+        False,
+    ),
+    (
+        400,
+        {"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}},
+        ModelFault.KEY,
+        False,
+    ),
     (403, {"error": {"message": "Country not supported"}}, ModelFault.REFUSED, False),
     (402, {"error": {"message": "Insufficient Balance"}}, ModelFault.MONEY, False),
-    (429, {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}, ModelFault.MONEY, False),
+    (
+        429,
+        {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}},
+        ModelFault.MONEY,
+        False,
+    ),
     (400, {"type": "error", "error": {"message": "Your credit balance is too low"}}, ModelFault.MONEY, False),
     (429, {"error": {"message": "You exceeded your current quota. Please retry in 20s."}}, ModelFault.BUSY, True),
     (429, {"error": {"message": "Rate limit reached for requests per minute"}}, ModelFault.BUSY, True),
-    (404, {"error": "model \"qwen3\" not found, try pulling it first"}, ModelFault.NOT_FOUND, False),
+    (404, {"error": 'model "qwen3" not found, try pulling it first'}, ModelFault.NOT_FOUND, False),
     (400, {"error": {"message": "qwen/x is not a valid model ID"}}, ModelFault.NOT_FOUND, False),
     (404, {"error": {"message": "models/gemini-9 is not found for API version v1beta"}}, ModelFault.NOT_FOUND, False),
     (400, {"error": {"code": "context_length_exceeded", "message": "too much"}}, ModelFault.TOO_LONG, False),
     (400, {"error": {"message": "prompt is too long: 210000 tokens > 200000"}}, ModelFault.TOO_LONG, False),
     (400, {"error": {"message": "The input token count (1200000) exceeds the maximum"}}, ModelFault.TOO_LONG, False),
-    (400, {"error": {"type": "exceed_context_size_error", "message": "the request exceeds"}}, ModelFault.TOO_LONG, False),
+    (
+        400,
+        {"error": {"type": "exceed_context_size_error", "message": "the request exceeds"}},
+        ModelFault.TOO_LONG,
+        False,
+    ),
     (413, b"", ModelFault.TOO_LONG, False),
     (400, {"error": {"message": "qwen3 does not support tools"}}, ModelFault.REFUSED, False),
     (422, {"detail": "what?"}, ModelFault.REFUSED, False),
@@ -50,7 +70,7 @@ SAID: list[tuple[int, Any, ModelFault, bool]] = [
     (500, {"error": {"message": "The server had an error"}}, ModelFault.UNREACHABLE, True),
     (502, b"<html>Bad Gateway</html>", ModelFault.UNREACHABLE, True),
     (599, b"", ModelFault.UNREACHABLE, True),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("status", "body", "fault", "again"), SAID)
@@ -64,28 +84,35 @@ def test_the_fault_and_whether_another_try_helps(status: int, body: Any, fault: 
 
 def test_the_words() -> None:
     assert str(error(401, {"error": {"message": "Incorrect API key provided: sk-key-1234567890abcdef."}})) == snapshot(
-        "OpenAI did not accept the key from OPENAI_API_KEY (401): Incorrect API key provided: [redacted]. Check OPENAI_API_KEY: it may be mistyped, expired or for another service."
+        "OpenAI did not accept the key from OPENAI_API_KEY (401): Incorrect API key provided: [redacted]. "
+        "Check OPENAI_API_KEY: it may be mistyped, expired or for another service."
     )
     assert str(error(429, {"error": {"message": "slow down"}})) == snapshot(
-        "OpenAI has too many requests (429): slow down. Wait a little and try again, or choose another model: `ferrule models`."
+        "OpenAI has too many requests (429): slow down. Wait a little and try again, or choose another model:"
+        " `ferrule models`."
     )
     assert str(error(404, {"error": "not found"}, faults=NEAR)) == snapshot(
         "Ollama has no model `qwen3` (404): not found. Fetch it first: ollama pull qwen3"
     )
     assert str(error(401, {}, faults=NEAR)) == snapshot(
-        "Ollama did not accept a request without a key (401). Give a key for Ollama; `ferrule models` says where it is looked for."
+        "Ollama did not accept a request without a key (401). Give a key for Ollama; `ferrule models` says "
+        "where it is looked for."
     )
     assert str(error(400, {"error": {"message": "qwen3 does not support tools"}}, faults=NEAR)) == snapshot(
-        "Ollama does not accept the request (400): qwen3 does not support tools. qwen3 cannot call tools as it is served. Choose another model: `ferrule models`."
+        "Ollama does not accept the request (400): qwen3 does not support tools. qwen3 cannot call tools as "
+        "it is served. Choose another model: `ferrule models`."
     )
     assert str(FAR.broken("the answer ended in the middle").error) == snapshot(
-        "OpenAI (api.openai.com): the answer ended in the middle. Check the network and any proxy (HTTPS_PROXY), then try again."
+        "OpenAI (api.openai.com): the answer ended in the middle. Check the network and any proxy "
+        "(HTTPS_PROXY), then try again."
     )
     assert str(NEAR.no_connection("refused")) == snapshot(
-        "Ollama does not run on this machine, or not at this address (127.0.0.1). Start Ollama, or choose another model: `ferrule models`."
+        "Ollama does not run on this machine, or not at this address (127.0.0.1). Start Ollama, or choose "
+        "another model: `ferrule models`."
     )
     assert str(FAR.no_connection("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed")) == snapshot(
-        "OpenAI (api.openai.com) shows a certificate that this machine does not trust. If a proxy of your organisation is in between, name its certificate: SSL_CERT_FILE=…"
+        "OpenAI (api.openai.com) shows a certificate that this machine does not trust. If a proxy of your "
+        "organisation is in between, name its certificate: SSL_CERT_FILE=…"
     )
 
 

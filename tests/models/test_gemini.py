@@ -109,8 +109,11 @@ def test_a_request_as_it_goes_out() -> None:
     request = ModelRequest([message, UserMessage("Now.")], "Be brief.", [look_up], "required", 9, 0.5)
     body = GeminiForm("gemini").body(request, "m")
     assert body["contents"] == [
-        {"role": "user", "parts": [{"inlineData": {"mimeType": "image/png", "data": "UE5H"}}, {"text": "See."}, {"text": "Now."}]}
-    ]  # fmt: skip
+        {
+            "role": "user",
+            "parts": [{"inlineData": {"mimeType": "image/png", "data": "UE5H"}}, {"text": "See."}, {"text": "Now."}],
+        }
+    ]
     assert body["systemInstruction"] == {"parts": [{"text": "Be brief."}]}
     assert body["toolConfig"] == {"functionCallingConfig": {"mode": "ANY"}}
     assert body["generationConfig"] == {"maxOutputTokens": 9, "temperature": 0.5}

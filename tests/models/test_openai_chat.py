@@ -81,7 +81,10 @@ def test_however_calls_are_cut_they_are_the_same(data: st.DataObject) -> None:
         ([piece("a", '{"x"', index=0, id="1"), piece("a", ": 1}", index=0, id="9")], [("a", '{"x": 1}')]),
         ([piece("a", '{"x": 1}', index=0), piece("a", "", index=0)], [("a", '{"x": 1}')]),
         ([piece(None, '{"x"', index=0, id="1"), piece("a", ": 1}", index=0)], [("a", '{"x": 1}')]),
-        ([piece("look_", None, index=0, id="1"), piece("up", None, index=0), piece(None, "{}", index=0)], [("look_up", "{}")]),
+        (
+            [piece("look_", None, index=0, id="1"), piece("up", None, index=0), piece(None, "{}", index=0)],
+            [("look_up", "{}")],
+        ),
         ([piece("a", {"x": 1}, index=0, id="1")], [("a", '{"x": 1}')]),
         ([piece("a", "", index=0, id="1")], [("a", "{}")]),
         ([piece("a", None, index=0, id="1")], [("a", "{}")]),
@@ -90,11 +93,23 @@ def test_however_calls_are_cut_they_are_the_same(data: st.DataObject) -> None:
         ([piece(None, "{}", index=0, id="1")], [("", "{}")]),
     ],
     ids=[
-        "no index", "no index, two ids", "neither index nor id", "one index for all", "everything repeated",
-        "another id in every piece", "an empty last piece", "the name later", "the name in pieces", "an object",
-        "empty", "no arguments", "broken", "ids are null", "no name",
+        "no index",
+        "no index, two ids",
+        "neither index nor id",
+        "one index for all",
+        "everything repeated",
+        "another id in every piece",
+        "an empty last piece",
+        "the name later",
+        "the name in pieces",
+        "an object",
+        "empty",
+        "no arguments",
+        "broken",
+        "ids are null",
+        "no name",
     ],
-)  # fmt: skip
+)
 def test_the_accents_of_servers(pieces: list[dict[str, Any]], expected: list[tuple[str, str]]) -> None:
     assert calls(*pieces) == expected
 
@@ -177,11 +192,14 @@ def test_content_in_parts_and_refusals() -> None:
         ({"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}, Usage(10, 5, 4)),
         ({"prompt_tokens": 10, "completion_tokens": 5, "prompt_cache_hit_tokens": 4}, Usage(10, 5, 4)),
         ({"prompt_tokens": 10, "completion_tokens": 5, "cached_tokens": 4}, Usage(10, 5, 4)),
-        ({"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cache_write_tokens": 3}}, Usage(10, 5, 0, 3)),
+        (
+            {"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cache_write_tokens": 3}},
+            Usage(10, 5, 0, 3),
+        ),
         ({"prompt_tokens": 10, "completion_tokens": 5, "cost": 0.25}, Usage(10, 5, cost=0.25)),
         ({"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": None}, Usage(10, 5)),
     ],
-)  # fmt: skip
+)
 def test_usage_in_every_form(usage: dict[str, Any], expected: Usage) -> None:
     end = {**chat_chunk({}), "choices": [], "usage": usage}
     assert finished(read(chat_chunk({"content": "x"}, "stop"), end)).usage == expected
@@ -224,7 +242,11 @@ def test_a_request_as_it_goes_out() -> None:
                 "role": "assistant",
                 "content": "Let me see.",
                 "tool_calls": [
-                    {"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": '{"word": "ferrule"}'}}
+                    {
+                        "id": "call_1",
+                        "type": "function",
+                        "function": {"name": "look_up", "arguments": '{"word": "ferrule"}'},
+                    }
                 ],
             },
             {"role": "tool", "tool_call_id": "call_1", "content": "a ring"},
@@ -235,7 +257,7 @@ def test_a_request_as_it_goes_out() -> None:
         "tool_choice": "required",
         "max_tokens": 100,
         "temperature": 0.5,
-    }  # fmt: skip
+    }
     assert body["tools"][0]["function"]["name"] == "look_up"
 
 

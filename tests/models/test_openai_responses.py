@@ -116,12 +116,15 @@ def test_a_request_as_it_goes_out() -> None:
     assert body["input"] == [
         {
             "role": "user",
-            "content": [{"type": "input_text", "text": "See."}, {"type": "input_image", "image_url": "data:image/png;base64,UE5H"}],
+            "content": [
+                {"type": "input_text", "text": "See."},
+                {"type": "input_image", "image_url": "data:image/png;base64,UE5H"},
+            ],
         },
         {"role": "assistant", "content": "I look."},
         {"type": "function_call", "call_id": "call_1", "name": "look_up", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "call_1", "output": "Error (unknown_error): no"},
-    ]  # fmt: skip
+    ]
     assert (body["store"], body["stream"], body["instructions"]) == (False, True, "Be brief.")
     assert (body["tool_choice"], body["max_output_tokens"], body["temperature"]) == ("none", 16, 0.1)
     assert body["include"] == ["reasoning.encrypted_content"]

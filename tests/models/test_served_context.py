@@ -10,12 +10,16 @@ from ferrule.models.endpoint import Endpoint
 from ferrule.models.served_context import served_context
 
 PLACES = [
-    ("ollama", "../api/ps", {"models": [{"name": "other:1b", "context_length": 1}, {"name": "m:latest", "context_length": 8192}]}),
+    (
+        "ollama",
+        "../api/ps",
+        {"models": [{"name": "other:1b", "context_length": 1}, {"name": "m:latest", "context_length": 8192}]},
+    ),
     ("llamacpp", "../props", {"default_generation_settings": {"n_ctx": 8192}}),
     ("lmstudio", "../api/v0/models", {"data": [{"id": "m", "loaded_context_length": 8192}]}),
     ("vllm", "models", {"data": [{"id": "m", "max_model_len": 8192}]}),
     ("house", "models", {"data": [{"id": "m", "max_model_len": 8192}]}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("provider", "place", "said"), PLACES)
