@@ -141,6 +141,5 @@ def test_zero_is_no_limit() -> None:
 def test_a_script_in_a_file_is_a_model(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text('["Hi."]')
     assert model_for(f"scripted:{tmp_path}/s.json", Settings()).name == "scripted/s"
-    assert model_for("", settings(model=f"scripted:{tmp_path}/s.json")).name == "scripted/s"
     with pytest.raises(SettingsError, match="could not be read"):
         model_for("scripted:nowhere.json", Settings())

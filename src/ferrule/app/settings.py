@@ -127,7 +127,7 @@ class AuditSettings:
 
 @dataclass(slots=True)
 class AssistantSettings:
-    """`ferrule chat` and `ferrule run`. `model` is `provider/name`; the limits are for one turn, and 0 is no limit.
+    """`ferrule chat` and `ferrule run`. The limits are for one turn, and 0 is no limit.
 
     `tools` are those the model is shown: names, `all`, or the standard ones and those of plugins where it is empty.
     `project_words` lets it read the `AGENTS.md` and `CLAUDE.md` of a workspace. Sessions are saved and can be resumed
@@ -136,7 +136,6 @@ class AssistantSettings:
 
     __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
-    model: str = ""
     tools: list[str] = field(default_factory=list[str])
     max_steps: int = 100
     max_tokens: int = 0
