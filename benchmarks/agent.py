@@ -146,7 +146,7 @@ def measure_start(rounds: int, folder: Path) -> list[Row]:
     for _ in range(rounds):
         for name, arguments in commands.items():
             least[name] = min(least[name], _cpu(arguments, work, folder))
-    note = f"CPU; {least['libraries']:.0f} ms of it for Python and the libraries, {least['call']:.0f} ms for `ferrule call`"
+    note = f"CPU; {least['libraries']:.0f} ms for Python and the libraries, {least['call']:.0f} ms for `ferrule call`"
     return [
         Row("c. `ferrule run`, start to end", least["run"], "ms", 500, note),
         Row("   the same against `ferrule call`", least["run"] / least["call"], "×", 1.25),
