@@ -14,7 +14,8 @@ from ferrule.app.build import App
 from ferrule.app.load_settings import SettingsError
 from ferrule.app.settings import AssistantSettings, PermissionSettings, Settings, ToolSettings
 from ferrule.records.reader import AuditReader
-from ferrule.testing import ScriptedModel, call
+from ferrule.testing import ScriptedModel, call, say
+from ferrule.workspace.files import files_of
 
 
 @pytest.fixture(autouse=True)
@@ -144,3 +145,19 @@ def test_a_script_in_a_file_is_a_model(tmp_path: Path) -> None:
     assert model_for("", Settings(model=f"scripted:{tmp_path}/s.json")).name == "scripted/s"
     with pytest.raises(SettingsError, match="could not be read"):
         model_for("scripted:nowhere.json", Settings())
+
+
+async def test_what_one_turn_changed_can_be_undone_as_one(workspace: Path) -> None:
+    chosen = settings()
+    chosen.permissions = PermissionSettings(mode="accept-edits")
+    two = say("", *(call("Write", {"file_path": f"{name}.txt", "content": name}) for name in ("b", "c")))
+    async with App(chosen, workspace) as app:
+        assistant = build_assistant(
+            app, ScriptedModel([two, "Written.", call("Write", {"file_path": "d.txt", "content": "d"}), "Too."])
+        )
+        await said(assistant, "Write b and c.")
+        await said(assistant, "Write d.")
+        session = app.runtime.session
+        files_of(session).history.undo(turn="1", session=session.id)
+        await assistant.close()
+    assert sorted(path.name for path in workspace.glob("*.txt")) == ["a.txt", "d.txt"]

@@ -296,7 +296,7 @@ def test_a_workspace_may_lower_the_assistant_s_limits_and_no_more(files: tuple[P
     person, project = files
     person.write_text("[assistant]\nmax_cost = 1.0\n")
     project.write_text(
-        '[assistant]\nmax_steps = 10\nmax_cost = 5.0\nmax_tokens = 0\nkeep_days = 0\n'
+        "[assistant]\nmax_steps = 10\nmax_cost = 5.0\nmax_tokens = 0\nkeep_days = 0\n"
         'tools = ["all"]\nproject_words = false\n'
     )
     loaded = load_settings(project.parent)
@@ -310,7 +310,7 @@ def test_a_workspace_may_lower_the_assistant_s_limits_and_no_more(files: tuple[P
         "assistant.tools",
     ]
     person.write_text(f"trusted_folders = ['{project.parent}']\n")
-    assert load_settings(project.parent).settings.assistant.keep_days == 0
+    assert load_settings(project.parent).settings.assistant.max_cost == 5.0
 
 
 def test_a_limit_below_zero_is_refused(files: tuple[Path, Path]) -> None:

@@ -496,3 +496,21 @@ def test_errors_leave_without_paths_of_this_machine(tmp_path: Path) -> None:
 def test_a_runtime_takes_a_registry_a_view_or_simply_tools() -> None:
     for tools in (Registry([add]), Registry([add]).read_only(), [add], (one for one in [add])):
         assert asyncio.run(Runtime(tools).run("add", {"a": 1})).data == 2
+
+
+async def test_a_runtime_that_sees_fewer_tools_runs_no_others_but_those_that_its_tools_call() -> None:
+    @tool(kind="readonly")
+    def inner() -> str:
+        """Say something."""
+        return "from inside"
+
+    @tool(kind="readonly")
+    async def outer(context: ToolContext) -> str:
+        """Let another tool say it."""
+        return (await context.call("inner")).llm_content
+
+    runtime = Runtime([inner, outer])
+    narrow = runtime.seeing(runtime.tools.only(["outer"]))
+    assert (await narrow.run("inner")).llm_content.startswith("Error (not_found_error)")
+    assert (await narrow.run("outer")).llm_content == "from inside"
+    assert (await runtime.run("inner")).llm_content == "from inside", "the whole one is as it was"

@@ -59,7 +59,7 @@ def resume(workspace: Path, named: str | None = None) -> Resumed | None:
 
 
 def model_for(name: str, settings: Settings) -> Model:
-    """The model of this name, or where it is empty the one that the settings or this machine offer.
+    """The model of this name, or where it is empty the one that is set; raises `ModelError` where none can be had.
 
     `scripted:FILE.json` follows a script, for tests and examples.
     """

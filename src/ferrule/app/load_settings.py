@@ -201,7 +201,7 @@ def _narrowed(project: Mapping[str, Any], asked: Settings, person: Settings, set
 
 
 def _narrowed_assistant(asked: Mapping[str, Any], person: Settings, set_aside: list[str]) -> dict[str, Any]:
-    """A workspace may lower the assistant's limits; whom it talks to and what is kept of it the person says."""
+    """A workspace may lower the assistant's limits; what it may use and what is kept of it the person says."""
     kept: dict[str, Any] = {}
     for key, value in asked.items():
         lower = key.startswith("max_") and value and value <= (getattr(person.assistant, key) or float("inf"))
