@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ferrule.pipeline.run import Runtime
 
 _MOST_PARKED = 256
+_MOMENT = 0.1
 INSTRUCTIONS = (
     "Tools that run under the person's own permission rules. Paths are relative to the workspace. "
     "Read a file before you edit it. A call that needs the person's leave asks them or is refused; the refusal says "
@@ -68,7 +69,7 @@ class McpServer:
         self.definitions = Definitions(runtime.tools, portable=portable, page_size=page_size)
         self.sessions = Sessions(runtime, close)
         self.bus = InMemorySubscriptionBus()
-        self._tasks = Tasks(self.sessions, self._write)
+        self._tasks = Tasks(self.sessions, self._answer)
         self._changes = ListChanges(runtime.tools, self.definitions, self.sessions, self.bus)
         self._listen = ListenHandler(self.bus)
         self._parked: dict[str, RunningCall] = {}
@@ -141,7 +142,7 @@ class McpServer:
                 await running.stop()
             raise
         if running.done:
-            return self._answer(running, context)
+            return self._answer(running, stateless=is_stateless(context))
         if running.questions:
             return self._park(running)
         return self._tasks.adopt(running, session)
@@ -150,7 +151,8 @@ class McpServer:
         if not self._tasks.can_follow(context):
             return None
         shown = self.definitions.get(name)
-        return 0.0 if shown is not None and LONG_RUNNING in shown.tool.tags else self._task_after
+        # What it asks first is asked before there is a task.
+        return _MOMENT if shown is not None and LONG_RUNNING in shown.tool.tags else self._task_after
 
     async def _attend(
         self,
@@ -173,18 +175,15 @@ class McpServer:
             reports.drop()
             running.attended_by = None
 
-    def _answer(self, running: RunningCall, context: ServerRequestContext[Any, Any]) -> dict[str, Any]:
+    def _answer(self, running: RunningCall, *, stateless: bool = True) -> dict[str, Any]:
+        """The result of a call that is done, or the protocol's own error where it has one for it."""
         result = running.result
         error = result.error if result is not None else None
         if result is not None and error is not None:
             if error.kind is ErrorKind.NOT_FOUND and result.metadata.get("stage") == "lookup":
                 raise MCPError(types.INVALID_PARAMS, result.llm_content)
-            if is_stateless(context) and error.details and LACKING in error.details:
+            if stateless and error.details and LACKING in error.details:
                 raise lacking(error.details[LACKING])
-        return self._write(running)
-
-    def _write(self, running: RunningCall) -> dict[str, Any]:
-        result = running.result
         if result is None:
             stopped = ErrorInfo(ErrorKind.CANCELLED, f"`{running.call.name}` did not finish. It was cancelled.")
             return {"resultType": "complete", "content": [{"type": "text", "text": stopped.words}], "isError": True}

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ferrule.mcp_server.running_call import RunningCall
     from ferrule.mcp_server.sessions import ClientSession, Sessions
 
+    Answer = Callable[[RunningCall], dict[str, Any]]
+
 EXTENSION = "io.modelcontextprotocol/tasks"
 TASK_AFTER = 10.0
 """Seconds that a call may take before it becomes a task."""
@@ -44,13 +46,12 @@ class TaskUpdateParams(TaskParams):
 class Task:
     """A call that is followed by its id."""
 
-    def __init__(self, running: RunningCall, session: ClientSession, write: Callable[[RunningCall], dict[str, Any]]) -> None:
+    def __init__(self, running: RunningCall, session: ClientSession, answer: Answer) -> None:
         self.running = running
         self.session = session
-        self._write = write
+        self._answer = answer
         self._created = self._updated = _now()
         self._status = "working"
-        self._cancelled = False
 
     @property
     def ended(self) -> bool:
@@ -58,7 +59,7 @@ class Task:
 
     def document(self) -> dict[str, Any]:
         """The task as `tasks/get` shows it now."""
-        status = self._status_now()
+        status, more = self._now()
         if status != self._status:
             self._status, self._updated = status, _now()
         shown: dict[str, Any] = {
@@ -69,24 +70,29 @@ class Task:
             "ttlMs": _KEPT_MS,
             "pollIntervalMs": _POLL_MS,
         }
-        if status == "completed":
-            shown["result"] = self._write(self.running)
-        elif status == "input_required":
-            shown["inputRequests"] = {key: one.request for key, one in self.running.questions.items()}
-        return shown
+        return {**shown, **more}
 
-    def _status_now(self) -> str:
-        if self.running.done:
-            return "cancelled" if self.running.result is None else "completed"
-        return "input_required" if self.running.questions else "working"
+    def _now(self) -> tuple[str, dict[str, Any]]:
+        """The status, and what a task has to show in it."""
+        running = self.running
+        if running.done and running.result is None:
+            return "cancelled", {}
+        if running.done:
+            try:
+                return "completed", {"result": self._answer(running)}
+            except MCPError as error:
+                return "failed", {"error": error.error.model_dump(exclude_none=True)}
+        if running.questions:
+            return "input_required", {"inputRequests": {key: one.request for key, one in running.questions.items()}}
+        return "working", {}
 
 
 class Tasks:
     """The tasks of a server, each for the session that began it. The oldest that ended give way to new ones."""
 
-    def __init__(self, sessions: Sessions, write: Callable[[RunningCall], dict[str, Any]]) -> None:
+    def __init__(self, sessions: Sessions, answer: Answer) -> None:
         self._sessions = sessions
-        self._write = write
+        self._answer = answer
         self._tasks: dict[str, Task] = {}
 
     def serve(self, server: Server[Any]) -> None:
@@ -103,9 +109,9 @@ class Tasks:
 
     def adopt(self, running: RunningCall, session: ClientSession) -> dict[str, Any]:
         """Let a call go on as a task; what to answer instead of its result."""
-        task = self._tasks[running.id] = Task(running, session, self._write)
+        task = self._tasks[running.id] = Task(running, session, self._answer)
         running.give_up_after(_KEPT_MS / 1000)
-        seed = {key: value for key, value in task.document().items() if key not in ("result", "inputRequests")}
+        seed = {key: value for key, value in task.document().items() if key not in ("result", "error", "inputRequests")}
         return {"resultType": "task", **seed}
 
     def _make_room(self) -> bool:
