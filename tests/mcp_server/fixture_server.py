@@ -426,7 +426,7 @@ async def read_resource(context: Any, params: types.ReadResourceRequestParams) -
 
 
 async def acknowledge(_context: Any, _params: Any) -> dict[str, Any]:
-    return DONE
+    return {}
 
 
 def _says(*contents: dict[str, Any]) -> dict[str, Any]:
@@ -451,7 +451,8 @@ PROMPTS = {
 
 
 async def list_prompts(_context: Any, _params: Any) -> dict[str, Any]:
-    return {**FRESH, "prompts": [{"name": name, **_arguments(*names)} for name, names in PROMPTS.items()]}
+    prompts = [{"name": name, "description": "A prompt.", **_arguments(*names)} for name, names in PROMPTS.items()]
+    return {**FRESH, "prompts": prompts}
 
 
 async def get_prompt(_context: Any, params: types.GetPromptRequestParams) -> dict[str, Any]:
