@@ -82,9 +82,7 @@ async def test_embedded_resource() -> Output:
 async def test_multiple_content_types() -> Output:
     """Give a text, a picture and a resource."""
     resource = Attachment("application/json", b'{"test":"data","value":123}', uri="test://mixed-content-resource")
-    return Output(
-        llm_content="Multiple content types test:", attachments=[Attachment("image/png", PNG), resource]
-    )
+    return Output(llm_content="Multiple content types test:", attachments=[Attachment("image/png", PNG), resource])
 
 
 @served()
@@ -131,7 +129,9 @@ async def test_logging_tool() -> str:
 
 def _question(text: str) -> types.CreateMessageRequestParams:
     content = types.TextContent(type="text", text=text)
-    return types.CreateMessageRequestParams(messages=[types.SamplingMessage(role="user", content=content)], max_tokens=100)
+    return types.CreateMessageRequestParams(
+        messages=[types.SamplingMessage(role="user", content=content)], max_tokens=100
+    )
 
 
 def _form(**properties: Any) -> dict[str, Any]:
@@ -378,7 +378,9 @@ async def confirm_delete(filename: str = "") -> str:
 async def multi_input() -> str:
     """Ask two things at once in a task."""
     await asyncio.sleep(0.3)
-    both = await asyncio.gather(peer().elicit("Your name?", NAME), peer().elicit("Your age?", _form(age={"type": "integer"})))
+    both = await asyncio.gather(
+        peer().elicit("Your name?", NAME), peer().elicit("Your age?", _form(age={"type": "integer"}))
+    )
     return " ".join(json.dumps(dict(one.content)) for one in both)
 
 
@@ -501,4 +503,6 @@ for method, params_type, handler in (
 
 
 if __name__ == "__main__":
-    asyncio.run(serve_http(server, Address("127.0.0.1", 0), ready=lambda port: print(port, file=sys.stdout, flush=True)))
+    asyncio.run(
+        serve_http(server, Address("127.0.0.1", 0), ready=lambda port: print(port, file=sys.stdout, flush=True))
+    )

@@ -77,6 +77,7 @@ def command(
         if error.name is None or error.name.partition(".")[0] not in ("mcp", "mcp_types"):
             raise
         raise MissingExtra("Serving MCP", "mcp") from None
+    token = os.environ.pop(token_variable, "") or None  # no plugin and no command that a client runs may see it
     taken = claim_stdio() if http is None else None  # before a plugin is imported that might print
     flags = {**permission_flags(mode, allow, ask, deny), **sandbox_flags(no_sandbox, allow_host)}
     loaded = settings_for(workspace, flags)
@@ -92,7 +93,7 @@ def command(
     if taken is not None:
         asyncio.run(_until_ended(_serve_stdio(app, *taken)))
     elif http is not None:
-        asyncio.run(_serve_http(app, http, token_variable))
+        asyncio.run(_serve_http(app, http, token))
 
 
 def _choose(app: App, names: tuple[str, ...]) -> None:
@@ -126,12 +127,11 @@ async def _serve_stdio(app: App, reading: int, writing: int) -> None:
         await serve_stdio(_server(app), reading, writing)
 
 
-async def _serve_http(app: App, where: str, token_variable: str) -> None:
+async def _serve_http(app: App, where: str, token: str | None) -> None:
     from ferrule.mcp_server.http import Address, BadAddress, check_token, new_token, serve_http
 
     try:
         address = Address.parse(where)
-        token = os.environ.pop(token_variable, "") or None  # no command that a client runs may see it
         if token is not None:
             check_token(token)
     except BadAddress as error:

@@ -85,7 +85,9 @@ class McpServer:
             get_tool_input_schema=self._input_schema,
             on_subscriptions_listen=self._listen,
         )
-        self.sdk.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(ttl=QUESTION_SECONDS), default_audience=name))
+        self.sdk.middleware.append(
+            RequestStateBoundary(RequestStateSecurity.ephemeral(ttl=QUESTION_SECONDS), default_audience=name)
+        )
         self.sdk.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
         self.sdk.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
         self._tasks.serve(self.sdk)
@@ -198,7 +200,9 @@ class McpServer:
                     del self._parked[key]
         if len(self._parked) >= _MOST_PARKED:
             running.give_up_after(0)
-            raise MCPError(types.INTERNAL_ERROR, f"{_MOST_PARKED} calls wait for an answer already; answer those first.")
+            raise MCPError(
+                types.INTERNAL_ERROR, f"{_MOST_PARKED} calls wait for an answer already; answer those first."
+            )
         self._parked[running.id] = running
         running.give_up_after(QUESTION_SECONDS)
         requests = {key: question.request for key, question in running.questions.items()}
