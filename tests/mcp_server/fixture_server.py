@@ -105,7 +105,8 @@ async def test_tool_with_progress(context: ToolContext) -> str:
 
 async def _log(message: str) -> None:
     context = peer().context
-    await context.session.send_log_message("info", message, related_request_id=context.request_id)
+    session: Any = context.session
+    await session.send_log_message("info", message, related_request_id=context.request_id)
 
 
 @served()
@@ -488,7 +489,7 @@ async def complete(_context: Any, _params: Any) -> dict[str, Any]:
     return {**DONE, "completion": {"values": ["paris", "park"], "total": 2, "hasMore": False}}
 
 
-for method, params_type, handler in (
+HANDLERS: Any = (
     ("resources/list", types.PaginatedRequestParams, list_resources),
     ("resources/templates/list", types.PaginatedRequestParams, list_templates),
     ("resources/read", types.ReadResourceRequestParams, read_resource),
@@ -498,7 +499,8 @@ for method, params_type, handler in (
     ("prompts/get", types.GetPromptRequestParams, get_prompt),
     ("logging/setLevel", types.SetLevelRequestParams, acknowledge),
     ("completion/complete", types.CompleteRequestParams, complete),
-):
+)
+for method, params_type, handler in HANDLERS:
     server.sdk.add_request_handler(method, params_type, handler)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,6 +28,7 @@ from ferrule.cli.words import _
 from ferrule.core.errors import MissingExtra
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from pathlib import Path
 
     from ferrule.mcp_server.server import McpServer
@@ -151,10 +151,10 @@ async def _serve_http(app: App, where: str, token: str | None) -> None:
             raise click.ClickException(str(error)) from None
 
 
-async def _until_ended(serving: object) -> None:
+async def _until_ended(serving: Coroutine[Any, Any, None]) -> None:
     """Run until the client is gone, or until SIGTERM or Ctrl-C, which end it as cleanly."""
     loop = asyncio.get_running_loop()
-    task = asyncio.ensure_future(serving)  # pyright: ignore[reportArgumentType, reportUnknownVariableType]
+    task = asyncio.ensure_future(serving)
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows has no such handlers
             loop.add_signal_handler(number, task.cancel)

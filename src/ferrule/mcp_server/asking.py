@@ -1,4 +1,4 @@
-"""The person's leave, asked for through the client: a form with exactly what will run, or a refusal that says what helps."""
+"""The person's leave, asked for through the client: a form with exactly what will run, or a refusal that helps on."""
 
 from __future__ import annotations
 

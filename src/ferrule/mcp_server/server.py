@@ -28,7 +28,7 @@ from ferrule.mcp_server.sessions import Sessions, is_stateless
 from ferrule.mcp_server.tasks import LONG_RUNNING, TASK_AFTER, Tasks, lacking
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.models import InitializationOptions
@@ -93,7 +93,7 @@ class McpServer:
         self._tasks.serve(self.sdk)
 
     @asynccontextmanager
-    async def _running(self, _server: Server[Any]) -> AsyncIterator[None]:
+    async def _running(self, _server: Server[Any]) -> AsyncGenerator[None]:
         """While it serves: watch the tools. In the end nothing that a client began goes on."""
         self._changes.watch()
         try:

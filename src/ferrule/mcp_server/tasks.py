@@ -16,7 +16,7 @@ from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from ferrule.mcp_server.sessions import is_stateless
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel.server import Server
@@ -141,7 +141,7 @@ class Tasks:
         able = context.session.client_capabilities
         if able is None or EXTENSION not in (able.extensions or {}):
             raise lacking({"extensions": {EXTENSION: {}}})
-        headers = getattr(context.request, "headers", None) or {}
+        headers: Mapping[str, str] = getattr(context.request, "headers", {})
         if decode_header_value(headers.get(MCP_NAME_HEADER, params.task_id)) != params.task_id:
             raise MCPError(types.HEADER_MISMATCH, "The header `Mcp-Name` must be the `taskId` of the body.")
         task = self._tasks.get(params.task_id)
