@@ -41,7 +41,7 @@ def call_result(
     answer: dict[str, Any] = {"resultType": "complete", **_DIALECT.write_result(result)}
     answer.get("_meta", {}).pop(_WRAPPED, None)
     structured: Any = answer.pop("structuredContent", None)
-    too_long = _shorten(answer["content"], most)
+    too_long = _shorten(answer["content"], most) or "characters_left_out" in result.metadata
     if fits is None or answer["isError"]:
         return answer
     problem = "it is too long to be sent whole" if too_long else fits(structured)
