@@ -79,7 +79,12 @@ async def test_the_sdks_client_calls_a_tool(era: str, served: str) -> None:
 
 @pytest.mark.parametrize(
     "headers",
-    [{"Host": "evil.example.com"}, {"Host": "evil.example.com:80"}, {"Origin": "http://evil.example.com"}, {"Origin": "null"}],
+    [
+        {"Host": "evil.example.com"},
+        {"Host": "evil.example.com:80"},
+        {"Origin": "http://evil.example.com"},
+        {"Origin": "null"},
+    ],
 )
 @both_eras
 def test_a_page_of_another_site_is_refused(era: str, headers: dict[str, str], served: str) -> None:
@@ -162,7 +167,9 @@ def test_a_token_is_asked_for_where_there_is_one(home: Path) -> None:
         assert not any(token in line for line in process.said)
         status, answered, words = post(url, message, **headers)
         assert (status, answered["www-authenticate"]) == (401, "Bearer")
-        assert json.loads(words)["error"]["message"] == snapshot('A bearer token is needed: the header `Authorization: Bearer …`, with the token of this server.')
+        assert json.loads(words)["error"]["message"] == snapshot(
+            "A bearer token is needed: the header `Authorization: Bearer …`, with the token of this server."
+        )
         assert post(url, message, **headers, Authorization=f"Bearer {token}x")[0] == 401
         assert post(url, message, **headers, Authorization=token)[0] == 401
         assert post(url, message, **headers, Authorization=f"Bearer {token}")[0] == 200
@@ -186,7 +193,17 @@ async def test_who_can_be_reached_from_elsewhere_makes_a_token_and_says_it_once(
 def test_addresses() -> None:
     places = ["127.0.0.1:80", "localhost", ":9000", "[::1]:1234", "[::1]", "0.0.0.0:1", "example.org:5"]
     read = [(one := Address.parse(text), one.is_local, one.url) for text in places]
-    assert read == snapshot([(Address(host='127.0.0.1', port=80), True, 'http://127.0.0.1:80/mcp'), (Address(host='localhost', port=8765), True, 'http://localhost:8765/mcp'), (Address(host='127.0.0.1', port=9000), True, 'http://127.0.0.1:9000/mcp'), (Address(host='::1', port=1234), True, 'http://[::1]:1234/mcp'), (Address(host='::1', port=8765), True, 'http://[::1]:8765/mcp'), (Address(host='0.0.0.0', port=1), False, 'http://0.0.0.0:1/mcp'), (Address(host='example.org', port=5), False, 'http://example.org:5/mcp')])
+    assert read == snapshot(
+        [
+            (Address(host="127.0.0.1", port=80), True, "http://127.0.0.1:80/mcp"),
+            (Address(host="localhost", port=8765), True, "http://localhost:8765/mcp"),
+            (Address(host="127.0.0.1", port=9000), True, "http://127.0.0.1:9000/mcp"),
+            (Address(host="::1", port=1234), True, "http://[::1]:1234/mcp"),
+            (Address(host="::1", port=8765), True, "http://[::1]:8765/mcp"),
+            (Address(host="0.0.0.0", port=1), False, "http://0.0.0.0:1/mcp"),
+            (Address(host="example.org", port=5), False, "http://example.org:5/mcp"),
+        ]
+    )
     with pytest.raises(BadAddress, match="is no port"):
         Address.parse("localhost:x")
     with pytest.raises(BadAddress, match="is no port"):
