@@ -1,4 +1,5 @@
 """What the person is shown before a call runs, and what counts as their leave (P4)."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
 
 from __future__ import annotations
 

@@ -48,12 +48,14 @@ async def test_a_client_with_a_handshake_is_told_once_for_many_changes() -> None
 
 async def test_a_subscriber_is_told_in_the_stateless_era() -> None:
     registry = Registry([raw("first")])
-    async with client_of(McpServer(Runtime(registry)), "stateless") as client:
-        async with client.listen(tools_list_changed=True) as events:
-            registry.register(raw("second"))
-            async for event in events:
-                assert event == ToolsListChanged()
-                break
+    async with (
+        client_of(McpServer(Runtime(registry)), "stateless") as client,
+        client.listen(tools_list_changed=True) as events,
+    ):
+        registry.register(raw("second"))
+        async for event in events:
+            assert event == ToolsListChanged()
+            break
 
 
 async def test_a_change_from_another_thread_is_heard() -> None:

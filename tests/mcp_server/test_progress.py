@@ -14,8 +14,8 @@ from tests.mcp_server.serving import client_of, serving
 async def reports(made: Tool[Any]) -> list[tuple[float, float | None, str | None]]:
     seen: list[tuple[float, float | None, str | None]] = []
 
-    async def note(done: float, total: float | None, message: str | None) -> None:
-        seen.append((done, total, message))
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, total, message))
 
     async with client_of(serving([made]), "handshake") as client:
         await client.call_tool(made.name, {}, progress_callback=note)

@@ -1,4 +1,5 @@
 """The server in one process with the SDK's client, in both eras (O7, R8, P9, P6, T10)."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
 
 from __future__ import annotations
 
@@ -192,8 +193,8 @@ async def test_progress_reaches_the_client_before_the_result(era: str) -> None:
 
     seen: list[tuple[float, float | None, str | None]] = []
 
-    async def note(done: float, total: float | None, message: str | None) -> None:
-        seen.append((done, total, message))
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, total, message))
 
     async with client_of(serving([count_up]), era) as client:
         await client.call_tool("count_up", {}, progress_callback=note, meta={"progress_token": "here"})
@@ -235,8 +236,11 @@ async def test_the_client_reads_instructions(era: str) -> None:
         if era == "stateless":
             await client.session.discover()
         assert client.instructions in (INSTRUCTIONS, None if era == "stateless" else INSTRUCTIONS)
-    assert INSTRUCTIONS == snapshot(
-        "Tools that run under the person's own permission rules. Paths are relative to the workspace. Read a file before you edit it. A call that needs the person's leave asks them or is refused; the refusal says what would allow it, so tell the person instead of trying other ways around it."
+    assert (
+        snapshot(
+            "Tools that run under the person's own permission rules. Paths are relative to the workspace. Read a file before you edit it. A call that needs the person's leave asks them or is refused; the refusal says what would allow it, so tell the person instead of trying other ways around it."
+        )
+        == INSTRUCTIONS
     )
 
 

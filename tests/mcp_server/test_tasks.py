@@ -9,6 +9,7 @@ import pytest
 from mcp import Client, types
 from mcp.client.extension import advertise
 from mcp.shared.exceptions import MCPError
+from pydantic import ConfigDict
 
 from ferrule import ToolError, tool
 from ferrule.mcp_server.peer import current_peer
@@ -17,7 +18,7 @@ from tests.mcp_server.serving import answering, client_of, serving, text_of
 
 
 class Anything(types.Result):
-    model_config = {"extra": "allow"}
+    model_config = ConfigDict(extra="allow")
 
 
 class AnyRequest(types.Request[Any, Any]):
