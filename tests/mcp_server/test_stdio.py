@@ -225,3 +225,10 @@ def test_claiming_leaves_nothing_to_read_and_sends_prints_to_the_errors() -> Non
     assert (done.stdout, done.stderr) == (b"wire", b"to the errors\n")
     assert claim_stdio is not None
     assert os.get_inheritable(1)
+
+
+def test_without_an_input_there_is_nobody_to_serve(tmp_path: Path) -> None:
+    program = f"exec {sys.executable} -m ferrule mcp <&-"
+    done = subprocess.run(["sh", "-c", program], capture_output=True, text=True, env=environment(tmp_path), timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "Error: Standard input or output is closed, so there is no client to serve.\n"

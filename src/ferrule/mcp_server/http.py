@@ -18,6 +18,8 @@ import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import PlainTextResponse
 
+from ferrule.mcp_server.request_ids import RequestIds
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
@@ -96,7 +98,7 @@ def http_app(server: McpServer, address: Address, token: str | None = None) -> A
             allowed_origins=[form for name in names for form in (f"http://{name}", f"http://{name}:*")],
         ),
     )
-    return Guard(app, token, strangers=not address.is_local)
+    return Guard(RequestIds(app, BODY_BYTES), token, strangers=not address.is_local)
 
 
 class Guard:

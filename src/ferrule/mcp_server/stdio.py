@@ -21,6 +21,7 @@ from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
 from mcp.shared.message import SessionMessage
 
+from ferrule.core.errors import ToolError
 from ferrule.mcp_server.messages import MESSAGE_BYTES, Refused, read_message, too_long
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ def claim_stdio() -> tuple[int, int]:
     """Take standard input and output for the protocol: whatever else reads finds the end, whatever else prints goes to
     standard error. To be called before anything is imported that might print.
     """
-    taken = _above_standard(0), _above_standard(1)
+    try:
+        taken = _above_standard(0), _above_standard(1)
+    except OSError:
+        raise ToolError("Standard input or output is closed, so there is no client to serve.") from None
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     try:
