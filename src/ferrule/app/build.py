@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ferrule.app.settings import Settings
+    from ferrule.core.context import Session
     from ferrule.pipeline.confirm import Asker
     from ferrule.pipeline.run import Runtime
     from ferrule.records.audit import AuditLog
@@ -97,10 +98,7 @@ class App:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if SHELLS in self.runtime.session.state:
-            from ferrule.builtin.session_shells import close_shells
-
-            await close_shells(self.runtime.session)
+        await close_session(self.runtime.session)
         for plugin in self.tools.plugins:
             if plugin.clean_up is None:
                 continue
@@ -110,3 +108,11 @@ class App:
                 logger.exception("Plugin %s could not clean up", plugin.name)
         if self.audit is not None:
             self.audit.close()
+
+
+async def close_session(session: Session) -> None:
+    """End all that a session's calls left running. Whoever opens sessions besides the app's own closes them so."""
+    if SHELLS in session.state:
+        from ferrule.builtin.session_shells import close_shells
+
+        await close_shells(session)
