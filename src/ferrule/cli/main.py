@@ -20,7 +20,7 @@ _COMMANDS = {
     "explain": "Say why a call would run, ask or be refused.",
     "history": "List the changes that tools made.",
     "lint": "Check tool definitions for what confuses models.",
-    "mcp": "Serve the tools to other agents over MCP.",
+    "mcp": "Use the tools of MCP servers, and be one.",
     "redo": "Make again what was undone.",
     "rules": "See and change the rules of what may run.",
     "shells": "See and stop what runs in the background.",

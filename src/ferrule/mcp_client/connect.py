@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from ferrule.mcp_client.connection import Connection
-    from ferrule.mcp_client.person import Ports
+    from ferrule.mcp_client.ports import Ports
     from ferrule.mcp_client.server_config import ServerConfig
     from ferrule.mcp_client.server_log import ServerLog
     from ferrule.mcp_client.variables import Variables
@@ -41,7 +41,6 @@ def connect(
     return Connection(
         transport,
         Answering(config.name, ports, folders),
-        elicits=ports.person is not None,
         samples=ports.sample is not None,
         on_change=on_change,
     )

@@ -58,12 +58,12 @@ class Connection:
         transport: Callable[[Callable[[str], None]], Any],
         answering: Answering,
         *,
-        elicits: bool,
         samples: bool,
         on_change: Callable[[], None],
         mode: str = "auto",
     ) -> None:
         self._on_change = on_change
+        self._answering = answering
         self._over = asyncio.Event()
         self.ended_because = ""
         """Why there is no connection any more; empty while there is one."""
@@ -74,7 +74,7 @@ class Connection:
             client_info=_INFO,
             cache=None,
             message_handler=self._hear,
-            elicitation_callback=answering.elicit if elicits else None,
+            elicitation_callback=answering.elicit,
             sampling_callback=answering.sample if samples else None,
             list_roots_callback=answering.roots,
         )
@@ -133,7 +133,8 @@ class Connection:
 
     async def call(self, tool: str, arguments: Mapping[str, Any], progress: ProgressFnT | None) -> dict[str, Any]:
         """The result in the protocol's form; raises what the SDK raises."""
-        result = await self._client.call_tool(tool, dict(arguments), progress_callback=progress)
+        with self._answering.on_behalf():
+            result = await self._client.call_tool(tool, dict(arguments), progress_callback=progress)
         return result.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     async def answers(self) -> bool:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from ferrule.core.context import ToolContext
     from ferrule.mcp_client.connection import Connection, Offered
-    from ferrule.mcp_client.person import Ports
+    from ferrule.mcp_client.ports import Ports
     from ferrule.mcp_client.remote_tool import RemoteTool
     from ferrule.mcp_client.server_config import ServerConfig
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.mcp_client.approvals import Approvals
 from ferrule.mcp_client.definition_store import DefinitionStore
 from ferrule.mcp_client.failures import Failed
-from ferrule.mcp_client.person import Ports
+from ferrule.mcp_client.ports import Ports
 from ferrule.mcp_client.remote_server import RemoteServer
 from ferrule.mcp_client.remote_tool import RemoteTool
 from ferrule.mcp_client.tool_names import server_slug, split_name

@@ -142,7 +142,8 @@ class StdioTransport:
                 self._writer.write(text.encode() + b"\n")
                 await self._writer.drain()
         except (OSError, anyio.ClosedResourceError):
-            self._on_end("it closed its input")
+            await asyncio.wait({self._program.ended}, timeout=_SECONDS_TO_HEAR_OF_THE_END)
+            self._on_end(self._exit or "it closed its input")
 
     async def _hear(self, stream: asyncio.StreamReader) -> None:
         pace = Pace(bounds.STDERR_BYTES_PER_SECOND)
