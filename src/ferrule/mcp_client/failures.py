@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
@@ -54,8 +55,8 @@ def reason_of(error: BaseException) -> str:
 def cannot_be_used(server: str, failed: Failed, log: ServerLog | None) -> ToolError:
     """For a call of a server that did not start."""
     again = (
-        f"It is tried again in {failed.seconds:.0f} s."
-        if isinstance(failed, NotYet) and failed.seconds >= 1
+        f"It is tried again in {ceil(failed.seconds)} s."
+        if isinstance(failed, NotYet)
         else "The next call tries again."
     )
     return ToolError(

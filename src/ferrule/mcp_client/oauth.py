@@ -155,7 +155,7 @@ def oauth(
     A `client_id` that is an address is that of a document about the client, for servers that take one.
     """
     way = SignIn(name, show, _port(tokens))
-    method = "client_secret_post" if client_secret else None
+    method = "client_secret_basic" if client_secret else None
     metadata = OAuthClientMetadata.model_validate(
         {
             "client_name": "Ferrule",

@@ -11,7 +11,7 @@ from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
 from ferrule.core.call import RawCall
 from ferrule.core.description import Description
 from ferrule.core.errors import DefinitionError, ErrorKind
-from ferrule.core.problems import InvalidParams
+from ferrule.core.problems import InvalidParams, format_path
 from ferrule.core.raw_tool import RawTool
 from ferrule.core.result import ErrorInfo, ToolResult
 from ferrule.core.schema_params import SchemaParams
@@ -99,7 +99,7 @@ class RemoteTool(RawTool):
         try:
             self._output_params.load(to_json(result.data))
         except InvalidParams as invalid:
-            told = "; ".join(str(problem) for problem in invalid.problems[:5])
+            told = "; ".join(f"`{format_path(one.path)}`: {one.message}" for one in invalid.problems[:5])
             raise malformed_result(self.server_name, self.definition.name, f"its output schema: {told}.") from None
         except DefinitionError as error:
             raise malformed_result(

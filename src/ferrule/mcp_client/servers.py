@@ -132,7 +132,10 @@ class Servers:
             try:
                 tool = self._tool(one, definition)
                 self._registry.register(tool, replace=known is not None, origin=ORIGIN)
-            except (NameTaken, TypeError) as error:
+            except NameTaken:
+                one.problems.append(f"the tool `{own_name[:100]}` is left out: another tool has its name already")
+                continue
+            except TypeError as error:  # a definition that no tool can be made of
                 one.problems.append(f"the tool `{own_name[:100]}` is left out: {error}")
                 continue
             one.tools[own_name] = tool

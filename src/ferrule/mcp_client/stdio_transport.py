@@ -51,6 +51,7 @@ class StdioTransport:
         self._log = log
         self._on_end = on_end
         self._tasks: list[asyncio.Task[None]] = []
+        self._pipes: list[asyncio.BaseTransport] = []
         self._pace = Pace(bounds.MESSAGES_PER_SECOND)
 
     async def __aenter__(
@@ -58,10 +59,12 @@ class StdioTransport:
     ) -> tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]:
         self._program = await KeptProgram.start(self._command, folder=self._folder, environment=self._environment)
         try:
-            out = await _reader(self._program.take("stdout"))
-            err = await _reader(self._program.take("stderr"))
+            out = await self._reader(self._program.take("stdout"))
+            err = await self._reader(self._program.take("stderr"))
             self._writer = await _writer(self._program.take("stdin"))
         except BaseException:
+            for pipe in self._pipes:
+                pipe.close()
             await self._program.end(patience=0)
             raise
         self._to_session, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -85,15 +88,26 @@ class StdioTransport:
         with anyio.CancelScope(shield=True):  # nothing of the program may be left, whoever is in a hurry
             await self._program.end()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            for pipe in self._pipes:
+                pipe.close()
             for end in self._ends:
                 end.close()
 
+    async def _reader(self, descriptor: int) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader(limit=1 << 18)
+        loop = asyncio.get_running_loop()
+        pipe, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", 0)
+        )
+        self._pipes.append(pipe)
+        return reader
+
     async def _read(self, stream: asyncio.StreamReader) -> None:
-        why = "it closed its output"
+        why, where = "it closed its output", ""
         try:
             async for line in lines(stream, bounds.MESSAGE_BYTES):
                 if isinstance(line, CutOff):
-                    why = "it closed its output in the middle of a message"
+                    where = " in the middle of a message"
                     break
                 message = self._understood(line)
                 if message is None:
@@ -110,7 +124,7 @@ class StdioTransport:
         except OSError as error:
             why = f"its output could not be read: {error.strerror}"
         await asyncio.wait({self._program.ended}, timeout=_SECONDS_TO_HEAR_OF_THE_END)
-        self._on_end(self._exit or why)
+        self._on_end((self._exit or why) + where)
         self._to_session.close()
 
     @property
@@ -164,13 +178,6 @@ def _failure(request: int | None, why: str) -> JSONRPCMessage | None:
     if request is None:
         return None
     return JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=PARSE_ERROR, message=why))
-
-
-async def _reader(descriptor: int) -> asyncio.StreamReader:
-    reader = asyncio.StreamReader(limit=1 << 18)
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", 0))
-    return reader
 
 
 async def _writer(descriptor: int) -> asyncio.StreamWriter:
