@@ -26,6 +26,7 @@ class Approvals:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._known: dict[str, dict[str, str]] | None = None
+        self._unwritten: dict[str, dict[str, str]] = {}
 
     def about(self, tool: Tool[Any]) -> str:
         """Why leave that was given earlier does not count for this tool; empty where it does."""
@@ -49,12 +50,8 @@ class Approvals:
 
     def first_use(self, tool: RemoteTool) -> None:
         """Remember a tool that runs for the first time; what is remembered already stays."""
-        if tool.definition.name in self._of(tool):
-            return
-        try:
+        if tool.definition.name not in self._of(tool):
             self._remember(tool)
-        except OSError as error:  # it holds for this process, then
-            logger.warning("What %s is like could not be remembered: %s", tool.name, error)
 
     def forget(self, identity: str) -> None:
         """Of a server that was removed, or whose tools the person accepts as they will be."""
@@ -76,9 +73,13 @@ class Approvals:
         return self._known.get(tool.identity, {})
 
     def _read(self) -> dict[str, dict[str, str]]:
-        found = read_json(self._file)
+        found = {**read_json(self._file), **self._unwritten}
         return {server: cast("dict[str, str]", tools) for server, tools in found.items() if isinstance(tools, dict)}
 
     def _write(self, known: dict[str, dict[str, str]]) -> None:
         self._known = known
-        write_json(self._file, cast("dict[str, Any]", known))
+        try:
+            write_json(self._file, cast("dict[str, Any]", known))
+        except OSError as error:
+            logger.warning("What tools are like could not be remembered: %s", error)
+            self._unwritten = known  # it holds for this process, then

@@ -75,7 +75,8 @@ def _address(
             client_id=variables.fill(config.client_id),
             client_secret=variables.fill_table({"client_secret": config.client_secret})["client_secret"],
         )
-    return lambda on_end: http_transport(url, headers=headers, auth=auth)
+    signs_in = auth is not None and ports.show_url is not None
+    return lambda on_end: http_transport(url, headers=headers, auth=auth, signs_in=signs_in)
 
 
 def _shown(name: str, ports: Ports) -> Callable[[str], Awaitable[None]] | None:

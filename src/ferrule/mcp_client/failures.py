@@ -66,6 +66,23 @@ def cannot_be_used(server: str, failed: Failed, log: ServerLog | None) -> ToolEr
     )
 
 
+def changed_meanwhile(server: str, tool: str, *, gone: bool) -> ToolError:
+    """For a call of a tool that is not what it was when the call was allowed."""
+    if gone:
+        return ToolError(
+            f"The MCP server `{server}` does not offer `{tool}` any more. Nothing was run.",
+            kind=ErrorKind.NOT_FOUND,
+            suggestion="Use another tool; its tools are listed anew.",
+            details={"server": server},
+        )
+    return ToolError(
+        f"`{tool}` of the MCP server `{server}` is not what it was when this call was allowed. Nothing was run.",
+        kind=ErrorKind.PERMISSION,
+        suggestion="Look at the tool's description and parameters as they are now, and call it again.",
+        details={"server": server},
+    )
+
+
 def ended_in_call(server: str, reason: str, log: ServerLog | None) -> ToolError:
     """For a call whose server went away while it ran."""
     return ToolError(

@@ -89,6 +89,8 @@ class SignIn:
         """Open the way back, then show the address."""
         if self._show is None:
             raise OAuthFlowError(f"it wants you to sign in: ferrule mcp test {self._name}")
+        if self._server is not None:  # of a try that was given up
+            self._server.close()
         self._answer = asyncio.get_running_loop().create_future()
         self._server = await asyncio.start_server(self._take, "127.0.0.1", self.port)
         await self._show(url)

@@ -42,7 +42,9 @@ _FIRST_WAIT = 1.0
 
 
 class RemoteServer:
-    """A server that may or may not run. `on_listing` hears what it offers, each time that is known anew."""
+    """A server that may or may not run. `on_listing` hears what it offers, each time that is known anew; `before_call`
+    may still refuse a call once the server runs.
+    """
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class RemoteServer:
         tokens: Path,
         ports: Ports,
         on_listing: Callable[[Listing], None],
-        on_first_use: Callable[[RemoteTool], None],
+        before_call: Callable[[RemoteTool], None],
     ) -> None:
         self.config = config
         self.log = ServerLog()
@@ -63,7 +65,7 @@ class RemoteServer:
         self._tokens = tokens
         self._ports = ports
         self._on_listing = on_listing
-        self._on_first_use = on_first_use
+        self._before_call = before_call
         self._connection: Connection | None = None
         self._opening: asyncio.Task[Connection] | None = None
         self._relisting: asyncio.Task[None] | None = None
@@ -101,7 +103,7 @@ class RemoteServer:
         """Run one call; raises `ToolError` whatever the server does."""
         try:
             connection = await self.connected()
-            self._on_first_use(tool)
+            self._before_call(tool)
             return await self._call(connection, tool, arguments, context)
         except Failed as failed:
             raise cannot_be_used(self.config.name, failed, self.log) from None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.mcp_client.approvals import Approvals
 from ferrule.mcp_client.definition_store import DefinitionStore
-from ferrule.mcp_client.failures import Failed
+from ferrule.mcp_client.failures import Failed, changed_meanwhile
 from ferrule.mcp_client.ports import Ports
 from ferrule.mcp_client.remote_server import RemoteServer
 from ferrule.mcp_client.remote_tool import RemoteTool
@@ -68,7 +68,7 @@ class Servers:
                     tokens=data / "tokens",
                     ports=self.ports,
                     on_listing=self._hearing(config.name),
-                    on_first_use=self.approvals.first_use,
+                    before_call=self._check_call(config.name),
                 )
             )
             if (known := self._store.load(config)) is not None:
@@ -117,6 +117,17 @@ class Servers:
                 logger.warning("What %s offers could not be kept: %s", name, error)
 
         return hear
+
+    def _check_call(self, name: str) -> Callable[[RemoteTool], None]:
+        """Leave was given for the tool as it was known then; starting its server may have shown that it changed."""
+
+        def check(tool: RemoteTool) -> None:
+            now = self.joined[name].tools.get(tool.definition.name)
+            if now is None or now.definition.digest != tool.definition.digest:
+                raise changed_meanwhile(name, tool.definition.name, gone=now is None)
+            self.approvals.first_use(tool)
+
+        return check
 
     def _join(self, name: str, listing: Listing) -> None:
         """Make the registry say what the server says. A tool that is as it was stays the very same."""
