@@ -114,6 +114,36 @@ class HookSettings:
 
 
 @dataclass(slots=True)
+class McpServerSettings:
+    """A server whose tools are used: a program (`command`, `args`, `env`, `cwd`), or a `url` with `headers`.
+
+    `${NAME}` and `${NAME:-default}` stand for variables, and `${keyring:service/user}` for a secret in the keyring.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    command: str = ""
+    args: list[str] = field(default_factory=list[str])
+    env: dict[str, str] = field(default_factory=dict[str, str])
+    cwd: str = ""
+    url: str = ""
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    client_id: str = ""
+    client_secret: str = ""
+    timeout: float | None = None
+    start_timeout: float = 30.0
+    enabled: bool = True
+
+
+@dataclass(slots=True)
+class SourcedServer(McpServerSettings):
+    """A server that knows where it was read."""
+
+    kind: str = "program"
+    file: Path | None = None
+
+
+@dataclass(slots=True)
 class AuditSettings:
     """The audit log: where, how long, and whether a result waits until its record is on disk."""
 
@@ -187,6 +217,8 @@ class Settings:
     files: FileSettings = field(default_factory=FileSettings)
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     hooks: list[HookSettings] = field(default_factory=list[HookSettings])
+    mcp_servers: dict[str, McpServerSettings] = field(default_factory=dict[str, McpServerSettings])
+    trusted_mcp_servers: list[str] = field(default_factory=list[str])
     audit: AuditSettings = field(default_factory=AuditSettings)
     assistant: AssistantSettings = field(default_factory=AssistantSettings)
     model: str = ""

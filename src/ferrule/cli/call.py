@@ -141,6 +141,8 @@ async def _call(app: App, call: RawCall, timeout: float | None, ending: _Ending)
         report_broken(app.tools)
         for note in app.notes:
             warn(note)
+        if app.tools.servers is not None:
+            await app.tools.servers.start_for(call.name)
         _warm_up(app, call)
         try:
             return await app.runtime.run(call, timeout=timeout)

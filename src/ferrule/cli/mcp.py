@@ -1,4 +1,4 @@
-"""`ferrule mcp`: Ferrule's tools for other agents. Each subcommand's module is imported when it is used."""
+"""`ferrule mcp`: other servers' tools for us, and ours for other agents. Each command is imported when it is used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     import click
 
 _COMMANDS = {
+    "add": "Add a server whose tools are to be used.",
+    "list": "List the servers whose tools are used.",
+    "remove": "Remove a server.",
     "serve": "Serve the tools to an MCP client.",
+    "test": "Start a server and show what it offers.",
+    "trust": "Let a workspace's server start, and take its tools as they are.",
 }
 
 
@@ -31,5 +36,8 @@ class McpGroup(LazyGroup):
 command = McpGroup(
     _COMMANDS,
     name="mcp",
-    help=_("Be an MCP server for other agents: `ferrule mcp` alone serves on standard input and output."),
+    help=_(
+        "Use the tools of MCP servers, and be one for other agents: `ferrule mcp` alone serves on standard input and "
+        "output."
+    ),
 )

@@ -8,6 +8,7 @@ import click
 
 from ferrule.app.find_tools import build_tools
 from ferrule.cli.details import print_details
+from ferrule.cli.mcp_state import list_servers
 from ferrule.cli.options import json_option, report_broken, settings_for, warn, workspace_option
 from ferrule.cli.output import write_json
 from ferrule.cli.table import print_table
@@ -39,6 +40,7 @@ def command(
     loaded = settings_for(workspace)
     tools = build_tools(loaded.settings, workspace.resolve())
     report_broken(tools)
+    list_servers(tools)
     source: ToolSource = tools.registry
     if mode:
         source = source.for_mode(mode)
