@@ -105,6 +105,8 @@ class Chat:
             said = (await self.person.message(self.steering.unfinished())).strip()
         except EOFError:
             self.leaving = True
+            if not self.screen.live:
+                self.screen.write([""])  # the prompt stands on a row of its own
             return
         except KeyboardInterrupt:
             if opening.done():

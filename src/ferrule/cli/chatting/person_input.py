@@ -43,6 +43,7 @@ class PlainInput:
     """Whole lines. A backslash at the end of one takes the next along."""
 
     def __init__(self, stream: TextIO, say: Callable[[str], None] | None = None) -> None:
+        self._stream = stream
         self._descriptor = stream.fileno()
         self.by_person = stream.isatty()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
