@@ -161,7 +161,7 @@ def _person(screen: Screen, started: list[Chat]) -> PersonInput:
     if not screen.live or not sys.stdin.isatty():
         from ferrule.cli.chatting.person_input import PlainInput
 
-        return PlainInput(sys.stdin)
+        return PlainInput(sys.stdin, seen=sys.stdout.isatty())
     from ferrule.cli.chatting.completion import ChatCompleter
     from ferrule.cli.chatting.prompt_input import PromptInput
     from ferrule.workspace.data_folder import data_folder

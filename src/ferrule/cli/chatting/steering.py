@@ -101,7 +101,7 @@ class Steering:
         return text
 
     def _listen(self) -> None:
-        if self._descriptor is None or self._before is not None:
+        if self._descriptor is None or self._before is not None or os.name == "nt":
             return
         import termios
 
