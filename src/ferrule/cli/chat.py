@@ -7,6 +7,7 @@ import os
 import sys
 from contextlib import AsyncExitStack
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +22,7 @@ from ferrule.cli.options import (
 )
 from ferrule.cli.run import assistant_flags, assistant_options, resumed_session, warn_of_freedom
 from ferrule.cli.words import LANGUAGES, _
+from ferrule.core.errors import MissingExtra
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,6 +69,8 @@ def command(
         **sandbox_flags(no_sandbox, allow_host),
         **assistant_flags(max_steps, max_tokens, max_cost, timeout),
     }
+    if find_spec("prompt_toolkit") is None or find_spec("wcwidth") is None:
+        raise MissingExtra("`ferrule chat`", "chat")
     settings = settings_for(workspace, flags).settings
     warn_of_freedom(settings)
     resumed = resumed_session(workspace.resolve(), go_on, resume)
@@ -157,7 +161,7 @@ def _person(screen: Screen, started: list[Chat]) -> PersonInput:
     if not screen.live or not sys.stdin.isatty():
         from ferrule.cli.chatting.person_input import PlainInput
 
-        return PlainInput(sys.stdin)
+        return PlainInput(sys.stdin, seen=sys.stdout.isatty())
     from ferrule.cli.chatting.completion import ChatCompleter
     from ferrule.cli.chatting.prompt_input import PromptInput
     from ferrule.workspace.data_folder import data_folder

@@ -6,7 +6,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,7 @@ class Room:
         self.by_person = True
 
     @asynccontextmanager
-    async def open(self, *replies: Reply, settings: Settings | None = None) -> AsyncIterator[Chat]:
+    async def open(self, *replies: Reply, settings: Settings | None = None) -> AsyncGenerator[Chat]:
         chat = self.chat
         asker = ChatAsker(chat.screen, chat.printer, self, paused=chat.steering.paused, interrupt=chat.interrupted)
         async with App(settings or Settings(), self.workspace, ask=asker) as app:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from inline_snapshot import snapshot
 from tests.cli.chatting.conftest import Room
 
+from ferrule.core.conversation import ToolResults
 from ferrule.testing import call, say
 
 
@@ -25,7 +27,7 @@ async def test_an_edit_is_shown_as_a_diff_before_it_is_made(room: Room) -> None:
         await chat._turn("go")
     assert file.read_text() == "one\ntwo\n"
     shown = asked_of(room).replace(str(room.workspace), "WORK").replace(str(room.workspace.parent), "ABOVE")
-    assert shown == snapshot("""\
+    assert re.sub(r"\d+\.\d s", "0.0 s", shown) == snapshot("""\
 
 [done] Read a.txt — read 2 lines (0.0 s)
 
@@ -64,7 +66,8 @@ async def test_a_reason_goes_to_the_model(room: Room) -> None:
         room.typed.append("n use the other one")
         await chat._turn("go")
         results = chat.assistant.agent.conversation.messages[2]
-        assert "They said: use the other one" in results.results[0].llm_content  # pyright: ignore
+        assert isinstance(results, ToolResults)
+        assert "They said: use the other one" in results.results[0].llm_content
     assert "[refused] Bash touch x — refused by you: use the other one" in room.said()
 
 

@@ -309,6 +309,20 @@ def test_a_pipe_gives_words_and_never_leave(desk: Desk) -> None:
     assert done.stderr == ""
 
 
+def test_who_cannot_see_the_question_is_not_asked(desk: Desk) -> None:
+    """What is written goes into a file; an answer typed blindly is no leave."""
+    model = desk.script(calls("", ("Bash", {"command": "touch x"})), "It was not run.")
+    out = desk.folder / "out"
+    program = f"exec {sys.executable} -m ferrule chat --model {model} > {out}"
+    chat = desk.start(["/bin/sh", "-c", program], columns=80, rows=24, rewraps=False, environment=None)
+    chat.type("go")
+    chat.type("y")
+    chat.press(CTRL_D)
+    assert chat.ended() == 0
+    assert "[refused] Bash touch x" in out.read_text()
+    assert not (desk.workspace / "x").exists()
+
+
 def test_several_lines_can_be_typed_and_pasted(desk: Desk) -> None:
     chat = desk.chat(["Thanks."])
     chat.prompt(1)

@@ -116,7 +116,8 @@ def test_the_tail_is_what_goes_on_now() -> None:
 
 def test_an_answer_that_begins_again_is_said_to() -> None:
     screen, _ = printed(TextDelta("one\ntw"), Retrying(1, 2.0, "It is busy.", restarted=True), TextDelta("one\n"))
-    assert screen.rows == ["one", "", "  The answer broke off; it begins again.", "  It is busy. Trying again in 2 s.", "", "one"]  # fmt: skip
+    notes = ["  The answer broke off; it begins again.", "  It is busy. Trying again in 2 s."]
+    assert screen.rows == ["one", "", *notes, "", "one"]
 
 
 def test_how_a_turn_ended_badly_is_said() -> None:

@@ -6,10 +6,11 @@ from tests.cli.chatting.conftest import Room
 
 from ferrule.cli.chatting.chat import Chat
 from ferrule.cli.chatting.commands import run_command
-from ferrule.testing import call, say
+from ferrule.core.conversation import UserMessage
+from ferrule.testing import ScriptedCall, call, say
 
 
-def write(name: str, text: str) -> object:
+def write(name: str, text: str) -> ScriptedCall:
     return call("Write", {"file_path": name, "content": text})
 
 
@@ -42,8 +43,9 @@ async def test_undo_takes_back_a_turn_and_the_model_hears_of_it(room: Room) -> N
         assert (room.workspace / "a.txt").exists()
         assert not (room.workspace / "c.txt").exists()
         await turn(room, chat, "third")
-        request = chat.assistant.agent.model.requests[-1]  # pyright: ignore
-        said = request.messages[-1].text
+        told = chat.assistant.agent.conversation.messages[-2]
+        assert isinstance(told, UserMessage)
+        said = told.text
         assert said.startswith("[The person took back your changes of `c.txt`.")
         assert said.endswith("third")
 

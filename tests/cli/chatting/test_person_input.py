@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,23 +14,26 @@ import pytest
 from ferrule.cli.chatting.person_input import PlainInput
 
 
-def piped(data: bytes) -> PlainInput:
+@contextmanager
+def piped(data: bytes) -> Generator[PlainInput]:
     read, write = os.pipe()
     os.write(write, data)
     os.close(write)
-    return PlainInput(os.fdopen(read), lambda words: None)
+    with os.fdopen(read) as stream:
+        yield PlainInput(stream, lambda words: None)
 
 
 async def test_lines_come_one_by_one_until_the_end() -> None:
-    person = piped("one\r\n中文 two\\\nand more\nlast".encode())
-    assert person.by_person is False
-    assert [await person.message() for _ in range(3)] == ["one", "中文 two\nand more", "last"]
-    with pytest.raises(EOFError):
-        await person.message()
+    with piped("one\r\n中文 two\\\nand more\nlast".encode()) as person:
+        assert person.by_person is False
+        assert [await person.message() for _ in range(3)] == ["one", "中文 two\nand more", "last"]
+        with pytest.raises(EOFError):
+            await person.message()
 
 
 async def test_what_is_no_utf8_is_no_failure() -> None:
-    assert await piped(b"a\xff\n").message() == "a\ufffd"
+    with piped(b"a\xff\n") as person:
+        assert await person.message() == "a\ufffd"
 
 
 async def test_a_file_can_be_read_too(tmp_path: Path) -> None:
@@ -57,7 +62,12 @@ async def test_an_answer_is_not_what_was_typed_before(monkeypatch: pytest.Monkey
     ours, theirs = pty.openpty()
     with os.fdopen(theirs) as stream:
         monkeypatch.setattr("sys.stdin", stream)
-        person = PlainInput(stream, lambda words: os.write(ours, b"n because\n") if words == "? " else None)
+
+        def answered(words: str) -> None:
+            if words == "? ":
+                os.write(ours, b"n because\n")
+
+        person = PlainInput(stream, answered)
         os.write(ours, b"one\ny\n")
         assert await person.message() == "one"
         assert await person.answer() == "n because"

@@ -14,6 +14,8 @@ from ferrule.cli.chatting.prompt_input import _history
 if TYPE_CHECKING:
     from tests.cli.chatting.conftest import Desk
 
+HEAVY = ["pydantic", "httpx2", "rich", "ferrule.builtin.all_tools", "sqlite3", "tree_sitter", "ferrule.testing"]
+
 
 def test_history_lies_in_a_file_that_nobody_else_reads(tmp_path: Path) -> None:
     file = tmp_path / "new" / "history"
@@ -59,8 +61,7 @@ def test_the_first_prompt_needs_neither_the_tools_nor_a_client_for_http(tmp_path
         "import ferrule.cli.main, ferrule.cli.group, ferrule.cli.chat\n"
         "import ferrule.cli.chatting.chat, ferrule.cli.chatting.live_screen\n"
         "import ferrule.cli.chatting.completion, ferrule.cli.chatting.prompt_input\n"
-        "heavy = ['pydantic', 'httpx2', 'rich', 'ferrule.builtin.all_tools', 'sqlite3', 'tree_sitter', 'ferrule.testing']\n"
-        "print([name for name in heavy if name in sys.modules])\n"
+        f"print([name for name in {HEAVY} if name in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout == "[]\n"
