@@ -33,8 +33,8 @@ class RequestIds:
             return
         body, messages = await self._read(receive)
         key = (session, request_id) if (request_id := _request_id(body)) is not None else None
-        if key in self._open:
-            await _refuse(cast("tuple[bytes, str]", key)[1])(scope, receive, send)
+        if key is not None and key in self._open:
+            await _refuse(key[1])(scope, receive, send)
             return
         if key is not None:
             self._open.add(key)
