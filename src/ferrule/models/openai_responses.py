@@ -30,7 +30,7 @@ _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed
 class OpenAIResponsesForm:
     """`POST responses`."""
 
-    optional_fields = frozenset({"temperature", "include"})
+    optional_fields = frozenset({"temperature"})
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
