@@ -1,0 +1,181 @@
+"""Leads a small model through one answer: which call, with which arguments, or which words.
+
+Everything that the request itself tells is settled before the model is asked; the model decides what is left, under a
+grammar. It works over anything that completes texts as llama.cpp's server does.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ferrule.core.call import RawCall
+from ferrule.core.model import Usage
+from ferrule.models.guided.candidates import ANSWER_SCORE, Candidate, Candidates
+from ferrule.models.guided.grammar import answer_grammar, arguments_grammar
+from ferrule.models.guided.passages import lines_of, passage_grammar
+from ferrule.models.guided.prompts import (
+    NO_TOOL,
+    arguments_prompt,
+    choose_prompt,
+    passage_prompt,
+    plain_messages,
+    result_messages,
+    unasked_prompt,
+)
+from ferrule.models.guided.steps import turn_so_far
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping, Sequence
+
+    from ferrule.core.conversation import Message
+    from ferrule.core.tool import Tool
+    from ferrule.models.guided.steps import TurnSoFar
+
+_UNLIKELY = -15.0
+_ANYTHING = -100.0
+_LOOKED_AT = 100
+_MOST_ARGUMENTS = 600
+_MOST_PASSAGE = 400
+
+
+class Completer(Protocol):
+    """What answers: chunks in the form of llama.cpp's server, streaming. Closing the stream stops it."""
+
+    def ask(self, body: Mapping[str, Any], *, chat: bool = False) -> AsyncGenerator[dict[str, Any]]:
+        """`body` as `/v1/completions` takes it, or `/v1/chat/completions`."""
+        ...
+
+
+@dataclass(slots=True, frozen=True)
+class Ability:
+    """How far a model is trusted. The smallest choose only where words leave it open, and answer with quotations."""
+
+    margin: float = 1.0
+    """Tools whose score is this close to the best one are put to the model."""
+    quotes: bool = True
+    """It answers with lines of the result as they stand, not in its own words."""
+    result_chars: int = 900
+    only_ascii: bool = False
+    """It knows no other writing; left alone it fills the screen with signs."""
+
+
+class Guide:
+    """One answer after another; what it cost is counted in `usage`."""
+
+    def __init__(self, completer: Completer, ability: Ability) -> None:
+        self._completer = completer
+        self._ability = ability
+        self._candidates = Candidates(())
+        self.begin()
+
+    def begin(self) -> None:
+        """Count anew, for the next answer."""
+        self.usage = Usage()
+        self.was_cut = False
+
+    async def next_call(
+        self, messages: Sequence[Message], tools: Sequence[Tool[Any]], *, must: bool = False
+    ) -> RawCall | None:
+        """The call to make now; None when it is time for words, which it is not while there `must` be a call."""
+        turn = turn_so_far(messages)
+        if turn.again is not None:
+            return RawCall(turn.again.name, turn.again.arguments)
+        part = turn.remedy or ("" if _has_failed(turn) else turn.part)
+        if not part or not tools:
+            return None
+        if self._candidates.tools != tuple(tools):
+            self._candidates = Candidates(tools)
+        ranked = self._candidates.rank(part, most=3, least=_ANYTHING if must else ANSWER_SCORE)
+        candidate = await self._choose(part, ranked, must=must)
+        if candidate is None:
+            return None
+        arguments = await self._arguments(part, candidate)
+        if any((one.call.name, one.call.arguments) == (candidate.tool.name, arguments) for one in turn.done):
+            return None  # it was done already: asking again gives the same
+        return RawCall(candidate.tool.name, arguments)
+
+    async def words(self, messages: Sequence[Message], most_tokens: int) -> AsyncGenerator[str]:
+        """The answer, piece by piece."""
+        turn = turn_so_far(messages)
+        most_chars = self._ability.result_chars // max(1, len(turn.done))
+        lines = [line for one in turn.done for line in lines_of(one.result, most_chars)]
+        if len(lines) == 1:
+            yield lines[0]  # there is nothing to choose, and nothing to add
+            return
+        quotes = bool(lines) and self._ability.quotes
+        body = self._passage(turn.request, lines) if quotes else self._wording(turn.request, lines, most_tokens)
+        async with aclosing(self._ask(body, chat=not quotes)) as chunks:
+            async for chunk in chunks:
+                choice = chunk["choices"][0]
+                if text := choice["text"] if quotes else choice["delta"].get("content"):
+                    yield text
+
+    async def _choose(self, part: str, ranked: list[Candidate], *, must: bool) -> Candidate | None:
+        """The best one; where the scores are close, what the model thinks of them is added."""
+        if not ranked:
+            return None
+        near = [one for one in ranked if ranked[0].score - one.score <= self._ability.margin]
+        words_are_near = not must and ranked[0].score - ANSWER_SCORE <= self._ability.margin
+        if len(near) == 1 and not words_are_near:
+            return near[0]
+        tools = [one.tool for one in reversed(near)]
+        names = [NO_TOOL, *(tool.name for tool in tools)]
+        habit = await self._liking(unasked_prompt(tools), names)
+        liking = await self._liking(choose_prompt(part, tools), names)
+        scores = {one.tool.name: one.score + liking[one.tool.name] - habit[one.tool.name] for one in near}
+        best = max(near, key=lambda one: scores[one.tool.name])
+        in_words = ANSWER_SCORE + liking[NO_TOOL] - habit[NO_TOOL]
+        return best if not words_are_near or scores[best.tool.name] >= in_words else None
+
+    async def _liking(self, prompt: str, names: Sequence[str]) -> dict[str, float]:
+        """How likely the model finds each name, by its first token, as a logarithm."""
+        chunks = [chunk async for chunk in self._ask({"prompt": prompt, "max_tokens": 1, "n_probs": _LOOKED_AT})]
+        seen: list[dict[str, Any]] = chunks[0]["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+        return {
+            name: max(
+                (one["logprob"] for one in seen if one["token"].strip() and f" {name}".startswith(one["token"])),
+                default=_UNLIKELY,
+            )
+            for name in names
+        }
+
+    async def _arguments(self, part: str, candidate: Candidate) -> str:
+        slots = candidate.form.slots
+        if all(len(slot.choices) == 1 for slot in slots):
+            return json.dumps({slot.name: slot.choices[0] for slot in slots}, ensure_ascii=False)
+        body = {
+            "prompt": arguments_prompt(part, candidate.tool) + " ",
+            "grammar": arguments_grammar(slots, part),
+            "max_tokens": _MOST_ARGUMENTS,
+        }
+        return "".join([chunk["choices"][0]["text"] async for chunk in self._ask(body)])
+
+    def _passage(self, request: str, lines: list[str]) -> dict[str, Any]:
+        prompt, grammar = passage_prompt(request, lines), passage_grammar(lines)
+        return {"prompt": prompt, "grammar": grammar, "max_tokens": _MOST_PASSAGE, "stop": ["\n\n"]}
+
+    def _wording(self, request: str, lines: list[str], most_tokens: int) -> dict[str, Any]:
+        body: dict[str, Any] = {"max_tokens": most_tokens, "repeat_penalty": 1.1}
+        if lines:
+            grammar = answer_grammar([request, *lines], most=most_tokens * 6)
+            return {**body, "messages": result_messages(request, lines), "grammar": grammar}
+        if self._ability.only_ascii:
+            body["grammar"] = f"root ::= [ -~\\n]{{1,{most_tokens * 6}}}\n"
+        return {**body, "messages": plain_messages(request)}
+
+    async def _ask(self, body: Mapping[str, Any], *, chat: bool = False) -> AsyncGenerator[dict[str, Any]]:
+        """Greedy, so that the same question has the same answer."""
+        async with aclosing(self._completer.ask({**body, "temperature": 0, "seed": 0}, chat=chat)) as chunks:
+            async for chunk in chunks:
+                if timings := chunk.get("timings"):
+                    cached = timings["cache_n"]
+                    self.usage += Usage(cached + timings["prompt_n"], timings["predicted_n"], cached)
+                self.was_cut = chunk["choices"][0].get("finish_reason") == "length"
+                yield chunk
+
+
+def _has_failed(turn: TurnSoFar) -> bool:
+    return bool(turn.done) and not turn.done[-1].result.success

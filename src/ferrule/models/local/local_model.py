@@ -1,0 +1,119 @@
+"""A model that runs on this machine, as the agent sees every other one."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from ferrule.core.conversation import AssistantMessage
+from ferrule.core.model import CallStarted, Finished, ModelError, ModelFault, TextDelta
+from ferrule.models.guided.guide import Ability, Guide
+from ferrule.models.guided.steps import turn_so_far
+from ferrule.models.local.catalogue import INSTALL, is_installed, is_small
+from ferrule.models.local.engine import Engine
+from ferrule.models.local.fetch import fetch
+from ferrule.models.local.weights import find_weights
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+
+    from ferrule.core.model import ModelEvent, ModelRequest
+    from ferrule.models.local.weights import Weights
+
+CONTEXT = 4096
+_MOST_OUTPUT = 300
+_MOST_REQUEST = 3 * CONTEXT
+
+
+def _silent(_text: str) -> None:
+    pass
+
+
+class LocalModel:
+    """Weights on this machine; fetched, loaded and asked as needed. `say` is told what takes long.
+
+    Small models read little: the last thing the person said, and the results since. Neither the system prompt nor
+    earlier turns are shown to them.
+    """
+
+    def __init__(self, weights: Weights, *, say: Callable[[str], None] = _silent, threads: int | None = None) -> None:
+        self._weights = weights
+        self._say = say
+        self._threads = threads
+        self._preparing = asyncio.Lock()
+        self._engine: Engine | None = None
+        self._guide: Guide | None = None
+
+    @property
+    def name(self) -> str:
+        return f"local/{self._weights.name}"
+
+    @property
+    def context_tokens(self) -> int | None:
+        """Nothing is gained by shortening a conversation of which only the end is read."""
+        return None
+
+    async def prepare(self) -> None:
+        """Fetch and load now, so that the first answer need not wait for it; raises `ModelError` where it cannot be."""
+        await self._ready()
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Ask; closing the stream early stops the model at once."""
+        asked = turn_so_far(request.messages).request
+        if len(asked) > _MOST_REQUEST:
+            raise ModelError(
+                ModelFault.TOO_LONG,
+                f"The request has {len(asked):,} characters; a model on this machine reads {_MOST_REQUEST:,}.",
+                suggestion="Name the file it is about instead of giving its text, or use a larger model.",
+            )
+        guide = await self._ready()
+        guide.begin()
+        call = None
+        if request.tools and request.tool_choice != "none":
+            must = request.tool_choice == "required"
+            call = await guide.next_call(request.messages, request.tools, must=must)
+        if call is not None:
+            yield CallStarted(call.id, call.name)
+            yield Finished(AssistantMessage(calls=(call,)), guide.usage, "calls")
+            return
+        text = ""
+        most = min(request.max_output_tokens or _MOST_OUTPUT, CONTEXT // 2)
+        async with aclosing(guide.words(request.messages, most)) as pieces:
+            async for piece in pieces:
+                text += piece
+                yield TextDelta(piece)
+        yield Finished(AssistantMessage(text.strip()), guide.usage, "length" if guide.was_cut else "end")
+
+    async def close(self) -> None:
+        """End the process that holds the model."""
+        engine, self._engine, self._guide = self._engine, None, None
+        if engine is not None:
+            await engine.close()
+
+    async def _ready(self) -> Guide:
+        async with self._preparing:
+            if self._guide is None:
+                if not is_installed():
+                    raise ModelError(
+                        ModelFault.NOT_FOUND,
+                        "Models on this machine need the extra `local`, which is not installed.",
+                        suggestion=f"Install it: {INSTALL}",
+                    )
+                await fetch(self._weights, self._say)
+                self._engine = Engine(self._weights.path, context=CONTEXT, threads=self._threads)
+                self._guide = Guide(self._engine, _ability(self._weights))
+            if self._engine is not None:
+                await self._engine.start()
+            return self._guide
+
+
+def local_model(name: str = "", *, say: Callable[[str], None] = _silent) -> LocalModel:
+    """The model that `--model local/NAME` means; without a name the smallest that can be fetched."""
+    return LocalModel(find_weights(name), say=say)
+
+
+def _ability(weights: Weights) -> Ability:
+    if is_small(weights):
+        return Ability(only_ascii="smollm" in weights.path.name.lower())
+    return Ability(margin=5.0, quotes=False, result_chars=4000)
