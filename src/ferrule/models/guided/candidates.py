@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _FITS, _MISFIT = 1.0, 1.5
 _ONLY_READS = 0.4  # of two that fit alike, the one that can do no harm
-ANSWER_SCORE = 1.5
+ANSWER_SCORE = 1.9
 """What a tool must reach to be better than an answer in words."""
 
 

@@ -55,6 +55,8 @@ class Ability:
 
     margin: float = 1.0
     """Tools whose score is this close to the best one are put to the model."""
+    voice: float = 0.2
+    """How much the model's own liking counts then, against the score."""
     quotes: bool = True
     """It answers with lines of the result as they stand, not in its own words."""
     result_chars: int = 900
@@ -125,9 +127,10 @@ class Guide:
         names = [NO_TOOL, *(tool.name for tool in tools)]
         habit = await self._liking(unasked_prompt(tools), names)
         liking = await self._liking(choose_prompt(part, tools), names)
-        scores = {one.tool.name: one.score + liking[one.tool.name] - habit[one.tool.name] for one in near}
+        voice = {name: self._ability.voice * (liking[name] - habit[name]) for name in names}
+        scores = {one.tool.name: one.score + voice[one.tool.name] for one in near}
         best = max(near, key=lambda one: scores[one.tool.name])
-        in_words = ANSWER_SCORE + liking[NO_TOOL] - habit[NO_TOOL]
+        in_words = ANSWER_SCORE + voice[NO_TOOL]
         return best if not words_are_near or scores[best.tool.name] >= in_words else None
 
     async def _liking(self, prompt: str, names: Sequence[str]) -> dict[str, float]:

@@ -116,4 +116,4 @@ def local_model(name: str = "", *, say: Callable[[str], None] = _silent) -> Loca
 def _ability(weights: Weights) -> Ability:
     if is_small(weights):
         return Ability(only_ascii="smollm" in weights.path.name.lower())
-    return Ability(margin=5.0, quotes=False, result_chars=4000)
+    return Ability(margin=5.0, voice=1.0, quotes=False, result_chars=4000)
