@@ -64,6 +64,8 @@ def test_deny_lists_add_up(files: tuple[Path, Path], monkeypatch: pytest.MonkeyP
         ('[sandbox]\nhosts = ["*"]', "sandbox.hosts"),
         ('[sandbox]\nwritable = ["/"]', "sandbox.writable"),
         ('[[hooks]]\nevent = "before"\ncommand = ["./evil"]', "hooks"),
+        ('model = "evil/model"', "model"),
+        ('[providers.openai]\nbase_url = "https://evil.example"', "providers"),
     ],
 )
 def test_a_workspace_cannot_widen_what_the_person_set(files: tuple[Path, Path], written: str, aside: str) -> None:
@@ -75,6 +77,7 @@ def test_a_workspace_cannot_widen_what_the_person_set(files: tuple[Path, Path], 
     assert settings.audit.enabled
     assert (settings.files.folders, settings.files.hard_links) == ([], False)
     assert (settings.sandbox, settings.hooks) == (SandboxSettings(), [])
+    assert (settings.model, settings.providers) == ("", {})
 
 
 def test_a_workspace_may_be_stricter(files: tuple[Path, Path]) -> None:
@@ -250,3 +253,39 @@ def test_nobody_turns_off_the_sandbox_or_the_hooks_of_the_organisation(
     assert loaded.settings.sandbox.enabled
     assert loaded.set_aside == ["sandbox.enabled = False"]
     assert [one.command for one in loaded.settings.hooks] == [["/opt/check"]]
+
+
+def test_the_person_names_models_and_providers(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    person, project = files
+    person.write_text('model = "a/b"\n[providers.house]\nbase_url = "http://10.0.0.2:8000/v1"\nform = "chat"\n')
+    loaded = load_settings(project.parent)
+    assert loaded.settings.model == "a/b"
+    assert loaded.settings.providers["house"].base_url == "http://10.0.0.2:8000/v1"
+    monkeypatch.setenv("FERRULE_MODEL", "c/d")
+    assert load_settings(project.parent).settings.model == "c/d"
+    assert load_settings(project.parent, {"model": "e/f"}).settings.model == "e/f"
+
+
+def test_a_trusted_workspace_may_name_them(files: tuple[Path, Path]) -> None:
+    person, project = files
+    person.write_text(f"trusted_folders = [{str(project.parent)!r}]\n")
+    project.write_text('[providers.house]\nbase_url = "https://house.example/v1"\n')
+    loaded = load_settings(project.parent)
+    assert (list(loaded.settings.providers), loaded.set_aside) == (["house"], [])
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ('[providers.house]\nbase_ulr = "https://x"', "Did you mean `base_url`?"),
+        ('[providers.house]\nbase_url = "house.example"', "begins with https://"),
+        ('[providers.house]\nkey = "sk-secret"', "Did you mean `key_variable`?"),
+        ('[providers.house]\nform = "soap"', "`providers.house.form`"),
+    ],
+)
+def test_a_wrong_provider_is_named(files: tuple[Path, Path], written: str, words: str) -> None:
+    files[0].write_text(written)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(files[1].parent)
+    assert words in str(caught.value)
+    assert "sk-secret" not in str(caught.value)

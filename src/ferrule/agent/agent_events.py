@@ -6,7 +6,7 @@ model, then the calls it asked for. A call's own events (`Pending`, `Progress`, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,8 @@ from ferrule.core.events import Done, Partial, Pending, Progress
 from ferrule.core.model import Retrying, TextDelta, ThinkingDelta, Usage
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ferrule.core.call import RawCall
     from ferrule.core.conversation import AssistantMessage
 
@@ -36,10 +38,16 @@ class Answered:
 
 @dataclass(slots=True, frozen=True)
 class CallAsked:
-    """A call is about to go through the pipeline. `doing` says it in words for the person: «reading `a.py`»."""
+    """A call is about to go through the pipeline. `doing` says it in words for the person: «reading `a.py`».
+
+    `pattern` is the same with its values in braces (``reading `{file_path}` ``), for whoever says it in another
+    language; `values` belong into it.
+    """
 
     call: RawCall
     doing: str
+    pattern: str = ""
+    values: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(slots=True, frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.locations import PROJECT_FILE, organisation_settings_file, user_settings_file
-from ferrule.app.settings import HookSettings, RuleTable, Settings, SourcedRule
+from ferrule.app.settings import HookSettings, ProviderSettings, RuleTable, Settings, SourcedRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -190,7 +190,21 @@ def _narrowed(project: Mapping[str, Any], asked: Settings, person: Settings, set
         set_aside.append(f"sandbox.enabled = {sandbox.pop('enabled')!r}")
     set_aside += [f"sandbox.{key}" for key in _OPENED if sandbox.get(key) and sandbox.pop(key)]
     kept["sandbox"] = sandbox
-    set_aside += [key for key in ("hooks", "audit", "trusted_folders") if key in project]
+    kept["assistant"] = _narrowed_assistant(project.get("assistant", {}), person, set_aside)
+    # A model is asked with the person's key and money, and sees their files: whose it is, they alone decide.
+    set_aside += [key for key in ("hooks", "audit", "trusted_folders", "model", "providers") if key in project]
+    return kept
+
+
+def _narrowed_assistant(asked: Mapping[str, Any], person: Settings, set_aside: list[str]) -> dict[str, Any]:
+    """A workspace may lower the assistant's limits; whom it talks to and what is kept of it the person says."""
+    kept: dict[str, Any] = {}
+    for key, value in asked.items():
+        lower = key.startswith("max_") and value and value <= (getattr(person.assistant, key) or float("inf"))
+        if lower or (key == "project_words" and not value):
+            kept[key] = value
+        else:
+            set_aside.append(f"assistant.{key}")
     return kept
 
 
@@ -211,8 +225,8 @@ def _shape_at(place: tuple[int | str, ...]) -> Any:
     """The settings that the last key of a place stands among; those of a list are told by its name."""
     shape: Any = Settings()
     for part in place:
-        if part == "hooks" or part in _RULES:
-            return HookSettings if part == "hooks" else RuleTable
+        if part in ("hooks", "providers") or part in _RULES:
+            return {"hooks": HookSettings, "providers": ProviderSettings}.get(str(part), RuleTable)
         shape = getattr(shape, str(part))
     return shape
 

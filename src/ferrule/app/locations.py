@@ -34,6 +34,11 @@ def audit_path(settings: Settings) -> Path:
     return settings.audit.path.expanduser() if settings.audit.path else data_folder() / "audit.db"
 
 
+def sessions_folder() -> Path:
+    """Where the assistant's sessions are saved."""
+    return data_folder() / "sessions"
+
+
 def added_folders(settings: Settings, workspace: Path) -> tuple[Path, ...]:
     """The folders that file tools may use besides the workspace; relative ones start there."""
     return tuple(workspace / folder.expanduser() for folder in settings.files.folders)

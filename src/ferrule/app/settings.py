@@ -126,6 +126,53 @@ class AuditSettings:
 
 
 @dataclass(slots=True)
+class AssistantSettings:
+    """`ferrule chat` and `ferrule run`. `model` is `provider/name`; the limits are for one turn, and 0 is no limit.
+
+    `tools` are those the model is shown: names, `all`, or the standard ones and those of plugins where it is empty.
+    `project_words` lets it read the `AGENTS.md` and `CLAUDE.md` of a workspace. Sessions are saved and can be resumed
+    for `keep_days`.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    model: str = ""
+    tools: list[str] = field(default_factory=list[str])
+    max_steps: int = 100
+    max_tokens: int = 0
+    max_cost: float = 0.0
+    max_seconds: float = 0.0
+    project_words: bool = True
+    save: bool = True
+    keep_days: int = 30
+
+    def __post_init__(self) -> None:
+        for name in ("max_steps", "max_tokens", "max_cost", "max_seconds", "keep_days"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"`{name}` is 0 for no limit, or a number above it")
+
+
+@dataclass(slots=True)
+class ProviderSettings:
+    """A server of models: where it is, in which `form` it speaks, and the variable that holds its key.
+
+    A key itself has no place here: settings are read, copied and shown.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    base_url: str = ""
+    form: Literal["", "chat", "responses", "anthropic", "gemini"] = ""
+    key_variable: str = ""
+    headers: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    context_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.base_url and not self.base_url.startswith(("https://", "http://")):
+            raise ValueError("`base_url` begins with https:// or http://")
+
+
+@dataclass(slots=True)
 class Settings:
     """Everything that can be set. A flag comes before the environment, that before the project's file, that before
     the person's file, and that before the default.
@@ -142,3 +189,6 @@ class Settings:
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     hooks: list[HookSettings] = field(default_factory=list[HookSettings])
     audit: AuditSettings = field(default_factory=AuditSettings)
+    assistant: AssistantSettings = field(default_factory=AssistantSettings)
+    model: str = ""
+    providers: dict[str, ProviderSettings] = field(default_factory=dict[str, ProviderSettings])

@@ -33,6 +33,7 @@ _LONGER = "Give it more time with `timeout`, or start it with `run_in_background
     kind="execute",
     category="shell",
     tags=("standard", "shell"),
+    doing="running `{command}`",
     timeout=660,
     touches_in=lambda params, session: touches_of(params.command, params.working_directory, session),
     signature=lambda params: command_text(params.command, params.working_directory),

@@ -18,6 +18,7 @@ from ferrule.core.result import Output, ToolResult
     kind="execute",
     category="shell",
     tags=("standard", "shell"),
+    doing="answering a running command",
     timeout=660,
     touches=(Touch("shell:terminal", write=True), Touch("*", write=True)),
     signature=lambda params: params.text,

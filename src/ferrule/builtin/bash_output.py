@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     kind="readonly",
     category="shell",
     tags=("standard", "shell"),
+    doing="reading what a background command wrote",
     timeout=660,
     touches=(Touch("shell:background"),),
 )

@@ -9,7 +9,7 @@ from pydantic import Field
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
-from ferrule.workspace.changing import Changed, change_file, require_text
+from ferrule.workspace.changing import Changed, Make, change_file, require_text
 from ferrule.workspace.edits.edit_spans import Rung
 from ferrule.workspace.edits.edited_bytes import edited_bytes
 from ferrule.workspace.edits.matching import find_edit
@@ -22,6 +22,7 @@ from ferrule.workspace.texts.text import Text
     kind="write",
     category="files",
     tags=("standard", "files"),
+    doing="editing `{file_path}`",
     touches_in=writes_file,
     signature_in=file_signature,
     abstract_rule_in=folder_rule("Edit"),
@@ -46,6 +47,16 @@ def edit(
           {"file_path": "server.ini", "old_string": "port = 80", "new_string": "port = 8080"}
     """
     found: list[Any] = []
+    make = edit_maker(file_path, old_string, new_string, replace_all=replace_all, found=found)
+    changed = change_file(context, file_path, make, must_exist=True)
+    note = "" if found[0].rung is Rung.EXACT else f" {found[0].note}"
+    return edited(changed, len(found[0].spans), note, [found[0].rung.value])
+
+
+def edit_maker(
+    file_path: str, old_string: str, new_string: str, *, replace_all: bool, found: list[Any] | None = None
+) -> Make:
+    """What makes the file's new bytes of its old ones; where the text was found is noted in `found`."""
 
     def make(before: bytes | None, text: Text | None) -> bytes:
         one, after = edited_bytes(
@@ -54,12 +65,11 @@ def edit(
             require_text(file_path, text),
             lambda whole: find_edit(whole, old_string, new_string, replace_all=replace_all),
         )
-        found.append(one)
+        if found is not None:
+            found.append(one)
         return after
 
-    changed = change_file(context, file_path, make, must_exist=True)
-    note = "" if found[0].rung is Rung.EXACT else f" {found[0].note}"
-    return edited(changed, len(found[0].spans), note, [found[0].rung.value])
+    return make
 
 
 def edited(changed: Changed, replaced: int, note: str, rungs: list[str]) -> Output:

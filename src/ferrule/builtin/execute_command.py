@@ -29,6 +29,7 @@ class CommandResult(TypedDict):
     kind="execute",
     category="shell",
     tags=("assistant", "shell"),
+    doing="running `{command}`",
     timeout=_SECONDS + 30,
     touches_in=lambda params, session: touches_of(params.command, params.cwd, session),
     signature=lambda params: command_text(params.command, params.cwd),

@@ -102,6 +102,7 @@ class FileSearch(Tool[FileSearchParams]):
     kind = Kind.WRITE
     category = "files"
     tags = frozenset({"standard", "files", "search"})
+    doing = "searching many files for `{pattern}`"
 
     def check(self, params: FileSearchParams) -> Iterable[Problem]:
         if "\0" in params.pattern:

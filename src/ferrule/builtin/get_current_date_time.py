@@ -32,6 +32,7 @@ def _show(now: CurrentDateTime) -> str:
     kind="readonly",
     category="system",
     tags=("assistant", "time"),
+    doing="looking at the clock",
     touches=NOTHING,
     display=_show,
 )

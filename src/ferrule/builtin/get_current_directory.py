@@ -24,6 +24,7 @@ def _show(here: CurrentDirectory) -> str:
     kind="readonly",
     category="files",
     tags=("assistant", "files"),
+    doing="looking where it is",
     touches=NOTHING,
     display=_show,
 )

@@ -41,6 +41,7 @@ def _show(info: GitInfo) -> str:
     kind="readonly",
     category="git",
     tags=("assistant", "git"),
+    doing="looking at git",
     timeout=60,
     touches=READS_ANYTHING,
     display=_show,

@@ -49,6 +49,7 @@ def _summary(found: GlobResult) -> str:
     kind="readonly",
     category="files",
     tags=("standard", "files", "search"),
+    doing="looking for files like `{pattern}`",
     timeout=30,
     touches_in=lambda params, session: reads_below(params.path, session),
     render=_render,

@@ -70,6 +70,7 @@ def _check(params: Any) -> list[Problem]:
     kind="readonly",
     category="files",
     tags=("standard", "files", "search"),
+    doing="searching for `{pattern}`",
     timeout=30,
     touches_in=lambda params, session: reads_below(params.path, session),
     check=_check,

@@ -18,6 +18,7 @@ from ferrule.core.result import Output
     kind="execute",
     category="shell",
     tags=("standard", "shell"),
+    doing="stopping `{shell_id}`",
     touches=(Touch("shell:background"),),
     only_reads=lambda params: True,  # it ends what the person allowed, and asks nothing more of them
 )

@@ -77,6 +77,7 @@ def _summary(listing: Listing) -> str:
     kind="readonly",
     category="files",
     tags=("standard", "files"),
+    doing="listing `{path}`",
     timeout=30,
     touches_in=lambda params, session: reads_below(params.path, session),
     render=_render,

@@ -35,6 +35,7 @@ def _show(listed: ListedFiles) -> str:
     kind="readonly",
     category="files",
     tags=("assistant", "files"),
+    doing="listing `{directoryPath}`",
     timeout=30,
     touches_in=lambda params, session: reads_below(params.directory, session),
     display=_show,

@@ -10,7 +10,7 @@ from ferrule.builtin.edit import edited
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
-from ferrule.workspace.changing import change_file, require_text
+from ferrule.workspace.changing import Make, change_file, require_text
 from ferrule.workspace.edits.edit_spans import Rung
 from ferrule.workspace.edits.edited_bytes import edited_bytes
 from ferrule.workspace.edits.multi_edit import find_edits
@@ -33,6 +33,7 @@ class OneEdit(BaseModel):
     kind="write",
     category="files",
     tags=("standard", "files"),
+    doing="editing `{file_path}`",
     touches_in=writes_file,
     signature_in=file_signature,
     abstract_rule_in=folder_rule("MultiEdit"),
@@ -56,6 +57,16 @@ def multi_edit(
           {"old_string": "y = 1", "new_string": "y = 2"}]}
     """
     found: list[Any] = []
+    make = edits_maker(file_path, edits, found=found)
+    changed = change_file(context, file_path, make, must_exist=True)
+    steps = found[0].steps
+    notes = [f" Edit {number}: {step.note}" for number, step in enumerate(steps, 1) if step.rung is not Rung.EXACT]
+    replaced = sum(len(step.spans) for step in steps)
+    return edited(changed, replaced, "".join(notes), [step.rung.value for step in steps])
+
+
+def edits_maker(file_path: str, edits: list[OneEdit], *, found: list[Any] | None = None) -> Make:
+    """What makes the file's new bytes of its old ones; where the texts were found is noted in `found`."""
 
     def make(before: bytes | None, text: Text | None) -> bytes:
         all_of_them, after = edited_bytes(
@@ -64,11 +75,8 @@ def multi_edit(
             require_text(file_path, text),
             lambda whole: find_edits(whole, [(one.old_string, one.new_string, one.replace_all) for one in edits]),
         )
-        found.append(all_of_them)
+        if found is not None:
+            found.append(all_of_them)
         return after
 
-    changed = change_file(context, file_path, make, must_exist=True)
-    steps = found[0].steps
-    notes = [f" Edit {number}: {step.note}" for number, step in enumerate(steps, 1) if step.rung is not Rung.EXACT]
-    replaced = sum(len(step.spans) for step in steps)
-    return edited(changed, replaced, "".join(notes), [step.rung.value for step in steps])
+    return make

@@ -31,6 +31,7 @@ _MOST_IMAGE = 5_000_000
     kind="readonly",
     category="files",
     tags=("standard", "files"),
+    doing="reading `{file_path}`",
     touches_in=reads_file,
     signature_in=file_signature,
     abstract_rule_in=folder_rule("Read"),

@@ -28,6 +28,7 @@ class FileContent(TypedDict):
     kind="readonly",
     category="files",
     tags=("assistant", "files"),
+    doing="reading `{filePath}`",
     touches_in=reads_file,
     signature_in=file_signature,
     abstract_rule_in=folder_rule("readFile"),

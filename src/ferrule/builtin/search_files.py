@@ -29,6 +29,7 @@ def _show(found: FilesFound) -> str:
     kind="readonly",
     category="files",
     tags=("assistant", "files", "search"),
+    doing="looking for files like `{pattern}`",
     timeout=30,
     touches_in=lambda params, session: reads_below(params.folder, session),
     display=_show,

@@ -20,6 +20,7 @@ from ferrule.workspace.texts.text import Text, encode_new
     kind="write",
     category="files",
     tags=("standard", "files"),
+    doing="writing `{file_path}`",
     touches_in=writes_file,
     signature_in=file_signature,
     abstract_rule_in=folder_rule("Write"),

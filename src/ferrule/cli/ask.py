@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +19,7 @@ from ferrule.policy.shown_text import disguises, shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ferrule.pipeline.confirm import Question
+    from ferrule.pipeline.confirm import Asker, Question
 
 _YES = ("y", "yes", "是")
 _ALWAYS = ("a", "always", "总是")
@@ -30,6 +31,15 @@ _MOST_REASON = 2000
 async def say_yes(question: Question) -> Answer:
     """The answer of `--yes`."""
     return Answer(Choice.ONCE)
+
+
+def asker(yes: bool, on_sigterm: Callable[[], None]) -> Asker | None:
+    """Who answers: `--yes`, the person at the terminal, or nobody, so that what would ask is refused."""
+    if yes:
+        return say_yes
+    # A confirmation is never taken from a pipe: whoever fills it is not the person. A closed one is None.
+    at_a_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+    return TerminalAsker(on_sigterm) if at_a_terminal else None
 
 
 class TerminalAsker:
@@ -45,7 +55,7 @@ class TerminalAsker:
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         before_term = signal.signal(signal.SIGTERM, self._terminated)
         try:
-            _forget_what_was_typed()
+            forget_what_was_typed()
             show(question)
             said = input()  # noqa: ASYNC250 - nothing else should go on while the person thinks
         except EOFError:
@@ -63,34 +73,56 @@ class TerminalAsker:
         raise KeyboardInterrupt
 
 
-def show(question: Question) -> None:
-    """Everything the person needs to decide, and the prompt. A call's lines are indented: none can pass for ours."""
-    _say(f"{shown(_(question.reason))}:")
-    for line in shown(question.summary).split("\n"):
-        _say(f"  {line}")
-    found = disguises(question.summary)
-    if found:
-        _warn(_("it holds {what}").format(what=_(", ").join(_(one) for one in found)))
+@dataclass(slots=True, frozen=True)
+class Line:
+    """One line of what a person is told before they decide."""
+
+    words: str
+    warning: bool = False
+    of_the_call: bool = False
+    """Whether it is the call's own text, which must not pass for ours."""
+
+
+def lines_of(question: Question) -> list[Line]:
+    """Everything the person needs to decide, safe to show; `choices_of` comes after it."""
+    lines = [Line(f"{shown(_(question.reason))}:")]
+    lines += [Line(line, of_the_call=True) for line in shown(question.summary).split("\n")]
+    if found := disguises(question.summary):
+        lines.append(Line(_("it holds {what}").format(what=_(", ").join(_(one) for one in found)), warning=True))
     if question.warning:
-        _warn(_(question.warning))
+        lines.append(Line(_(question.warning), warning=True))
+    if question.rule:
+        lines.append(Line(_("«Always» would mean: {rule}").format(rule=_one_line(question.rule))))
+    if question.rule and question.covers:
+        lines.append(Line(_("  it covers:         {call}").format(call=_one_line(question.covers))))
+    if question.rule and question.not_covers:
+        lines.append(Line(_("  it does not cover: {call}").format(call=_one_line(question.not_covers))))
+    return lines
+
+
+def choices_of(question: Question) -> str:
+    """The question itself, with what can be answered."""
     if not question.rule:
-        click.echo(_("Run it? Yes (y) or no (n, or n and why) [y/N] "), nl=False, err=True)
-        return
-    _say(_("«Always» would mean: {rule}").format(rule=_one_line(question.rule)))
-    if question.covers:
-        _say(_("  it covers:         {call}").format(call=_one_line(question.covers)))
-    if question.not_covers:
-        _say(_("  it does not cover: {call}").format(call=_one_line(question.not_covers)))
-    prompt = _("Run it? Once (y), always in this session (a), or no (n, or n and why) [y/a/N] ")
+        return _("Run it? Yes (y) or no (n, or n and why) [y/N] ")
     if question.rules:
-        prompt = _(
+        return _(
             "Run it? Once (y), always in this session (a), always and saved in your settings (s), "
             "or no (n, or n and why) [y/a/s/N] "
         )
-    click.echo(prompt, nl=False, err=True)
+    return _("Run it? Once (y), always in this session (a), or no (n, or n and why) [y/a/N] ")
 
 
-def understood(said: str, question: Question) -> Answer:
+def show(question: Question) -> None:
+    """Everything the person needs to decide, and the prompt. A call's lines are indented: none can pass for ours."""
+    for line in lines_of(question):
+        if line.warning:
+            _warn(line.words)
+        else:
+            _say(f"  {line.words}" if line.of_the_call else line.words)
+    click.echo(choices_of(question), nl=False, err=True)
+
+
+def understood(said: str, question: Question, tell: Callable[[str], None] | None = None) -> Answer:
     """What the person's words mean. Only what was offered is a yes; anything else is no leave."""
     words = said.strip()
     if words.lower() in _YES:
@@ -98,14 +130,16 @@ def understood(said: str, question: Question) -> Answer:
     if question.rule and words.lower() in _ALWAYS:
         return Answer(Choice.ALWAYS)
     if question.rules and words.lower() in _SAVE:
-        _save(question)
+        (tell or _say)(_saved(question))
         return Answer(Choice.ALWAYS)
     no = _NO.fullmatch(words)
     return Answer(Choice.NO, ((no["why"] or "").strip() if no else "")[:_MOST_REASON])
 
 
-def _save(question: Question) -> None:
-    """Add the rules that were shown to the person's own settings. When that fails they hold for the session."""
+def _saved(question: Question) -> str:
+    """Add the rules that were shown to the person's own settings, and say so. When that fails they hold for the
+    session.
+    """
     from ferrule.app.locations import user_settings_file
     from ferrule.pipeline.authorise import Verdict
     from ferrule.policy.rule_errors import RuleError
@@ -116,14 +150,13 @@ def _save(question: Question) -> None:
         for rule in question.rules:
             file.add(rule, Verdict.ALLOW)
     except RuleError as error:
-        _warn(_("the rule was not saved: {why}").format(why=error))
-    else:
-        _say(_("Saved in {file}; `ferrule rules remove` takes it back.").format(file=file.path))
+        return f"  {_('Warning')}: " + _("the rule was not saved: {why}").format(why=error)
+    return _("Saved in {file}; `ferrule rules remove` takes it back.").format(file=file.path)
 
 
-def _forget_what_was_typed() -> None:
+def forget_what_was_typed() -> None:
     """What was typed before the question was there is no answer to it."""
-    with suppress(ImportError, OSError):
+    with suppress(ImportError, OSError, ValueError):
         import termios
 
         with suppress(termios.error):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ferrule.app.build import App
-from ferrule.cli.ask import TerminalAsker, say_yes
+from ferrule.cli.ask import asker
 from ferrule.cli.options import (
     json_option,
     permission_flags,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.core.result import ToolResult
-    from ferrule.pipeline.confirm import Asker
 
 EXIT_CODES = {
     ErrorKind.PERMISSION: 3,
@@ -86,7 +85,7 @@ def command(
     text = _read_stdin(loaded.settings.limits.argument_bytes) if arguments == "-" else arguments
     call, ending = RawCall(tool, text), _Ending()
     try:
-        app = App(loaded.settings, workspace.resolve(), ask=_asker(yes, ending), single_call=True)
+        app = App(loaded.settings, workspace.resolve(), ask=asker(yes, ending.note), single_call=True)
     except (ValueError, OSError) as error:
         raise click.UsageError(str(error)) from None
     except Exception as error:
@@ -167,14 +166,6 @@ def _show(result: ToolResult, as_json: bool) -> None:
         write(json.dumps(result.to_dict(), ensure_ascii=False, indent=2))
     else:
         write(result.llm_content, err=not result.success)
-
-
-def _asker(yes: bool, ending: _Ending) -> Asker | None:
-    if yes:
-        return say_yes
-    # A confirmation is never taken from a pipe: whoever fills it is not the person. A closed one is None.
-    at_a_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
-    return TerminalAsker(ending.note) if at_a_terminal else None
 
 
 def _read_stdin(most: int) -> str:

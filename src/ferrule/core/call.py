@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,12 @@ if TYPE_CHECKING:
     from ferrule.core.tool import Tool
 
 _numbers = count(1)
+_process = os.urandom(3).hex()
 
 
 def new_call_id() -> str:
-    """An id for a call that came without one; unique in this process."""
-    return f"call_{next(_numbers)}"
+    """An id for a call that came without one. No other process makes it, and no model that counts `call_1`, `call_2`."""
+    return f"call_{_process}_{next(_numbers)}"
 
 
 class RawCall:

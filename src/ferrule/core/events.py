@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, frozen=True)
 class Pending:
-    """A call has been accepted and is about to go through its stages."""
+    """A call has been accepted and is about to go through its stages; `parent_id` is the call that made it."""
 
     call_id: str
     tool: str
     summary: str = ""
+    parent_id: str | None = None
 
 
 @dataclass(slots=True, frozen=True)

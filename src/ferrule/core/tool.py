@@ -64,6 +64,7 @@ class ToolOptions(TypedDict, total=False):
     cache: bool | float
     needs: Iterable[str]
     max_result: int | None
+    doing: str
 
 
 OPTIONS = frozenset(ToolOptions.__annotations__)
@@ -92,6 +93,8 @@ class Tool(Generic[P]):
     timeout: float | None = None
     needs: frozenset[str] = frozenset()
     max_result: int | None = None
+    doing: str = ""
+    """What a person reads while it runs, with parameters in braces: ``reading `{file_path}` ``."""
     read_only: bool
     """Follows from the kind unless said."""
     cache: float
@@ -136,7 +139,7 @@ class Tool(Generic[P]):
         self.has_signature = "signature" in own
         self.has_words = "render" in own or "display" in own
         for key in ("display_name", "version", "category", "strict", "concurrency_safe", "enabled", "dangerous",
-                    "requires_permission", "idempotent", "timeout", "max_result"):  # fmt: skip
+                    "requires_permission", "idempotent", "timeout", "max_result", "doing"):  # fmt: skip
             if key in options:
                 setattr(self, key, options[key])
         for key in ("tags", "roles", "needs"):
@@ -234,6 +237,10 @@ class Tool(Generic[P]):
     def touches_in(self, params: P, session: Session | None) -> Touches:
         """The same where the session matters, as it does for relative paths; `touches` unless said."""
         return self.touches(params)
+
+    def runs_alone(self, params: P) -> bool:
+        """Whether nothing else of a batch may run beside this call, whatever it says it touches."""
+        return not self.concurrency_safe
 
     def only_reads(self, params: P) -> bool:
         """Whether this one call changes nothing although the tool can, as a preview does; no, unless said.

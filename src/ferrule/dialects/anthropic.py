@@ -107,7 +107,7 @@ class Anthropic(Dialect):
         # An empty text block is refused, an empty string is not.
         parts: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
         for at, attachment in enumerate(result.attachments):
-            part = _write_attachment(attachment)
+            part = self.write_attachment(attachment)
             if part is None:
                 part = {"type": "text", "text": attachment_lost(result, at, losses)}
             else:
@@ -139,6 +139,21 @@ class Anthropic(Dialect):
             attachments=attachments,
         )
 
+    def write_attachment(self, attachment: Attachment) -> dict[str, Any] | None:
+        media, data, uri = attachment.media_type, attachment.data, attachment.uri
+        if media not in IMAGES and media != _PDF:
+            return None
+        if data is not None:
+            source = {"type": "base64", "media_type": media, "data": to_base64(data)}
+        elif is_web(uri):
+            source = {"type": "url", "url": uri}
+        else:
+            return None
+        if media == _PDF:
+            title = {"title": attachment.name} if attachment.name else {}
+            return {"type": "document", "source": source, **title}
+        return {"type": "image", "source": source}
+
 
 def _blocks(whole: dict[str, Any]) -> list[Any]:
     """The blocks of a response or a message; a single block stands for itself."""
@@ -157,22 +172,6 @@ def _read_call(payload: Any, where: str) -> RawCall | None:
         some_arguments(item.get("input"), f"{where}.input"),
         id=some_text(item.get("id"), f"{where}.id"),
     )
-
-
-def _write_attachment(attachment: Attachment) -> dict[str, Any] | None:
-    media, data, uri = attachment.media_type, attachment.data, attachment.uri
-    if media not in IMAGES and media != _PDF:
-        return None
-    if data is not None:
-        source = {"type": "base64", "media_type": media, "data": to_base64(data)}
-    elif is_web(uri):
-        source = {"type": "url", "url": uri}
-    else:
-        return None
-    if media == _PDF:
-        title = {"title": attachment.name} if attachment.name else {}
-        return {"type": "document", "source": source, **title}
-    return {"type": "image", "source": source}
 
 
 def _read_attachment(block: dict[str, Any], where: str) -> Attachment:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ferrule.core.call import RawCall
-    from ferrule.core.result import ToolResult
+    from ferrule.core.result import Attachment, ToolResult
     from ferrule.core.tool import Tool
     from ferrule.dialects.losses import Loss
 
@@ -116,3 +116,9 @@ class Dialect(ABC):
     @abstractmethod
     def read_result(self, payload: Any, call: RawCall | None = None) -> ToolResult:
         """A result in this form; `call` supplies the id and name where the form has none."""
+
+    # What a person adds
+
+    def write_attachment(self, attachment: Attachment) -> dict[str, Any] | None:
+        """An attachment as a part of a person's message; None where this form has no place for it."""
+        return None

@@ -82,3 +82,8 @@ class Exporter:
         """What to append to the conversation, under the names the provider knows."""
         shown = [replace(result, tool=self.names.external(result.tool)) for result in results]
         return self.dialect.results(shown, losses)
+
+    def write_call(self, call: RawCall) -> dict[str, Any]:
+        """A call as the provider's model would have written it, under the name it knows."""
+        shown = RawCall(self.names.external(call.name), call.arguments, id=call.id, version=call.version)
+        return self.dialect.write_call(shown)

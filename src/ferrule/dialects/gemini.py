@@ -98,13 +98,9 @@ class Gemini(Dialect):
         text = text_of(result, losses)
         parts: list[dict[str, Any]] = []
         for at, attachment in enumerate(result.attachments):
-            named = {"displayName": attachment.name} if attachment.name else {}
-            if attachment.data is not None:
-                blob = {"mimeType": attachment.media_type, "data": to_base64(attachment.data), **named}
-                parts.append({"inlineData": blob})
-            elif attachment.uri and attachment.uri.startswith(("gs://", "https://")):
-                link = {"mimeType": attachment.media_type, "fileUri": attachment.uri, **named}
-                parts.append({"fileData": link})
+            part = self.write_attachment(attachment)
+            if part is not None:
+                parts.append(part)
             else:
                 line = attachment_lost(result, at, losses)
                 text = f"{text}\n{line}" if text else line
@@ -133,6 +129,14 @@ class Gemini(Dialect):
             data=None if isinstance(said, str) else said,
             attachments=attachments,
         )
+
+    def write_attachment(self, attachment: Attachment) -> dict[str, Any] | None:
+        named = {"displayName": attachment.name} if attachment.name else {}
+        if attachment.data is not None:
+            return {"inlineData": {"mimeType": attachment.media_type, "data": to_base64(attachment.data), **named}}
+        if attachment.uri and attachment.uri.startswith(("gs://", "https://")):
+            return {"fileData": {"mimeType": attachment.media_type, "fileUri": attachment.uri, **named}}
+        return None
 
 
 def _id(call_id: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ferrule.core.call import RawCall
+from ferrule.dialects.attachments import IMAGES, data_url, is_web
 from ferrule.dialects.dialect import Dialect, ForeignDefinition, Strictness
 from ferrule.dialects.losses import Loss
 from ferrule.dialects.payload import (
@@ -22,7 +23,7 @@ from ferrule.dialects.strict import StrictRules
 from ferrule.dialects.wording import attachment_lost, reads_as_error, result_from, text_of
 
 if TYPE_CHECKING:
-    from ferrule.core.result import ToolResult
+    from ferrule.core.result import Attachment, ToolResult
     from ferrule.core.tool import Tool
     from ferrule.dialects.losses import Ledger
 
@@ -98,6 +99,16 @@ class OpenAIChat(Dialect):
             text = some_text(content, "content") or ""
         call_id = a_name(item, "result", "tool_call_id")
         return result_from(text, failed=reads_as_error(text), call=call, call_id=call_id)
+
+    def write_attachment(self, attachment: Attachment) -> dict[str, Any] | None:
+        media, data = attachment.media_type, attachment.data
+        if media in IMAGES and (data is not None or is_web(attachment.uri)):
+            url = attachment.uri if data is None else data_url(media, data)
+            return {"type": "image_url", "image_url": {"url": url}}
+        if media == "application/pdf" and data is not None:
+            named = {"filename": attachment.name or "file.pdf", "file_data": data_url(media, data)}
+            return {"type": "file", "file": named}
+        return None
 
 
 def read_function(item: dict[str, Any], where: str) -> ForeignDefinition:

@@ -74,7 +74,7 @@ class OpenAIResponses(Dialect):
         report_ambiguous(result, text, losses)
         parts: list[dict[str, Any]] = [{"type": "input_text", "text": text}] if text else []
         for at, attachment in enumerate(result.attachments):
-            part = _write_attachment(attachment)
+            part = self.write_attachment(attachment)
             if part is None:
                 part = {"type": "input_text", "text": attachment_lost(result, at, losses)}
             else:
@@ -106,6 +106,22 @@ class OpenAIResponses(Dialect):
             attachments=attachments,
         )
 
+    def write_attachment(self, attachment: Attachment) -> dict[str, Any] | None:
+        media, data, uri = attachment.media_type, attachment.data, attachment.uri
+        if media in IMAGES:
+            if data is not None:
+                return {"type": "input_image", "image_url": data_url(media, data)}
+            return {"type": "input_image", "image_url": uri} if is_web(uri) else None
+        if media == _PDF and data is not None:
+            return {
+                "type": "input_file",
+                "filename": attachment.name or "file.pdf",
+                "file_data": data_url(media, data),
+            }
+        if media == _PDF and is_web(uri):
+            return {"type": "input_file", "file_url": uri}
+        return None
+
 
 def _items(whole: dict[str, Any]) -> list[Any]:
     """The items of a response; a single item stands for itself."""
@@ -124,23 +140,6 @@ def _read_call(payload: Any, where: str) -> RawCall | None:
         some_arguments(item.get("arguments"), f"{where}.arguments"),
         id=some_text(item.get("call_id"), f"{where}.call_id"),
     )
-
-
-def _write_attachment(attachment: Attachment) -> dict[str, Any] | None:
-    media, data, uri = attachment.media_type, attachment.data, attachment.uri
-    if media in IMAGES:
-        if data is not None:
-            return {"type": "input_image", "image_url": data_url(media, data)}
-        return {"type": "input_image", "image_url": uri} if is_web(uri) else None
-    if media == _PDF and data is not None:
-        return {
-            "type": "input_file",
-            "filename": attachment.name or "file.pdf",
-            "file_data": data_url(media, data),
-        }
-    if media == _PDF and is_web(uri):
-        return {"type": "input_file", "file_url": uri}
-    return None
 
 
 def _read_attachment(part: dict[str, Any], where: str) -> Attachment:

@@ -144,7 +144,7 @@ def _may_refer(call: RawCall) -> bool:
 
 def _touches(invocation: Invocation, session: Session, runtime: Runtime) -> Touches:
     invocation.session = session
-    if not invocation.tool.concurrency_safe:
+    if invocation.tool.runs_alone(invocation.params):
         return WRITES_ANYTHING
     if runtime.hooks and runtime.hooks.may_change(invocation.tool.name):
         return READS_ANYTHING if invocation.tool.read_only else WRITES_ANYTHING

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
+from copy import copy
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +71,17 @@ class Runtime:
         self._executor = Executor(limits)
         self._listeners = Listeners()
         self._alone = Turns()
+        self._whole = self
         self.hooks = Hooks(hooks)
+
+    def seeing(self, tools: ToolSource) -> Runtime:
+        """The same runtime for a caller with other tools, as an agent's filter leaves them; others do not exist for it.
+
+        What those tools themselves call they find where they always do.
+        """
+        view = copy(self)
+        view.tools = tools
+        return view
 
     # One call
 
@@ -110,7 +121,7 @@ class Runtime:
             call.name, "", "", call.arguments, time(),
         )  # fmt: skip
         if self._listeners.all:
-            self._listeners.emit(Pending(call.id, call.name))
+            self._listeners.emit(Pending(call.id, call.name, parent_id=record.parent_id))
         try:
             invocation = self._prepare(call, prepared, session, record)
             if self.hooks:
@@ -273,7 +284,7 @@ class Runtime:
                 f"`{tool.name}` was not run: tools called tools {len(lineage)} deep.",
                 "A tool probably calls itself without end.",
             )
-        return ToolContext(session, call_id, tool.name, emitter, self, (*lineage, tool.name))
+        return ToolContext(session, call_id, tool.name, emitter, self._whole, (*lineage, tool.name))
 
     async def _execute_apart(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,10 @@ from ferrule.workspace.texts.same_encoding import require_same_encoding
 from ferrule.workspace.texts.text import Text, decode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ferrule.core.context import ToolContext
+    from ferrule.core.context import Session, ToolContext
+    from ferrule.workspace.files import Files
     from ferrule.workspace.paths import Paths, Place
+    from ferrule.workspace.texts.diff import FileDiff
 
 
 @dataclass(slots=True, frozen=True)
@@ -45,43 +46,50 @@ class Changed:
         return {"diff": self.diff, "added": self.added, "removed": self.removed, "change": self.change}
 
 
-def change_file(
-    context: ToolContext,
-    given: str,
-    make: Callable[[bytes | None, Text | None], bytes],
-    *,
-    must_exist: bool,
-) -> Changed:
-    """Change a file to what `make` gives for its bytes and its text (both None for a new one).
+@dataclass(slots=True, frozen=True)
+class Planned:
+    """A change that could be made now: what the file holds, and what it would hold."""
+
+    place: Place
+    before: bytes | None
+    text: Text | None
+    expect: str
+    after: bytes
+
+    @property
+    def diff(self) -> FileDiff:
+        return diff_file(self.text, decode(self.after), self.place.name)
+
+
+Make = Callable[[bytes | None, Text | None], bytes]
+"""What a file shall hold, by its bytes and its text; both are None for a new one."""
+
+
+def plan_change(session: Session, given: str, make: Make, *, must_exist: bool) -> Planned:
+    """What changing a file would do; nothing is written.
+
+    An existing file must have been read in this session and be unchanged since.
+    """
+    files = files_of(session)
+    return _plan(files, _place(files, given, must_exist=must_exist), given, make, must_exist=must_exist)
+
+
+def change_file(context: ToolContext, given: str, make: Make, *, must_exist: bool) -> Changed:
+    """Change a file to what `make` gives.
 
     An existing file must have been read in this session and be unchanged since.
     """
     files = files_of(context.session)
-    place = files.paths.find(given) if must_exist else files.paths.locate(given)
-    files.paths.kept.require_write(place.path, given)
+    place = _place(files, given, must_exist=must_exist)
     with writing(place.path):
-        found = files.paths.stat(place)
-        if found is None:
-            if must_exist:
-                files.paths.find(given)
-            if given.endswith("/"):
-                raise _a_folder(given)
-            files.paths.check_new(place)
-            before, text, expect = None, None, NOTHING
-        else:
-            if found.st_size > MOST_EDITABLE:
-                raise _too_large(place, found.st_size)
-            before = _current(files.paths, place)
-            expect = files.tracker.require_seen(place, before)
-            text = decode(before)
-        after = make(before, text)
-        require_same_encoding(text, after)
+        planned = _plan(files, place, given, make, must_exist=must_exist)
+        before, after, expect = planned.before, planned.after, planned.expect
         group = files.history.write(
             place, after, origin_of(context), expect=expect, holds=before, through_hard_links=files.hard_links
         )
         files.tracker.saw(place, after, group.changes[0].digest_after if group else expect)
     now = decode(after)
-    diff = diff_file(text, now, place.name)
+    diff = diff_file(planned.text, now, place.name)
     return Changed(
         place=place,
         created=before is None,
@@ -92,6 +100,32 @@ def change_file(
         diff=diff.text,
         change=group.number if group is not None else None,
     )
+
+
+def _place(files: Files, given: str, *, must_exist: bool) -> Place:
+    place = files.paths.find(given) if must_exist else files.paths.locate(given)
+    files.paths.kept.require_write(place.path, given)
+    return place
+
+
+def _plan(files: Files, place: Place, given: str, make: Make, *, must_exist: bool) -> Planned:
+    found = files.paths.stat(place)
+    if found is None:
+        if must_exist:
+            files.paths.find(given)
+        if given.endswith("/"):
+            raise _a_folder(given)
+        files.paths.check_new(place)
+        before, text, expect = None, None, NOTHING
+    else:
+        if found.st_size > MOST_EDITABLE:
+            raise _too_large(place, found.st_size)
+        before = _current(files.paths, place)
+        expect = files.tracker.require_seen(place, before)
+        text = decode(before)
+    after = make(before, text)
+    require_same_encoding(text, after)
+    return Planned(place, before, text, expect, after)
 
 
 def origin_of(context: ToolContext) -> Origin:

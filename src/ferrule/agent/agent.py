@@ -1,0 +1,146 @@
+"""The agent: a model, a runtime and a conversation, and what a person can do while it works."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ferrule.agent.agent_events import Ending
+from ferrule.agent.conversation import Conversation
+from ferrule.agent.limits import AgentLimits
+from ferrule.agent.make_room import Room
+from ferrule.agent.turn import Turn
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Sequence
+
+    from ferrule.agent.agent_events import AgentEvent, Compacted
+    from ferrule.agent.conversation import Journal
+    from ferrule.agent.meter import Meter
+    from ferrule.core.context import ModelAdapter, Session, ToolContext
+    from ferrule.core.model import Model, Usage
+    from ferrule.core.result import Attachment
+    from ferrule.pipeline.run import Runtime
+    from ferrule.registry.source import ToolSource
+
+_DEFAULT_LIMITS = AgentLimits()
+_CHARACTERS_A_TOKEN = 3
+
+
+class Agent:
+    """Works on what a person says, one turn at a time, with the tools of a runtime.
+
+    `system` is what the model is told before everything else, asked for once a turn. `tools` are those it is shown and
+    may call, all of the runtime's unless said; in plan mode only the read-only ones among them. `model` and `limits`
+    may be replaced between turns. A sub-agent has a `parent`: the context of the call that it works for.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        model: Model,
+        *,
+        system: Callable[[], str] | str = "",
+        limits: AgentLimits = _DEFAULT_LIMITS,
+        conversation: Conversation | None = None,
+        save: Journal | None = None,
+        tools: ToolSource | None = None,
+        parent: ToolContext | None = None,
+        above: Meter | None = None,
+    ) -> None:
+        self.runtime = runtime
+        self.model = model
+        self.limits = limits
+        self.parent = parent
+        self.above = above
+        self.steering: deque[str] = deque()
+        """What the person said while it worked and the model has not read yet; the next turn begins with it."""
+        self.system = ""
+        """What the model is told before everything else, as this turn began."""
+        self._system = system
+        self.conversation = conversation if conversation is not None else Conversation()
+        if save is not None:
+            self.conversation.journal = save
+        self._tools = tools if tools is not None else runtime.tools
+        self._plan = self._tools.read_only()
+        self._turn: Turn | None = None
+
+    @property
+    def conversation(self) -> Conversation:
+        """What was said so far. May be replaced between turns, by an empty one or one that was saved."""
+        return self._conversation
+
+    @conversation.setter
+    def conversation(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self.room = Room(conversation)
+
+    @property
+    def session(self) -> Session:
+        return self.parent.session if self.parent is not None else self.runtime.session
+
+    @property
+    def tools(self) -> ToolSource:
+        """The tools that the model is shown and may call, as the permission mode is now."""
+        return self._plan if getattr(self.runtime.policy, "mode", "") == "plan" else self._tools
+
+    @property
+    def working(self) -> bool:
+        """Whether a turn runs now."""
+        return self._turn is not None
+
+    @property
+    def meter(self) -> Meter | None:
+        """What the turn that runs now has used; None between turns."""
+        return self._turn.meter if self._turn is not None else None
+
+    # What a person does
+
+    async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> AsyncGenerator[AgentEvent, None]:
+        """One turn; the last event is always `TurnEnded`. Closing the stream early stops the turn."""
+        if self._turn is not None:
+            raise RuntimeError("This agent is working on a turn; `steer` says something more to it.")
+        turn = self._turn = Turn(self, text, attachments)
+        events = turn.events()
+        try:
+            async for event in events:
+                yield event
+        finally:
+            try:
+                await events.aclose()
+            finally:
+                self._turn = None
+
+    def steer(self, text: str) -> None:
+        """Say something while it works: the model reads it with the next results."""
+        self.steering.append(text)
+
+    def interrupt(self) -> None:
+        """Stop the turn now: the model's stream is closed, and running calls are cancelled."""
+        if self._turn is not None:
+            self._turn.stop(Ending.INTERRUPTED, "")
+
+    async def compact(self) -> Compacted | None:
+        """Put the conversation into a summary now, between turns; None when there is nothing to leave out."""
+        if self._turn is not None:
+            raise RuntimeError("This agent is working on a turn; its conversation cannot change under it.")
+        limit = self.room.limit(self.model, self.limits.context_tokens)
+        return await self.room.make(self.model, self.system, limit, self._count, summarise=True)
+
+    def _count(self, usage: Usage) -> None:
+        self.conversation.usage += usage
+
+    # What a turn needs
+
+    def enter_session(self, adapter: ModelAdapter, turn: int) -> None:
+        """Tell the session of the turn that begins; a sub-agent works within the turn of whoever started it."""
+        self.system = self._system if isinstance(self._system, str) else self._system()
+        if self.parent is None:
+            self.session.state["turn"] = turn
+            self.session.model = self.model.name
+            self.session.model_adapter = adapter
+
+    def result_chars(self, calls: int) -> int:
+        """How long each result of an answer may be: all of them together take a third of the context at most."""
+        tokens = self.room.limit(self.model, self.limits.context_tokens) // 3
+        return max(1_000, min(self.limits.result_chars, tokens * _CHARACTERS_A_TOKEN // max(1, calls)))

@@ -1,0 +1,60 @@
+"""What a turn has used so far, against what it may use. A sub-agent's use counts for whoever started it too."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from ferrule.core.model import Usage
+
+if TYPE_CHECKING:
+    from ferrule.agent.limits import AgentLimits
+
+
+class Meter:
+    """Counts the steps, tokens and money of one turn."""
+
+    def __init__(self, limits: AgentLimits, above: Meter | None = None) -> None:
+        self._limits = limits
+        self._above = above
+        self._began = monotonic()
+        self.steps = 0
+        self.usage = Usage()
+
+    def add(self, usage: Usage) -> None:
+        """Count an answer."""
+        self.usage += usage
+        if self._above is not None:
+            self._above.add(usage)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the turn may still go on; None for as long as it likes."""
+        limit = self._limits.seconds
+        return None if limit is None else max(0.0, self._began + limit - monotonic())
+
+    def problem(self) -> tuple[str, str] | None:
+        """Which limit is reached, and what the person can do; None while the turn may go on."""
+        limits, used = self._limits, self.usage
+        tokens = used.input_tokens + used.output_tokens
+        if limits.steps is not None and self.steps >= limits.steps:
+            return f"The turn had {_many(limits.steps, 'step')}, which is its limit.", _go_on("--max-steps")
+        if limits.tokens is not None and tokens >= limits.tokens:
+            return f"The turn used {tokens:,} tokens; its limit is {limits.tokens:,}.", _go_on("--max-tokens")
+        if limits.cost is not None and used.cost is not None and used.cost >= limits.cost:
+            return f"The turn cost ${used.cost:.4f}; its limit is ${limits.cost:.4f}.", _go_on("--max-cost")
+        if (left := self.seconds_left) is not None and left <= 0:
+            return self.out_of_time
+        return self._above.problem() if self._above is not None else None
+
+    @property
+    def out_of_time(self) -> tuple[str, str]:
+        return f"The turn took {self._limits.seconds or 0:g} s, which is its limit.", _go_on("--timeout")
+
+
+def _many(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+def _go_on(option: str) -> str:
+    return f"Nothing is lost: say how to go on, or raise the limit ({option})."

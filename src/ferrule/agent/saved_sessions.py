@@ -1,0 +1,252 @@
+"""Sessions that outlive the program: one file each, to which every message is added as it is said.
+
+The files lie in the person's own data folder and only they can read them. What a tool printed is in them, so secrets
+that can be recognised are taken out. A line that a crash left half written is not there; a file that is open in
+another process is refused. Which files a session has read is not kept: a resumed one must read them again before it
+changes them, because others may have changed them since.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from ferrule.agent.conversation import Conversation, well_formed
+from ferrule.agent.message_form import from_form, to_form
+from ferrule.core.conversation import UserMessage
+from ferrule.core.model import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ferrule.core.conversation import Message
+
+logger = logging.getLogger("ferrule.agent")
+
+VERSION = 1
+_DAY = 86_400
+_SHOWN = 80
+_LOST = "The program ended before this call did; whether it ran is not known. Look before you make it again."
+
+
+class SessionProblem(Exception):  # noqa: N818 - reads as what it is
+    """A saved session cannot be used; the words say why and what to do."""
+
+
+@dataclass(slots=True, frozen=True)
+class SessionLine:
+    """A saved session in a list."""
+
+    id: str
+    workspace: str
+    model: str
+    started: float
+    changed: float
+    request: str
+    """How the first thing that was said begins."""
+
+
+class SavedSession:
+    """The file of one session, open for adding. It is made with the first message, so a session without one leaves
+    nothing behind.
+    """
+
+    def __init__(self, folder: Path, session_id: str, workspace: Path, model: str) -> None:
+        self.id = session_id
+        self.workspace = str(workspace)
+        self.model = model
+        self.path = folder / f"{session_id}.jsonl"
+        self.problem = ""
+        """Why nothing is saved any more, if something went wrong."""
+        self._file: int | None = None
+
+    # As a conversation's journal
+
+    def said(self, message: Message) -> None:
+        self._write(to_form(message))
+
+    def compacted(self, messages: Sequence[Message]) -> None:
+        self._write({"type": "compacted", "messages": [to_form(message) for message in messages]})
+
+    def turn_ended(self, turn: int, ending: str, usage: Usage, model: str) -> None:
+        self._write({"type": "turn", "turn": turn, "ending": str(ending), "usage": asdict(usage), "model": model})
+
+    def close(self) -> None:
+        """Let others have the file."""
+        if self._file is not None:
+            with suppress(OSError):
+                os.fsync(self._file)
+            os.close(self._file)
+            self._file = None
+
+    def open(self) -> None:
+        """Take the file for this process alone; raises `SessionProblem` when another one has it."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            _lock(file, self.id)
+            size = _whole_lines(file, os.fstat(file).st_size)
+            os.ftruncate(file, size)
+        except BaseException:
+            os.close(file)
+            raise
+        self._file = file
+        if not size:
+            head = {"ferrule_session": VERSION, "id": self.id, "workspace": self.workspace, "model": self.model}
+            self._write(head | {"started": round(time(), 3)})
+
+    def _write(self, form: dict[str, Any]) -> None:
+        """Add one line. A disk that is full must not end the work: it goes on unsaved, and says so."""
+        if self.problem:
+            return
+        try:
+            if self._file is None:
+                self.open()
+            line = json.dumps(form, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+            _write_all(self._file or 0, line + b"\n")
+        except (OSError, SessionProblem) as error:
+            self.problem = str(error)
+            logger.warning("Session %s is not saved any more: %s", self.id, error)
+
+
+def load(path: Path) -> tuple[SavedSession, Conversation]:
+    """A saved session, open for adding, and its conversation with every call settled; raises `SessionProblem`."""
+    head = _head(path)
+    if head is None:
+        raise SessionProblem(f"{path} is not a saved session of this version of Ferrule.")
+    saved = SavedSession(path.parent, head["id"], Path(head["workspace"]), head["model"])
+    saved.open()
+    try:
+        conversation = _read(path, saved)
+    except BaseException:
+        saved.close()
+        raise
+    conversation.journal = saved
+    conversation.settle(_LOST)
+    return saved, conversation
+
+
+def _read(path: Path, saved: SavedSession) -> Conversation:
+    messages: list[Message] = []
+    usage, turn = Usage(), 0
+    for number, line in enumerate(path.read_bytes().splitlines()[1:], 2):
+        try:
+            form = json.loads(line)
+            if form["type"] == "turn":
+                usage, turn = usage + Usage(**form["usage"]), int(form["turn"])
+                saved.model = str(form["model"])
+            elif form["type"] == "compacted":
+                messages = [from_form(one) for one in form["messages"]]
+            else:
+                messages.append(from_form(form))
+        except (ValueError, TypeError, KeyError) as error:
+            raise SessionProblem(f"{path} is damaged in line {number}: {error}. Begin a new session.") from None
+    conversation = Conversation(messages, usage=usage, turn=turn)
+    if (problem := well_formed(messages)) and problem != "the last calls have no results":
+        raise SessionProblem(f"{path} is damaged: {problem}. Begin a new session.")
+    return conversation
+
+
+def find(folder: Path, named: str) -> Path:
+    """The file of a session by its id, or by as much of it as no other begins with; raises `SessionProblem`."""
+    found = [one for one in _files(folder) if one.stem.startswith(named)] if named.isalnum() else []
+    if len(found) != 1:
+        what = f"{len(found)} saved sessions begin" if found else "No saved session begins"
+        raise SessionProblem(f"{what} with `{named}`.")
+    return found[0]
+
+
+def latest(folder: Path, workspace: Path) -> Path | None:
+    """The session of a workspace that was used last."""
+    of_it = (path for path in _newest_first(folder) if (_head(path) or {}).get("workspace") == str(workspace))
+    return next(of_it, None)
+
+
+def listed(folder: Path, workspace: Path | None = None) -> Iterator[SessionLine]:
+    """Saved sessions, the one that was used last first; those of one workspace, or all."""
+    for path in _newest_first(folder):
+        head = _head(path)
+        if head is not None and (workspace is None or head["workspace"] == str(workspace)):
+            yield SessionLine(
+                head["id"], head["workspace"], head["model"], head["started"], _changed(path), _request(path)
+            )
+
+
+def forget_old(folder: Path, days: float, now: float | None = None) -> int:
+    """Remove sessions that nobody used for so many days; gives how many."""
+    before = (time() if now is None else now) - days * _DAY
+    old = [path for path in _files(folder) if _changed(path) < before]
+    for path in old:
+        path.unlink(missing_ok=True)
+    return len(old)
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("*.jsonl") if path.is_file()]
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    return sorted(_files(folder), key=_changed, reverse=True)
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # another process has forgotten it meanwhile
+        return 0.0
+
+
+def _head(path: Path) -> dict[str, Any] | None:
+    """The first line, if it is one of ours."""
+    try:
+        with path.open("rb") as file:
+            head = json.loads(file.readline(100_000))
+        return head if head["ferrule_session"] == VERSION and head["id"] == path.stem else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _request(path: Path) -> str:
+    with suppress(OSError, ValueError, TypeError, KeyError), path.open("rb") as file:
+        file.readline()
+        first = from_form(json.loads(file.readline()))
+        if isinstance(first, UserMessage):
+            words = " ".join(first.text.split())
+            return words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
+    return ""
+
+
+def _lock(file: int, session_id: str) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows: nothing there holds two processes apart
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise SessionProblem(
+            f"Session `{session_id[:8]}` is open in another process. End that one first, or begin a new session."
+        ) from None
+
+
+def _whole_lines(file: int, size: int) -> int:
+    """Where the last whole line ends: what a crash left behind it is torn."""
+    end = size
+    while end > 0:
+        start = max(0, end - 65_536)
+        cut = os.pread(file, end - start, start).rfind(b"\n")
+        if cut >= 0:
+            return start + cut + 1
+        end = start
+    return 0
+
+
+def _write_all(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]

@@ -1,0 +1,139 @@
+"""Task: a sub-agent with a conversation, a filter of tools and a budget of its own, whose last words are the result.
+
+It asks for no leave itself: each of its calls goes through the same runtime, policy and records as any other, with
+this call as its parent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, Field
+
+from ferrule.agent.agent_events import Answered, CallAsked, Ending, TurnEnded
+from ferrule.agent.limits import AgentLimits
+from ferrule.core.access import READS_ANYTHING, Touches
+from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.result import Output
+from ferrule.core.tool import Kind, Tool
+
+if TYPE_CHECKING:
+    from ferrule.agent.agent import Agent
+    from ferrule.core.context import ToolContext
+    from ferrule.registry.registry import Registry
+    from ferrule.registry.source import ToolSource
+
+NAME = "Task"
+_ROLE = (
+    "\n\n# Your part\nYou work on one task for another assistant, which sees nothing but your last answer. You cannot "
+    "ask anybody. End with all that was asked for, complete in itself: names of files with lines, and what you found."
+)
+BUDGET = AgentLimits(steps=40, tokens=1_000_000, seconds=1_800)
+
+
+class TaskParams(BaseModel):
+    """What the sub-agent is to do."""
+
+    description: str = Field(min_length=1, max_length=200, description="The task in a few words, for the person.")
+    prompt: str = Field(
+        min_length=1, description="All that it must know: it sees nothing of this conversation. Say what to give back."
+    )
+    tools: Literal["read-only", "all"] = Field(
+        "read-only", description="`all` lets it also change files and run commands, by the same rules as you."
+    )
+
+
+class TaskTool(Tool[TaskParams]):
+    """Give a task to a sub-agent.
+
+    Use this for work whose steps you need not see, such as a search over many files: it works on its own with the same
+    tools and gives back its last words.
+
+    Usage notes:
+        - Several tasks in one answer run at the same time as long as they are read-only.
+        - It cannot ask you or the person anything, so say everything in the prompt.
+    """
+
+    name = NAME
+    category = "agent"
+    tags = frozenset({"standard", "agent"})
+    kind = Kind.READONLY
+    timeout = 3600.0
+    doing = "working on «{description}»"
+
+    def __init__(self, agent: Agent, budget: AgentLimits = BUDGET) -> None:
+        super().__init__()
+        self._agent = agent
+        self._budget = budget
+
+    def touches(self, params: TaskParams) -> Touches:
+        return READS_ANYTHING  # what it changes is weighed call by call
+
+    def runs_alone(self, params: TaskParams) -> bool:
+        return params.tools == "all"
+
+    def summarise(self, params: TaskParams) -> str:
+        return f"Task: {params.description}"
+
+    def signature(self, params: TaskParams) -> str:
+        return params.description
+
+    async def run(self, params: TaskParams, context: ToolContext) -> Output:
+        if context.lineage.count(NAME) > 1:  # it is not shown to them, but a tool of theirs may call it
+            raise ToolError("A sub-agent has no sub-agents of its own.", suggestion="Do this part yourself.")
+        agent = self._sub_agent(context, self._tools(params))
+        said = 0
+        ended: TurnEnded | None = None
+        async for event in agent.run(params.prompt):
+            if isinstance(event, CallAsked):
+                context.progress(said, message=event.doing)
+            elif isinstance(event, Answered):
+                said += 1
+            elif isinstance(event, TurnEnded):
+                ended = event
+        return _output(ended)
+
+    def _sub_agent(self, context: ToolContext, tools: ToolSource) -> Agent:
+        from ferrule.agent.agent import Agent
+
+        above = self._agent
+        return Agent(
+            above.runtime,
+            above.model,
+            system=above.system + _ROLE,
+            limits=replace(
+                self._budget, result_chars=above.limits.result_chars, context_tokens=above.limits.context_tokens
+            ),
+            tools=tools,
+            parent=context,
+            above=above.meter,
+        )
+
+    def _tools(self, params: TaskParams) -> ToolSource:
+        tools = self._agent.tools.without([NAME])
+        return tools.read_only() if params.tools == "read-only" else tools
+
+
+def _output(ended: TurnEnded | None) -> Output:
+    if ended is None:
+        raise ToolError("The task was stopped.", kind=ErrorKind.CANCELLED)
+    used = {"steps": ended.steps, "input_tokens": ended.usage.input_tokens, "output_tokens": ended.usage.output_tokens}
+    if ended.ending is not Ending.DONE:
+        said = f" Its last words: {ended.text}" if ended.text else ""
+        raise ToolError(
+            f"The task was not finished: {ended.problem}{said}",
+            suggestion="Give a smaller task, or do this part yourself.",
+            details=used,
+        )
+    return Output(
+        data={"text": ended.text, **used},
+        llm_content=ended.text,
+        display_content=f"done in {ended.steps} step{'' if ended.steps == 1 else 's'}",
+        metadata=used,
+    )
+
+
+def add_task_tool(agent: Agent, registry: Registry, budget: AgentLimits = BUDGET) -> None:
+    """Let an agent give tasks to others of its kind."""
+    registry.register(TaskTool(agent, budget), origin="builtin")

@@ -1,0 +1,268 @@
+"""One turn: the model is asked, its calls run, it reads the results, until it answers in words (M1)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ferrule.agent.agent_events import Answered, Ending, Noted, Steered, TurnEnded, TurnStarted
+from ferrule.agent.bounded_results import bounded
+from ferrule.agent.calling import Calling
+from ferrule.agent.event_queue import EventQueue
+from ferrule.agent.hearing import Hearing
+from ferrule.agent.meter import Meter
+from ferrule.agent.model_adapter import TurnModel
+from ferrule.agent.notes import GO_ON, SAY_SOMETHING
+from ferrule.agent.repeats import ENDED, NOTED, Repeats, note
+from ferrule.core.conversation import AssistantMessage, ToolResults, UserMessage
+from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.model import Finished, ModelError, ModelFault, ModelRequest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from ferrule.agent.agent import Agent
+    from ferrule.agent.agent_events import AgentEvent
+    from ferrule.core.result import Attachment, ToolResult
+
+logger = logging.getLogger("ferrule.agent")
+
+_MOST_GOING_ON = 3
+_MOST_EMPTY = 2
+
+INTERRUPTED = "The person stopped it."
+
+
+class Turn:
+    """A turn while it runs. Its work is a task of its own: stopping it never depends on who reads the events."""
+
+    def __init__(self, agent: Agent, text: str, attachments: Sequence[Attachment]) -> None:
+        self._agent = agent
+        self._conversation = agent.conversation
+        self._text = text
+        self._attachments = tuple(attachments)
+        self._queue = EventQueue()
+        self._hearing = Hearing(self._queue.put)
+        self._repeats = Repeats()
+        self._task: asyncio.Task[TurnEnded] | None = None
+        self._stopped: TurnEnded | None = None
+        self._words = ""
+        """The model's last words: those of its last answer, and of the ones it was cut off in before."""
+        self.meter = Meter(agent.limits, agent.above)
+
+    # Seen from outside
+
+    def stop(self, ending: Ending, problem: str, suggestion: str = "") -> None:
+        """End the turn now, however far it is; the first reason given counts."""
+        if self._stopped is None:
+            self._stopped = self._ended(ending, problem, suggestion)
+            if self._task is not None:
+                self._task.cancel()
+
+    async def events(self) -> AsyncGenerator[AgentEvent, None]:
+        """Everything that happens, ending with `TurnEnded`. Leaving early stops the turn."""
+        conversation = self._conversation
+        conversation.turn += 1
+        conversation.add(UserMessage(self._text, self._attachments))
+        self._agent.enter_session(TurnModel(self._agent.model, self.meter.add), conversation.turn)
+        ended = self._ended(Ending.INTERRUPTED)
+        try:
+            yield TurnStarted(conversation.turn, self._text)
+            self._task = task = asyncio.ensure_future(self._work())
+            task.add_done_callback(lambda _: self._queue.close())
+            timer = self._start_timer()
+            try:
+                if self._stopped is not None:
+                    task.cancel()
+                while (event := await self._queue.next()) is not None:
+                    yield event
+                ended = self._stopped or ended if task.cancelled() else task.result()
+            finally:
+                if timer is not None:
+                    timer.cancel()
+                await _end(task)
+        finally:
+            conversation.settle(INTERRUPTED)
+            conversation.usage += self.meter.usage
+            if conversation.journal is not None:
+                conversation.journal.turn_ended(
+                    conversation.turn, ended.ending, self.meter.usage, self._agent.model.name
+                )
+        yield replace(ended, text=self._words, usage=self.meter.usage, steps=self.meter.steps)
+
+    def _start_timer(self) -> asyncio.TimerHandle | None:
+        left = self.meter.seconds_left
+        if left is None:
+            return None
+        return asyncio.get_running_loop().call_later(left, lambda: self.stop(Ending.LIMIT, *self.meter.out_of_time))
+
+    def _ended(self, ending: Ending, problem: str = "", suggestion: str = "") -> TurnEnded:
+        return TurnEnded(ending, self._words, self.meter.usage, self.meter.steps, problem, suggestion)
+
+    # The work itself
+
+    async def _work(self) -> TurnEnded:
+        try:
+            return await self._steps()
+        except asyncio.CancelledError:
+            self._keep_what_was_said()
+            raise
+        except ModelError as error:
+            self._keep_what_was_said()
+            return self._ended(Ending.FAILED, error.message, error.suggestion)
+        except Exception as error:
+            logger.exception("The turn broke")
+            self._keep_what_was_said()
+            problem = f"The program failed while it worked with the model: {type(error).__name__}."
+            return self._ended(Ending.FAILED, problem, "The log says more. Nothing of the conversation is lost.")
+
+    async def _steps(self) -> TurnEnded:
+        empty = cut_off = 0
+        while True:
+            self._deliver_steering()
+            if reached := self.meter.problem():
+                return self._ended(Ending.LIMIT, *reached)
+            finished = await self._ask()
+            message = finished.message
+            if finished.stop == "refused":
+                return self._refused(message)
+            if not message.text.strip() and not message.calls:
+                empty += 1
+                if empty > _MOST_EMPTY:
+                    return self._ended(
+                        Ending.FAILED,
+                        f"`{self._agent.model.name}` gave an empty answer {empty} times.",
+                        "Say it in other words, or choose another model.",
+                    )
+                self._conversation.add(UserMessage(SAY_SOMETHING))
+                continue
+            self._conversation.add(message)
+            self._agent.room.sizes.told(self._conversation.messages, finished.usage)
+            self._queue.put(Answered(message, finished.usage))
+            if message.calls:
+                self._words = message.text
+                if await self._call(finished) >= ENDED:
+                    problem = f"The model made the same call with the same result {ENDED} times."
+                    return self._ended(Ending.LOOP, problem, "Say what it should do instead.")
+                cut_off = 0
+                continue
+            self._words = self._words + message.text if cut_off else message.text
+            if finished.stop == "length":
+                cut_off += 1
+                if cut_off <= _MOST_GOING_ON:
+                    self._conversation.add(UserMessage(GO_ON))
+                    continue
+                self._queue.put(Noted("The answer was cut off by the model's length limit, and may not be whole."))
+            if not self._agent.steering:
+                return self._ended(Ending.DONE)
+            cut_off = 0
+
+    async def _ask(self) -> Finished:
+        """One answer of the model; a conversation that is too long for it is made shorter first, or once it says so."""
+        agent, room = self._agent, self._agent.room
+        limit = room.limit(agent.model, agent.limits.context_tokens)
+        if room.tokens(agent.system) > limit:
+            await self._make_room(limit)
+        try:
+            finished = await self._listen()
+        except ModelError as error:
+            if error.fault is not ModelFault.TOO_LONG or not await self._make_room(room.too_long(agent.system)):
+                raise
+            finished = await self._listen()
+        self._hearing.text = ""
+        self.meter.steps += 1
+        self.meter.add(finished.usage)
+        if self.meter.steps == 1 and agent.limits.cost is not None and finished.usage.cost is None:
+            self._queue.put(Noted(f"The price of `{agent.model.name}` is not known, so no cost limit can be held to."))
+        return replace(finished, message=self._conversation.identified(finished.message))
+
+    async def _listen(self) -> Finished:
+        agent = self._agent
+        request = ModelRequest(tuple(self._conversation.messages), agent.system, agent.tools.tools())
+        return await self._hearing.listen(agent.model, request)
+
+    async def _make_room(self, limit: int) -> bool:
+        agent = self._agent
+        compacted = await agent.room.make(agent.model, agent.system, limit, self.meter.add)
+        if compacted is not None:
+            self._queue.put(compacted)
+        return compacted is not None
+
+    async def _call(self, finished: Finished) -> int:
+        """Run the calls of an answer and keep their results; gives how often the most repeated of them came."""
+        agent, calls = self._agent, finished.message.calls
+        runtime = agent.runtime.seeing(agent.tools)
+        calling = Calling(calls, runtime, agent.session, agent.parent, self._queue.put)
+        try:
+            results = await (calling.refuse(_torn()) if finished.stop == "length" else calling.run())
+        except asyncio.CancelledError:
+            why = self._stopped.problem if self._stopped is not None and self._stopped.problem else INTERRUPTED
+            self._keep(calling.interrupted(why))
+            raise
+        most = agent.result_chars(len(calls))
+        worst = 0
+        noted: list[ToolResult] = []
+        for call, result in zip(calls, results, strict=True):
+            tool = agent.tools.get(call.name)
+            times = self._repeats.count(call, result, tool)
+            worst = max(worst, times)
+            kept = bounded(result, most, tool)
+            if times >= NOTED:
+                kept.llm_content += note(times)
+                self._queue.put(Noted(f"The same call of `{call.name}` came to the same result {times} times."))
+            noted.append(kept)
+        self._conversation.add(ToolResults(tuple(noted)))
+        return worst
+
+    def _keep(self, results: list[ToolResult]) -> None:
+        most = self._agent.result_chars(len(results))
+        self._conversation.add(ToolResults(tuple(bounded(result, most) for result in results)))
+
+    def _deliver_steering(self) -> None:
+        while self._agent.steering:
+            text = self._agent.steering.popleft()
+            self._conversation.add(UserMessage(text))
+            self._queue.put(Steered(text))
+
+    def _refused(self, message: AssistantMessage) -> TurnEnded:
+        if message.text.strip():
+            self._conversation.add(AssistantMessage(message.text))
+            self._words = message.text
+        return self._ended(
+            Ending.FAILED,
+            f"`{self._agent.model.name}` would not go on.",
+            "Say it in other words, or choose another model.",
+        )
+
+    def _keep_what_was_said(self) -> None:
+        """An answer that broke off was seen by the person; the model must know of it too."""
+        if self._hearing.text.strip():
+            self._conversation.add(AssistantMessage(self._hearing.text))
+            self._words = self._hearing.text
+            self._hearing.text = ""
+
+
+def _torn() -> Stopped:
+    return Stopped(
+        Stage.VALIDATE,
+        ErrorKind.VALIDATION,
+        "The call was not run: the answer was cut off by its length limit, so its arguments may not be whole.",
+        "Make the call again with less in one answer, for example a long file in several parts.",
+    )
+
+
+async def _end(task: asyncio.Task[Any]) -> None:
+    """Cancel a task and wait until it has really ended, however often the wait itself is cancelled."""
+    if task.done():
+        return
+    task.cancel()
+    again: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            again = error
+    if again is not None:
+        raise again

@@ -1,0 +1,158 @@
+"""Puts an assistant together: the app's runtime, a model, an agent that knows where it is, and its saved session."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ferrule.app.load_settings import SettingsError
+from ferrule.app.locations import added_folders, sessions_folder
+
+if TYPE_CHECKING:
+    from ferrule.agent.agent import Agent
+    from ferrule.agent.conversation import Conversation
+    from ferrule.agent.limits import AgentLimits
+    from ferrule.agent.saved_sessions import SavedSession
+    from ferrule.app.build import App
+    from ferrule.app.settings import AssistantSettings, Settings
+    from ferrule.core.model import Model
+    from ferrule.registry.source import ToolSource
+
+SCRIPTED = "scripted:"
+
+
+@dataclass(slots=True)
+class Resumed:
+    """A session from before: what was said in it, and the file that it goes on in."""
+
+    saved: SavedSession
+    conversation: Conversation
+
+
+@dataclass(slots=True)
+class Assistant:
+    """An agent that is ready to work, and where its session is saved, if it is."""
+
+    agent: Agent
+    saved: SavedSession | None
+
+    async def close(self) -> None:
+        """Let go of the model and the session's file; the app is closed by whoever opened it."""
+        await self.agent.model.close()
+        if self.saved is not None:
+            self.saved.close()
+
+
+def resume(workspace: Path, named: str | None = None) -> Resumed | None:
+    """The session with this id, or else the last one of this workspace; raises `SessionProblem`.
+
+    None when the workspace has none.
+    """
+    from ferrule.agent.saved_sessions import find, latest, load
+
+    folder = sessions_folder()
+    path = find(folder, named) if named is not None else latest(folder, workspace)
+    return None if path is None else Resumed(*load(path))
+
+
+def model_for(name: str, settings: Settings) -> Model:
+    """The model of this name, or where it is empty the one that the settings or this machine offer.
+
+    `scripted:FILE.json` follows a script, for tests and examples.
+    """
+    name = name or settings.assistant.model
+    if name.startswith(SCRIPTED):
+        from ferrule.testing.script_file import ScriptError, scripted_model
+
+        try:
+            return scripted_model(Path(name.removeprefix(SCRIPTED)))
+        except ScriptError as error:
+            raise SettingsError(str(error)) from None
+    choose: Any = import_module("ferrule.app.choose_model").choose_model
+    return choose(name, settings)
+
+
+def build_assistant(
+    app: App, model: Model, *, resumed: Resumed | None = None, limits: AgentLimits | None = None, asks: bool = True
+) -> Assistant:
+    """An agent over an app's runtime. `asks` says whether a person can be asked before something runs."""
+    from ferrule.agent.agent import Agent
+    from ferrule.agent.saved_sessions import SavedSession, forget_old
+    from ferrule.agent.task_tool import add_task_tool
+
+    settings, session = app.settings, app.runtime.session
+    saved = resumed.saved if resumed is not None else None
+    if saved is not None:
+        session.id = saved.id  # the record and the history go on under one name
+    elif settings.assistant.save:
+        folder = sessions_folder()
+        saved = SavedSession(folder, session.id, session.workspace, model.name)
+        if settings.assistant.keep_days:
+            forget_old(folder, settings.assistant.keep_days)
+    agent = Agent(
+        app.runtime,
+        model,
+        system=lambda: _system_words(app, agent, asks),
+        limits=limits if limits is not None else limits_of(settings.assistant),
+        conversation=resumed.conversation if resumed is not None else None,
+        save=saved,
+        tools=_shown(app, settings.assistant.tools),
+    )
+    add_task_tool(agent, app.tools.registry)
+    return Assistant(agent, saved)
+
+
+def limits_of(settings: AssistantSettings) -> AgentLimits:
+    """The limits of a turn as the settings have them."""
+    from ferrule.agent.limits import AgentLimits
+
+    return AgentLimits(
+        steps=settings.max_steps or None,
+        tokens=settings.max_tokens or None,
+        cost=settings.max_cost or None,
+        seconds=settings.max_seconds or None,
+    )
+
+
+def _shown(app: App, named: list[str]) -> ToolSource:
+    """The tools a model is shown. The assistant set does the same under other names, and would only confuse it."""
+    if named:
+        return app.tools.registry.only(named)
+    from ferrule.builtin.all_tools import builtin_tools
+
+    return app.tools.registry.without([tool.name for tool in builtin_tools() if "assistant" in tool.tags])
+
+
+def _system_words(app: App, agent: Agent, asks: bool) -> str:
+    from datetime import datetime
+
+    from ferrule.agent.project_words import git_branch, project_words
+    from ferrule.agent.system_prompt import Surroundings, system_prompt
+    from ferrule.policy.request import roots_of
+    from ferrule.workspace.restrictions import restrictions_of
+
+    settings, session = app.settings, app.runtime.session
+    restrictions, roots = restrictions_of(session), roots_of(session)
+
+    def denied(path: Path) -> bool:
+        return restrictions is not None and restrictions.denies_read(str(path), roots) is not None
+
+    return system_prompt(
+        Surroundings(
+            workspace=session.workspace,
+            system=os.uname().sysname if hasattr(os, "uname") else sys.platform,
+            today=datetime.now().astimezone().date(),
+            mode=str(getattr(app.runtime.policy, "mode", "default")),
+            asks=asks,
+            sandboxed=settings.sandbox.enabled,
+            hosts=settings.sandbox.hosts,
+            tools=agent.tools.names(),
+            branch=git_branch(session.workspace),
+            project=project_words(session.workspace, denied) if settings.assistant.project_words else (),
+            added_folders=added_folders(settings, session.workspace),
+        )
+    )

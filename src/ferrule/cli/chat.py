@@ -1,0 +1,142 @@
+"""`ferrule chat`: an assistant in the terminal that reads, searches, edits and runs things, and asks first."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import click
+
+from ferrule.cli.options import (
+    permission_flags,
+    permission_options,
+    sandbox_flags,
+    sandbox_options,
+    settings_for,
+    workspace_option,
+)
+from ferrule.cli.run import assistant_flags, assistant_options, resumed_session, warn_of_freedom
+from ferrule.cli.words import LANGUAGES, _
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ferrule.app.assistant import Resumed
+    from ferrule.app.settings import Settings
+    from ferrule.cli.chatting.assistant import ChatAssistant
+    from ferrule.cli.chatting.chat import Chat
+    from ferrule.cli.chatting.person_input import PersonInput
+    from ferrule.cli.chatting.screen import Screen
+    from ferrule.core.model import Model
+
+
+@click.command(
+    "chat",
+    help=_("Talk with a model that works in this folder through the tools."),
+    epilog=_("`/help` lists the commands of a conversation. Ctrl-C stops a turn, twice leaves; Ctrl-D leaves."),
+)
+@assistant_options
+@click.option("--plain", is_flag=True, help=_("Plain lines: no colours, no live rows, no escape codes."))
+@workspace_option
+@permission_options
+@sandbox_options
+@click.option("--lang", type=click.Choice(LANGUAGES), expose_value=False, help=_("Language of messages."))
+def command(
+    model: str,
+    max_steps: int | None,
+    max_tokens: int | None,
+    max_cost: float | None,
+    timeout: float | None,
+    go_on: bool,
+    resume: str | None,
+    plain: bool,
+    workspace: Path,
+    mode: str | None,
+    allow: tuple[str, ...],
+    ask: tuple[str, ...],
+    deny: tuple[str, ...],
+    no_sandbox: bool,
+    allow_host: tuple[str, ...],
+) -> None:
+    flags = {
+        **permission_flags(mode, allow, ask, deny),
+        **sandbox_flags(no_sandbox, allow_host),
+        **assistant_flags(max_steps, max_tokens, max_cost, timeout),
+    }
+    settings = settings_for(workspace, flags).settings
+    warn_of_freedom(settings)
+    resumed = resumed_session(workspace.resolve(), go_on, resume)
+    from ferrule.app.assistant import model_for
+
+    chosen = model_for(model or (resumed.saved.model if resumed is not None else ""), settings)
+    sys.exit(asyncio.run(_chat(settings, workspace.resolve(), chosen, resumed, plain)))
+
+
+async def _chat(settings: Settings, workspace: Path, model: Model, resumed: Resumed | None, plain: bool) -> int:
+    from ferrule.cli.chatting.chat import Chat
+
+    screen = _screen(plain)
+    started: list[Chat] = []
+    chat = Chat(screen, _person(screen, started))
+    started.append(chat)
+    async with AsyncExitStack() as stack:
+        # Tools and rules are loaded while the prompt is there already; whoever types does not notice.
+        opening = asyncio.create_task(_open(chat, settings, workspace, model, resumed, stack))
+        try:
+            return await chat.converse(opening)
+        finally:
+            if not opening.done():
+                opening.cancel()
+            await asyncio.wait({opening})
+
+
+async def _open(
+    chat: Chat, settings: Settings, workspace: Path, model: Model, resumed: Resumed | None, stack: AsyncExitStack
+) -> ChatAssistant:
+    await asyncio.to_thread(_load_parts)
+    from ferrule.app.build import App
+    from ferrule.cli.chatting.asker import ChatAsker
+    from ferrule.cli.chatting.assistant import ChatAssistant
+
+    asker = ChatAsker(chat.screen, chat.printer, chat.person, paused=chat.steering.paused, interrupt=chat.interrupted)
+    try:
+        app = App(settings, workspace, ask=asker)
+    except (ValueError, OSError) as error:
+        raise click.UsageError(str(error)) from None
+    await stack.enter_async_context(app)
+    assistant = ChatAssistant(app, model, resumed=resumed, asks=chat.person.by_person)
+    stack.push_async_callback(assistant.close)
+    return assistant
+
+
+def _load_parts() -> None:
+    """What takes long to import, beside the loop."""
+    import ferrule.agent.agent
+    import ferrule.app.assistant
+    import ferrule.builtin.all_tools
+    import ferrule.pipeline.run  # noqa: F401
+
+
+def _screen(plain: bool) -> Screen:
+    from ferrule.cli.chatting.screen import PlainScreen, wants_plain
+
+    if plain or wants_plain(sys.stdout, os.environ):
+        return PlainScreen(sys.stdout)
+    from ferrule.cli.chatting.live_screen import LiveScreen, wraps_again
+
+    return LiveScreen(sys.stdout, wraps_again=wraps_again(os.environ))
+
+
+def _person(screen: Screen, started: list[Chat]) -> PersonInput:
+    if not screen.live or not sys.stdin.isatty():
+        from ferrule.cli.chatting.person_input import PlainInput
+
+        return PlainInput(sys.stdin)
+    from ferrule.cli.chatting.completion import ChatCompleter
+    from ferrule.cli.chatting.prompt_input import PromptInput
+    from ferrule.workspace.data_folder import data_folder
+
+    return PromptInput(ChatCompleter(lambda: started[0]), data_folder() / "chat_history")

@@ -1,0 +1,81 @@
+"""The assistant that a conversation is held with: its app and agent, the model chosen, and the sessions saved."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from ferrule.agent.conversation import Conversation
+from ferrule.agent.saved_sessions import SavedSession, SessionProblem, listed
+from ferrule.app.assistant import build_assistant, model_for, resume
+from ferrule.app.locations import sessions_folder
+from ferrule.cli.words import _
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ferrule.agent.saved_sessions import SessionLine
+    from ferrule.app.assistant import Resumed
+    from ferrule.app.build import App
+    from ferrule.core.model import Model
+
+_FILES = "ferrule.files"
+
+
+class ChatAssistant:
+    """Begins conversations, goes on with saved ones, and lets the model be changed between turns."""
+
+    def __init__(self, app: App, model: Model, *, resumed: Resumed | None, asks: bool) -> None:
+        self.app = app
+        self._built = build_assistant(app, model, resumed=resumed, asks=asks)
+        self.agent = self._built.agent
+
+    @property
+    def id(self) -> str:
+        return self.app.runtime.session.id
+
+    @property
+    def saved(self) -> SavedSession | None:
+        """The conversation's file; None where nothing is saved."""
+        return self._built.saved
+
+    def begin(self) -> None:
+        """A new conversation, in which nothing was said or read."""
+        session, name = self.app.runtime.session, uuid.uuid4().hex
+        saved = None
+        if self.app.settings.assistant.save:
+            saved = SavedSession(sessions_folder(), name, session.workspace, self.agent.model.name)
+        self._enter(name, saved, Conversation(journal=saved))
+
+    def resume(self, named: str = "") -> None:
+        """Go on with a saved conversation: the one named, or the last but this; raises `SessionProblem`."""
+        others = [one.id for one in self.sessions() if one.id != self.id]
+        if not named and not others:
+            raise SessionProblem(_("No other conversation of this folder is saved."))
+        if named and self.id.startswith(named):
+            return
+        found = resume(self.app.runtime.session.workspace, named or others[0])
+        if found is not None:
+            self._enter(found.saved.id, found.saved, found.conversation)
+
+    def _enter(self, name: str, saved: SavedSession | None, conversation: Conversation) -> None:
+        if self._built.saved is not None:
+            self._built.saved.close()
+        self._built.saved = saved
+        session = self.app.runtime.session
+        session.id = name
+        session.state.pop(_FILES, None)  # what one conversation has read another one has not
+        self.agent.conversation = conversation
+
+    def sessions(self) -> Sequence[SessionLine]:
+        """The saved conversations of this folder, the newest first."""
+        return list(listed(sessions_folder(), self.app.runtime.session.workspace))
+
+    async def use_model(self, name: str) -> None:
+        """From the next turn on."""
+        model, before = model_for(name, self.app.settings), self.agent.model
+        self.agent.model = model
+        await before.close()
+
+    async def close(self) -> None:
+        await self._built.close()

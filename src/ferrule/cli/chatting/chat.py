@@ -1,0 +1,184 @@
+"""One conversation at a terminal: what the person says goes to a command or to the agent, until they leave."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING
+
+from ferrule.cli.chatting.commands import run_command
+from ferrule.cli.chatting.event_printer import EventPrinter
+from ferrule.cli.chatting.interrupts import Interrupts
+from ferrule.cli.chatting.mentions import expand
+from ferrule.cli.chatting.steering import Steering
+from ferrule.cli.chatting.text_rows import wrapped
+from ferrule.cli.chatting.visible_text import visible
+from ferrule.cli.words import _
+
+if TYPE_CHECKING:
+    from ferrule.cli.chatting.assistant import ChatAssistant
+    from ferrule.cli.chatting.person_input import PersonInput
+    from ferrule.cli.chatting.screen import Screen
+
+_TICK = 0.08
+_LEFT_BY_SIGNAL = {"SIGTERM": 143, "SIGHUP": 129}
+
+
+class Chat:
+    """The parts of a conversation that its commands may use."""
+
+    def __init__(self, screen: Screen, person: PersonInput) -> None:
+        self.screen = screen
+        self.person = person
+        self.printer = EventPrinter(screen)
+        self.steering = Steering(
+            sys.stdin.fileno() if screen.live and person.by_person else None, self._steer, self._typing
+        )
+        self.leaving = False
+        self.exit_code = 0
+        self.notes_for_model: list[str] = []
+        """What the person did that the model should know of; it goes along with the next message."""
+        self._interrupts = Interrupts()
+        self._working = False
+        self._task: asyncio.Task[None] | None = None
+        self._assistant: ChatAssistant | None = None
+
+    @property
+    def assistant(self) -> ChatAssistant:
+        if self._assistant is None:
+            raise RuntimeError("The conversation has not begun.")
+        return self._assistant
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is an assistant yet; the first prompt is there before."""
+        return self._assistant is not None
+
+    # Saying things
+
+    def say(self, text: str, style: str = "") -> None:
+        """Words of ours, safe and wrapped."""
+        rows = wrapped(visible(text), self.screen.width, "  ")
+        self.screen.write([self.screen.paint(style, row) if style else row for row in rows])
+
+    def rows(self, rows: list[str]) -> None:
+        """Rows that are laid out already."""
+        self.screen.write(rows)
+
+    # The conversation
+
+    async def converse(self, opening: asyncio.Task[ChatAssistant]) -> int:
+        """Until the person leaves; gives the exit code. What goes wrong while `opening` is raised."""
+        self._task = asyncio.current_task()
+        self._watch_signals()
+        opening.add_done_callback(self._opened)
+        try:
+            while not self.leaving:
+                await self._once(opening)
+        except asyncio.CancelledError:
+            if not self.leaving:
+                raise
+            if self._task is not None:
+                self._task.uncancel()
+        self._say_goodbye()
+        return self.exit_code
+
+    def _opened(self, opening: asyncio.Task[ChatAssistant]) -> None:
+        if not opening.cancelled() and opening.exception() is not None:
+            self.person.interrupt()  # nobody should go on typing for nothing
+
+    async def _begin(self, opening: asyncio.Task[ChatAssistant]) -> None:
+        if self._assistant is None:
+            self._assistant = await opening
+            for broken in self.assistant.app.tools.broken:
+                self.say(
+                    _("{source} was skipped: {reason}").format(source=broken.source, reason=broken.reason), "warned"
+                )
+            for note in self.assistant.app.notes:
+                self.say(note, "warned")
+
+    async def _once(self, opening: asyncio.Task[ChatAssistant]) -> None:
+        self.screen.write([""])
+        try:
+            said = (await self.person.message(self.steering.unfinished())).strip()
+        except EOFError:
+            self.leaving = True
+            return
+        except KeyboardInterrupt:
+            if opening.done():
+                await self._begin(opening)
+            if self._interrupts.again():
+                self.leaving = True
+            else:
+                self.say(_("Ctrl-C again leaves."), "faint")
+            return
+        if not said:
+            return
+        await self._begin(opening)
+        if not await run_command(self, said):
+            await self._turn(said)
+
+    def _say_goodbye(self) -> None:
+        saved = self._assistant.saved if self._assistant is not None else None
+        if saved is not None and saved.problem:
+            self.say(_("The conversation could not be saved: {why}").format(why=saved.problem), "warned")
+        elif saved is not None and self.assistant.agent.conversation.messages:
+            self.say(_("To go on later: ferrule chat --resume {id}").format(id=saved.id[:8]), "faint")
+
+    async def _turn(self, said: str) -> None:
+        agent = self.assistant.agent
+        self._working = True
+        ticking = asyncio.create_task(self._tick())
+        try:
+            with self.steering.listening():
+                expanded = await expand(said, self.assistant.app.runtime)
+                for note in expanded.notes:
+                    self.say(note, "warned")
+                notes, self.notes_for_model = self.notes_for_model, []
+                text = "\n\n".join([*(f"[{note}]" for note in notes), expanded.text])
+                async with aclosing(agent.run(text, expanded.attachments)) as events:
+                    async for event in events:
+                        self.printer.handle(event)
+        finally:
+            self._working = False
+            ticking.cancel()
+            self.screen.show(())
+
+    async def _tick(self) -> None:
+        while True:
+            self.printer.tick()
+            await asyncio.sleep(_TICK)
+
+    def _steer(self, line: str) -> None:
+        self.assistant.agent.steer(line)
+
+    def _typing(self, text: str) -> None:
+        self.printer.typed = text
+
+    # Stopping
+
+    def interrupted(self) -> None:
+        """Ctrl-C: at work it stops the turn, at the prompt the line; soon after another one it leaves."""
+        if not self._working:
+            self.person.interrupt()
+        elif self._interrupts.again():
+            self._leave(0)
+        else:
+            self.assistant.agent.interrupt()
+
+    def _leave(self, code: int) -> None:
+        """End everything from here on: the turn, the question, the program."""
+        if self.leaving:
+            return
+        self.leaving, self.exit_code = True, code
+        if self._task is not None:
+            self._task.cancel()
+
+    def _watch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows has no such signals
+            loop.add_signal_handler(signal.SIGINT, self.interrupted)
+            for name, code in _LEFT_BY_SIGNAL.items():
+                loop.add_signal_handler(getattr(signal, name), self._leave, code)

@@ -1,0 +1,86 @@
+"""`@file` in a message: the model gets the file with it, through the same Read that it would call itself.
+
+So rules, ignore files and the record hold for a mention too, and the file counts as read before it is edited. What is
+too long to send along is only pointed at, and a word that is no file (`@property`) stays a word.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ferrule.cli.words import _
+from ferrule.core.call import RawCall
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ferrule.core.result import Attachment
+    from ferrule.pipeline.run import Runtime
+
+_MENTION = re.compile(r"""(?<![\w@])@(?:"(?P<quoted>[^"\n]+)"|(?P<bare>[^\s"]+))""")
+_ENDS = ".,;:!?)]}'，。；：！？）】》"
+_MOST_CHARACTERS = 30_000
+_MOST_FILES = 10
+
+
+@dataclass(slots=True)
+class Expanded:
+    """A message with what was mentioned in it; `notes` are for the person."""
+
+    text: str
+    attachments: list[Attachment] = field(default_factory=list["Attachment"])
+    notes: list[str] = field(default_factory=list[str])
+
+
+def quoted(name: str) -> str:
+    """A file's name as a mention: `@src/a.py`, `@"my notes.txt"`."""
+    plain = re.fullmatch(r'[^\s"]+', name) and name.isprintable() and not name.endswith(tuple(_ENDS))
+    return f"@{name}" if plain else f'@"{name}"'
+
+
+def mentioned(text: str, folder: Path) -> list[str]:
+    """The files and folders that the message names, each once, in their order."""
+    found: dict[str, None] = {}
+    for mention in _MENTION.finditer(text):
+        for name in _candidates(mention):
+            if name and os.path.lexists(folder / name):
+                found[name] = None
+                break
+    return list(found)
+
+
+def _candidates(mention: re.Match[str]) -> list[str]:
+    if mention["quoted"] is not None:
+        return [mention["quoted"]]
+    name = mention["bare"]
+    return [name, name.rstrip(_ENDS)]
+
+
+async def expand(text: str, runtime: Runtime) -> Expanded:
+    """The message as the model gets it."""
+    expanded = Expanded(text)
+    parts: list[str] = []
+    names = mentioned(text, runtime.session.directory)
+    for name in names[:_MOST_FILES]:
+        if (runtime.session.directory / name).is_dir():
+            parts.append(f"`{name}` is a folder.")
+            continue
+        result = await runtime.run(RawCall("Read", {"file_path": name}))
+        if not result.success:
+            why = result.error.message if result.error is not None else result.display_content
+            expanded.notes.append(_("@{name} was not sent along: {why}").format(name=name, why=why))
+            continue
+        if len(result.llm_content) > _MOST_CHARACTERS:
+            parts.append(f"`{name}` is too long to be shown here; read what you need of it with Read.")
+            expanded.notes.append(_("@{name} is long; the model was only told where it is.").format(name=name))
+            continue
+        parts.append(f"`{name}`:\n{result.llm_content}")
+        expanded.attachments += result.attachments
+    if len(names) > _MOST_FILES:
+        expanded.notes.append(_("Only the first {n} files were sent along.").format(n=_MOST_FILES))
+    if parts:
+        expanded.text = "\n\n".join([text, "[The person mentioned these files, as they are now:]", *parts])
+    return expanded

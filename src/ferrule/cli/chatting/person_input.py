@@ -1,0 +1,110 @@
+"""Where the person's words come from: whole lines of a terminal or a pipe, without any escape code.
+
+`PlainInput` is for pipes, dumb terminals and plain text; `PromptInput` (prompt_input.py) edits, remembers and
+completes. Neither blocks the loop: what runs in the background goes on while the person thinks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import sys
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from ferrule.cli.ask import forget_what_was_typed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class PersonInput(Protocol):
+    """Reads messages and answers. Ctrl-C raises `KeyboardInterrupt`, the end of the input `EOFError`."""
+
+    @property
+    def by_person(self) -> bool:
+        """Whether a person is there; whoever fills a pipe is not asked for leave."""
+        ...
+
+    async def message(self, typed: str = "") -> str:
+        """What to do next; `typed` was typed before."""
+        ...
+
+    async def answer(self) -> str:
+        """The answer to a question that is on the screen; nothing that was typed before it counts."""
+        ...
+
+    def interrupt(self) -> None:
+        """Ctrl-C came as a signal."""
+        ...
+
+
+class PlainInput:
+    """Whole lines. A backslash at the end of one takes the next along."""
+
+    def __init__(self, stream: TextIO, say: Callable[[str], None] | None = None) -> None:
+        self._descriptor = stream.fileno()
+        self.by_person = stream.isatty()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
+        self._reading: asyncio.Future[bytes] | None = None
+        self._ended = False
+        self._say = say or _say
+
+    async def message(self, typed: str = "") -> str:
+        self._say("> ")
+        line = await self._line()
+        while line.endswith("\\"):
+            self._say("… ")
+            line = f"{line[:-1]}\n{await self._line()}"
+        if not self.by_person:
+            self._say(f"{line}\n")  # nobody typed it here, and the page should read like a conversation
+        return line
+
+    async def answer(self) -> str:
+        forget_what_was_typed()
+        self._rest = ""
+        self._say("? ")
+        return await self._line()
+
+    def interrupt(self) -> None:
+        if self._reading is not None and not self._reading.done():
+            self._reading.set_exception(KeyboardInterrupt())
+
+    async def _line(self) -> str:
+        while "\n" not in self._rest:
+            piece = b"" if self._ended else await self._read()
+            self._rest += self._decoder.decode(piece, final=not piece)
+            if not piece:
+                self._ended = not self.by_person  # a terminal can go on after Ctrl-D
+                if not self._rest:
+                    raise EOFError
+                self._rest += "\n"
+        line, _, self._rest = self._rest.partition("\n")
+        return line.removesuffix("\r")
+
+    async def _read(self) -> bytes:
+        loop = asyncio.get_running_loop()
+        self._reading = loop.create_future()
+        try:
+            loop.add_reader(self._descriptor, self._ready)
+        except OSError:  # a file on disk is always ready
+            return os.read(self._descriptor, 65_536)
+        try:
+            return await self._reading
+        finally:
+            loop.remove_reader(self._descriptor)
+            self._reading = None
+
+    def _ready(self) -> None:
+        if self._reading is None or self._reading.done():
+            return
+        try:
+            self._reading.set_result(os.read(self._descriptor, 65_536))
+        except OSError:  # the terminal is gone
+            self._reading.set_result(b"")
+
+
+def _say(words: str) -> None:
+    sys.stdout.write(words)
+    sys.stdout.flush()

@@ -1,0 +1,115 @@
+"""`ferrule models`: which models can be asked from here, and what is missing for the others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ferrule.app.choose_model import known_providers
+from ferrule.cli.options import json_option, settings_for, workspace_option
+from ferrule.cli.table import print_table
+from ferrule.cli.words import _
+from ferrule.models.discovery import EMBEDDED, Availability, Found, discover
+from ferrule.models.known_models import AS_OF, context_of, known
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MOST_OF_ONE = 15
+
+
+@click.command("models", help=_("List the models that can be asked, or those that hold every word of QUERY."))
+@click.argument("query", nargs=-1)
+@click.option("--all", "whole", is_flag=True, help=_("List every model of every provider."))
+@json_option
+@workspace_option
+def command(query: tuple[str, ...], whole: bool, as_json: bool, workspace: Path) -> None:
+    settings = settings_for(workspace).settings
+    found = asyncio.run(discover(known_providers(settings)))
+    if as_json:
+        click.echo(json.dumps([_document(one, query) for one in found], ensure_ascii=False, indent=2))
+        return
+    rows: list[list[str]] = []
+    left_out = 0
+    for one in found:
+        names = _matching(one, query)
+        shown = names if whole or query else names[:_MOST_OF_ONE]
+        left_out += len(names) - len(shown)
+        rows += [_row(one.provider, name) for name in shown]
+    if rows:
+        print_table([_("NAME"), _("CONTEXT"), _("US$ PER MILLION TOKENS (READ / WRITTEN)")], rows)
+        click.echo("")
+    elif query:
+        click.echo(_("No model matches."), err=True)
+    if left_out:
+        click.echo(_("{count} more: give a word to look for, or --all.").format(count=f"{left_out:,}"))
+    if any(known(row[0].partition("/")[0], row[0].partition("/")[2]) for row in rows):
+        click.echo(_("List prices of {date}; your provider's page is right where they differ.").format(date=AS_OF))
+    if not query:
+        _print_providers(found, settings.model)
+
+
+def _print_providers(found: list[Found], chosen: str) -> None:
+    rows = [[one.provider, _state(one), _to_do(one)] for one in sorted(found, key=lambda one: one.state != "ready")]
+    print_table([_("PROVIDER"), _("STATE"), _("WHAT TO DO")], rows)
+    click.echo("")
+    if chosen:
+        click.echo(_("Chosen: {name}").format(name=chosen))
+    else:
+        click.echo(_("To choose one: --model PROVIDER/NAME, or export FERRULE_MODEL=PROVIDER/NAME."))
+
+
+def _matching(one: Found, query: tuple[str, ...]) -> list[str]:
+    words = [word.lower() for word in query]
+    return [name for name in one.models if all(word in f"{one.provider}/{name}".lower() for word in words)]
+
+
+def _row(provider: str, name: str) -> list[str]:
+    context, row = context_of(provider, name), known(provider, name)
+    price = f"{row.read:g} / {row.write:g}" if row and row.read is not None and row.write is not None else ""
+    return [f"{provider}/{name}", f"{context:,}" if context else "", price]
+
+
+def _state(one: Found) -> str:
+    count = f"{len(one.models):,}"
+    return {
+        Availability.READY: _("ready, {count} models").format(count=count) if one.models else _("ready"),
+        Availability.NO_KEY: _("no key"),
+        Availability.KEY_REFUSED: _("key refused"),
+        Availability.NOT_RUNNING: _("not running"),
+        Availability.UNREACHABLE: _("not reachable"),
+        Availability.NOT_INSTALLED: _("not installed"),
+    }[one.state]
+
+
+def _to_do(one: Found) -> str:
+    variable = one.key_variables[0] if one.key_variables else ""
+    if one.state is Availability.READY:
+        return _("key from {where}").format(where=one.key_from) if one.key_from else ""
+    return {
+        Availability.NO_KEY: f"export {variable}=…",
+        Availability.KEY_REFUSED: _("check {where}").format(where=one.key_from),
+        Availability.NOT_RUNNING: _("start {label}").format(label=one.label),
+        Availability.UNREACHABLE: _("check the network and any proxy"),
+        Availability.NOT_INSTALLED: "pip install 'ferrule[local]'" if one.provider == EMBEDDED else "",
+    }[one.state]
+
+
+def _document(one: Found, query: tuple[str, ...]) -> dict[str, Any]:
+    models: list[dict[str, Any]] = []
+    for name in _matching(one, query):
+        row = known(one.provider, name)
+        price = {"read": row.read, "written": row.write, "as_of": AS_OF} if row and row.read is not None else None
+        context = context_of(one.provider, name)
+        models.append({"name": f"{one.provider}/{name}", "context_tokens": context, "usd_per_million_tokens": price})
+    return {
+        "provider": one.provider,
+        "label": one.label,
+        "state": one.state.value,
+        "key_from": one.key_from or None,
+        "key_variables": list(one.key_variables),
+        "models": models,
+    }

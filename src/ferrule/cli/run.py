@@ -1,0 +1,239 @@
+"""`ferrule run`: one request to the assistant, for scripts. The same agent as in `ferrule chat`, without the talk."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ferrule.app.build import App
+from ferrule.cli.ask import asker
+from ferrule.cli.options import (
+    json_option,
+    permission_flags,
+    permission_options,
+    report_broken,
+    sandbox_flags,
+    sandbox_options,
+    settings_for,
+    warn,
+    workspace_option,
+)
+from ferrule.cli.piped_input import piped_context, whole_input, with_context
+from ferrule.cli.since import SECONDS
+from ferrule.cli.words import _
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ferrule.agent.agent import Agent
+    from ferrule.agent.agent_events import TurnEnded
+    from ferrule.app.assistant import Resumed
+    from ferrule.app.settings import Settings
+    from ferrule.cli.run_report import Report
+
+EXIT_CODES = {"done": 0, "failed": 1, "loop": 1, "limit": 4, "interrupted": 130}
+EXIT_REFUSED = 3
+EXIT_TERMINATED = 143
+
+
+def assistant_options(command: Any) -> Any:
+    """--model, the limits of a turn, --continue and --resume."""
+    for option in (
+        click.option("--resume", metavar="ID", help=_("Go on with this session.")),
+        click.option("--continue", "go_on", is_flag=True, help=_("Go on with the last session of this folder.")),
+        click.option("--timeout", type=SECONDS, help=_("Seconds the turn may take, with all its calls.")),
+        click.option(
+            "--max-cost", type=click.FloatRange(min=0, min_open=True), help=_("US dollars the turn may cost.")
+        ),
+        click.option("--max-tokens", type=click.IntRange(min=1), help=_("Tokens the turn may use.")),
+        click.option("--max-steps", type=click.IntRange(min=1), help=_("Answers of the model the turn may have.")),
+        click.option("--model", default="", metavar="NAME", help=_("The model, as provider/name.")),
+    ):
+        command = option(command)
+    return command
+
+
+def assistant_flags(
+    max_steps: int | None, max_tokens: int | None, max_cost: float | None, timeout: float | None
+) -> dict[str, Any]:
+    """The flags in the settings' own form."""
+    given = {"max_steps": max_steps, "max_tokens": max_tokens, "max_cost": max_cost, "max_seconds": timeout}
+    flags = {key: value for key, value in given.items() if value is not None}
+    return {"assistant": flags} if flags else {}
+
+
+@click.command(
+    "run",
+    help=_("Give the assistant a REQUEST and print its answer; `-` reads the request from stdin."),
+    epilog=_("What is piped in is context for the request. Calls are shown on stderr; stdout has the answer alone.")
+    + "\n\n"
+    + _(
+        "Exit codes: 0 done, 1 failed, 2 usage, 3 it gave up after a refusal, 4 a limit was reached, "
+        "130 interrupted, 143 ended by SIGTERM."
+    ),
+)
+@click.argument("request")
+@assistant_options
+@workspace_option
+@permission_options
+@sandbox_options
+@click.option("--yes", is_flag=True, help=_("Answer every question with yes; what is denied stays denied."))
+@click.option("--quiet", "-q", is_flag=True, help=_("Do not show calls."))
+@click.option("--stream-json", is_flag=True, help=_("Print each event as a line of JSON."))
+@json_option
+def command(
+    request: str,
+    model: str,
+    max_steps: int | None,
+    max_tokens: int | None,
+    max_cost: float | None,
+    timeout: float | None,
+    go_on: bool,
+    resume: str | None,
+    workspace: Path,
+    mode: str | None,
+    allow: tuple[str, ...],
+    ask: tuple[str, ...],
+    deny: tuple[str, ...],
+    no_sandbox: bool,
+    allow_host: tuple[str, ...],
+    yes: bool,
+    quiet: bool,
+    stream_json: bool,
+    as_json: bool,
+) -> None:
+    if as_json and stream_json:
+        raise click.UsageError(_("--json and --stream-json exclude each other."))
+    text = whole_input() if request == "-" else with_context(request, piped_context())
+    if not text.strip():
+        raise click.UsageError(_("The request is empty."))
+    flags = {
+        **permission_flags(mode, allow, ask, deny),
+        **sandbox_flags(no_sandbox, allow_host),
+        **assistant_flags(max_steps, max_tokens, max_cost, timeout),
+    }
+    settings = settings_for(workspace, flags).settings
+    warn_of_freedom(settings)
+    stopping = Stopping()
+    resumed = resumed_session(workspace.resolve(), go_on, resume)
+    who = asker(yes, stopping.note_sigterm)
+    try:
+        app = App(settings, workspace.resolve(), ask=who)
+    except (ValueError, OSError) as error:
+        raise click.UsageError(str(error)) from None
+    work = _run(app, model, text, resumed, _report(as_json, stream_json, quiet), stopping, asks=who is not None)
+    try:
+        code = asyncio.run(work)
+    except asyncio.CancelledError:
+        code = 130
+    sys.exit(EXIT_TERMINATED if stopping.terminated else code)
+
+
+async def _run(
+    app: App, model: str, text: str, resumed: Resumed | None, report: Report, stopping: Stopping, *, asks: bool
+) -> int:
+    from ferrule.agent.agent_events import TurnEnded
+    from ferrule.app.assistant import build_assistant, model_for
+    from ferrule.cli.run_report import LastCalls
+
+    stopping.watch()
+    async with app:
+        report_broken(app.tools)
+        for note in app.notes:
+            warn(note)
+        chosen = model_for(model or (resumed.saved.model if resumed is not None else ""), app.settings)
+        assistant = build_assistant(app, chosen, resumed=resumed, asks=asks)
+        stopping.agent = agent = assistant.agent
+        last, ended = LastCalls(), None
+        report.begin(agent)
+        try:
+            async with aclosing(agent.run(text)) as events:
+                if stopping.asked:
+                    agent.interrupt()
+                async for event in events:
+                    last.show(event)
+                    report.show(event)
+                    if isinstance(event, TurnEnded):
+                        ended = event
+        finally:
+            await assistant.close()
+        if assistant.saved is not None and assistant.saved.problem:
+            warn(_("The session could not be saved: {why}").format(why=assistant.saved.problem))
+    return _exit_code(ended, last.refused)
+
+
+def _exit_code(ended: TurnEnded | None, refused: bool) -> int:
+    if ended is None:
+        return 1
+    return EXIT_REFUSED if refused and ended.ending == "done" else EXIT_CODES[ended.ending]
+
+
+class Stopping:
+    """Ctrl-C and SIGTERM stop the turn, so that calls end, are recorded, and the answer so far is printed.
+
+    A second Ctrl-C does not wait for that.
+    """
+
+    def __init__(self) -> None:
+        self.terminated = False
+        self.asked = False
+        self.agent: Agent | None = None
+
+    def note_sigterm(self) -> None:
+        self.terminated = True
+
+    def watch(self) -> None:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+        def stop() -> None:
+            if self.asked and task is not None:
+                task.cancel()
+            self.asked = True
+            if self.agent is not None:
+                self.agent.interrupt()
+
+        def terminate() -> None:
+            self.note_sigterm()
+            loop.remove_signal_handler(signal.SIGTERM)  # a second one ends the program at once
+            stop()
+
+        with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows has no such signals
+            loop.add_signal_handler(signal.SIGINT, stop)
+            loop.add_signal_handler(signal.SIGTERM, terminate)
+
+
+def resumed_session(workspace: Path, go_on: bool, resume: str | None) -> Resumed | None:
+    """The session that the flags name; a usage error where there is none."""
+    if not go_on and resume is None:
+        return None
+    if go_on and resume is not None:
+        raise click.UsageError(_("--continue and --resume exclude each other."))
+    from ferrule.agent.saved_sessions import SessionProblem
+    from ferrule.app.assistant import resume as resume_session
+
+    try:
+        resumed = resume_session(workspace, resume)
+    except SessionProblem as problem:
+        raise click.UsageError(str(problem)) from None
+    if resumed is None:
+        raise click.UsageError(_("There is no session of this folder to go on with."))
+    return resumed
+
+
+def warn_of_freedom(settings: Settings) -> None:
+    """Say it when nothing holds the assistant back."""
+    if settings.permissions.mode == "bypass":
+        warn(_("Mode bypass: all that is not denied runs without asking, but for dangerous commands and ask rules."))
+    if not settings.sandbox.enabled:
+        warn(_("The sandbox is off: commands run unconfined, with all your rights, your network and your secrets."))
+
+
+def _report(as_json: bool, stream_json: bool, quiet: bool) -> Report:
+    from ferrule.cli.run_report import JsonReport, StreamReport, TextReport
+
+    return JsonReport() if as_json else StreamReport() if stream_json else TextReport(quiet=quiet)

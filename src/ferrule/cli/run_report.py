@@ -1,0 +1,150 @@
+"""What `ferrule run` writes of a turn: its answer in words, one JSON document, or one JSON line for each event."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ferrule._version import __version__
+from ferrule.agent.agent_events import Answered, CallAsked, Compacted, Noted, TurnEnded
+from ferrule.agent.event_form import VERSION, call_form, to_form
+from ferrule.cli.options import warn
+from ferrule.cli.output import write
+from ferrule.cli.words import _
+from ferrule.core.errors import ErrorKind
+from ferrule.core.events import Done, Pending
+from ferrule.core.model import Retrying
+
+if TYPE_CHECKING:
+    from ferrule.agent.agent import Agent
+    from ferrule.agent.agent_events import AgentEvent
+
+
+class Report(Protocol):
+    """Sees every event of a turn."""
+
+    def begin(self, agent: Agent) -> None: ...
+
+    def show(self, event: AgentEvent) -> None: ...
+
+
+class TextReport:
+    """Only the answer goes to stdout; what happens on the way to stderr, a line for each call."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._doing: dict[str, str] = {}
+
+    def begin(self, agent: Agent) -> None:
+        """Nothing is said before something happens."""
+
+    def show(self, event: AgentEvent) -> None:
+        if isinstance(event, TurnEnded):
+            self._end(event)
+        elif self._quiet:
+            return
+        elif isinstance(event, CallAsked):
+            self._doing[event.call.id] = said(event)
+        elif isinstance(event, Done):
+            if doing := self._doing.pop(event.call_id, None):
+                write(f"{'✓' if event.result.success else '✗'} {doing}: {event.result.display_content}", err=True)
+        elif isinstance(event, Retrying):
+            write(
+                _("trying again in {seconds} s: {why}").format(seconds=f"{event.seconds:.0f}", why=event.why), err=True
+            )
+        elif isinstance(event, Compacted):
+            write(_("the conversation was made shorter"), err=True)
+        elif isinstance(event, Noted):
+            warn(event.text)
+        elif isinstance(event, Answered) and event.message.calls and event.message.text.strip():
+            write(event.message.text.strip(), err=True)
+
+    def _end(self, event: TurnEnded) -> None:
+        if event.text.strip():
+            write(event.text.strip())
+        if event.problem:
+            write(f"{_('Error')}: {event.problem} {event.suggestion}".rstrip(), err=True)
+
+
+class StreamReport:
+    """Each event as a line of JSON, after a first line that says which form the others have."""
+
+    def begin(self, agent: Agent) -> None:
+        self._line(
+            {
+                "type": "start",
+                "version": VERSION,
+                "ferrule": __version__,
+                "session_id": agent.session.id,
+                "model": agent.model.name,
+                "mode": str(getattr(agent.runtime.policy, "mode", "default")),
+                "workspace": str(agent.session.workspace),
+                "tools": agent.tools.names(),
+            }
+        )
+
+    def show(self, event: AgentEvent) -> None:
+        self._line(to_form(event))
+
+    def _line(self, form: dict[str, Any]) -> None:
+        write(json.dumps(form, ensure_ascii=False))
+
+
+class JsonReport:
+    """One document when the turn is over."""
+
+    def begin(self, agent: Agent) -> None:
+        self._agent = agent
+        self._calls: dict[str, dict[str, Any]] = {}
+        self._notes: list[str] = []
+
+    def show(self, event: AgentEvent) -> None:
+        if isinstance(event, CallAsked):
+            self._calls[event.call.id] = {**call_form(event.call), "parent_id": None, "result": None}
+        elif isinstance(event, Pending) and event.call_id not in self._calls:
+            call = {"call_id": event.call_id, "tool": event.tool, "arguments": None, "parent_id": event.parent_id}
+            self._calls[event.call_id] = {**call, "result": None}
+        elif isinstance(event, Done):
+            self._calls[event.call_id]["result"] = event.result.to_dict()
+        elif isinstance(event, Noted):
+            self._notes.append(event.text)
+        elif isinstance(event, TurnEnded):
+            write(json.dumps(self._document(event), ensure_ascii=False, indent=2))
+
+    def _document(self, event: TurnEnded) -> dict[str, Any]:
+        agent = self._agent
+        return {
+            "ending": event.ending.value,
+            "text": event.text,
+            "problem": event.problem or None,
+            "suggestion": event.suggestion or None,
+            "session_id": agent.session.id,
+            "model": agent.model.name,
+            "turn": agent.conversation.turn,
+            "steps": event.steps,
+            "usage": asdict(event.usage),
+            "calls": list(self._calls.values()),
+            "notes": self._notes,
+        }
+
+
+class LastCalls:
+    """Whether the model's last words came right after a refusal: then the work is likely not done."""
+
+    def __init__(self) -> None:
+        self._asked: set[str] = set()
+        self.refused = False
+
+    def show(self, event: AgentEvent) -> None:
+        if isinstance(event, Answered) and event.message.calls:
+            self._asked = {call.id for call in event.message.calls}
+            self.refused = False
+        elif isinstance(event, Done) and event.call_id in self._asked:
+            error = event.result.error
+            self.refused = self.refused or (error is not None and error.kind is ErrorKind.PERMISSION)
+
+
+def said(event: CallAsked) -> str:
+    """What a call does, in the person's language."""
+    return _(event.pattern).format(**event.values) if event.pattern else event.doing

@@ -1,0 +1,246 @@
+"""Anthropic Messages, with its prompt cache and its signed thinking."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ferrule.core.conversation import AssistantMessage, ToolResults, UserMessage
+from ferrule.core.model import StopReason, Usage
+from ferrule.dialects.exporter import Exporter
+from ferrule.models.answer import Answer, CallPieces
+from ferrule.models.kept import keep, recall
+from ferrule.models.known_models import output_limit_of
+from ferrule.models.loose_json import an_item, count, items, words
+from ferrule.models.model_lists import chat_names
+from ferrule.models.transcript import CallIds, attached, transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ferrule.core.model import ModelEvent, ModelRequest
+    from ferrule.models.endpoint import Endpoint
+    from ferrule.models.faults import Faults
+    from ferrule.models.wire_form import Frame
+
+_IDS = CallIds(re.compile(r"[A-Za-z0-9_-]{1,64}"), prefix="toolu_")
+_STOPS: dict[str, StopReason] = {
+    "end_turn": "end", "stop_sequence": "end", "pause_turn": "end", "tool_use": "calls", "max_tokens": "length",
+    "model_context_window_exceeded": "length", "refusal": "refused",
+}  # fmt: skip
+_CHOICES = {"auto": "auto", "none": "none", "required": "any"}
+_CACHED = {"cache_control": {"type": "ephemeral"}}
+_VERSION = "2023-06-01"
+_MOST_OUTPUT = 32_000  # also where a model could write more: a runaway answer costs money
+_UNKNOWN_OUTPUT = 8_192
+# A conversation with calls is refused without tools, also where none may be called any more.
+_NO_TOOL: dict[str, Any] = {
+    "name": "no_tool",
+    "description": "There is no tool. Never call this; answer in words.",
+    "input_schema": {"type": "object", "properties": {}},
+}
+
+
+class AnthropicForm:
+    """`POST v1/messages`."""
+
+    optional_fields = frozenset({"temperature"})
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._exporter = Exporter("anthropic")
+
+    def path(self, model: str) -> str:
+        return "v1/messages"
+
+    def headers(self, endpoint: Endpoint) -> Mapping[str, str]:
+        version = {"anthropic-version": _VERSION}
+        return {**version, "x-api-key": endpoint.key} if endpoint.key else version
+
+    def models_path(self) -> str:
+        return "v1/models?limit=1000"
+
+    def model_names(self, body: Any) -> list[str]:
+        return chat_names(an_item(body).get("data"), "id")
+
+    def body(self, request: ModelRequest, model: str) -> dict[str, Any]:
+        messages = self._messages(request, model)
+        _mark_for_cache(messages)
+        limit = request.max_output_tokens or min(
+            _MOST_OUTPUT, output_limit_of(self._provider, model) or _UNKNOWN_OUTPUT
+        )
+        body: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": limit, "stream": True}
+        if request.system:
+            body["system"] = [{"type": "text", "text": request.system, **_CACHED}]
+        tools = self._exporter.definitions(request.tools)
+        if tools:
+            body["tools"] = [*tools[:-1], {**tools[-1], **_CACHED}]
+            if request.tool_choice != "auto":
+                body["tool_choice"] = {"type": _CHOICES[request.tool_choice]}
+        elif any(isinstance(message, AssistantMessage) and message.calls for message in request.messages):
+            body["tools"] = [_NO_TOOL]
+            body["tool_choice"] = {"type": "none"}
+        if request.temperature is not None:
+            body["temperature"] = request.temperature
+        return body
+
+    def reader(self, faults: Faults, model: str) -> AnthropicReader:
+        return AnthropicReader(self._provider, model, self._exporter, faults)
+
+    def _messages(self, request: ModelRequest, model: str) -> list[dict[str, Any]]:
+        """Turns of the two in alternation; what the person adds while tools run goes into one turn with the results."""
+        turns: list[dict[str, Any]] = []
+        for message in transcript(request.messages, _IDS):
+            if isinstance(message, AssistantMessage):
+                role, blocks = "assistant", self._as_it_was(message, model) or self._assistant(message)
+            elif isinstance(message, ToolResults):
+                role, blocks = "user", self._exporter.results(message.results)[0]["content"]
+            else:
+                role, blocks = "user", self._content(message)
+            if turns and turns[-1]["role"] == role:
+                turns[-1]["content"] += blocks
+            else:
+                turns.append({"role": role, "content": list(blocks)})
+        return turns
+
+    def _content(self, message: UserMessage) -> list[dict[str, Any]]:
+        blocks: list[dict[str, Any]] = []
+        for text, part in attached(self._exporter.dialect, message):
+            blocks.append(part or {"type": "text", "text": text})
+        # An empty text is refused, and so is a turn without anything.
+        said = message.text if message.text.strip() else "" if blocks else "(nothing)"
+        return [*blocks, {"type": "text", "text": said}] if said else blocks
+
+    def _assistant(self, message: AssistantMessage) -> list[dict[str, Any]]:
+        said = [{"type": "text", "text": message.text}] if message.text.strip() else []
+        return [*said, *(self._exporter.write_call(call) for call in message.calls)]
+
+    def _as_it_was(self, message: AssistantMessage, model: str) -> list[dict[str, Any]]:
+        """The blocks in the order they came, thinking word for word; nothing where they are not this message's."""
+        kept = recall(message, self._provider, model)
+        said = "".join(words(block.get("text")) for block in kept if block.get("type") == "text")
+        if said != message.text or sum(block.get("type") == "tool_use" for block in kept) != len(message.calls):
+            return []
+        calls = iter(message.calls)
+        blocks = [self._exporter.write_call(next(calls)) if one.get("type") == "tool_use" else one for one in kept]
+        return [block for block in blocks if block.get("type") != "text" or words(block.get("text")).strip()]
+
+
+def _mark_for_cache(turns: list[dict[str, Any]]) -> None:
+    """Cache up to the last two turns of the person: this request writes what the next one reads."""
+    for turn in [turn for turn in turns if turn["role"] == "user"][-2:]:
+        turn["content"][-1] = {**turn["content"][-1], **_CACHED}
+
+
+class AnthropicReader:
+    """Reads the events of a message, or the whole message of a server that does not stream."""
+
+    def __init__(self, provider: str, model: str, exporter: Exporter, faults: Faults) -> None:
+        self._provider = provider
+        self._model = model
+        self._faults = faults
+        self._answer = Answer(exporter.resolve)
+        self._blocks: dict[Any, dict[str, Any]] = {}  # as they will be sent back, in the order they came
+        self._calls: dict[Any, CallPieces] = {}
+        self._stop: StopReason | None = None
+        self._counts: dict[str, int] = {}
+        self.is_over = False
+
+    @property
+    def is_complete(self) -> bool:
+        return self._stop is not None
+
+    def read(self, frame: Frame) -> list[ModelEvent]:
+        data = an_item(frame.data)
+        kind = words(data.get("type")) or frame.event
+        if kind == "error" or (data.get("error") and "type" not in data):
+            raise self._faults.from_body(data)
+        if frame.event == "whole":
+            if not isinstance(data.get("content"), list):
+                raise self._faults.garbled("it is no message")
+            self._whole(data)
+        elif kind == "message_start":
+            self._count(an_item(data.get("message")).get("usage"))
+        elif kind == "content_block_start":
+            self._begin(data.get("index"), an_item(data.get("content_block")))
+        elif kind == "content_block_delta":
+            self._delta(data.get("index"), an_item(data.get("delta")))
+        elif kind == "message_delta":
+            self._count(data.get("usage"))
+            self._ended(an_item(data.get("delta")))
+        elif kind == "message_stop":
+            self.is_over = True
+            self._stop = self._stop or "end"
+        return self._answer.take()
+
+    def finish(self) -> list[ModelEvent]:
+        parts = list(self._blocks.values())
+        if not any(part["type"] in ("thinking", "redacted_thinking") for part in parts):
+            parts = []
+        read, written = (
+            self._counts.get("cache_read_input_tokens", 0),
+            self._counts.get("cache_creation_input_tokens", 0),
+        )
+        usage = Usage(
+            self._counts.get("input_tokens", 0) + read + written, self._counts.get("output_tokens", 0), read, written
+        )
+        return self._answer.finish(self._stop or "other", usage, keep(self._provider, self._model, parts))
+
+    def _whole(self, message: dict[str, Any]) -> None:
+        for at, block in enumerate(items(message.get("content"))):
+            self._begin(at, block)
+        self._count(message.get("usage"))
+        self._ended({"stop_reason": "end_turn", **message})
+        self.is_over = True
+
+    def _begin(self, index: Any, block: dict[str, Any]) -> None:
+        kind = block.get("type")
+        place = index if isinstance(index, int) else len(self._blocks)
+        if kind == "text":
+            self._blocks[place] = {"type": "text", "text": words(block.get("text"))}
+            self._answer.say(words(block.get("text")))
+        elif kind == "thinking":
+            self._blocks[place] = {
+                "type": "thinking",
+                "thinking": words(block.get("thinking")),
+                "signature": words(block.get("signature")),
+            }
+            self._answer.think(words(block.get("thinking")))
+        elif kind == "redacted_thinking":
+            self._blocks[place] = {"type": "redacted_thinking", "data": words(block.get("data"))}
+        elif kind == "tool_use":
+            self._blocks[place] = {"type": "tool_use"}
+            call = self._calls[place] = self._answer.begin_call(words(block.get("id")), words(block.get("name")))
+            self._answer.announce(call)
+            if block.get("input"):
+                call.replace(block["input"])
+
+    def _delta(self, index: Any, delta: dict[str, Any]) -> None:
+        place = index if isinstance(index, int) else len(self._blocks) - 1
+        kind = delta.get("type")
+        if kind == "input_json_delta":
+            if place in self._calls:
+                self._calls[place].add(words(delta.get("partial_json")))
+            return
+        field = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}.get(words(kind))
+        if field is None:
+            return
+        block = self._blocks.setdefault(place, {"type": "text" if field == "text" else "thinking"})
+        piece = words(delta.get(field))
+        block[field] = words(block.get(field)) + piece
+        if field == "text":
+            self._answer.say(piece)
+        elif field == "thinking":
+            self._answer.think(piece)
+
+    def _ended(self, delta: dict[str, Any]) -> None:
+        if reason := words(delta.get("stop_reason")):
+            self._stop = _STOPS.get(reason, "other")
+        if self._stop == "refused" and not self._answer.text:
+            self._answer.say(words(an_item(delta.get("stop_details")).get("explanation")))
+
+    def _count(self, usage: Any) -> None:
+        """Counts are totals; a later one replaces an earlier one, but nothing does not."""
+        for key in ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"):
+            if found := count(an_item(usage).get(key)):
+                self._counts[key] = found

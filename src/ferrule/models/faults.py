@@ -1,0 +1,259 @@
+"""What went wrong at a provider, read into a `ModelFault` with words for a person: what happened, what to do.
+
+Providers say the same things in many ways: by status, by a code in the body, or in the message alone. Where a try may
+be repeated, the error comes inside `TryAgain`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from ferrule.core.model import ModelError, ModelFault
+from ferrule.models.loose_json import an_item, items, words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ferrule.models.endpoint import Endpoint
+
+_MAY_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+_OVERLOAD = frozenset({409, 429, 503, 529})
+_MOST_WORDS = 400
+
+_NO_MONEY = re.compile(
+    r"insufficient[_ ](?:quota|balance|credit|funds)|credit balance|out of credits?|exceeded your current quota"
+    r"|billing[_ ](?:hard[_ ]limit|not[_ ]active)|payment required|arrear|recharge|余额不足|欠费",
+    re.IGNORECASE,
+)
+# The free tier of Gemini calls a limit that passes «your current quota» too; it says when to come back.
+_PASSES = re.compile(r"retry in|try again in|per[_ -]?(?:minute|day|second)|RetryInfo", re.IGNORECASE)
+_TOO_LONG = re.compile(
+    r"context[_ ](?:length|window|size)|maximum context|prompt is too long|too many (?:input )?tokens|input is too long"
+    r"|input token count|exceed_context_size|request_too_large|longer than the (?:model|maximum)|reduce the length",
+    re.IGNORECASE,
+)
+_BAD_KEY = re.compile(
+    r"api[_ ]key[_ ](?:not valid|invalid)|invalid (?:api|x-api|authentication)[_ -]?key|incorrect api key"
+    r"|invalid_api_key|API_KEY_INVALID|authentication_error|unauthorized|no auth credentials",
+    re.IGNORECASE,
+)
+_NO_MODEL = re.compile(
+    r"model[_ ]not[_ ]found|no such model|model .{0,120}(?:not found|does not exist|is not (?:a valid|supported))"
+    r"|unknown model|invalid model|not a valid model|models?/.{0,120} is not found",
+    re.IGNORECASE,
+)
+_NO_TOOLS = re.compile(
+    r"does not support (?:tools|function)|tool(?:s| use| calling)? (?:is|are) not supported"
+    r"|no endpoints found that support tool|--jinja",
+    re.IGNORECASE,
+)
+# Codes and types that stand for a status where only a body tells.
+_STATUS_OF = {
+    "overloaded_error": 529, "rate_limit_error": 429, "rate_limit_exceeded": 429, "api_error": 500, "server_error": 500,
+    "internal_error": 500, "internal_server_error": 500, "timeout_error": 504, "authentication_error": 401,
+    "permission_error": 403, "not_found_error": 404, "request_too_large": 413, "billing_error": 402,
+    "invalid_request_error": 400, "engine_overloaded_error": 503, "service_unavailable": 503, "UNAVAILABLE": 503,
+    "RESOURCE_EXHAUSTED": 429, "INTERNAL": 500, "DEADLINE_EXCEEDED": 504, "vector_store_timeout": 504,
+}  # fmt: skip
+
+
+class TryAgain(Exception):  # noqa: N818 - not the end of it
+    """A try that failed in a way that allows another one. `after` is how long the server asks to wait."""
+
+    def __init__(self, error: ModelError, after: float | None = None) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.after = after
+
+
+class Faults:
+    """Makes the errors of one model at one endpoint."""
+
+    def __init__(self, endpoint: Endpoint, model: str) -> None:
+        self._endpoint = endpoint
+        self._model = model
+
+    def from_status(self, status: int, headers: Mapping[str, str], body: bytes) -> ModelError | TryAgain:
+        """The error behind an answer that is no success."""
+        from ferrule.models.retries import wait_asked
+
+        said, code = self._said(body)
+        return self._judge(status, said, code, wait_asked(headers, body), headers.get("x-should-retry", ""))
+
+    def from_body(self, error: Any) -> ModelError | TryAgain:
+        """The error in a body or a stream that began as a success."""
+        raw = json.dumps(error, default=str).encode()
+        said, code = self._said(raw)
+        item = an_item(error)
+        item = an_item(item.get("error")) or item
+        number = item.get("code") or item.get("status")
+        status = number if isinstance(number, int) and 400 <= number < 600 else _STATUS_OF.get(code, 500)
+        return self._judge(status, said, code, None, "")
+
+    def garbled(self, what: str) -> TryAgain:
+        """An answer that cannot be read; another try may bring a better one."""
+        return TryAgain(
+            self._error(
+                ModelFault.GARBLED,
+                f"{self._who} sent an answer that cannot be read: {what}.",
+                f"If it happens again, check that the address of {self._endpoint.label} is right and speaks this form.",
+            )
+        )
+
+    def broken(self, what: str) -> TryAgain:
+        """No connection, or one that ended too soon."""
+        suggestion = "Check the network and any proxy (HTTPS_PROXY), then try again."
+        if self._endpoint.is_local:
+            suggestion = f"Check that {self._endpoint.label} is running on this machine and has loaded the model."
+        return TryAgain(self._error(ModelFault.UNREACHABLE, f"{self._who}: {what}.", suggestion))
+
+    def no_connection(self, why: str) -> ModelError | TryAgain:
+        """Nobody answered. Another try helps on the way to a far server, not where nothing listens or is trusted."""
+        label = self._endpoint.label
+        if "CERTIFICATE_VERIFY_FAILED" in why:
+            message = f"{self._who} shows a certificate that this machine does not trust."
+            suggestion = "If a proxy of your organisation is in between, name its certificate: SSL_CERT_FILE=…"
+            return self._error(ModelFault.UNREACHABLE, message, suggestion)
+        if self._endpoint.is_local:
+            message = f"{label} does not run on this machine, or not at this address ({self._endpoint.host})."
+            return self._error(
+                ModelFault.UNREACHABLE, message, f"Start {label}, or choose another model: `ferrule models`."
+            )
+        return self.broken(
+            f"no connection could be made ({self._short(why)})" if why else "no connection could be made"
+        )
+
+    def bad_address(self) -> ModelError:
+        message = f"The address of {self._endpoint.label} is no address of a web server."
+        return self._error(ModelFault.REFUSED, message, "Set a `base_url` that begins with https:// or http://.")
+
+    def page(self, status: int | None = None) -> ModelError:
+        """A web page where an answer was expected: a proxy's, or a wrong address."""
+        return self._error(
+            ModelFault.GARBLED,
+            f"{self._who} answered with a web page, which no model does.",
+            f"Check the address of {self._endpoint.label} (`base_url`), and that no proxy or login page is in between.",
+            status,
+        )
+
+    # Judging
+
+    def _judge(self, status: int, said: str, code: str, after: float | None, retry: str) -> ModelError | TryAgain:
+        label, text = self._endpoint.label, f"{said} {code}"
+        quoted = f": {said}" if said else "."
+        if status == 402 or (_NO_MONEY.search(text) and not (status == 429 and _PASSES.search(said))):
+            return self._error(
+                ModelFault.MONEY,
+                f"{label} says that there is no credit left ({status}){quoted}",
+                f"Add credit to your account at {label}, or choose another model: `ferrule models`.",
+                status,
+            )
+        if status == 401 or (status in (400, 403) and _BAD_KEY.search(text)):
+            return self._key_refused(status, quoted)
+        if status == 413 or (status in (400, 422, 500) and _TOO_LONG.search(text)):
+            return self._error(
+                ModelFault.TOO_LONG,
+                f"The conversation does not fit into {self._model} ({status}){quoted}",
+                "Make it shorter (/compact or /clear in a chat), or choose a model that reads more.",
+                status,
+            )
+        if status in (400, 404, 422) and (_NO_MODEL.search(text) or status == 404):
+            return self._not_found(status, quoted)
+        if status in _MAY_PASS or status >= 500 or retry == "true":
+            return self._may_pass(status, quoted, after, retry)
+        if status == 403:
+            return self._error(
+                ModelFault.REFUSED,
+                f"{label} does not allow this request (403){quoted}",
+                "The key may lack the right to this model, or the model is not offered where you are.",
+                status,
+            )
+        if 300 <= status < 400:
+            return self._error(
+                ModelFault.REFUSED,
+                f"{label} wants to send the request elsewhere ({status}), which is not followed: a key would go along.",
+                f"Set the right `base_url` for {label}.",
+                status,
+            )
+        suggestion = "Choose another model (`ferrule models`), or change what is asked for."
+        if _NO_TOOLS.search(text):
+            suggestion = f"{self._model} cannot call tools as it is served. Choose another model: `ferrule models`."
+        return self._error(
+            ModelFault.REFUSED, f"{label} does not accept the request ({status}){quoted}", suggestion, status
+        )
+
+    def _may_pass(self, status: int, quoted: str, after: float | None, retry: str) -> ModelError | TryAgain:
+        label = self._endpoint.label
+        if status in _OVERLOAD:
+            what = "has too many requests" if status in (409, 429) else "is overloaded"
+            error = self._error(
+                ModelFault.BUSY,
+                f"{label} {what} ({status}){quoted}",
+                "Wait a little and try again, or choose another model: `ferrule models`.",
+                status,
+            )
+        else:
+            error = self._error(
+                ModelFault.UNREACHABLE,
+                f"{label} failed to answer ({status}){quoted}",
+                f"Try again later; the trouble is on the side of {label}.",
+                status,
+            )
+        return error if retry == "false" else TryAgain(error, after)
+
+    def _key_refused(self, status: int, quoted: str) -> ModelError:
+        where = self._endpoint.key_from
+        which = f"the key from {where}" if where else "a request without a key"
+        suggestion = f"Check {where}: it may be mistyped, expired or for another service."
+        if not where:
+            suggestion = f"Give a key for {self._endpoint.label}; `ferrule models` says where it is looked for."
+        message = f"{self._endpoint.label} did not accept {which} ({status}){quoted}"
+        return self._error(ModelFault.KEY, message, suggestion, status)
+
+    def _not_found(self, status: int, quoted: str) -> ModelError:
+        suggestion = f"`ferrule models` lists what {self._endpoint.label} offers."
+        if self._endpoint.provider == "ollama":
+            suggestion = f"Fetch it first: ollama pull {self._model}"
+        return self._error(
+            ModelFault.NOT_FOUND,
+            f"{self._endpoint.label} has no model `{self._model}` ({status}){quoted}",
+            suggestion,
+            status,
+        )
+
+    # Words
+
+    @property
+    def _who(self) -> str:
+        return f"{self._endpoint.label} ({self._endpoint.host})"
+
+    def _error(self, fault: ModelFault, message: str, suggestion: str, status: int | None = None) -> ModelError:
+        if not message.endswith((".", "?", "!", "。")):
+            message += "."
+        return ModelError(fault, self._endpoint.clean(message), suggestion=suggestion, status=status)
+
+    def _said(self, body: bytes) -> tuple[str, str]:
+        """The provider's own words, short and on one line, and the code that goes with them."""
+        try:
+            loaded: Any = json.loads(body)
+        except (ValueError, RecursionError):
+            text = body[:4096].decode("utf-8", "replace")
+            return ("", "") if text.lstrip()[:1] == "<" else (self._short(text), "")
+        item = next(iter(items(loaded)), an_item(loaded))  # Gemini's own stream wraps even its errors
+        error = item.get("error")
+        if isinstance(error, str):
+            return self._short(error), words(item.get("code"))
+        inner = an_item(error) or item
+        said = words(inner.get("message")) or words(inner.get("detail"))
+        detail = an_item(an_item(inner.get("metadata")).get("raw")) or an_item(inner.get("metadata"))
+        said = words(detail.get("raw")) or said  # OpenRouter hides the real words of who it asked
+        if not said and inner:
+            said = json.dumps(inner, ensure_ascii=False, default=str)
+        code = words(inner.get("code")) or words(inner.get("type")) or words(inner.get("status"))
+        return self._short(said), code
+
+    def _short(self, text: str) -> str:
+        line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+        return line if len(line) <= _MOST_WORDS else line[: _MOST_WORDS - 1] + "…"

@@ -1,0 +1,264 @@
+"""OpenAI Chat Completions, which most other servers speak too, each with its own accent."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ferrule.core.conversation import ToolResults, UserMessage
+from ferrule.core.model import StopReason, Usage
+from ferrule.dialects.exporter import Exporter
+from ferrule.models.answer import Answer, CallPieces
+from ferrule.models.kept import keep, recall
+from ferrule.models.loose_json import an_item, count, items, words
+from ferrule.models.model_lists import chat_names
+from ferrule.models.transcript import CallIds, attached, transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ferrule.core.conversation import AssistantMessage
+    from ferrule.core.model import ModelEvent, ModelRequest
+    from ferrule.models.endpoint import Endpoint
+    from ferrule.models.faults import Faults
+    from ferrule.models.wire_form import Frame
+
+_STOPS: dict[str, StopReason] = {
+    "stop": "end", "eos": "end", "end_turn": "end", "stop_sequence": "end", "tool_calls": "calls", "tool_call": "calls",
+    "tool_use": "calls", "function_call": "calls", "length": "length", "max_tokens": "length", "model_length": "length",
+    "content_filter": "refused", "refusal": "refused", "safety": "refused",
+}  # fmt: skip
+OPENAI_IDS = CallIds(re.compile(r"[A-Za-z0-9_-]{1,40}"))
+MISTRAL_IDS = CallIds(re.compile(r"[A-Za-z0-9]{9}"), prefix="", digits=9)
+
+
+@dataclass(slots=True, frozen=True)
+class Accent:
+    """Where a server differs from OpenAI: its ids, its name of a limit, whether it knows strict tools."""
+
+    ids: CallIds = OPENAI_IDS
+    limit_field: str = "max_tokens"
+    strict: bool | None = False
+    usage_asked: bool = True
+
+
+PLAIN = Accent()
+
+
+class OpenAIChatForm:
+    """`POST chat/completions`."""
+
+    optional_fields = frozenset({"stream_options", "temperature"})
+
+    def __init__(self, provider: str, accent: Accent = PLAIN) -> None:
+        self._provider = provider
+        self._accent = accent
+        self._exporter = Exporter("openai", strict=accent.strict)
+
+    def path(self, model: str) -> str:
+        return "chat/completions"
+
+    def headers(self, endpoint: Endpoint) -> Mapping[str, str]:
+        return {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
+
+    def models_path(self) -> str:
+        return "models"
+
+    def model_names(self, body: Any) -> list[str]:
+        return chat_names(an_item(body).get("data"), "id")
+
+    def body(self, request: ModelRequest, model: str) -> dict[str, Any]:
+        messages: list[dict[str, Any]] = [{"role": "system", "content": request.system}] if request.system else []
+        for message in transcript(request.messages, self._accent.ids):
+            if isinstance(message, UserMessage):
+                messages.append({"role": "user", "content": self._content(message)})
+            elif isinstance(message, ToolResults):
+                messages += self._exporter.results(message.results)
+            else:
+                messages.append(self._assistant(message, model))
+        body: dict[str, Any] = {"model": model, "messages": messages, "stream": True}
+        if self._accent.usage_asked:
+            body["stream_options"] = {"include_usage": True}
+        if request.tools:
+            body["tools"] = self._exporter.definitions(request.tools)
+            if request.tool_choice != "auto":
+                body["tool_choice"] = request.tool_choice
+        if request.max_output_tokens is not None:
+            body[self._accent.limit_field] = request.max_output_tokens
+        if request.temperature is not None:
+            body["temperature"] = request.temperature
+        return body
+
+    def reader(self, faults: Faults, model: str) -> ChatReader:
+        return ChatReader(self._provider, model, self._exporter, faults)
+
+    def _content(self, message: UserMessage) -> str | list[dict[str, Any]]:
+        parts: list[dict[str, Any]] = [{"type": "text", "text": message.text}] if message.text else []
+        for text, part in attached(self._exporter.dialect, message):
+            parts.append(part or {"type": "text", "text": text})
+        if all(part["type"] == "text" for part in parts):  # servers without eyes take a string alone
+            return "\n\n".join(part["text"] for part in parts)
+        return parts
+
+    def _assistant(self, message: AssistantMessage, model: str) -> dict[str, Any]:
+        # An empty string, not null: some servers ask for the field, and none refuses it empty beside calls.
+        written: dict[str, Any] = {"role": "assistant", "content": message.text}
+        for part in recall(message, self._provider, model):
+            written |= part
+        if message.calls:
+            written["tool_calls"] = [self._exporter.write_call(call) for call in message.calls]
+        return written
+
+
+class ChatReader:
+    """Reads chunks of a stream, or the one body of a server that does not stream."""
+
+    def __init__(self, provider: str, model: str, exporter: Exporter, faults: Faults) -> None:
+        self._provider = provider
+        self._model = model
+        self._faults = faults
+        self._answer = Answer(exporter.resolve)
+        self._slots: dict[Any, CallPieces] = {}
+        self._stop: StopReason | None = None
+        self.is_over = False
+        self._refused = False
+        self._usage = Usage()
+        self._reasoning: list[str] = []  # under the name that servers want back
+        self._details: list[dict[str, Any]] = []
+
+    @property
+    def is_complete(self) -> bool:
+        return self._stop is not None
+
+    def read(self, frame: Frame) -> list[ModelEvent]:
+        self.is_over = frame.event in ("done", "whole")
+        if frame.event == "done":
+            if self._stop is None and (self._answer.text or self._answer.calls):  # some never say why they stop
+                self._stop = "end"
+            return []
+        chunk = an_item(frame.data)
+        if chunk.get("error"):
+            raise self._faults.from_body(chunk)
+        if not chunk or (frame.event == "whole" and not items(chunk.get("choices"))):
+            raise self._faults.garbled("it is no chat completion")
+        for choice in items(chunk.get("choices"))[:1]:
+            self._choice(choice)
+        self._count(chunk.get("usage") or an_item(chunk.get("x_groq")).get("usage"))
+        return self._answer.take()
+
+    def finish(self) -> list[ModelEvent]:
+        kept: dict[str, Any] = {}
+        if self._details:
+            kept["reasoning_details"] = self._details
+        elif self._reasoning:
+            kept["reasoning_content"] = "".join(self._reasoning)
+        stop: StopReason = "refused" if self._refused else self._stop or "other"
+        return self._answer.finish(stop, self._usage, keep(self._provider, self._model, [kept] if kept else []))
+
+    def _choice(self, choice: dict[str, Any]) -> None:
+        said = an_item(choice.get("delta")) or an_item(choice.get("message"))
+        if choice.get("error"):
+            raise self._faults.from_body(choice)
+        self._thoughts(said)
+        self._content(said.get("content"))
+        if refusal := words(said.get("refusal")):
+            self._refused = True
+            self._answer.say(refusal)
+        pieces = items(said.get("tool_calls"))
+        if not pieces and isinstance(said.get("function_call"), dict):  # the older form of a single call
+            pieces = [{"index": 0, "function": said["function_call"]}]
+        for piece in pieces:
+            self._call(piece)
+        self._count(choice.get("usage"))
+        if reason := words(choice.get("finish_reason")):
+            if reason in ("error", "insufficient_system_resource", "network_error"):
+                raise self._faults.broken(f"the answer ended with {reason!r}")
+            self._stop = _STOPS.get(reason.lower(), "other")
+
+    def _thoughts(self, said: dict[str, Any]) -> None:
+        text = words(said.get("reasoning_content"))
+        if text:
+            self._reasoning.append(text)
+        text = text or words(said.get("reasoning")) or words(said.get("thinking"))
+        for detail in items(said.get("reasoning_details")):
+            self._detail(detail)
+            text = text or words(detail.get("text")) or words(detail.get("summary"))
+        self._answer.think(text)
+
+    def _detail(self, piece: dict[str, Any]) -> None:
+        """A piece of OpenRouter's reasoning; pieces of one detail are joined."""
+        last = self._details[-1] if self._details else {}
+        if not last or (last.get("type"), last.get("index")) != (piece.get("type"), piece.get("index")):
+            self._details.append(dict(piece))
+            return
+        for key, value in piece.items():
+            growing = key in ("text", "summary", "data", "signature") and isinstance(value, str)
+            last[key] = words(last.get(key)) + value if growing else value if value is not None else last.get(key)
+
+    def _content(self, content: Any) -> None:
+        self._answer.say(words(content))
+        for part in items(content):  # Mistral's thinking models write parts
+            if part.get("type") == "thinking":
+                self._answer.think("".join(words(one.get("text")) for one in items(part.get("thinking"))))
+            else:
+                self._answer.say(words(part.get("text")))
+
+    def _call(self, piece: dict[str, Any]) -> None:
+        function = an_item(piece.get("function"))
+        name, arguments = words(function.get("name")), function.get("arguments")
+        call = self._place(piece.get("index"), words(piece.get("id")), name, bool(arguments))
+        call.wire_id = call.wire_id or words(piece.get("id"))
+        call.called(name)
+        if isinstance(arguments, str):
+            call.add(arguments)
+        elif arguments is not None:
+            call.replace(arguments)
+        if call.name and call.arguments:
+            self._answer.announce(call)
+
+    def _place(self, index: Any, wire_id: str, name: str, has_arguments: bool) -> CallPieces:
+        """The call that a piece belongs to: by its index, its id, or as the one that is still open.
+
+        Some servers leave the index out, some give every call the index 0, and some repeat name or id in every piece.
+        """
+        calls, indexed = self._answer.calls, isinstance(index, int)
+        if indexed:
+            open_one = self._slots.get(index)
+        else:
+            same_id = (call for call in calls if wire_id and call.wire_id == wire_id)
+            open_one = next(same_id, None)
+            if open_one is None and calls and not (wire_id and calls[-1].wire_id):
+                open_one = calls[-1]
+        if open_one is None or self._begins_another(open_one, wire_id, name, has_arguments):
+            open_one = self._answer.begin_call(wire_id)
+            if indexed:
+                self._slots[index] = open_one
+        return open_one
+
+    @staticmethod
+    def _begins_another(open_one: CallPieces, wire_id: str, name: str, has_arguments: bool) -> bool:
+        if not name or not open_one.name:
+            return False
+        if wire_id and open_one.wire_id:
+            repeated = name == open_one.name and bool(open_one.arguments) and not open_one.is_whole
+            return wire_id != open_one.wire_id and not repeated
+        if wire_id or not open_one.arguments:
+            return False
+        return name != open_one.name or (has_arguments and open_one.is_whole)
+
+    def _count(self, usage: Any) -> None:
+        found = an_item(usage)
+        if not found:
+            return
+        details = an_item(found.get("prompt_tokens_details"))
+        cost = found.get("cost")
+        self._usage = Usage(
+            count(found.get("prompt_tokens")),
+            count(found.get("completion_tokens")),
+            count(details.get("cached_tokens"))
+            or count(found.get("prompt_cache_hit_tokens"))
+            or count(found.get("cached_tokens")),
+            count(details.get("cache_write_tokens")),
+            float(cost) if isinstance(cost, (int, float)) and not isinstance(cost, bool) and cost >= 0 else None,
+        )

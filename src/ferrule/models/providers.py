@@ -1,0 +1,246 @@
+"""The providers that are known by name, those from the settings, and the way from `provider/name` to a model."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
+
+from ferrule.core.model import ModelError, ModelFault
+from ferrule.core.nearest import nearest
+from ferrule.models.endpoint import Endpoint, host_of
+from ferrule.models.keys import KEYRING_SERVICE, find_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ferrule.models.http_model import HttpModel
+    from ferrule.models.wire_form import WireForm
+
+Form = Literal["chat", "responses", "anthropic", "gemini"]
+
+
+@dataclass(slots=True, frozen=True)
+class Provider:
+    """Who serves models: where, in which form, and which variables hold its key and another address."""
+
+    name: str
+    label: str
+    form: Form
+    base_url: str
+    key_variables: tuple[str, ...] = ()
+    url_variables: tuple[str, ...] = ()
+    needs_key: bool = True
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    context_tokens: int | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it runs on this machine."""
+        return Endpoint(self.name, self.label, self.base_url).is_local
+
+
+def _hosted(name: str, label: str, form: Form, base_url: str, *keys: str) -> Provider:
+    variable = name.upper()
+    return Provider(name, label, form, base_url, keys or (f"{variable}_API_KEY",), (f"{variable}_BASE_URL",))
+
+
+def _local(name: str, label: str, port: int) -> Provider:
+    variable = name.upper()
+    return Provider(
+        name, label, "chat", f"http://127.0.0.1:{port}/v1", (f"{variable}_API_KEY",), (f"{variable}_BASE_URL",), False
+    )
+
+
+_OPENAI_HOST = "api.openai.com"
+_KNOWN = (
+    _hosted("anthropic", "Anthropic", "anthropic", "https://api.anthropic.com"),
+    _hosted("openai", "OpenAI", "responses", "https://api.openai.com/v1"),
+    _hosted(
+        "gemini", "Google Gemini", "gemini", "https://generativelanguage.googleapis.com/v1beta",
+        "GEMINI_API_KEY", "GOOGLE_API_KEY",
+    ),
+    _hosted("openrouter", "OpenRouter", "chat", "https://openrouter.ai/api/v1"),
+    _hosted("deepseek", "DeepSeek", "chat", "https://api.deepseek.com"),
+    _hosted("dashscope", "Qwen (DashScope)", "chat", "https://dashscope.aliyuncs.com/compatible-mode/v1"),
+    _hosted("mistral", "Mistral", "chat", "https://api.mistral.ai/v1"),
+    _hosted("groq", "Groq", "chat", "https://api.groq.com/openai/v1"),
+    _hosted("xai", "xAI", "chat", "https://api.x.ai/v1"),
+    _hosted("moonshot", "Moonshot", "chat", "https://api.moonshot.ai/v1"),
+    _hosted("zai", "Z.ai", "chat", "https://api.z.ai/api/paas/v4"),
+    _hosted("together", "Together", "chat", "https://api.together.xyz/v1"),
+    _local("ollama", "Ollama", 11434),
+    _local("lmstudio", "LM Studio", 1234),
+    _local("llamacpp", "llama.cpp", 8080),
+    _local("vllm", "vLLM", 8000),
+)  # fmt: skip
+_OTHER_NAMES = {
+    "qwen": "dashscope",
+    "google": "gemini",
+    "claude": "anthropic",
+    "kimi": "moonshot",
+    "lm-studio": "lmstudio",
+}
+# A model's bare name, where only one provider of its own makes it.
+_MAKERS = (
+    (re.compile(r"claude-"), "anthropic"),
+    (re.compile(r"(?:gpt-\d|o\d(?:-|$)|chatgpt-|codex-)"), "openai"),
+    (re.compile(r"gemini-"), "gemini"),
+    (re.compile(r"deepseek-"), "deepseek"),
+    (re.compile(r"(?:mistral|codestral|devstral|magistral|ministral)-"), "mistral"),
+    (re.compile(r"qwen\d?[.-]|qwen-"), "dashscope"),
+    (re.compile(r"grok-"), "xai"),
+    (re.compile(r"kimi-"), "moonshot"),
+    (re.compile(r"glm-"), "zai"),
+)  # fmt: skip
+
+
+def providers(custom: Iterable[Provider] = (), environment: Mapping[str, str] | None = None) -> dict[str, Provider]:
+    """All providers by name, at the addresses that the environment gives; `custom` ones come from the settings."""
+    environment = os.environ if environment is None else environment
+    found = {one.name: _at_home(one, environment) for one in _KNOWN}
+    return found | {one.name: one for one in custom}
+
+
+def custom_provider(
+    name: str,
+    *,
+    base_url: str = "",
+    form: Form | None = None,
+    key_variable: str = "",
+    headers: Mapping[str, str] | None = None,
+    context_tokens: int | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Provider:
+    """A provider from the settings: a new one, or a known one of that name changed."""
+    below = providers(environment=environment).get(name)
+    if below is None:
+        if not base_url:
+            raise ValueError(f"`providers.{name}` needs a `base_url`")
+        variables = (key_variable,) if key_variable else (f"{name.upper().replace('-', '_')}_API_KEY",)
+        below = Provider(name, name, form or "chat", base_url, variables, needs_key=bool(key_variable))
+    moved = _moved(below, base_url) if base_url else below
+    return replace(
+        moved,
+        form=form or moved.form,
+        key_variables=(key_variable,) if key_variable else moved.key_variables,
+        headers=headers or {},
+        context_tokens=context_tokens,
+    )
+
+
+def split_name(model: str) -> tuple[str, str]:
+    """`provider/name` in two; a bare name whose maker is known gets its maker, any other an empty provider."""
+    provider, slash, name = model.partition("/")
+    if slash and provider:
+        return _OTHER_NAMES.get(provider.lower(), provider.lower()), name
+    maker = next((maker for pattern, maker in _MAKERS if pattern.match(model)), "")
+    return maker, model
+
+
+def open_model(model: str, known: Mapping[str, Provider], environment: Mapping[str, str] | None = None) -> HttpModel:
+    """The model of that name, ready to be asked; raises `ModelError` for one that cannot be."""
+    from ferrule.models.http_model import HttpModel
+
+    name, bare = split_name(model)
+    provider = known.get(name)
+    if provider is None or not bare:
+        raise _unknown(model, name, bare, known)
+    key = find_key(provider.name, provider.key_variables, environment)
+    if key is None and provider.needs_key:
+        raise ModelError(
+            ModelFault.KEY, f"There is no key for {provider.label}.", suggestion=how_to_give_a_key(provider)
+        )
+    endpoint = Endpoint(
+        provider.name,
+        provider.label,
+        provider.base_url,
+        key.secret if key else "",
+        key.found_in if key else "",
+        provider.headers,
+    )
+    return HttpModel(form_of(provider), endpoint, bare, context_tokens=provider.context_tokens)
+
+
+def form_of(provider: Provider) -> WireForm:
+    """The wire form, imported when it is used."""
+    if provider.form == "responses":
+        from ferrule.models.openai_responses import OpenAIResponsesForm
+
+        return OpenAIResponsesForm(provider.name)
+    if provider.form == "anthropic":
+        from ferrule.models.anthropic import AnthropicForm
+
+        return AnthropicForm(provider.name)
+    if provider.form == "gemini":
+        from ferrule.models.gemini import GeminiForm
+
+        return GeminiForm(provider.name)
+    from ferrule.models.openai_chat import MISTRAL_IDS, Accent, OpenAIChatForm
+
+    accent = Accent()
+    if provider.name == "mistral":
+        accent = Accent(ids=MISTRAL_IDS, usage_asked=False)
+    elif host_of(provider.base_url) == _OPENAI_HOST:
+        accent = Accent(limit_field="max_completion_tokens", strict=None)
+    return OpenAIChatForm(provider.name, accent)
+
+
+def how_to_give_a_key(provider: Provider) -> str:
+    """What to do, with a command to copy."""
+    variable = provider.key_variables[0]
+    return f"Set it: export {variable}=… (or keep it in the keyring: keyring set {KEYRING_SERVICE} {provider.name})."
+
+
+def _unknown(model: str, provider: str, bare: str, known: Mapping[str, Provider]) -> ModelError:
+    if not provider:
+        message = f"`{model}` does not say whose model it is."
+        return ModelError(
+            ModelFault.NOT_FOUND, message, suggestion=f"Write it as provider/name, such as `openai/{model}`."
+        )
+    if provider in known:
+        suggestion = f"Write it as `{provider}/NAME`; `ferrule models` lists what there is."
+        return ModelError(ModelFault.NOT_FOUND, f"`{model}` names no model.", suggestion=suggestion)
+    close = nearest(provider, [*known, *_OTHER_NAMES], most=1)
+    if close:
+        suggestion = f"Did you mean `{_OTHER_NAMES.get(close[0], close[0])}/{bare}`?"
+    else:
+        suggestion = f"There is {', '.join(known)}. Others go into the settings, under [providers.{provider}]."
+    return ModelError(ModelFault.NOT_FOUND, f"There is no provider `{provider}`.", suggestion=suggestion)
+
+
+def _at_home(provider: Provider, environment: Mapping[str, str]) -> Provider:
+    """The provider at the address that the environment gives, if it does."""
+    for variable in provider.url_variables:
+        if given := environment.get(variable, "").strip():
+            return _moved(provider, given)
+    if provider.name == "ollama" and (host := environment.get("OLLAMA_HOST", "").strip()):
+        return _moved(provider, _ollama_address(host))
+    return provider
+
+
+def _moved(provider: Provider, base_url: str) -> Provider:
+    """The same provider elsewhere. Behind OpenAI's name elsewhere stands a server that may know Chat alone."""
+    base_url = base_url.rstrip("/")
+    form: Form = provider.form
+    if form == "responses" and host_of(base_url) != _OPENAI_HOST:
+        form = "chat"
+    if form == "anthropic":
+        base_url = base_url.removesuffix("/v1")
+    if form == "gemini" and base_url.count("/") == 2:
+        base_url += "/v1beta"
+    return replace(provider, base_url=base_url, form=form)
+
+
+def _ollama_address(host: str) -> str:
+    """Ollama's own variable: `host`, `host:port` or an address; `0.0.0.0` is where it listens, not where it is."""
+    try:
+        whole = urlsplit(host if "://" in host else f"http://{host}")
+        port = whole.port or 11434
+    except ValueError:
+        return host  # reported when it is used
+    name = "127.0.0.1" if whole.hostname in (None, "0.0.0.0", "::") else whole.hostname  # noqa: S104
+    name = f"[{name}]" if name and ":" in name else name
+    return f"{whole.scheme}://{name}:{port}/v1"

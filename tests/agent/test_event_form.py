@@ -1,0 +1,73 @@
+"""An agent's events as JSON: the form that `--stream-json` documents."""
+
+from __future__ import annotations
+
+import json
+from typing import get_args
+
+from inline_snapshot import snapshot
+
+from ferrule import RawCall, ToolResult
+from ferrule.agent.agent_events import (
+    AgentEvent,
+    Answered,
+    CallAsked,
+    Compacted,
+    Ending,
+    Noted,
+    Steered,
+    TurnEnded,
+    TurnStarted,
+)
+from ferrule.agent.event_form import VERSION, call_form, to_form
+from ferrule.core.conversation import AssistantMessage
+from ferrule.core.events import Done, Partial, Pending, Progress
+from ferrule.core.model import Retrying, TextDelta, ThinkingDelta, Usage
+
+CALL = RawCall("Read", '{"file_path": "a"}', id="c")
+EVENTS: list[AgentEvent] = [
+    TurnStarted(1, "go"),
+    ThinkingDelta("hm"),
+    TextDelta("a"),
+    Retrying(1, 2.5, "busy"),
+    Answered(AssistantMessage("a", (CALL,)), Usage(1, 2)),
+    CallAsked(CALL, "reading `a`"),
+    Pending("c", "Read"),
+    Progress("c", "Read", 1, 2, "half"),
+    Partial("c", "Read", b"\xff"),
+    Done("c", "Read", ToolResult("c", "Read", True, "text", "short")),
+    Steered("more"),
+    Compacted(10, 5, "s"),
+    Noted("n"),
+    TurnEnded(Ending.LIMIT, "t", Usage(1, 2, cost=0.5), 3, "p", "s"),
+]
+
+
+def test_every_event_has_a_form_of_plain_json() -> None:
+    assert {type(one) for one in EVENTS} == set(get_args(AgentEvent))
+    forms = [json.loads(json.dumps(to_form(event))) for event in EVENTS]
+    assert {form["type"]: sorted(form.keys() - {"type"}) for form in forms} == snapshot(
+        {
+            "turn_started": ["text", "turn"],
+            "thinking": ["text"],
+            "text": ["text"],
+            "retrying": ["attempt", "restarted", "seconds", "why"],
+            "answered": ["calls", "text", "usage"],
+            "call_asked": ["arguments", "call_id", "doing", "tool"],
+            "call_pending": ["call_id", "parent_id", "summary", "tool"],
+            "call_progress": ["call_id", "done", "message", "tool", "total"],
+            "call_partial": ["call_id", "content", "dropped", "tool"],
+            "call_done": ["call_id", "result", "tool"],
+            "steered": ["text"],
+            "compacted": ["after_tokens", "before_tokens", "summary"],
+            "noted": ["text"],
+            "turn_ended": ["ending", "problem", "steps", "suggestion", "text", "usage"],
+        }
+    )
+    assert VERSION == 1
+
+
+def test_arguments_that_are_no_json_stay_the_text_that_came() -> None:
+    assert call_form(CALL)["arguments"] == {"file_path": "a"}
+    assert call_form(RawCall("Read", "{half"))["arguments"] == "{half"
+    assert call_form(RawCall("Read", b"{half"))["arguments"] == "{half"

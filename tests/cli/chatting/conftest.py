@@ -1,0 +1,99 @@
+"""A person at `ferrule chat`: the real program on a real terminal, with a model that follows a script."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.terminal import Terminal
+
+
+class Desk:
+    """A workspace, a data folder and settings of its own; `chat` starts the program."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.workspace = folder / "work"
+        self.workspace.mkdir()
+        self.settings = folder / "ferrule.toml"
+        self.settings.write_text("")
+        self.data = folder / "data"
+        self._open: list[Terminal] = []
+        self.environment = {
+            **{key: value for key, value in os.environ.items() if not key.startswith("FERRULE_")},
+            "FERRULE_DATA": str(self.data),
+            "FERRULE_CONFIG": str(self.settings),
+            "LC_ALL": "C.UTF-8",
+            "TERM": "linux",
+        }
+        self.environment.pop("NO_COLOR", None)
+
+    def script(self, *replies: Any) -> str:
+        file = self.folder / "script.json"
+        file.write_text(json.dumps(replies))
+        return f"scripted:{file}"
+
+    def chat(
+        self, replies: list[Any], *arguments: str, columns: int = 80, rows: int = 24, rewraps: bool = False,
+        environment: dict[str, str] | None = None,
+    ) -> Terminal:  # fmt: skip
+        return self.start(
+            [sys.executable, "-m", "ferrule", "chat", "--model", self.script(*replies), *arguments],
+            columns=columns, rows=rows, rewraps=rewraps, environment=environment,
+        )  # fmt: skip
+
+    def gated(
+        self, pieces: list[str], *arguments: str, columns: int = 80, rows: int = 24, rewraps: bool = False
+    ) -> Terminal:
+        (self.folder / "answer.json").write_text(json.dumps(pieces))
+        program = str(Path(__file__).parents[1] / "gated_chat.py")
+        return self.start(
+            [sys.executable, program, str(self.folder), "chat", *arguments],
+            columns=columns, rows=rows, rewraps=rewraps,
+            environment={"TERM": "xterm-256color"} if rewraps else None,
+        )  # fmt: skip
+
+    def let_through(self, piece: int) -> None:
+        (self.folder / str(piece)).touch()
+
+    def start(
+        self, arguments: list[str], *, columns: int, rows: int, rewraps: bool, environment: dict[str, str] | None
+    ) -> Terminal:
+        terminal = Terminal(
+            arguments, self.workspace, {**self.environment, **(environment or {})},
+            columns=columns, rows=rows, rewraps=rewraps,
+        )  # fmt: skip
+        self._open.append(terminal)
+        return terminal
+
+    def file(self, name: str, text: str) -> Path:
+        path = self.workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def said(self) -> list[dict[str, Any]]:
+        """Every line of every saved session, the last one used last."""
+        files = sorted((self.data / "sessions").glob("*.jsonl"), key=lambda file: file.stat().st_mtime)
+        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+    def close(self) -> None:
+        for terminal in self._open:
+            terminal.__exit__()
+
+
+def calls(text: str, *wanted: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    """An answer with calls."""
+    return {"text": text, "calls": [{"name": name, "arguments": arguments} for name, arguments in wanted]}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    made = Desk(tmp_path)
+    yield made
+    made.close()

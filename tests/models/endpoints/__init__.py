@@ -1,0 +1,1 @@
+"""Scripted servers that speak each provider's wire form, for real, on loopback."""
