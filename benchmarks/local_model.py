@@ -14,13 +14,15 @@ import json
 import time
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.core.call import RawCall
 from ferrule.core.conversation import UserMessage
 from ferrule.core.model import Finished, ModelRequest
 from ferrule.models.local.local_model import local_model
+
+if TYPE_CHECKING:
+    from ferrule.core.call import RawCall
 
 REQUESTS = Path(__file__).with_name("local_requests.json")
 TOOLS = {tool.name: tool for tool in builtin_tools()}
@@ -59,9 +61,9 @@ async def main() -> None:
     counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
     taken: list[float] = []
     asked = 0
-    model = local_model(given.model, say=print)
+    model = local_model(given.model)
     begin = time.perf_counter()
-    await model.prepare()
+    await model.prepare(print)
     print(f"{model.name}: ready after {time.perf_counter() - begin:.1f} s")
     for row in rows:
         if given.part not in (None, row["part"]) or time.perf_counter() - begin > given.seconds:
@@ -79,14 +81,17 @@ async def main() -> None:
             counts[key] = [old + new for old, new in zip(counts[key], (1, tool, arguments), strict=True)]
         if given.all or not arguments:
             shown = f"{call.name} {call.arguments}" if call else "no call"
-            print(f"{'ok   ' if arguments else 'args ' if tool else 'WRONG'} {taken[-1]:5.1f} s  {row['request']}  →  {shown}")
+            verdict = "ok" if arguments else "arguments" if tool else "tool"
+            print(f"{verdict:9} {taken[-1]:5.1f} s  {row['request']}  →  {shown}")
     await model.close()
     print(f"{'part':9} {'language':8} {'requests':>8} {'tool':>5} {'and arguments':>14}")
     for (part, language), (total, tool, arguments) in sorted(counts.items()):
         print(f"{part:9} {language:8} {total:8} {tool:5} {arguments:14}")
     taken.sort()
     if taken:
-        print(f"a call: median {taken[len(taken) // 2]:.2f} s, slowest {taken[-1]:.2f} s; the model was asked in {asked}")
+        print(
+            f"a call: median {taken[len(taken) // 2]:.2f} s, slowest {taken[-1]:.2f} s; the model was asked in {asked}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Words that mean the same to a tool, in English and Chinese: `concept: English | Chinese`, going on where indented."""
 
 CONCEPTS = """
-read: read show display view open see look print cat content contents inside say says | 看 查看 读 读取 打开
+read: read show display view open see look print cat content contents inside say says | 看 查看
+  写了什么 说了什么 讲了什么 写着什么 读 读取 打开
   显示 内容 看看 看一下 展示
 write: write save create make new put store | 写 写入 新建 创建 保存 建立 存到
 edit: edit change replace modify rename substitute fix update correct instead | 改 修改 替换 换成 改成 改为 编辑

@@ -15,7 +15,7 @@ from ferrule.core.call import RawCall
 from ferrule.core.model import Usage
 from ferrule.models.guided.candidates import ANSWER_SCORE, Candidate, Candidates
 from ferrule.models.guided.grammar import answer_grammar, arguments_grammar
-from ferrule.models.guided.passages import lines_of, passage_grammar
+from ferrule.models.guided.passages import passages_of
 from ferrule.models.guided.prompts import (
     NO_TOOL,
     arguments_prompt,
@@ -25,13 +25,14 @@ from ferrule.models.guided.prompts import (
     result_messages,
     unasked_prompt,
 )
-from ferrule.models.guided.steps import turn_so_far
+from ferrule.models.guided.steps import parts_of, turn_so_far
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from ferrule.core.conversation import Message
     from ferrule.core.tool import Tool
+    from ferrule.models.guided.passages import Passages
     from ferrule.models.guided.steps import TurnSoFar
 
 _UNLIKELY = -15.0
@@ -102,17 +103,32 @@ class Guide:
     async def words(self, messages: Sequence[Message], most_tokens: int) -> AsyncGenerator[str]:
         """The answer, piece by piece."""
         turn = turn_so_far(messages)
-        most_chars = self._ability.result_chars // max(1, len(turn.done))
-        lines = [line for one in turn.done for line in lines_of(one.result, most_chars)]
-        if len(lines) == 1:
-            yield lines[0]  # there is nothing to choose, and nothing to add
+        found = [passages_of(one.result, self._ability.result_chars) for one in turn.outcomes]
+        if found and self._ability.quotes:
+            parts = parts_of(turn.request)
+            for at, one in enumerate(found):
+                if at:
+                    yield "\n"
+                part = parts[at] if len(parts) == len(found) else turn.request
+                async with aclosing(self._quote(part, one)) as pieces:
+                    async for piece in pieces:
+                        yield piece
             return
-        quotes = bool(lines) and self._ability.quotes
-        body = self._passage(turn.request, lines) if quotes else self._wording(turn.request, lines, most_tokens)
-        async with aclosing(self._ask(body, chat=not quotes)) as chunks:
+        lines = [line for one in found for line in one.lines]
+        async with aclosing(self._ask(self._wording(turn.request, lines, most_tokens), chat=True)) as chunks:
             async for chunk in chunks:
-                choice = chunk["choices"][0]
-                if text := choice["text"] if quotes else choice["delta"].get("content"):
+                if text := chunk["choices"][0]["delta"].get("content"):
+                    yield text
+
+    async def _quote(self, part: str, passages: Passages) -> AsyncGenerator[str]:
+        if len(passages.lines) == 1:
+            yield passages.lines[0]  # there is nothing to choose
+            return
+        prompt = passage_prompt(part, passages.lines)
+        body = {"prompt": prompt, "grammar": passages.grammar, "max_tokens": _MOST_PASSAGE, "stop": ["\n\n"]}
+        async with aclosing(self._ask(body)) as chunks:
+            async for chunk in chunks:
+                if text := chunk["choices"][0]["text"]:
                     yield text
 
     async def _choose(self, part: str, ranked: list[Candidate], *, must: bool) -> Candidate | None:
@@ -155,10 +171,6 @@ class Guide:
             "max_tokens": _MOST_ARGUMENTS,
         }
         return "".join([chunk["choices"][0]["text"] async for chunk in self._ask(body)])
-
-    def _passage(self, request: str, lines: list[str]) -> dict[str, Any]:
-        prompt, grammar = passage_prompt(request, lines), passage_grammar(lines)
-        return {"prompt": prompt, "grammar": grammar, "max_tokens": _MOST_PASSAGE, "stop": ["\n\n"]}
 
     def _wording(self, request: str, lines: list[str], most_tokens: int) -> dict[str, Any]:
         body: dict[str, Any] = {"max_tokens": most_tokens, "repeat_penalty": 1.1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.models.guided.grammar import literal
@@ -17,29 +18,41 @@ _NUMBERED = re.compile(r"^\s*\d+\t")
 _MOST_LINE = 200
 
 
-def lines_of(result: ToolResult, most_chars: int) -> list[str]:
-    """The lines of a result that a model is shown; fields of a JSON document become lines too."""
+@dataclass(slots=True, frozen=True)
+class Passages:
+    """A result as lines to quote. Of a document's fields one line is an answer; of a text, lines in a row."""
+
+    lines: tuple[str, ...]
+    is_document: bool = False
+
+    @property
+    def grammar(self) -> str:
+        """A grammar for what may be quoted. What a line announces with a colon follows to the end."""
+        rules: list[str] = []
+        announced = False
+        for at, line in enumerate(self.lines):
+            announced = announced or line.endswith(":")
+            has_next = at + 1 < len(self.lines) and not self.is_document
+            more = f' ( "\\n" p{at + 1} )' + ("" if announced else "?") if has_next else ""
+            rules.append(f"p{at} ::= {literal(line)}{more}")
+        starts = " | ".join(f"p{at}" for at in range(len(rules)))
+        return f'root ::= ( {starts} ) "\\n\\n"\n' + "\n".join(rules) + "\n"
+
+
+def passages_of(result: ToolResult, most_chars: int) -> Passages:
+    """The lines of a result that a model is shown; an error is one, for half of it is worse than none."""
     if result.error is not None:
-        text = [result.error.message, *([result.error.suggestion] if result.error.suggestion else [])]
-        return [line for part in text for line in part.splitlines() if line.strip()]
+        return Passages((" ".join(f"{result.error.message} {result.error.suggestion or ''}".split()),))
     try:
         document = json.loads(result.llm_content)
     except ValueError:
         document = None
     if isinstance(document, dict):
-        found = list(_fields(cast("dict[str, Any]", document)))
+        found = [result.display_content, *_fields(cast("dict[str, Any]", document))]
     else:
         found = [_NUMBERED.sub("", line).rstrip() for line in result.llm_content.splitlines()]
-    return _bounded([line[:_MOST_LINE] for line in found if line.strip()], most_chars)
-
-
-def passage_grammar(lines: list[str]) -> str:
-    """A grammar for some lines in a row, as they stand."""
-    rules = [
-        f"p{at} ::= {literal(line)}" + (f' ( "\\n" p{at + 1} )?' if at + 1 < len(lines) else "")
-        for at, line in enumerate(lines)
-    ]
-    return f'root ::= ( {" | ".join(f"p{at}" for at in range(len(lines)))} ) "\\n\\n"\n' + "\n".join(rules) + "\n"
+    lines = _bounded([line[:_MOST_LINE] for line in found if line.strip()], most_chars)
+    return Passages(tuple(lines) or ("(nothing)",), isinstance(document, dict))
 
 
 def _bounded(lines: list[str], most_chars: int) -> list[str]:

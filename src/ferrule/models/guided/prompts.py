@@ -47,7 +47,7 @@ Meet Bob at noon.
 Bring the map.
 
 """
-_SYSTEM = "You are a helpful assistant. Answer in one or two short sentences."
+_SYSTEM = "You are Ferrule, an assistant for the files and programs of a project. Answer in one or two short sentences."
 _FROM_RESULT = "Answer the question in one or two short sentences, with what the result says and nothing else."
 
 

@@ -39,6 +39,12 @@ class TurnSoFar:
     done: tuple[Done, ...]
 
     @property
+    def outcomes(self) -> tuple[Done, ...]:
+        """What there is to tell of: a call that had to wait for another is told once, when it was made again."""
+        waited = [at for at, one in enumerate(self.done) if _asks_to_read(one) and at + 1 < len(self.done)]
+        return tuple(one for at, one in enumerate(self.done) if at not in waited and at - 1 not in waited)
+
+    @property
     def part(self) -> str:
         """The part of the request that is next; empty when all were tried."""
         parts = parts_of(self.request)

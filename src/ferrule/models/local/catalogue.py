@@ -17,6 +17,7 @@ class Listed:
     """One model as `ferrule models` shows it. `size` is what it takes on disk, `download` what is yet to be fetched."""
 
     name: str
+    """As `--model local/NAME` takes it."""
     title: str
     size: int
     download: int
@@ -35,10 +36,10 @@ def available() -> list[Listed]:
         weights = find_weights(name)
         if known := notes.get(name):
             left = 0 if weights.is_there else known.download
-            listed.append(Listed(f"local/{name}", known.title, known.size, left, weights.is_there, known.note, missing))
+            listed.append(Listed(name, known.title, known.size, left, weights.is_there, known.note, missing))
         else:
             size = weights.path.stat().st_size
-            listed.append(Listed(f"local/{name}", weights.path.stem, size, 0, True, "", missing))
+            listed.append(Listed(name, weights.path.stem, size, 0, True, "", missing))
     return listed
 
 

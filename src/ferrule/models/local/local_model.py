@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
 from ferrule.core.conversation import AssistantMessage
-from ferrule.core.model import CallStarted, Finished, ModelError, ModelFault, TextDelta
+from ferrule.core.model import CallStarted, Finished, ModelError, ModelFault, Preparing, TextDelta
 from ferrule.models.guided.guide import Ability, Guide
 from ferrule.models.guided.steps import turn_so_far
 from ferrule.models.local.catalogue import INSTALL, is_installed, is_small
@@ -31,15 +31,14 @@ def _silent(_text: str) -> None:
 
 
 class LocalModel:
-    """Weights on this machine; fetched, loaded and asked as needed. `say` is told what takes long.
+    """Weights on this machine; fetched, loaded and asked as needed.
 
     Small models read little: the last thing the person said, and the results since. Neither the system prompt nor
     earlier turns are shown to them.
     """
 
-    def __init__(self, weights: Weights, *, say: Callable[[str], None] = _silent, threads: int | None = None) -> None:
+    def __init__(self, weights: Weights, *, threads: int | None = None) -> None:
         self._weights = weights
-        self._say = say
         self._threads = threads
         self._preparing = asyncio.Lock()
         self._engine: Engine | None = None
@@ -54,9 +53,12 @@ class LocalModel:
         """Nothing is gained by shortening a conversation of which only the end is read."""
         return None
 
-    async def prepare(self) -> None:
-        """Fetch and load now, so that the first answer need not wait for it; raises `ModelError` where it cannot be."""
-        await self._ready()
+    async def prepare(self, say: Callable[[str], None] = _silent) -> None:
+        """Fetch and load now, so that the first answer need not wait for it; raises `ModelError` where it cannot be.
+
+        `say` is told what takes long.
+        """
+        await self._ready(say)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Ask; closing the stream early stops the model at once."""
@@ -67,7 +69,10 @@ class LocalModel:
                 f"The request has {len(asked):,} characters; a model on this machine reads {_MOST_REQUEST:,}.",
                 suggestion="Name the file it is about instead of giving its text, or use a larger model.",
             )
-        guide = await self._ready()
+        async with aclosing(self._preparations()) as preparations:
+            async for one in preparations:
+                yield one
+        guide = await self._ready(_silent)
         guide.begin()
         call = None
         if request.tools and request.tool_choice != "none":
@@ -91,7 +96,26 @@ class LocalModel:
         if engine is not None:
             await engine.close()
 
-    async def _ready(self) -> Guide:
+    async def _preparations(self) -> AsyncGenerator[Preparing, None]:
+        """Get ready, and tell meanwhile what takes long."""
+        told: asyncio.Queue[str] = asyncio.Queue()
+        work = asyncio.create_task(self._ready(told.put_nowait))
+        try:
+            while not work.done() or not told.empty():
+                next_word = asyncio.create_task(told.get())
+                await asyncio.wait({next_word, work}, return_when=asyncio.FIRST_COMPLETED)
+                if next_word.done():
+                    yield Preparing(next_word.result())
+                else:
+                    next_word.cancel()
+            await work
+        finally:
+            if not work.done():
+                work.cancel()
+                with suppress(asyncio.CancelledError, ModelError):
+                    await work
+
+    async def _ready(self, say: Callable[[str], None]) -> Guide:
         async with self._preparing:
             if self._guide is None:
                 if not is_installed():
@@ -100,7 +124,7 @@ class LocalModel:
                         "Models on this machine need the extra `local`, which is not installed.",
                         suggestion=f"Install it: {INSTALL}",
                     )
-                await fetch(self._weights, self._say)
+                await fetch(self._weights, say)
                 self._engine = Engine(self._weights.path, context=CONTEXT, threads=self._threads)
                 self._guide = Guide(self._engine, _ability(self._weights))
             if self._engine is not None:
@@ -108,9 +132,9 @@ class LocalModel:
             return self._guide
 
 
-def local_model(name: str = "", *, say: Callable[[str], None] = _silent) -> LocalModel:
+def local_model(name: str = "") -> LocalModel:
     """The model that `--model local/NAME` means; without a name the smallest that can be fetched."""
-    return LocalModel(find_weights(name), say=say)
+    return LocalModel(find_weights(name))
 
 
 def _ability(weights: Weights) -> Ability:
