@@ -61,7 +61,8 @@ def test_the_first_run_installs_and_the_next_does_not(clone: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("run", "--model", "local", "hi"), ("chat", "--model=local/smollm2-135m"), ("--model", "local/a.gguf")]
+    "arguments",
+    [("run", "--model", "local", "hi"), ("chat", "--model=local/smollm2-135m"), ("--model", "local/a.gguf")],
 )
 def test_a_model_on_this_machine_is_installed_when_it_is_asked_for(clone: Path, arguments: tuple[str, ...]) -> None:
     start(clone / "run", "tools")

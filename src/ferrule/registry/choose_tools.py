@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _NAME, _SHORT, _EXAMPLES, _LONG, _PARAMETERS = 3.0, 2.0, 2.0, 0.2, 0.4
 _SATURATION, _LENGTH = 1.2, 0.4
+_AS_MANY = 20  # of few tools every word is rare: their scores shall mean the same
 
 
 @dataclass(slots=True, frozen=True)
@@ -40,7 +41,7 @@ class ToolChooser:
         self._lengths = [sum(weights.values()) for weights in self._weights]
         self._average = (sum(self._lengths) / len(self._lengths)) if self._lengths else 1.0
         holders = Counter(term for weights in self._weights for term in weights)
-        total = len(self._tools)
+        total = max(_AS_MANY, len(self._tools))
         self._rarity = {term: math.log(1 + (total - count + 0.5) / (count + 0.5)) for term, count in holders.items()}
 
     def rank(self, request: str) -> list[Scored]:

@@ -23,7 +23,7 @@ time: time date today day clock now hour month year weekday tomorrow yesterday o
   几号 星期 星期几 现在 今年 日子
 here: current working here am i'm | 当前 现在在 我在 这里
 stop: stop kill end terminate cancel abort quit | 停止 结束 终止 取消 停掉 关掉
-background: background job task running process | 后台 任务 进程
+background: background job task process | 后台 任务 进程
 output: output wrote result printed log | 输出 结果 打印
 input: type answer input enter reply prompt | 输入 回答 键入
 recursive: recursive recursively subfolders below depth deep tree nested all | 递归 子目录 所有子 层 深度 树
@@ -32,6 +32,7 @@ skip: skip offset after from | 跳过 从第
 count: count many number how | 多少 几个 数量 统计
 case: case insensitive ignoring uppercase lowercase | 大小写
 preview: preview before dry | 预览
+explain: explain why difference meaning mean understand | 解释 为什么 区别 意思 含义 什么叫
 mail: mail email message inbox | 邮件 信件 收件箱
 send: send deliver forward | 发送 发 寄
 delete: delete remove erase drop | 删除 移除 删掉

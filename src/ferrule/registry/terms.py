@@ -29,6 +29,8 @@ def _stem(word: str) -> str:
     for ending, shortest in (("ies", 5), ("ing", 6), ("ed", 5), ("es", 5), ("s", 4)):
         if word.endswith(ending) and len(word) >= shortest and not word.endswith("ss"):
             word = word[: -len(ending)] + ("y" if ending == "ies" else "")
+            if ending in ("ing", "ed") and word[-1] == word[-2] and word[-1] not in "lsz":
+                word = word[:-1]  # running, stopped
             break
     return word.removesuffix("e") if len(word) > 3 else word
 

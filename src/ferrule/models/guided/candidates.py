@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.models.guided.slots import Form, fill
 from ferrule.registry.choose_tools import ToolChooser, same_thing
+from ferrule.registry.terms import terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _FITS, _MISFIT = 1.0, 1.5
 _ONLY_READS = 0.4  # of two that fit alike, the one that can do no harm
+_EXPLAIN = "explain"  # who asks for that wants to be told something, rather than have it done
 ANSWER_SCORE = 1.9
 """What a tool must reach to be better than an answer in words."""
 
@@ -37,6 +39,8 @@ class Candidates:
 
     def rank(self, request: str, most: int, least: float = ANSWER_SCORE) -> list[Candidate]:
         """The calls worth thinking of, the best first; none when an answer in words is the better choice."""
+        if _EXPLAIN in terms(request):
+            least += _MISFIT
         found: list[Candidate] = []
         for one in self._chooser.rank(request):
             if one.score or least < 0:
