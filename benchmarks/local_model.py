@@ -45,7 +45,8 @@ def right_arguments(call: RawCall, accepted: dict[str, Any]) -> bool:
 def judge(call: RawCall | None, accept: list[dict[str, Any]]) -> tuple[bool, bool]:
     """Whether the tool is right, and the arguments too; no call is right where none is wanted."""
     if call is None or not accept:
-        return (call is None and not accept,) * 2
+        right = call is None and not accept
+        return right, right
     fitting = [one for one in accept if one["tool"] == call.name]
     return bool(fitting), any(right_arguments(call, one) for one in fitting)
 

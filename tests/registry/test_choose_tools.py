@@ -59,7 +59,7 @@ def test_what_is_named_does_not_count_as_a_word() -> None:
     """A file called `search.py` is no wish to search."""
     plain = ToolChooser(STANDARD).rank("read it")
     named = ToolChooser(STANDARD).rank("read search.py")
-    assert [one.score for one in plain][0] == [one.score for one in named][0]
+    assert plain[0].score == named[0].score
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,7 +64,7 @@ def test_quotes_come_in_order() -> None:
 @given(st.text(max_size=300))
 def test_mentions_are_in_order_and_do_not_overlap(text: str) -> None:
     found = mentions(text)
-    assert all(one.end <= other.start for one, other in zip(found, found[1:], strict=False))
+    assert all(one.end <= other.start for one, other in pairwise(found))
     assert all(one.text in text[one.start : one.end] for one in found)
 
 

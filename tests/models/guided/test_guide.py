@@ -15,6 +15,7 @@ from ferrule.core.result import ToolResult
 from ferrule.models.guided.guide import Ability, Guide
 
 TOOLS = builtin_tools()
+UNSURE = Ability(margin=50.0, voice=1.0)
 LARGE = Ability(margin=5.0, voice=1.0, quotes=False, result_chars=4000)
 
 
@@ -69,18 +70,28 @@ async def test_a_request_that_tells_everything_needs_no_model() -> None:
 
 async def test_where_words_leave_it_open_the_model_decides_apart_from_its_habits() -> None:
     """It says ` none` whatever it is asked; what counts is what the request changes."""
-    habit = {" none": -0.1, " get": -3.0, " B": -2.0}
-    liking = {" none": -0.1, " get": -0.5, " B": -2.0}
-    model = Scripted(habit, liking)
-    call = await Guide(model, LARGE).next_call(asked_for("Which git branch am I on?"), TOOLS)
+    model = Scripted({" none": -0.1, " Gre": -9.0, " Glob": -1.0}, {" none": -0.1, " Gre": -1.0, " Glob": -9.0}, "{}")
+    tools = [tool for tool in TOOLS if tool.name in ("Grep", "Glob")]
+    call = await Guide(model, UNSURE).next_call(asked_for("find files that mention x"), tools)
     assert call is not None
-    assert call.name == "getGitInfo"
-    assert [body["prompt"].count("Request: Which git branch") for _, body in model.asked] == [0, 1]
+    assert call.name == "Grep"
+    assert [body["prompt"].count("Request: find files that") for _, body in model.asked[:2]] == [0, 1]
+
+
+async def test_names_that_begin_alike_are_told_apart_by_what_follows() -> None:
+    even = {" get": -1.0, " none": -1.0}
+    model = Scripted(even, even, {"Git": -5.0, "Current": -5.0}, {"Git": -9.0, "Current": -0.1})
+    tools = [tool for tool in TOOLS if tool.name in ("getGitInfo", "getCurrentDirectory")]
+    call = await Guide(model, UNSURE).next_call(asked_for("which folder is this branch in"), tools)
+    assert call is not None
+    assert call.name == "getCurrentDirectory"
+    assert model.asked[-1][1]["prompt"].endswith("Tool: get")
 
 
 async def test_it_may_prefer_words() -> None:
     model = Scripted({" none": -5.0, " get": -0.5}, {" none": -0.1, " get": -5.0})
-    assert await Guide(model, LARGE).next_call(asked_for("Which git branch am I on?"), TOOLS) is None
+    tools = [tool for tool in TOOLS if tool.name == "getGitInfo"]
+    assert await Guide(model, LARGE).next_call(asked_for("Which branch?"), tools) is None
 
 
 async def test_but_not_where_there_must_be_a_call() -> None:

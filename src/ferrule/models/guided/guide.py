@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _UNLIKELY = -15.0
 _ANYTHING = -100.0
 _LOOKED_AT = 100
+_SAME_TOKEN = 3
 _MOST_ARGUMENTS = 600
 _MOST_PASSAGE = 400
 
@@ -140,22 +141,29 @@ class Guide:
         if len(near) == 1 and not words_are_near:
             return near[0]
         tools = [one.tool for one in reversed(near)]
-        names = [NO_TOOL, *(tool.name for tool in tools)]
-        habit = await self._liking(unasked_prompt(tools), names)
-        liking = await self._liking(choose_prompt(part, tools), names)
-        voice = {name: self._ability.voice * (liking[name] - habit[name]) for name in names}
-        scores = {one.tool.name: one.score + voice[one.tool.name] for one in near}
-        best = max(near, key=lambda one: scores[one.tool.name])
+        asked, unasked = choose_prompt(part, tools), unasked_prompt(tools)
+        voice = await self._voice(asked, unasked, [NO_TOOL, *(tool.name for tool in tools)])
+        alike = _common_beginning([one.tool.name for one in near]) if len(near) > 1 else ""
+        if len(alike) >= _SAME_TOKEN:  # `getThis` and `getThat`: their first token tells nothing, the next one does
+            rest = await self._voice(f"{asked} {alike}", f"{unasked} {alike}", [tool.name for tool in tools], alike)
+            voice = {name: said + rest.get(name, 0.0) for name, said in voice.items()}
+        best = max(near, key=lambda one: one.score + voice[one.tool.name])
         in_words = ANSWER_SCORE + voice[NO_TOOL]
-        return best if not words_are_near or scores[best.tool.name] >= in_words else None
+        return best if not words_are_near or best.score + voice[best.tool.name] >= in_words else None
 
-    async def _liking(self, prompt: str, names: Sequence[str]) -> dict[str, float]:
-        """How likely the model finds each name, by its first token, as a logarithm."""
+    async def _voice(self, asked: str, unasked: str, names: Sequence[str], begun: str = "") -> dict[str, float]:
+        """How much more the model likes each name for being asked, weighed as far as it is trusted."""
+        habit, liking = await self._liking(unasked, names, begun), await self._liking(asked, names, begun)
+        return {name: self._ability.voice * (liking[name] - habit[name]) for name in names}
+
+    async def _liking(self, prompt: str, names: Sequence[str], begun: str) -> dict[str, float]:
+        """How likely the model finds each name, by its next token, as a logarithm."""
         chunks = [chunk async for chunk in self._ask({"prompt": prompt, "max_tokens": 1, "n_probs": _LOOKED_AT})]
         seen: list[dict[str, Any]] = chunks[0]["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+        left = {name: name.removeprefix(begun) if begun else f" {name}" for name in names}
         return {
             name: max(
-                (one["logprob"] for one in seen if one["token"].strip() and f" {name}".startswith(one["token"])),
+                (one["logprob"] for one in seen if one["token"].strip() and left[name].startswith(one["token"])),
                 default=_UNLIKELY,
             )
             for name in names
@@ -190,6 +198,13 @@ class Guide:
                     self.usage += Usage(cached + timings["prompt_n"], timings["predicted_n"], cached)
                 self.was_cut = chunk["choices"][0].get("finish_reason") == "length"
                 yield chunk
+
+
+def _common_beginning(names: Sequence[str]) -> str:
+    first, last = min(names), max(names)
+    return first[
+        : next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+    ]
 
 
 def _has_failed(turn: TurnSoFar) -> bool:

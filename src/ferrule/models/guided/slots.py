@@ -62,7 +62,7 @@ class Form:
     """How many required arguments nothing in the request fits: another such sign."""
 
 
-_TELLS_NOTHING = frozenset({"run", "several", "edit", "search", "read", "find", "file", "folder", "limit"})
+_TELLS_NOTHING = frozenset({"run", "several", "edit", "search", "read", "find", "file", "folder", "limit", "shell"})
 _ORDER = (
     Role.IDENTITY, Role.ADDRESS, Role.COMMAND, Role.GLOB, Role.FILE, Role.TEXT, Role.PATTERN, Role.PLACE, Role.FOLDER,
 )  # fmt: skip
