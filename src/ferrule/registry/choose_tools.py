@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.registry.concepts import SAYS_LITTLE
 from ferrule.registry.mentions import without_mentions
 from ferrule.registry.terms import name_terms, name_words, terms
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _NAME, _SHORT, _EXAMPLES, _LONG, _PARAMETERS = 3.0, 2.0, 2.0, 0.2, 0.4
 _SATURATION, _LENGTH = 1.2, 0.4
+_LITTLE = 0.4
 _AS_MANY = 20  # of few tools every word is rare: their scores shall mean the same
 
 
@@ -42,7 +44,10 @@ class ToolChooser:
         self._average = (sum(self._lengths) / len(self._lengths)) if self._lengths else 1.0
         holders = Counter(term for weights in self._weights for term in weights)
         total = max(_AS_MANY, len(self._tools))
-        self._rarity = {term: math.log(1 + (total - count + 0.5) / (count + 0.5)) for term, count in holders.items()}
+        self._rarity = {
+            term: math.log(1 + (total - count + 0.5) / (count + 0.5)) * (_LITTLE if term in SAYS_LITTLE else 1.0)
+            for term, count in holders.items()
+        }
 
     def rank(self, request: str) -> list[Scored]:
         """Every tool, the best first; equal ones in the order they were given."""

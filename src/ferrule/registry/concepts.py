@@ -1,7 +1,7 @@
 """Words that mean the same to a tool, in English and Chinese: `concept: English | Chinese`, going on where indented."""
 
 CONCEPTS = """
-read: read show display view open see look print cat content contents inside say says | 看 查看
+read: read show display view open see look print cat content contents say says | 看 查看
   写了什么 说了什么 讲了什么 写着什么 读 读取 打开
   显示 内容 看看 看一下 展示
 write: write save create make new put store | 写 写入 新建 创建 保存 建立 存到
@@ -26,7 +26,7 @@ stop: stop kill end terminate cancel abort quit | 停止 结束 终止 取消 �
 background: background job task process | 后台 任务 进程
 output: output wrote result printed log | 输出 结果 打印
 input: type answer input enter reply prompt | 输入 回答 键入
-recursive: recursive recursively subfolders below depth deep tree nested all | 递归 子目录 所有子 层 深度 树
+recursive: recursive recursively subfolders below depth deep tree nested | 递归 子目录 所有子 层 深度 树
 limit: first top limit head at most only lines | 前 头 最多 只看 只
 skip: skip offset after from | 跳过 从第
 count: count many number how | 多少 几个 数量 统计
@@ -49,8 +49,12 @@ user: user account customer member | 用户 账户 客户 成员
 order: order purchase buy | 订单 购买 买
 price: price cost amount money | 价格 费用 金额 钱
 """
+PHRASES = ((r"\bwhat(?:'s| is| are|'re)?(?: there| all)? in(?:side)?\b", "list"),)
+"""Words that say more together than each alone."""
+SAYS_LITTLE = frozenset({"here"})
+"""Concepts that go with many requests: they count less."""
 NOTHING_SAID = """
 a an the of to in on at for with by and or is are was be do does did it its me my you your i we our us please can could
 would will shall what which who whose when has have had this that these those as if then into than so not no give tell
-get let some one use used using want need since last anything something just also too
+get let some one use used using want need since last anything something just also too all
 """

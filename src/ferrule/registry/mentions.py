@@ -78,16 +78,21 @@ _NAMED_FOLDER = re.compile(
     r"|(?:folder|directory|目录|文件夹)\s*(?:called |named |叫|名为)?\s*(?P<after>[A-Za-z0-9_][A-Za-z0-9_.\-]*)",
     re.IGNORECASE,
 )
+_NAMED_WORD = re.compile(
+    r"\b(?:word|term|text|string|phrase|symbol|function|class|variable|method)\s+(?P<after>[A-Za-z_][A-Za-z0-9_.\-]*)"
+    r"|(?P<before>[A-Za-z_][A-Za-z0-9_.\-]*)\s*(?:这个词|这个字|一词|函数|变量|方法)"
+    r"|(?:函数|变量|方法|单词)\s*(?P<zh>[A-Za-z_][A-Za-z0-9_.\-]*)"
+)
 _LOOSE_FOLDER = re.compile(
     r"\b(?:in|inside|under|within|below|of)\s+(?P<in>[A-Za-z0-9_][A-Za-z0-9_\-]*)(?=[\s.?!,]|$)"
     r"|(?P<zh>[A-Za-z0-9_][A-Za-z0-9_\-]*)\s*(?:里|中|下|内)",
     re.IGNORECASE,
 )
-_NO_FOLDERS = frozenset(
+_NO_NAMES = frozenset(
     """
     a an the this that these those my our your its it here which what current working same whole every each any all
     file files folder folders directory directories code project repo repository case git python is are in of on and
-    one two list parent home root called named background detail full total english chinese there order json
+    one two list parent home root called named background detail full total english chinese there order json across from for to with or not was were that which
     """.split()  # noqa: SIM905 - a list of so many words is no easier to read
 )
 
@@ -108,19 +113,20 @@ def mentions(text: str) -> list[Mention]:
                 continue
             if all(end <= other.start or start >= other.end for other in taken):
                 taken.append(Mention(kind, named, start, end))
-    for found in _NAMED_FOLDER.finditer(text):
-        group = "before" if found["before"] else "after"
-        start, end = found.span(group)
-        free = all(end <= other.start or start >= other.end for other in taken)
-        if free and found[group].lower() not in _NO_FOLDERS:
-            taken.append(Mention(Named.FOLDER, found[group], start, end))
+    for kind, pattern in ((Named.FOLDER, _NAMED_FOLDER), (Named.CODE, _NAMED_WORD)):
+        for found in pattern.finditer(text):
+            group = found.lastgroup or ""
+            start, end = found.span(group)
+            free = all(end <= other.start or start >= other.end for other in taken)
+            if free and found[group].lower() not in _NO_NAMES:
+                taken.append(Mention(kind, found[group], start, end))
     return sorted(taken, key=lambda one: one.start)
 
 
 def loose_folders(text: str) -> list[str]:
     """Bare words that stand where a folder would («in tests», «tests 下»): worth a guess, no more."""
     named = [found["in"] or found["zh"] for found in _LOOSE_FOLDER.finditer(without_mentions(text, blank="."))]
-    return [one for one in named if one.lower() not in _NO_FOLDERS]
+    return [one for one in named if one.lower() not in _NO_NAMES]
 
 
 def without_mentions(text: str, *, blank: str = " ") -> str:

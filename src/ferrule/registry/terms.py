@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from ferrule.registry.concepts import CONCEPTS, NOTHING_SAID
+from ferrule.registry.concepts import CONCEPTS, NOTHING_SAID, PHRASES
 
 _STOPWORDS = frozenset(NOTHING_SAID.split())
 _ASCII = re.compile(r"[A-Za-z][A-Za-z']*")
@@ -50,7 +50,8 @@ def name_terms(name: str) -> list[str]:
 
 def terms(text: str) -> list[str]:
     """The terms of a text: concepts where words are known, stems where not; what says nothing is left out."""
-    return [*_english_terms(text), *_chinese_terms(text)]
+    phrases = [concept for phrase, concept in PHRASES if re.search(phrase, text, re.IGNORECASE)]
+    return [*_english_terms(text), *_chinese_terms(text), *phrases]
 
 
 def _english_terms(text: str) -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ferrule.models.guided.slots import Form, fill
+from ferrule.models.guided.slots import Form, fill, is_text
 from ferrule.registry.choose_tools import ToolChooser, same_thing
+from ferrule.registry.mentions import mentions
 from ferrule.registry.terms import terms
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 _FITS, _MISFIT = 1.0, 1.5
 _ONLY_READS = 0.4  # of two that fit alike, the one that can do no harm
-_EXPLAIN = "explain"  # who asks for that wants to be told something, rather than have it done
+_EXPLAIN = "explain"  # who asks for that, and names nothing, wants to be told rather than have it done
 ANSWER_SCORE = 1.9
 """What a tool must reach to be better than an answer in words."""
 
@@ -39,8 +40,8 @@ class Candidates:
 
     def rank(self, request: str, most: int, least: float = ANSWER_SCORE) -> list[Candidate]:
         """The calls worth thinking of, the best first; none when an answer in words is the better choice."""
-        if _EXPLAIN in terms(request):
-            least += _MISFIT
+        if _EXPLAIN in terms(request) and not mentions(request) and least >= ANSWER_SCORE:
+            return []
         found: list[Candidate] = []
         for one in self._chooser.rank(request):
             if one.score or least < 0:
@@ -57,7 +58,6 @@ class Candidates:
 
 
 def _fit(form: Form) -> float:
-    required = form.required
-    fitting = sum(bool(slot.choices) and slot.name in required for slot in form.slots)
+    fitting = sum(bool(slot.choices) and is_text(slot.schema) for slot in form.slots)
     harmless = _ONLY_READS if form.tool.read_only else 0.0
     return _FITS * fitting + harmless - _MISFIT * (form.unfilled + len(form.unused))

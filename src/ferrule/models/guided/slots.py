@@ -55,7 +55,6 @@ class Form:
 
     tool: Tool[Any]
     slots: list[Slot] = field(default_factory=list[Slot])
-    required: Sequence[str] = ()
     unused: list[Mention] = field(default_factory=list[Mention])
     """What the request names and the tool has no place for: a sign that another tool is meant."""
     unfilled: int = 0
@@ -109,7 +108,7 @@ def fill(tool: Tool[Any], request: str) -> Form:
     if not isinstance(schema, dict):
         return form
     properties = cast("Mapping[str, Mapping[str, Any]]", inline(schema, Ledger(tool.name)).get("properties", {}))
-    form.required = required = cast("Sequence[str]", schema.get("required", ()))
+    required = cast("Sequence[str]", schema.get("required", ()))
     left = mentions(request)
     texts = {name: role_of(name, one) for name, one in properties.items() if is_text(one)}
     filled: dict[str, Slot] = {}
