@@ -20,3 +20,11 @@ def test_there_is_one_file_a_tool_and_all_are_listed() -> None:
 def test_our_own_linter_finds_nothing() -> None:
     """T11."""
     assert [finding for tool in builtin_tools() for finding in lint_tool(tool)] == []
+
+
+def test_every_tool_shows_a_call_and_says_what_it_is_for() -> None:
+    """T1: examples; the linter has tried each of them against the schema."""
+    assert [tool.name for tool in builtin_tools() if not tool.description.examples] == []
+    assert [
+        tool.name for tool in builtin_tools() if not all(one.description for one in tool.description.examples)
+    ] == []

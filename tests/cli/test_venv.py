@@ -60,6 +60,22 @@ def test_the_first_run_installs_and_the_next_does_not(clone: Path) -> None:
     assert start(clone / "run", "tools").stderr == ""
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [("run", "--model", "local", "hi"), ("chat", "--model=local/smollm2-135m"), ("--model", "local/a.gguf")],
+)
+def test_a_model_on_this_machine_is_installed_when_it_is_asked_for(clone: Path, arguments: tuple[str, ...]) -> None:
+    start(clone / "run", "tools")
+    assert start(clone / "run", *arguments).stderr == "Installing Ferrule (local) …\n"
+    assert start(clone / "run", *arguments).stderr == ""
+
+
+@pytest.mark.parametrize("arguments", [("run", "what is local"), ("run", "local"), ("--model", "ollama/local")])
+def test_a_word_of_a_request_installs_nothing(clone: Path, arguments: tuple[str, ...]) -> None:
+    start(clone / "run", "tools")
+    assert start(clone / "run", *arguments).stderr == ""
+
+
 @pytest.mark.parametrize("keep", [True, False], ids=["copied", "moved"])
 def test_a_clone_elsewhere_runs_its_own_code(clone: Path, keep: bool) -> None:
     start(clone / "run")

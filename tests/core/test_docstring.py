@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.core.description import Description
+from ferrule.core.description import Description, Example
 from ferrule.core.docstring import parse_docstring
 
 GOOGLE = """Find files by name.
@@ -149,3 +149,26 @@ def test_the_three_styles_say_the_same(described: dict[str, str]):
     sphinx = "Do.\n\n" + "\n".join(f":param {name}: {words}" for name, words in described.items())
     assert parse_docstring(google) == parse_docstring(numpy) == parse_docstring(sphinx)
     assert list(parse_docstring(google).params) == list(described)
+
+
+def test_examples_that_are_calls_are_kept_as_calls() -> None:
+    """T1: what it is for, and its arguments; an example of how to use the code is none for a model."""
+    found = parse_docstring(
+        """Find files.
+
+        Examples:
+            - find all Python files: {"pattern": "*.py"}
+            - find them, but only
+              in docs: {"pattern": "*.py",
+              "path": "docs"}
+            - {"pattern": "*"}
+            - not a call: {pattern}
+            - >>> find("*.py")
+        """
+    )
+    assert found.description.examples == (
+        Example("find all Python files", {"pattern": "*.py"}),
+        Example("find them, but only in docs", {"pattern": "*.py", "path": "docs"}),
+        Example("", {"pattern": "*"}),
+    )
+    assert found.description.text == "Find files."

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ferrule.core.events import Done, Partial, Pending, Progress
-from ferrule.core.model import Retrying, TextDelta, ThinkingDelta, Usage
+from ferrule.core.model import Preparing, Retrying, TextDelta, ThinkingDelta, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,6 +100,7 @@ AgentEvent = (
     | TextDelta
     | ThinkingDelta
     | Retrying
+    | Preparing
     | Answered
     | CallAsked
     | Pending

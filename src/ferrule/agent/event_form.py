@@ -18,7 +18,7 @@ from ferrule.agent.agent_events import (
     TurnStarted,
 )
 from ferrule.core.events import Done, Partial, Pending, Progress
-from ferrule.core.model import Retrying, TextDelta, ThinkingDelta
+from ferrule.core.model import Preparing, Retrying, TextDelta, ThinkingDelta
 
 if TYPE_CHECKING:
     from ferrule.agent.agent_events import AgentEvent
@@ -31,6 +31,7 @@ _TYPES: dict[type, str] = {
     TextDelta: "text",
     ThinkingDelta: "thinking",
     Retrying: "retrying",
+    Preparing: "preparing",
     Answered: "answered",
     CallAsked: "call_asked",
     Pending: "call_pending",

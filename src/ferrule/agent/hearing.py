@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ferrule.core.model import Finished, ModelError, ModelFault, Retrying, TextDelta, ThinkingDelta
+from ferrule.core.model import Finished, ModelError, ModelFault, Preparing, Retrying, TextDelta, ThinkingDelta
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ class Hearing:
                     if event.restarted:
                         self.text = ""
                     self._show(event)
-                elif isinstance(event, ThinkingDelta):
+                elif isinstance(event, ThinkingDelta | Preparing):
                     self._show(event)
                 elif isinstance(event, Finished):
                     finished = event

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ferrule.registry.source import ToolSource
 
 SCRIPTED = "scripted:"
+_TWINS = ("readFile", "listFiles", "searchFiles", "executeCommand")  # of Read, LS, Glob and Bash
 
 
 @dataclass(slots=True)
@@ -119,12 +120,8 @@ def limits_of(settings: AssistantSettings) -> AgentLimits:
 
 
 def _shown(app: App, named: list[str]) -> ToolSource:
-    """The tools a model is shown. The assistant set does the same under other names, and would only confuse it."""
-    if named:
-        return app.tools.registry.only(named)
-    from ferrule.builtin.all_tools import builtin_tools
-
-    return app.tools.registry.without([tool.name for tool in builtin_tools() if "assistant" in tool.tags])
+    """The tools a model is shown. Those that do the same as another under another name would only confuse it."""
+    return app.tools.registry.only(named) if named else app.tools.registry.without(_TWINS)
 
 
 def _system_words(app: App, agent: Agent, asks: bool) -> str:

@@ -5,11 +5,9 @@ A flag comes before `FERRULE_MODEL`, that before the settings; a workspace has a
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ferrule.app.load_settings import SettingsError
-from ferrule.core.errors import MissingExtra
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.models.discovery import EMBEDDED
 from ferrule.models.keys import find_key
@@ -29,7 +27,7 @@ class NoModelChosen(ModelError):  # noqa: N818 - reads as what it says
     def __init__(self, with_key: Mapping[str, str]) -> None:
         lines = [f"- `--model {name}/NAME`: {where} is set" for name, where in with_key.items()]
         lines.append("- `--model ollama/NAME`, lmstudio, llamacpp or vllm: a server on this machine, no key")
-        lines.append(f"- `--model {EMBEDDED}/NAME`: a small model inside Ferrule, no key, no network")
+        lines.append(f"- `--model {EMBEDDED}`: a small model on this machine, no key; 93 MB are fetched once")
         if not with_key:
             lines.append("- a key of a provider: export ANTHROPIC_API_KEY=…, OPENAI_API_KEY=…, GEMINI_API_KEY=…")
         lines.append("`ferrule models` lists what is here. To keep a choice: export FERRULE_MODEL=provider/name")
@@ -46,7 +44,7 @@ def choose_model(name: str, settings: Settings) -> Model:
     known = known_providers(settings)
     if not wanted:
         raise NoModelChosen(_with_key(known))
-    provider, bare = split_name(wanted)
+    provider, bare = (EMBEDDED, "") if wanted.lower() == EMBEDDED else split_name(wanted)
     if provider == EMBEDDED and provider not in known:
         return _embedded(bare)
     return open_model(wanted, known)
@@ -80,8 +78,6 @@ def _with_key(known: Mapping[str, Provider]) -> dict[str, str]:
 
 
 def _embedded(name: str) -> Model:
-    try:
-        catalogue: Any = import_module("ferrule.models.local.catalogue")
-    except ModuleNotFoundError:
-        raise MissingExtra("A model inside Ferrule", "local") from None
-    return catalogue.open_model(name)
+    from ferrule.models.local.local_model import local_model
+
+    return local_model(name)

@@ -77,8 +77,8 @@ async def bash(
         - What it changed in the workspace can be undone by the person.
 
     Examples:
-        - {"command": "python -m pytest -q tests", "description": "run the tests"}
-        - {"command": "npm run dev", "run_in_background": true}
+        - run the tests: {"command": "python -m pytest -q tests", "description": "run the tests"}
+        - start "npm run dev" in the background: {"command": "npm run dev", "run_in_background": true}
     """
     if run_in_background:
         return await _start(context, command, working_directory)

@@ -33,6 +33,9 @@ async def bash_input(
     """Type into a command that waits for input on its terminal.
 
     Use this after Bash with `terminal` said that the command waits for input.
+
+    Examples:
+        - answer the waiting program with yes: {"text": "yes"}
     """
     seconds = timeout / 1000
     async with undoable(context, None) as told:

@@ -47,6 +47,9 @@ async def bash_output(
     Usage notes:
         - Each reading goes on where the last one ended.
         - With `wait_for` it waits, for example for the line that says a server is ready.
+
+    Examples:
+        - read the new output of the background command bash_3: {"shell_id": "bash_3"}
     """
     shells = shells_of(context.session)
     if shell_id is None:

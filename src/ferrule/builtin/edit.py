@@ -41,6 +41,10 @@ def edit(
     Important:
         - The file must have been read first, and be unchanged since.
         - `old_string` must stand in the file exactly once, unless `replace_all` is set; give enough lines around it.
+
+    Examples:
+        - change "port = 80" to "port = 8080" in server.ini:
+          {"file_path": "server.ini", "old_string": "port = 80", "new_string": "port = 8080"}
     """
     found: list[Any] = []
     make = edit_maker(file_path, old_string, new_string, replace_all=replace_all, found=found)

@@ -43,6 +43,9 @@ async def execute_command(
     """Run a shell command and give its output and exit code.
 
     Use this to build, test and start programs. It runs in a sandbox, within two minutes, with nothing to read from.
+
+    Examples:
+        - run the command whoami: {"command": "whoami"}
     """
     ended, told = await run(context, command, folder=cwd, seconds=_SECONDS)
     if ended.timed_out:

@@ -92,6 +92,9 @@ class FileSearch(Tool[FileSearchParams]):
     Important:
         - All files change or none does, and all are undone as one. The files need not have been read before.
         - A file that changed since the same replacement was previewed stops it: preview again.
+
+    Examples:
+        - replace "http:" with "https:" in many files: {"pattern": "http:", "replace_with": "https:", "literal": true}
     """
 
     name = "FileSearch"

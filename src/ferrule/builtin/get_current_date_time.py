@@ -43,6 +43,9 @@ async def get_current_date_time() -> CurrentDateTime:
 
     Usage notes:
         - `datetime` is ISO 8601 with the offset from UTC; `timestamp` is in seconds since 1970-01-01 UTC.
+
+    Examples:
+        - what time is it, and what day is today: {}
     """
     now = datetime.now().astimezone()
     date, time = now.strftime("%Y-%m-%d"), now.strftime("%H:%M:%S")

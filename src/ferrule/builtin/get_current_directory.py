@@ -32,6 +32,9 @@ async def get_current_directory(context: ToolContext) -> CurrentDirectory:
     """Get the directory that relative paths start from.
 
     Use this to learn where you are before naming files by relative paths.
+
+    Examples:
+        - which directory is this: {}
     """
     directory = context.working_directory
     return {"path": str(directory), "basename": directory.name}

@@ -56,6 +56,9 @@ async def get_git_info(context: ToolContext) -> GitInfo:
         - `branch` is null when HEAD is detached, `commit` is null before the first one. `added` holds new files, also
           those git does not track yet; a folder of only such files is named once, with `/`.
         - Each list holds at most 500 names. A repository that begins above the workspace does not count.
+
+    Examples:
+        - which git branch is this, and what has changed: {}
     """
     found = await look_at_repository(paths_of(context.session))
     if found is None:

@@ -71,6 +71,10 @@ async def glob(  # noqa: D417 - the context is filled in
         - Files only, hidden ones too. Left out are folders, links, `.git`, `node_modules`, and what `.gitignore`,
           `.ignore` or `.ferruleignore` names, unless `path` starts there.
 
+    Examples:
+        - find all Python files: {"pattern": "*.py"}
+        - find files named setup.cfg in the lib folder: {"pattern": "setup.cfg", "path": "lib"}
+
     Args:
         pattern: The glob, from `path` on.
         path: The folder to look in; the working directory unless given.

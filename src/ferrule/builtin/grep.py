@@ -103,6 +103,11 @@ async def grep(  # noqa: D417 - the context is filled in
           `.ferruleignore` names are not, unless `path` starts there.
         - Results are in order of path. When some are left out, the result says how many.
 
+    Examples:
+        - search for "FIXME" in the code: {"pattern": "FIXME"}
+        - show the lines that mention timeout in client.py:
+          {"pattern": "timeout", "path": "client.py", "output_mode": "content"}
+
     Args:
         pattern: The regular expression.
         path: The file or folder to search; the working directory unless given.

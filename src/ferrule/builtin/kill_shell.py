@@ -32,6 +32,9 @@ async def kill_shell(
     """End a background command and everything that it started.
 
     Use this when a server or a watcher is no longer needed. It only reaches what Bash started in this session.
+
+    Examples:
+        - stop the background command bash_3: {"shell_id": "bash_3"}
     """
     session, kept = shells_of(context.session).find_background(shell_id)
     was = kept.status

@@ -97,6 +97,10 @@ def list_directory(  # noqa: D417 - the context is filled in
         - Hidden files are shown. `.git`, `node_modules`, and what `.gitignore`, `.ignore` or `.ferruleignore` names
           are left out, unless `path` starts there. Links are named and not followed.
 
+    Examples:
+        - list what is in this folder: {}
+        - which files are in the docs folder: {"path": "docs"}
+
     Args:
         path: The folder; the working directory unless given.
         ignore: Globs of what else to leave out, e.g. `["*.log", "build/**"]`.

@@ -55,6 +55,10 @@ def list_files(
     Usage notes:
         - Hidden files are listed. `.git`, `node_modules` and what `.gitignore`, `.ignore` or `.ferruleignore` names
           are left out, unless `directoryPath` starts there. Links are listed as files and not followed.
+
+    Examples:
+        - list what is in this folder: {}
+        - list the files in docs and all folders below it: {"directoryPath": "docs", "recursive": true}
     """
     paths = paths_of(context.session)
     place = paths.find(directory)

@@ -50,6 +50,11 @@ def multi_edit(
     Important:
         - The file must have been read first, and be unchanged since.
         - Each edit works on what the edits before it made.
+
+    Examples:
+        - make two changes in a.py:
+          {"file_path": "a.py", "edits": [{"old_string": "x = 1", "new_string": "x = 2"},
+          {"old_string": "y = 1", "new_string": "y = 2"}]}
     """
     found: list[Any] = []
     make = edits_maker(file_path, edits, found=found)

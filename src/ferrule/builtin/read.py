@@ -51,6 +51,10 @@ def read(
     Usage notes:
         - A long file comes in pages: read on with `offset`.
         - Lines over 2000 characters are cut, and say so.
+
+    Examples:
+        - show what is in README.md: {"file_path": "README.md"}
+        - read the first 40 lines of src/app.py: {"file_path": "src/app.py", "limit": 40}
     """
     files = files_of(context.session)
     place = files.paths.find(file_path)

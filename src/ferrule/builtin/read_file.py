@@ -45,6 +45,9 @@ def read_file(
     """Read a whole text file.
 
     Use this when the content of a file matters, and before changing it.
+
+    Examples:
+        - show what is in README.md: {"filePath": "README.md"}
     """
     files = files_of(context.session)
     place = files.paths.find(file_path)

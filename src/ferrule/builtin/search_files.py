@@ -53,6 +53,9 @@ async def search_files(
         - A pattern without a slash fits at any depth; `**` spans directories; `{a,b}` chooses.
         - Hidden files count. `.git`, `node_modules`, links, and what `.gitignore`, `.ignore` or `.ferruleignore`
           names are left out, unless `baseDir` starts there.
+
+    Examples:
+        - find all Python files: {"pattern": "*.py"}
     """
     _, names, found = await search_by_name(context, pattern, folder, "baseDir")
     return {"pattern": pattern, "matches": [names.show(name) for name in found.names], "count": found.total}

@@ -40,6 +40,9 @@ def write(
     Important:
         - A file that exists must have been read first, and be unchanged since.
         - Encoding and line endings of an existing file are kept.
+
+    Examples:
+        - create a file todo.txt with the text "call Ann": {"file_path": "todo.txt", "content": "call Ann"}
     """
 
     def make(_before: bytes | None, text: Text | None) -> bytes:

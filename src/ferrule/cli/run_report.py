@@ -14,7 +14,7 @@ from ferrule.cli.output import write
 from ferrule.cli.words import _
 from ferrule.core.errors import ErrorKind
 from ferrule.core.events import Done, Pending
-from ferrule.core.model import Retrying
+from ferrule.core.model import Preparing, Retrying
 
 if TYPE_CHECKING:
     from ferrule.agent.agent import Agent
@@ -55,6 +55,8 @@ class TextReport:
             )
         elif isinstance(event, Compacted):
             write(_("the conversation was made shorter"), err=True)
+        elif isinstance(event, Preparing):
+            write(event.text, err=True)
         elif isinstance(event, Noted):
             warn(event.text)
         elif isinstance(event, Answered) and event.message.calls and event.message.text.strip():

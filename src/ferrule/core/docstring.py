@@ -5,11 +5,12 @@ Understands Google sections (`Args:`), NumPy sections (`Parameters` underlined) 
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from inspect import cleandoc
 
-from ferrule.core.description import Description
+from ferrule.core.description import Description, Example
 
 _SECTIONS = {
     "args": "params",
@@ -24,8 +25,8 @@ _SECTIONS = {
     "return": "other",
     "yields": "other",
     "raises": "other",
-    "example": "other",
-    "examples": "other",
+    "example": "examples",
+    "examples": "examples",
     "note": "other",
     "notes": "other",
 }
@@ -33,6 +34,7 @@ _SPHINX = re.compile(r"^:(?P<field>param|parameter|arg|returns?|rtype|type|raise
 _GOOGLE_PARAM = re.compile(r"^(?P<name>\*{0,2}\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*)$")
 _NUMPY_PARAM = re.compile(r"^(?P<name>\w+)\s*(?::.*)?$")
 _BULLET = re.compile(r"^[-*•]\s+")
+_EXAMPLE = re.compile(r"(?P<words>[^{]*?):?\s*(?P<params>\{.*\})")
 
 
 @dataclass(slots=True, frozen=True)
@@ -47,7 +49,7 @@ def parse_docstring(text: str | None) -> Docstring:
     """Take a docstring apart; what is in no known section belongs to the long description."""
     lines = cleandoc(text or "").splitlines()
     prose: list[str] = []
-    sections: dict[str, list[str]] = {"usage": [], "important": []}
+    sections: dict[str, list[str]] = {"usage": [], "important": [], "examples": []}
     params: dict[str, str] = {}
     position = 0
     while position < len(lines):
@@ -71,7 +73,9 @@ def parse_docstring(text: str | None) -> Docstring:
         position += 1
     short, long = _split_prose(prose)
     return Docstring(
-        Description(short, long, tuple(sections["usage"]), tuple(sections["important"])),
+        Description(
+            short, long, tuple(sections["usage"]), tuple(sections["important"]), _examples(sections["examples"])
+        ),
         params,
     )
 
@@ -132,6 +136,19 @@ def _bullets(body: list[str]) -> list[str]:
         else:
             notes[-1].append(line)
     return [_join(note) for note in notes]
+
+
+def _examples(bullets: list[str]) -> tuple[Example, ...]:
+    """Those that are a call, `what it is for: {"its": "arguments"}`; examples of how to use the code are not ours."""
+    found: list[Example] = []
+    for bullet in bullets:
+        if match := _EXAMPLE.fullmatch(bullet):
+            try:
+                params = json.loads(match["params"])
+            except ValueError:
+                continue
+            found.append(Example(match["words"].strip(), params))
+    return tuple(found)
 
 
 def _join(parts: list[str]) -> str:

@@ -52,8 +52,9 @@ class ModelRequest:
     temperature: float | None = None
 
 
-# What comes out, in this order: any number of deltas, calls as they become whole, `Retrying` between two tries, and
-# `Finished` exactly once at the end. After `Retrying(restarted=True)` what was shown of the answer so far is void.
+# What comes out, in this order: `Preparing` where it must, any number of deltas, calls as they become whole, `Retrying`
+# between two tries, and `Finished` exactly once at the end. After `Retrying(restarted=True)` what was shown of the
+# answer so far is void.
 
 
 @dataclass(slots=True, frozen=True)
@@ -89,6 +90,13 @@ class Retrying:
 
 
 @dataclass(slots=True, frozen=True)
+class Preparing:
+    """Something that takes long before an answer can begin: weights are fetched. `text` says what, for the person."""
+
+    text: str
+
+
+@dataclass(slots=True, frozen=True)
 class Finished:
     """The whole answer, also where deltas of it were given before."""
 
@@ -97,7 +105,7 @@ class Finished:
     stop: StopReason
 
 
-ModelEvent = TextDelta | ThinkingDelta | CallStarted | Retrying | Finished
+ModelEvent = TextDelta | ThinkingDelta | CallStarted | Retrying | Preparing | Finished
 
 
 class Model(Protocol):

@@ -10,12 +10,11 @@ import asyncio
 import os
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ferrule.core.errors import MissingExtra
 from ferrule.models.endpoint import Endpoint
 from ferrule.models.keys import find_key
+from ferrule.models.local.catalogue import available
 from ferrule.models.providers import form_of
 from ferrule.models.transport import TimeLimits, Transport
 
@@ -89,11 +88,8 @@ async def _look_at(provider: Provider, environment: Mapping[str, str], seconds: 
 
 
 def embedded() -> Found:
-    """The model that runs inside this process, and its weights that are here."""
-    try:
-        catalogue: Any = import_module("ferrule.models.local.catalogue")
-        offered: Any = catalogue.available()
-    except (ModuleNotFoundError, MissingExtra):
+    """The models that run on this machine without a server: those whose weights are here, or can be fetched."""
+    offered = available()
+    if any(one.missing for one in offered):
         return Found(EMBEDDED, "this machine", Availability.NOT_INSTALLED)
-    names = tuple(one if isinstance(one, str) else str(one.name) for one in offered)
-    return Found(EMBEDDED, "this machine", Availability.READY, names)
+    return Found(EMBEDDED, "this machine", Availability.READY, tuple(one.name for one in offered))

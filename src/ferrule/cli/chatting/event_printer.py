@@ -24,7 +24,7 @@ from ferrule.cli.chatting.usage_words import usage_words
 from ferrule.cli.chatting.visible_text import one_line, visible
 from ferrule.cli.words import _
 from ferrule.core.events import Done, Partial, Progress
-from ferrule.core.model import Retrying, TextDelta
+from ferrule.core.model import Preparing, Retrying, TextDelta
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -102,7 +102,7 @@ class EventPrinter:
                     before=f"{event.before_tokens:,}", after=f"{event.after_tokens:,}"
                 )
             )
-        elif isinstance(event, Noted):
+        elif isinstance(event, Noted | Preparing):
             self.note(event.text)
         elif isinstance(event, TurnEnded):
             self._ended(event)

@@ -1,0 +1,1 @@
+"""Models that run on this machine, without a key: where their weights come from, and how they are asked."""

@@ -1,0 +1,68 @@
+"""Which file of weights a name means: a path, something fetched before, or something that can be fetched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ferrule.core.model import ModelError, ModelFault
+from ferrule.core.nearest import nearest
+from ferrule.models.local.known_weights import KNOWN, SMOLLM2, KnownWeights
+from ferrule.workspace.data_folder import data_folder
+
+_ENDING = ".gguf"
+
+
+@dataclass(slots=True, frozen=True)
+class Weights:
+    """A file of weights; `known` says how to fetch it where it is not there."""
+
+    name: str
+    path: Path
+    known: KnownWeights | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the whole file is there."""
+        if self.known is None:
+            return self.path.is_file()
+        return self.path.is_file() and self.path.stat().st_size == self.known.size
+
+
+def models_folder() -> Path:
+    """Where fetched weights lie."""
+    return data_folder() / "models"
+
+
+def find_weights(name: str) -> Weights:
+    """What `--model local/NAME` means; raises `ModelError` where it means nothing. Nothing is fetched yet."""
+    wanted = name.strip() or SMOLLM2.name
+    for known in KNOWN:
+        if wanted.lower() == known.name:
+            return Weights(known.name, models_folder() / known.file, known)
+    given = Path(wanted).expanduser()
+    if given.suffix.lower() == _ENDING:
+        for path in (given, models_folder() / given.name):
+            if path.is_file():
+                return Weights(wanted, path)
+        raise ModelError(
+            ModelFault.NOT_FOUND,
+            f"There is no file of weights at `{wanted}`.",
+            suggestion=f"Give the path of a GGUF, or one of: {', '.join(names())}.",
+        )
+    if (fetched := models_folder() / f"{wanted}{_ENDING}").is_file():
+        return Weights(wanted, fetched)
+    close = nearest(wanted.lower(), names())
+    meant = f"Did you mean `local/{close[0]}`? " if close else ""
+    raise ModelError(
+        ModelFault.NOT_FOUND,
+        f"There is no model `{wanted}` on this machine.",
+        suggestion=f"{meant}There are {', '.join(names())}; or give a path: `local/PATH.gguf`.",
+    )
+
+
+def names() -> list[str]:
+    """Every name that `find_weights` knows now."""
+    known = {one.file for one in KNOWN}
+    fetched = [one.stem for one in sorted(models_folder().glob(f"*{_ENDING}")) if one.name not in known]
+    return [*(one.name for one in KNOWN), *fetched]

@@ -1,0 +1,63 @@
+"""Which file a name means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+from ferrule.core.model import ModelError, ModelFault
+from ferrule.models.local.known_weights import SMOLLM2
+from ferrule.models.local.weights import find_weights, models_folder, names
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FERRULE_DATA", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "data"
+
+
+def put(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"GGUF")
+    return path
+
+
+@pytest.mark.parametrize("name", ["", "smollm2-135m", "SmolLM2-135M"])
+def test_without_a_name_it_is_the_smallest(name: str, data: Path) -> None:
+    found = find_weights(name)
+    assert (found.name, found.path, found.known) == (SMOLLM2.name, data / "models" / SMOLLM2.file, SMOLLM2)
+    assert not found.is_there
+
+
+def test_a_path_is_taken_as_it_is(tmp_path: Path) -> None:
+    put(tmp_path / "some where" / "a.gguf")
+    found = find_weights("some where/a.gguf")
+    assert (found.path, found.known, found.is_there) == (Path("some where/a.gguf"), None, True)
+
+
+def test_what_lies_in_the_folder_is_found_by_name(data: Path) -> None:
+    put(data / "models" / "mine.gguf")
+    assert find_weights("mine").path == find_weights("mine.gguf").path == models_folder() / "mine.gguf"
+    assert names() == ["smollm2-135m", "qwen2.5-coder-1.5b", "mine"]
+
+
+def test_half_a_file_is_none(data: Path) -> None:
+    put(data / "models" / SMOLLM2.file)
+    assert not find_weights("").is_there
+
+
+def test_what_means_nothing_is_said_with_what_there_is() -> None:
+    with pytest.raises(ModelError) as caught:
+        find_weights("smollm2-135")
+    assert caught.value.fault is ModelFault.NOT_FOUND
+    assert caught.value.message == snapshot("There is no model `smollm2-135` on this machine.")
+    assert caught.value.suggestion == snapshot(
+        "Did you mean `local/smollm2-135m`? There are smollm2-135m, qwen2.5-coder-1.5b; or give a path: `local/PATH.gguf`."
+    )
+    with pytest.raises(ModelError) as caught:
+        find_weights("no/such.gguf")
+    assert caught.value.message == snapshot("There is no file of weights at `no/such.gguf`.")
+    assert caught.value.suggestion == snapshot("Give the path of a GGUF, or one of: smollm2-135m, qwen2.5-coder-1.5b.")
