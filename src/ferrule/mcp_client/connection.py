@@ -37,6 +37,7 @@ for _name in ("mcp", "client"):
 _QUIET_SECONDS = 0.2
 _SECONDS_TO_CLOSE = 10.0
 _SECONDS_TO_LISTEN_AGAIN = 1.0
+_SECONDS_TO_HEAR_OF_THE_END = 2.0
 _INFO = types.Implementation(name="ferrule", version=__version__)
 
 
@@ -114,6 +115,15 @@ class Connection:
         if not done:
             task.cancel()
             await asyncio.wait({task}, timeout=_SECONDS_TO_CLOSE)
+
+    async def end_reason(self) -> str:
+        """Why it ended; its calls are told a moment before that is known."""
+        over = asyncio.ensure_future(self._over.wait())
+        await asyncio.wait({over, *([self._task] if self._task else [])}, timeout=_SECONDS_TO_HEAR_OF_THE_END,
+                           return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
+        over.cancel()
+        await self.close()
+        return self.ended_because
 
     async def tools(self) -> tuple[list[dict[str, Any]], list[str]]:
         """What the server lists, as far as is allowed, and what was left out."""
