@@ -65,6 +65,7 @@ def tools() -> list[dict[str, Any]]:
         tool("sample"),
         tool("refuse"),
         tool("nonsense"),
+        tool("research", execution={"taskSupport": "required"}),
     ]
     return [*found, tool("extra")] if state["extra"] else found
 
@@ -152,6 +153,14 @@ def handle(message: dict[str, Any]) -> None:
         send({"id": key, "result": listing(params)})
     elif method == "tools/call":
         threading.Thread(target=run, args=(key, params), daemon=True).start()
+    elif method == "tasks/result":
+        note("waited for")
+        if state.get("slow task"):
+            return
+        send({"id": key, "result": text("found")})
+    elif method == "tasks/cancel":
+        note(f"task cancelled {params['taskId']}")
+        send({"id": key, "result": task("cancelled")})
     elif method == "ping":
         send({"id": key, "result": {}})
     elif key is not None:
@@ -183,6 +192,11 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
     if BEHAVIOUR == "odd-list":
         return {"tools": [{"title": "a tool without a name"}]}
     return {"tools": tools()}
+
+
+def task(status: str) -> dict[str, Any]:
+    now = "2026-01-01T00:00:00Z"
+    return {"taskId": "t1", "status": status, "createdAt": now, "lastUpdatedAt": now, "ttl": None}
 
 
 def run(key: Any, params: dict[str, Any]) -> None:
@@ -219,6 +233,12 @@ def run(key: Any, params: dict[str, Any]) -> None:
     if BEHAVIOUR == "hang":
         note("hangs")
         time.sleep(1000)
+    if name == "research":
+        state["slow task"] = arguments.get("slow", False)
+        wanted = "task" in params
+        refused = {"error": {"code": -32601, "message": "only as a task"}}
+        send({"id": key, **({"result": {"task": task("working")}} if wanted else refused)})
+        return
     if name == "refuse":
         send({"id": key, "error": {"code": -32602, "message": "`a` must be even"}})
         return

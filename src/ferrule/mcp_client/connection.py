@@ -21,6 +21,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ferrule._version import __version__
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.failures import Failed, reason_of
+from ferrule.mcp_client.task_calls import call_as_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -141,10 +142,15 @@ class Connection:
             cursor = page.next_cursor
         return found, [f"its list of tools has more than {bounds.PAGES} pages; the first are used"]
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], progress: ProgressFnT | None) -> dict[str, Any]:
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], progress: ProgressFnT | None, *, as_task: bool = False
+    ) -> dict[str, Any]:
         """The result in the protocol's form; raises what the SDK raises."""
         with self._answering.on_behalf():
-            result = await self._client.call_tool(tool, dict(arguments), progress_callback=progress)
+            if as_task:
+                result = await call_as_task(self._client.session, tool, arguments, progress)
+            else:
+                result = await self._client.call_tool(tool, dict(arguments), progress_callback=progress)
         return result.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     async def answers(self) -> bool:

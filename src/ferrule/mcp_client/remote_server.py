@@ -133,7 +133,7 @@ class RemoteServer:
 
         name = tool.definition.name
         try:
-            return await connection.call(name, arguments, _progress(context))
+            return await connection.call(name, arguments, _progress(context), as_task=tool.definition.needs_task)
         except asyncio.CancelledError:
             self._check_soon(connection)
             raise
