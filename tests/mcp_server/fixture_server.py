@@ -82,9 +82,7 @@ async def test_embedded_resource() -> Output:
 async def test_multiple_content_types() -> Output:
     """Give a text, a picture and a resource."""
     resource = Attachment("application/json", b'{"test":"data","value":123}', uri="test://mixed-content-resource")
-    return Output(
-        llm_content="Multiple content types test:", attachments=[Attachment("image/png", PNG), resource]
-    )
+    return Output(llm_content="Multiple content types test:", attachments=[Attachment("image/png", PNG), resource])
 
 
 @served()
@@ -107,7 +105,8 @@ async def test_tool_with_progress(context: ToolContext) -> str:
 
 async def _log(message: str) -> None:
     context = peer().context
-    await context.session.send_log_message("info", message, related_request_id=context.request_id)
+    session: Any = context.session
+    await session.send_log_message("info", message, related_request_id=context.request_id)
 
 
 @served()
@@ -131,7 +130,9 @@ async def test_logging_tool() -> str:
 
 def _question(text: str) -> types.CreateMessageRequestParams:
     content = types.TextContent(type="text", text=text)
-    return types.CreateMessageRequestParams(messages=[types.SamplingMessage(role="user", content=content)], max_tokens=100)
+    return types.CreateMessageRequestParams(
+        messages=[types.SamplingMessage(role="user", content=content)], max_tokens=100
+    )
 
 
 def _form(**properties: Any) -> dict[str, Any]:
@@ -378,7 +379,9 @@ async def confirm_delete(filename: str = "") -> str:
 async def multi_input() -> str:
     """Ask two things at once in a task."""
     await asyncio.sleep(0.3)
-    both = await asyncio.gather(peer().elicit("Your name?", NAME), peer().elicit("Your age?", _form(age={"type": "integer"})))
+    both = await asyncio.gather(
+        peer().elicit("Your name?", NAME), peer().elicit("Your age?", _form(age={"type": "integer"}))
+    )
     return " ".join(json.dumps(dict(one.content)) for one in both)
 
 
@@ -426,7 +429,7 @@ async def read_resource(context: Any, params: types.ReadResourceRequestParams) -
 
 
 async def acknowledge(_context: Any, _params: Any) -> dict[str, Any]:
-    return DONE
+    return {}
 
 
 def _says(*contents: dict[str, Any]) -> dict[str, Any]:
@@ -451,7 +454,8 @@ PROMPTS = {
 
 
 async def list_prompts(_context: Any, _params: Any) -> dict[str, Any]:
-    return {**FRESH, "prompts": [{"name": name, **_arguments(*names)} for name, names in PROMPTS.items()]}
+    prompts = [{"name": name, "description": "A prompt.", **_arguments(*names)} for name, names in PROMPTS.items()]
+    return {**FRESH, "prompts": prompts}
 
 
 async def get_prompt(_context: Any, params: types.GetPromptRequestParams) -> dict[str, Any]:
@@ -485,7 +489,7 @@ async def complete(_context: Any, _params: Any) -> dict[str, Any]:
     return {**DONE, "completion": {"values": ["paris", "park"], "total": 2, "hasMore": False}}
 
 
-for method, params_type, handler in (
+HANDLERS: Any = (
     ("resources/list", types.PaginatedRequestParams, list_resources),
     ("resources/templates/list", types.PaginatedRequestParams, list_templates),
     ("resources/read", types.ReadResourceRequestParams, read_resource),
@@ -495,9 +499,12 @@ for method, params_type, handler in (
     ("prompts/get", types.GetPromptRequestParams, get_prompt),
     ("logging/setLevel", types.SetLevelRequestParams, acknowledge),
     ("completion/complete", types.CompleteRequestParams, complete),
-):
+)
+for method, params_type, handler in HANDLERS:
     server.sdk.add_request_handler(method, params_type, handler)
 
 
 if __name__ == "__main__":
-    asyncio.run(serve_http(server, Address("127.0.0.1", 0), ready=lambda port: print(port, file=sys.stdout, flush=True)))
+    asyncio.run(
+        serve_http(server, Address("127.0.0.1", 0), ready=lambda port: print(port, file=sys.stdout, flush=True))
+    )

@@ -31,10 +31,14 @@ from ferrule import (
     ToolResult,
     tool,
 )
+from ferrule.pipeline.confirm import Answer, Choice
+from ferrule.pipeline.hooks import Hook
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
+
+    from ferrule.pipeline.confirm import Question
 
 
 class Keeper:
@@ -491,6 +495,36 @@ def test_errors_leave_without_paths_of_this_machine(tmp_path: Path) -> None:
     assert result.llm_content == snapshot(
         "Error (execution_error): `broken` failed. FileNotFoundError: [Errno 2] No such file or directory: 'sub/a.txt'"
     )
+
+
+def test_sessions_of_their_own_share_tools_policy_records_and_hooks_and_wait_for_nobody() -> None:
+    keeper = Keeper()
+    hooked: list[str] = []
+    release = asyncio.Event()
+
+    @tool(kind="write", concurrency_safe=False)
+    async def save(wait: bool) -> str:
+        """Save."""
+        if wait:
+            await release.wait()
+        return "saved"
+
+    async def yes(question: Question) -> Answer:
+        return Answer(Choice.ONCE)
+
+    async def main() -> None:
+        hook = Hook("note", before=lambda invocation, session: hooked.append(session.id))
+        shared = Runtime([save], recorders=[keeper], hooks=[hook])
+        one, two = (shared.for_session(Session(id=name), ask=yes) for name in ("one", "two"))
+        assert not (await shared.run("save", {"wait": False})).success  # there is nobody to ask
+        waiting = asyncio.create_task(one.run("save", {"wait": True}))
+        assert (await two.run("save", {"wait": False})).success
+        release.set()
+        assert (await waiting).success
+
+    asyncio.run(main())
+    assert [record.session_id for record in keeper.records][1:] == ["two", "one"]
+    assert set(hooked) >= {"one", "two"}
 
 
 def test_a_runtime_takes_a_registry_a_view_or_simply_tools() -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ENVIRONMENT = "FERRULE_"
-_OTHER_VARIABLES = {"FERRULE_CONFIG", "FERRULE_DATA", "FERRULE_PYTHON", "FERRULE_TEST_JOBS"}
+_OTHER_VARIABLES = {"FERRULE_CONFIG", "FERRULE_DATA", "FERRULE_MCP_TOKEN", "FERRULE_PYTHON", "FERRULE_TEST_JOBS"}
 # From the most that runs without asking to the least.
 _RULES = ("allow", "ask", "deny")
 _MODES = ("bypass", "accept-edits", "default", "dont-ask", "plan")

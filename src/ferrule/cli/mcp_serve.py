@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,6 +28,7 @@ from ferrule.cli.words import _
 from ferrule.core.errors import MissingExtra
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from pathlib import Path
 
     from ferrule.mcp_server.server import McpServer
@@ -77,6 +77,7 @@ def command(
         if error.name is None or error.name.partition(".")[0] not in ("mcp", "mcp_types"):
             raise
         raise MissingExtra("Serving MCP", "mcp") from None
+    token = os.environ.pop(token_variable, "") or None  # no plugin and no command that a client runs may see it
     taken = claim_stdio() if http is None else None  # before a plugin is imported that might print
     flags = {**permission_flags(mode, allow, ask, deny), **sandbox_flags(no_sandbox, allow_host)}
     loaded = settings_for(workspace, flags)
@@ -92,7 +93,7 @@ def command(
     if taken is not None:
         asyncio.run(_until_ended(_serve_stdio(app, *taken)))
     elif http is not None:
-        asyncio.run(_serve_http(app, http, token_variable))
+        asyncio.run(_serve_http(app, http, token))
 
 
 def _choose(app: App, names: tuple[str, ...]) -> None:
@@ -126,12 +127,11 @@ async def _serve_stdio(app: App, reading: int, writing: int) -> None:
         await serve_stdio(_server(app), reading, writing)
 
 
-async def _serve_http(app: App, where: str, token_variable: str) -> None:
+async def _serve_http(app: App, where: str, token: str | None) -> None:
     from ferrule.mcp_server.http import Address, BadAddress, check_token, new_token, serve_http
 
     try:
         address = Address.parse(where)
-        token = os.environ.pop(token_variable, "") or None  # no command that a client runs may see it
         if token is not None:
             check_token(token)
     except BadAddress as error:
@@ -151,10 +151,10 @@ async def _serve_http(app: App, where: str, token_variable: str) -> None:
             raise click.ClickException(str(error)) from None
 
 
-async def _until_ended(serving: object) -> None:
+async def _until_ended(serving: Coroutine[Any, Any, None]) -> None:
     """Run until the client is gone, or until SIGTERM or Ctrl-C, which end it as cleanly."""
     loop = asyncio.get_running_loop()
-    task = asyncio.ensure_future(serving)  # pyright: ignore[reportArgumentType, reportUnknownVariableType]
+    task = asyncio.ensure_future(serving)
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows has no such handlers
             loop.add_signal_handler(number, task.cancel)

@@ -1,4 +1,4 @@
-"""The person's leave, asked for through the client: a form with exactly what will run, or a refusal that says what helps."""
+"""The person's leave, asked for through the client: a form with exactly what will run, or a refusal that helps on."""
 
 from __future__ import annotations
 
@@ -90,7 +90,9 @@ def refusal(question: Question, why: str) -> Stopped:
     rules = question.rules or ((question.rule,) if question.rule else ())
     if rules:
         flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
-        helps = f"The person can allow it where Ferrule is started: `ferrule mcp {flags}`, or with the same in settings."
+        helps = (
+            f"The person can allow it where Ferrule is started: `ferrule mcp {flags}`, or with the same in settings."
+        )
         if tool.kind is Kind.WRITE:
             helps += " `--mode accept-edits` lets every edit inside the workspace run."
     else:

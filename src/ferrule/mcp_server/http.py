@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import secrets
+import signal
 import socket
+import sys
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
@@ -14,8 +18,10 @@ import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import PlainTextResponse
 
+from ferrule.mcp_server.request_ids import RequestIds
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -92,7 +98,7 @@ def http_app(server: McpServer, address: Address, token: str | None = None) -> A
             allowed_origins=[form for name in names for form in (f"http://{name}", f"http://{name}:*")],
         ),
     )
-    return Guard(app, token, strangers=not address.is_local)
+    return Guard(RequestIds(app, BODY_BYTES), token, strangers=not address.is_local)
 
 
 class Guard:
@@ -146,13 +152,37 @@ async def serve_http(
     )
     with _listening(address) as listening:
         ready(listening.getsockname()[1])
-        await uvicorn.Server(config).serve([listening])
+        await _Server(config).serve([listening])
+
+
+class _Server(uvicorn.Server):
+    """Ends on a signal as uvicorn does, and does not raise it again: what stands around the server must close too."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        loop = asyncio.get_running_loop()
+        handled = (signal.SIGTERM, signal.SIGINT)
+        for number in handled:
+            with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows, or not the main thread
+                loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in handled:
+                with suppress(NotImplementedError, ValueError, RuntimeError):
+                    loop.remove_signal_handler(number)
 
 
 def _listening(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    # Said to be TCP, or the loop leaves the delay on that small answers suffer from.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        return socket.create_server(
-            (address.host, address.port), family=socket.AF_INET6 if ":" in address.host else socket.AF_INET
-        )
+        if sys.platform != "win32":
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((address.host, address.port))
+        listening.listen(MOST_CONNECTIONS)
     except OSError as error:
+        listening.close()
         raise BadAddress(f"{address.host}:{address.port} cannot be served on: {error.strerror or error}.") from None
+    return listening

@@ -25,7 +25,6 @@ R = TypeVar("R", bound=BaseModel)
 LACKING = "requiredCapabilities"
 """In an error's details: what the client would have to be able to do."""
 Capability = Literal["elicitation", "sampling", "roots"]
-Context = "ServerRequestContext[Any, Any]"
 
 _current: ContextVar[Peer | None] = ContextVar("ferrule.mcp_peer", default=None)
 

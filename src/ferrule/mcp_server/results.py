@@ -38,10 +38,10 @@ def call_result(
     result: ToolResult, fits: Callable[[Any], str | None] | None, most: int = RESULT_CHARS
 ) -> dict[str, Any]:
     """The result in the protocol's form. `fits` says what is wrong with structured content, for tools that show any."""
-    answer = {"resultType": "complete", **_DIALECT.write_result(result)}
+    answer: dict[str, Any] = {"resultType": "complete", **_DIALECT.write_result(result)}
     answer.get("_meta", {}).pop(_WRAPPED, None)
     structured: Any = answer.pop("structuredContent", None)
-    too_long = _shorten(answer["content"], most)
+    too_long = _shorten(answer["content"], most) or "characters_left_out" in result.metadata
     if fits is None or answer["isError"]:
         return answer
     problem = "it is too long to be sent whole" if too_long else fits(structured)
@@ -53,7 +53,7 @@ def call_result(
         f"`{result.tool}` ran, but its result cannot be sent as its output schema promises: {problem}.",
         suggestion="What it did is done; calling it again would do it again. Ask for less where that is possible.",
     )
-    kept = answer["content"] if too_long else []
+    kept: list[dict[str, Any]] = answer["content"] if too_long else []
     return {"resultType": "complete", "content": [{"type": "text", "text": error.words}, *kept], "isError": True}
 
 

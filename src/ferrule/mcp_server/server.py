@@ -28,7 +28,7 @@ from ferrule.mcp_server.sessions import Sessions, is_stateless
 from ferrule.mcp_server.tasks import LONG_RUNNING, TASK_AFTER, Tasks, lacking
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.models import InitializationOptions
@@ -85,13 +85,15 @@ class McpServer:
             get_tool_input_schema=self._input_schema,
             on_subscriptions_listen=self._listen,
         )
-        self.sdk.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(ttl=QUESTION_SECONDS), default_audience=name))
+        self.sdk.middleware.append(
+            RequestStateBoundary(RequestStateSecurity.ephemeral(ttl=QUESTION_SECONDS), default_audience=name)
+        )
         self.sdk.add_request_handler("tools/list", types.PaginatedRequestParams, self._list_tools)
         self.sdk.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
         self._tasks.serve(self.sdk)
 
     @asynccontextmanager
-    async def _running(self, _server: Server[Any]) -> AsyncIterator[None]:
+    async def _running(self, _server: Server[Any]) -> AsyncGenerator[None]:
         """While it serves: watch the tools. In the end nothing that a client began goes on."""
         self._changes.watch()
         try:
@@ -198,7 +200,9 @@ class McpServer:
                     del self._parked[key]
         if len(self._parked) >= _MOST_PARKED:
             running.give_up_after(0)
-            raise MCPError(types.INTERNAL_ERROR, f"{_MOST_PARKED} calls wait for an answer already; answer those first.")
+            raise MCPError(
+                types.INTERNAL_ERROR, f"{_MOST_PARKED} calls wait for an answer already; answer those first."
+            )
         self._parked[running.id] = running
         running.give_up_after(QUESTION_SECONDS)
         requests = {key: question.request for key, question in running.questions.items()}

@@ -13,7 +13,7 @@ import sys
 import threading
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import anyio
 from mcp import types
@@ -21,10 +21,12 @@ from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
 from mcp.shared.message import SessionMessage
 
+from ferrule.core.errors import ToolError
 from ferrule.mcp_server.messages import MESSAGE_BYTES, Refused, read_message, too_long
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
+    from types import TracebackType
 
     from ferrule.mcp_server.server import McpServer
 
@@ -36,7 +38,10 @@ def claim_stdio() -> tuple[int, int]:
     """Take standard input and output for the protocol: whatever else reads finds the end, whatever else prints goes to
     standard error. To be called before anything is imported that might print.
     """
-    taken = _above_standard(0), _above_standard(1)
+    try:
+        taken = _above_standard(0), _above_standard(1)
+    except OSError:
+        raise ToolError("Standard input or output is closed, so there is no client to serve.") from None
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     try:
@@ -145,7 +150,7 @@ class StdioPipe:
     async def aclose(self) -> None:
         self._closed = True
 
-    def __aiter__(self) -> Self:
+    def __aiter__(self) -> StdioPipe:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
@@ -154,10 +159,12 @@ class StdioPipe:
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
-    async def __aenter__(self) -> Self:
+    async def __aenter__(self) -> StdioPipe:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
         await self.aclose()
 
 
@@ -173,10 +180,12 @@ class _Writing:
     async def aclose(self) -> None:
         return None
 
-    async def __aenter__(self) -> Self:
+    async def __aenter__(self) -> _Writing:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
         return None
 
 
@@ -184,7 +193,7 @@ _SKIPPED = b"(a line that was too long)"
 
 
 @asynccontextmanager
-async def _connected(reading: int, writing: int) -> AsyncIterator[StdioPipe]:
+async def _connected(reading: int, writing: int) -> AsyncGenerator[StdioPipe]:
     loop = asyncio.get_running_loop()
     reader: asyncio.StreamReader | ThreadedReader
     transports: list[asyncio.BaseTransport] = []

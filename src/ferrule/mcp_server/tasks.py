@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from mcp import types
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 
 from ferrule.mcp_server.sessions import is_stateless
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel.server import Server
@@ -140,6 +141,9 @@ class Tasks:
         able = context.session.client_capabilities
         if able is None or EXTENSION not in (able.extensions or {}):
             raise lacking({"extensions": {EXTENSION: {}}})
+        headers: Mapping[str, str] = getattr(context.request, "headers", {})
+        if decode_header_value(headers.get(MCP_NAME_HEADER, params.task_id)) != params.task_id:
+            raise MCPError(types.HEADER_MISMATCH, "The header `Mcp-Name` must be the `taskId` of the body.")
         task = self._tasks.get(params.task_id)
         if task is None or task.session is not self._sessions.of(context):
             raise MCPError(types.INVALID_PARAMS, f"There is no task {params.task_id[:100]!r}; it may have expired.")
