@@ -56,7 +56,7 @@ tasks: list[asyncio.Task[None]] = []
 
 
 async def _browse(url: str) -> None:
-    async with httpx2.AsyncClient(follow_redirects=False) as browser:
+    async with httpx2.AsyncClient(follow_redirects=False, timeout=60) as browser:
         for _ in range(10):
             answer = await browser.get(url)
             if "location" not in answer.headers:

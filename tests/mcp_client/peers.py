@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ class Used:
         self.servers = Servers(
             configs, self.registry, folders=[workspace], data=folder / "data", ports=options.pop("ports", Ports())
         )
-        rules = {"allow": ["mcp__*"], **options}
+        rules: dict[str, Any] = {"allow": ["mcp__*"], **options}
         self.policy = RulePolicy(doubts=self.servers.approvals, **rules)
         self.runtime = Runtime(self.registry, policy=self.policy, session=Session(workspace=workspace))
 
@@ -61,7 +61,7 @@ class Used:
 
 
 @asynccontextmanager
-async def using(folder: Path, *configs: ServerConfig, **options: Any) -> AsyncIterator[Used]:
+async def using(folder: Path, *configs: ServerConfig, **options: Any) -> AsyncGenerator[Used]:
     """Started servers, which are all ended afterwards."""
     used = Used(list(configs), folder, **options)
     try:

@@ -39,7 +39,7 @@ async def test_a_changed_tool_asks_again_whatever_rule_allowed_it(tmp_path: Path
 Error (permission_error): `mcp__peer__echo` was not run: `mcp__peer__echo` is not the tool that was allowed: its server changed its description or its schema, and there is nobody to ask.
 
 Suggestion: The person can look at it and accept it as it is now: `ferrule mcp trust peer`.\
-""")
+""")  # noqa: E501
 
 
 async def test_a_tool_that_was_never_used_may_be_whatever_it_is(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ async def test_without_a_rule_every_tool_asks_whatever_it_claims(tmp_path: Path)
 Error (permission_error): `mcp__peer__echo` was not run: a tool that executes something asks first, and there is nobody to ask.
 
 Suggestion: The person can allow it: `--allow 'mcp__peer__echo'` on the command line, or that rule in their settings.\
-""")
+""")  # noqa: E501
 
 
 async def test_what_cannot_be_remembered_holds_for_the_process(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ async def test_a_result_of_100_mb_is_refused_and_the_server_stays(tmp_path: Path
 Error (execution_error): The MCP server `peer` gave no result for `echo` that can be used: the answer takes 100,000,073 bytes; more than 33,554,432 are not read.
 
 Suggestion: Ask for less at once, if the tool can; the same call would fail the same way.\
-""")
+""")  # noqa: E501
         assert memory() - before < MEMORY
         assert used.servers.joined["peer"].server.offered is not None
 
@@ -50,7 +50,7 @@ async def test_a_message_that_is_cut_off_ends_the_call(tmp_path: Path) -> None:
 Error (execution_error): The MCP server `peer` ended while the call ran: it ended with exit code 0 in the middle of a message. Whether the call was done is not known.
 
 Suggestion: Look at what was done before you call it again; the next call starts the server anew.\
-""")
+""")  # noqa: E501
 
 
 async def test_an_answer_that_is_garbage_ends_the_call(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ async def test_an_answer_that_is_garbage_ends_the_call(tmp_path: Path) -> None:
 Error (execution_error): The MCP server `peer` gave no result for `echo` that can be used: the answer is not a message of the protocol.
 
 Suggestion: Ask for less at once, if the tool can; the same call would fail the same way.\
-""")
+""")  # noqa: E501
 
 
 async def test_a_server_that_only_writes_garbage_is_given_up(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ async def test_absurd_schemas_are_left_out_and_the_others_work(tmp_path: Path) -
         assert used.servers.joined["peer"].problems == snapshot(
             [
                 "the tool `huge` is left out: its schema takes 1,488,924 bytes; more than 500,000 are not read",
-                "the tool `remote` is left out: its schema refers to https://example.org/schema.json, and nothing is ever fetched",
+                "the tool `remote` is left out: its schema refers to https://example.org/schema.json, and nothing is ever fetched",  # noqa: E501
             ]
         )
         assert (await used.call("echo", text="fine")).success
@@ -133,7 +133,7 @@ Suggestion: Use another tool; its author has to mend this one.\
             deep = '{"a":' + deep + "}"
         looped = await used.runtime.run(RawCall(used.named("loop"), deep))
         assert looped.llm_content.splitlines()[0] == snapshot(
-            "Error (validation_error): The arguments of `mcp__peer__loop` were not accepted: they are nested 101 deep, where at most 64 is taken."
+            "Error (validation_error): The arguments of `mcp__peer__loop` were not accepted: they are nested 101 deep, where at most 64 is taken."  # noqa: E501
         )
 
 

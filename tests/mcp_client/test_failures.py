@@ -25,7 +25,7 @@ def test_what_was_said_instead_of_messages_is_shown() -> None:
     error = cannot_be_used("peer", NotYet("it ended", 6.2), log)
     assert (error.message, error.suggestion) == snapshot(
         (
-            "The MCP server `peer` cannot be used: it ended. Its output held something else than messages: 'Usage: server [OPTIONS]'.",
+            "The MCP server `peer` cannot be used: it ended. Its output held something else than messages: 'Usage: server [OPTIONS]'.",  # noqa: E501
             "It is tried again in 7 s. The person can see more with `ferrule mcp test peer`.",
         )
     )

@@ -39,7 +39,7 @@ async def test_a_server_that_dies_in_a_call_is_back_for_the_next(tmp_path: Path)
 Error (execution_error): The MCP server `peer` ended while the call ran: it ended with exit code 7. It last said: 'a bug ate me'. Whether the call was done is not known.
 
 Suggestion: Look at what was done before you call it again; the next call starts the server anew.\
-""")
+""")  # noqa: E501
         assert (await used.call("echo", text="back")).llm_content == "back"
 
 
@@ -55,7 +55,7 @@ async def test_a_server_that_is_killed_in_a_call_is_back_for_the_next(tmp_path: 
 Error (execution_error): The MCP server `peer` ended while the call ran: it was ended by signal 9. Whether the call was done is not known.
 
 Suggestion: Look at what was done before you call it again; the next call starts the server anew.\
-""")
+""")  # noqa: E501
         assert (await used.call("echo", text="back")).llm_content == "back"
 
 
@@ -80,7 +80,7 @@ async def test_one_that_does_not_start_says_why_and_is_left_alone_for_longer_eac
 Error (execution_error): The MCP server `peer` cannot be used: it ended with exit code 3. It last said: 'no configuration'.
 
 Suggestion: The next call tries again. The person can see more with `ferrule mcp test peer`.\
-""")
+""")  # noqa: E501
     await used.call("echo", text="x")
     assert notes.read_text().count("started") == 2
     third = await used.call("echo", text="x")

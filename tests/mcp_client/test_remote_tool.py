@@ -91,13 +91,13 @@ async def test_an_odd_block_is_an_error() -> None:
 Error (execution_error): `do` of the MCP server `peer` gave a result that does not fit the protocol: content[0]: a block of the type 'hologram'; expected text, image, audio, resource or resource_link.
 
 Suggestion: What it did is done; calling it again would do it again. Its author has to mend this.\
-""")
+""")  # noqa: E501
 
 
 async def test_an_output_schema_that_is_none_is_an_error() -> None:
     tool = made({"content": [], "structuredContent": {}}, outputSchema={"type": "no such type"})
     assert (await run(tool)).llm_content.splitlines()[0] == snapshot(
-        'Error (execution_error): `do` of the MCP server `peer` gave a result that does not fit its output schema, which is no schema: `mcp__peer__do`: its schema is not a valid JSON Schema. type: must be "array", "boolean", "integer", "null", "number", "object" or "string"; got string "no such type".'
+        'Error (execution_error): `do` of the MCP server `peer` gave a result that does not fit its output schema, which is no schema: `mcp__peer__do`: its schema is not a valid JSON Schema. type: must be "array", "boolean", "integer", "null", "number", "object" or "string"; got string "no such type".'  # noqa: E501
     )
 
 

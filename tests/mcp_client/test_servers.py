@@ -55,17 +55,17 @@ Suggestion: Change the arguments to what the message asks for, or go on another 
 Error (execution_error): `lie` of the MCP server `peer` gave a result that does not fit its output schema: `sum`: expected number, got string "four".
 
 Suggestion: What it did is done; calling it again would do it again. Its author has to mend this.\
-""")
+""")  # noqa: E501
         assert (await used.call("promise")).llm_content == snapshot("""\
 Error (execution_error): `promise` of the MCP server `peer` gave a result that does not fit its output schema: there is no structured content.
 
 Suggestion: What it did is done; calling it again would do it again. Its author has to mend this.\
-""")
+""")  # noqa: E501
         assert (await used.call("nonsense")).llm_content == snapshot("""\
 Error (execution_error): `nonsense` of the MCP server `peer` gave a result that does not fit the protocol: `content`: Input should be a valid list.
 
 Suggestion: What it did is done; calling it again would do it again. Its author has to mend this.\
-""")
+""")  # noqa: E501
         assert (await used.call("echo")).llm_content == snapshot("""\
 Error (validation_error): The arguments of `mcp__peer__echo` have 1 problem:
 - `text`: required, but missing (expected string)

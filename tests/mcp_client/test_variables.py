@@ -55,7 +55,7 @@ def test_a_keyring_that_fails_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     keyring = ModuleType("keyring")
     keyring.get_password = fail  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "keyring", keyring)
-    with pytest.raises(MissingValue, match="could not be read: RuntimeError$"):
+    with pytest.raises(MissingValue, match=r"could not be read: RuntimeError$"):
         Variables({}).fill("${keyring:a/b}")
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(MissingValue, match="pip install keyring"):

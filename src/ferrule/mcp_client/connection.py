@@ -21,6 +21,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ferrule._version import __version__
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.failures import Failed, reason_of
+from ferrule.mcp_client.task_calls import call_as_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,6 +38,7 @@ for _name in ("mcp", "client"):
 _QUIET_SECONDS = 0.2
 _SECONDS_TO_CLOSE = 10.0
 _SECONDS_TO_LISTEN_AGAIN = 1.0
+_SECONDS_TO_HEAR_OF_THE_END = 2.0
 _INFO = types.Implementation(name="ferrule", version=__version__)
 
 
@@ -115,6 +117,15 @@ class Connection:
             task.cancel()
             await asyncio.wait({task}, timeout=_SECONDS_TO_CLOSE)
 
+    async def end_reason(self) -> str:
+        """Why it ended; its calls are told a moment before that is known."""
+        over = asyncio.ensure_future(self._over.wait())
+        await asyncio.wait({over, *([self._task] if self._task else [])}, timeout=_SECONDS_TO_HEAR_OF_THE_END,
+                           return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
+        over.cancel()
+        await self.close()
+        return self.ended_because
+
     async def tools(self) -> tuple[list[dict[str, Any]], list[str]]:
         """What the server lists, as far as is allowed, and what was left out."""
         found: list[dict[str, Any]] = []
@@ -131,10 +142,15 @@ class Connection:
             cursor = page.next_cursor
         return found, [f"its list of tools has more than {bounds.PAGES} pages; the first are used"]
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], progress: ProgressFnT | None) -> dict[str, Any]:
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], progress: ProgressFnT | None, *, as_task: bool = False
+    ) -> dict[str, Any]:
         """The result in the protocol's form; raises what the SDK raises."""
         with self._answering.on_behalf():
-            result = await self._client.call_tool(tool, dict(arguments), progress_callback=progress)
+            if as_task:
+                result = await call_as_task(self._client.session, tool, arguments, progress)
+            else:
+                result = await self._client.call_tool(tool, dict(arguments), progress_callback=progress)
         return result.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     async def answers(self) -> bool:

@@ -15,7 +15,7 @@ from ferrule.mcp_client.bounds import DESCRIPTION_CHARS, SCHEMA_BYTES, SCHEMA_DE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_KEPT = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+_KEPT = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution")
 _LOCAL = ("#", "json-schema:")
 
 
@@ -48,6 +48,12 @@ class Definition:
     @property
     def output_schema(self) -> dict[str, Any] | None:
         return self.payload.get("outputSchema")
+
+    @property
+    def needs_task(self) -> bool:
+        """Whether its server only takes its calls as tasks."""
+        told: Any = self.payload.get("execution")
+        return isinstance(told, dict) and cast("dict[str, Any]", told).get("taskSupport") == "required"
 
     def hints(self, name: str) -> bool:
         """Whether the server claims this of its tool; a claim, and nothing more."""

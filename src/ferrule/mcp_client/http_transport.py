@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _SECONDS_TO_CONNECT = 30.0
 _SECONDS_OF_SILENCE = 300.0
+# Many servers let go of an idle connection after 5 s; a request that is just on its way then would be lost.
+_SECONDS_TO_KEEP = 3.0
 
 
 class BoundedBody(httpx2.AsyncByteStream):
@@ -78,6 +80,7 @@ async def http_transport(
     async with httpx2.AsyncClient(
         headers={"accept-encoding": "identity", **headers},
         timeout=httpx2.Timeout(_SECONDS_TO_CONNECT, read=_SECONDS_OF_SILENCE),
+        limits=httpx2.Limits(keepalive_expiry=_SECONDS_TO_KEEP),
         auth=auth,
         event_hooks={"response": [bound_answer]},
     ) as client:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 _STEADY_SECONDS = 30.0
 _FIRST_WAIT = 1.0
+_CLOSED = "Connection closed"
+"""What the SDK tells every call when the connection itself has ended."""
 
 
 class RemoteServer:
@@ -126,19 +128,21 @@ class RemoteServer:
         self, connection: Connection, tool: RemoteTool, arguments: Mapping[str, Any], context: ToolContext
     ) -> dict[str, Any]:
         from mcp.shared.exceptions import MCPError
+        from mcp_types import CONNECTION_CLOSED
         from pydantic import ValidationError
 
         name = tool.definition.name
         try:
-            return await connection.call(name, arguments, _progress(context))
+            return await connection.call(name, arguments, _progress(context), as_task=tool.definition.needs_task)
         except asyncio.CancelledError:
             self._check_soon(connection)
             raise
         except MCPError as error:
-            if not connection.alive or error.code == -32000:
-                # The reason comes with the end of the connection's task, a moment after its calls were told.
-                await connection.close()
-                raise ended_in_call(self.config.name, connection.ended_because, self.log) from None
+            if error.code == CONNECTION_CLOSED:
+                # Over HTTP each call has a stream of its own, which can end alone; then its error says how.
+                alone = connection.alive and str(error) != _CLOSED
+                reason = str(error) if alone else await connection.end_reason()
+                raise ended_in_call(self.config.name, reason, self.log) from None
             if _session_over(error):
                 await connection.close()
                 raise ended_in_call(self.config.name, "it ended the session", self.log) from None
