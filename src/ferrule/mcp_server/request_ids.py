@@ -32,9 +32,10 @@ class RequestIds:
             await self._app(scope, receive, send)
             return
         body, messages = await self._read(receive)
-        key = (session, request_id) if (request_id := _request_id(body)) is not None else None
-        if key is not None and key in self._open:
-            await _refuse(key[1])(scope, receive, send)
+        request_id = _request_id(body)
+        key = (session, request_id) if request_id is not None else None
+        if request_id is not None and key in self._open:
+            await _refuse(request_id)(scope, receive, send)
             return
         if key is not None:
             self._open.add(key)
