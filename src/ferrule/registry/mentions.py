@@ -72,7 +72,7 @@ _FORMS: tuple[tuple[Named, str], ...] = (
     (Named.NUMBER, r"(?<![A-Za-z0-9.])\d+(?![A-Za-z0-9]|\.\d)"),
 )
 _PATTERNS = tuple((kind, re.compile(form)) for kind, form in _FORMS)
-_NO_MENTIONS = frozenset("e.g i.e a.m p.m u.s json yaml html css csv sql xml toml pdf http https".split())  # noqa: SIM905
+_NO_MENTIONS = frozenset({"e.g", "i.e", "a.m", "p.m", "u.s", "json", "yaml", "html", "css", "csv", "sql", "xml", "pdf"})
 _FOLDER_BEFORE = re.compile(
     r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.\-]*)\s*(?:folder|directory|dir\b|目录|文件夹)", re.IGNORECASE
 )
@@ -95,7 +95,8 @@ _NO_NAMES = frozenset(
     """
     a an the this that these those my our your its it here which what current working same whole every each any all
     file files folder folders directory directories code project repo repository case git python is are in of on and
-    one two list parent home root called named background detail full total english chinese there order json across from for to with or not was were that which
+    one two list parent home root called named background detail full total english chinese there order json
+    across from for to with or not was were am i do does did contain contains hold holds have has you we
     """.split()  # noqa: SIM905 - a list of so many words is no easier to read
 )
 
