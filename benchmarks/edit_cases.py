@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 Encode = Callable[[str], bytes]
 _LARGEST = 120_000
+_IDEOGRAPH = re.compile("[\u4e00-\u9fff]")
 _OTHER_LINE_ENDS = set("\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
 
 
@@ -62,6 +64,8 @@ def forms_of(case: Case) -> Iterator[tuple[str, Encode, Case]]:
             shown = _with_endings(case, form) if lf else None
         elif form == "gb18030" and case.before.isascii() and not case.after.isascii():
             shown = None  # nobody could know what the new characters should be written in
+        elif form == "gb18030" and not (case.before.isascii() or _IDEOGRAPH.search(case.before)):
+            shown = None  # Spanish, say, is not written in it
         elif form == "no last newline":
             # Each text without its last line ending, as lines that were joined.
             whole = case.old.endswith("\n") and case.new.endswith("\n") and case.new.count("\n") > 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ferrule.agent.agent_events import TurnEnded
 from ferrule.agent.conversation import Conversation
 from ferrule.core.conversation import UserMessage
 from ferrule.core.result import Attachment
@@ -57,6 +58,14 @@ async def test_one_turn_at_a_time() -> None:
     await first.aclose()
     assert not agent.working
     agent.interrupt()
+
+
+async def test_whoever_stops_reading_at_the_end_can_begin_the_next_turn() -> None:
+    agent, _ = agent_with(["a", "b"])
+    async for event in agent.run("one"):
+        if isinstance(event, TurnEnded):
+            break
+    assert (await turn(agent, "two")).ended.text == "b"
 
 
 async def test_there_may_be_nothing_to_compact() -> None:

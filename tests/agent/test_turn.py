@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ferrule import KindPolicy, RawCall, ToolContext, tool
+from ferrule import Choice, KindPolicy, RawCall, ToolContext, tool
 from ferrule.agent.agent_events import (
     Answered,
     CallAsked,
@@ -20,8 +20,10 @@ from ferrule.agent.agent_events import (
 from ferrule.agent.limits import AgentLimits
 from ferrule.core.conversation import AssistantMessage, ToolResults, UserMessage
 from ferrule.core.events import Done, Pending
-from ferrule.core.model import ModelError, ModelFault, Retrying, TextDelta, Usage
+from ferrule.core.model import ModelError, ModelFault, ModelRequest, Retrying, TextDelta, Usage
+from ferrule.pipeline import confirm
 from ferrule.testing import ScriptedAsker, call, say
+from ferrule.testing.scripted_model import Answer
 
 from .room import Records, Waiting, agent_with, runtime, shown, turn
 
@@ -435,9 +437,7 @@ async def test_the_session_knows_the_turn_and_the_model() -> None:
 
 
 async def test_a_refused_call_is_told_to_the_model_with_the_person_s_reason() -> None:
-    from ferrule import Answer, Choice
-
-    with ScriptedAsker(Answer(Choice.NO, "not that one")) as asker:
+    with ScriptedAsker(confirm.Answer(Choice.NO, "not that one")) as asker:
         where = runtime(policy=KindPolicy(), ask=asker)
         agent, _ = agent_with([call("keep", {"text": "x"}), "Understood."], runtime=where)
         assert (await turn(agent)).ended.text == "Understood."
@@ -510,13 +510,13 @@ async def test_a_conversation_that_stays_too_long_fails_in_words() -> None:
 async def test_room_is_made_before_the_context_is_full() -> None:
     calls = [call("repeat", {"text": f"line {n}", "times": 300}) for n in range(12)]
 
-    def summary_or_call(request: object) -> object:
-        asked = getattr(request, "messages", ())
-        if isinstance(asked[0], UserMessage) and "Write a summary" in asked[0].text:
+    def summary_or_call(request: ModelRequest) -> Answer:
+        asked = request.messages[0]
+        if isinstance(asked, UserMessage) and "Write a summary" in asked.text:
             return "## Task\nRepeat."
         return calls.pop(0) if calls else "Done."
 
-    agent, model = agent_with([summary_or_call] * 30, context_tokens=8_000)  # type: ignore[list-item]
+    agent, model = agent_with([summary_or_call] * 30, context_tokens=8_000)
     happened = await turn(agent, "Repeat things.")
     assert happened.ended.text == "Done."
     assert any(one.summary for one in happened.of(Compacted))

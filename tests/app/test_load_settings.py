@@ -212,7 +212,8 @@ def test_nobody_loosens_what_the_organisation_set(
     permissions = loaded.settings.permissions
     assert (permissions.mode, permissions.dangerous) == ("default", "ask")
     assert texts(permissions.deny) == ["x"]
-    assert loaded.set_aside == ["permissions.mode = 'accept-edits'", "permissions.dangerous = 'allow'"]
+    assert loaded.overruled == ["permissions.mode = 'accept-edits'", "permissions.dangerous = 'allow'"]
+    assert loaded.set_aside == []
     assert loaded.files[0] == organisation
     organisation.write_text("[sandbox]\nenabled = true\n")
     files[0].write_text("[sandbox]\nenabled = false\n")
@@ -251,7 +252,7 @@ def test_nobody_turns_off_the_sandbox_or_the_hooks_of_the_organisation(
     files[0].write_text("hooks = []\n[sandbox]\nenabled = false\n")
     loaded = load_settings(files[1].parent, {"sandbox": {"enabled": False}})
     assert loaded.settings.sandbox.enabled
-    assert loaded.set_aside == ["sandbox.enabled = False"]
+    assert loaded.overruled == ["sandbox.enabled = False"]
     assert [one.command for one in loaded.settings.hooks] == [["/opt/check"]]
 
 
@@ -289,3 +290,30 @@ def test_a_wrong_provider_is_named(files: tuple[Path, Path], written: str, words
         load_settings(files[1].parent)
     assert words in str(caught.value)
     assert "sk-secret" not in str(caught.value)
+
+
+def test_a_workspace_may_lower_the_assistant_s_limits_and_no_more(files: tuple[Path, Path]) -> None:
+    person, project = files
+    person.write_text("[assistant]\nmax_cost = 1.0\n")
+    project.write_text(
+        "[assistant]\nmax_steps = 10\nmax_cost = 5.0\nmax_tokens = 0\nkeep_days = 0\n"
+        'tools = ["all"]\nproject_words = false\n'
+    )
+    loaded = load_settings(project.parent)
+    assistant = loaded.settings.assistant
+    assert (assistant.max_steps, assistant.max_cost) == (10, 1.0)
+    assert (assistant.tools, assistant.project_words, assistant.keep_days) == ([], False, 30)
+    assert loaded.set_aside == [
+        "assistant.max_cost",
+        "assistant.max_tokens",
+        "assistant.keep_days",
+        "assistant.tools",
+    ]
+    person.write_text(f"trusted_folders = ['{project.parent}']\n")
+    assert load_settings(project.parent).settings.assistant.max_cost == 5.0
+
+
+def test_a_limit_below_zero_is_refused(files: tuple[Path, Path]) -> None:
+    files[0].write_text("[assistant]\nmax_steps = -1\n")
+    with pytest.raises(SettingsError, match="0 for no limit"):
+        load_settings(files[1].parent)

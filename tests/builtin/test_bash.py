@@ -64,22 +64,30 @@ some
         assert await desk.bash("mkdir -p a; pwd", working_directory=".") == snapshot("/ws")
         assert await desk.bash("pwd", working_directory="a") == snapshot("/ws/a")
         assert (await desk.bash("seq 20000"))[-120:] == snapshot("""\
-5
+993
+19994
+19995
 19996
 19997
 19998
 19999
 20000
-[The whole output is in `/outputs/x.txt`; look into it with `grep`, `sed -n` or `tail`.]\
+[The whole output is in `/outputs/x.txt`; look into it with Read or Grep.]\
 """)
-        left = await desk.bash("sleep 600 & echo on", description="leave something")
-        assert left.replace("bash --noprofile --norc", "sleep 600") == snapshot("""\
+        begun = "until grep -qz ^sleep /proc/$!/cmdline; do :; done"
+        assert await desk.bash(f"sleep 600 & {begun}; echo on", description="leave something") == snapshot("""\
 on
 [1 process is still running in the background (PID: sleep 600); further output goes to `main_1`.]
 [Read on with BashOutput, end it with KillShell.]\
 """)
+        await desk.bash("mkfifo fifo")
+        assert await desk.bash("{ read x <fifo; } &\necho on", description="leave a copy of the shell") == snapshot("""\
+on
+[1 process is still running in the background (PID: `{ read x <fifo; } & echo on`); further output goes to `main_2`.]
+[Read on with BashOutput, end it with KillShell.]\
+""")
         assert await desk.bash("sleep 600", run_in_background=True) == snapshot(
-            "Started in the background as `main_2`. Read on with BashOutput, end it with KillShell."
+            "Started in the background as `main_3`. Read on with BashOutput, end it with KillShell."
         )
         assert await desk.bash("read -p 'ok? ' x", terminal=True) == snapshot("""\
 ok? \n\
@@ -131,6 +139,27 @@ Error (validation_error): The arguments of `Bash` have 1 problem:
 - `command`: it holds a NUL byte, which no command can
 
 Suggestion: Call `Bash` again with {"command": string, "description": string (optional, default ""), "timeout": integer (optional, default 120000), "run_in_background": boolean (optional, default false), "working_directory": string | null (optional, default null), "background_on_timeout": boolean (optional, default false), "terminal": boolean (optional, default false)}.\
+""")
+
+
+async def test_one_that_waits_for_input_without_a_terminal_says_what_to_do(tmp_path: Path) -> None:
+    editor = "python3 -c 'import os, select; os.dup2(2, 0); print(\"editing\"); select.select([0], [], [])'"
+    async with shell_desk(tmp_path) as desk:
+        assert await desk.bash(editor) == snapshot("""\
+Error (execution_error): The command waited for someone to type, and was ended: it has no terminal, so nothing can be typed.
+
+Suggestion: Give it what it asks for in the command itself (`git commit -m`, `--yes`, a file to read), or run it with `terminal` and answer with BashInput.
+
+editing
+Terminated\
+""")
+        assert await desk.words("executeCommand", command=editor) == snapshot("""\
+Error (execution_error): The command waited for someone to type, and was ended: it has no terminal, so nothing can be typed.
+
+Suggestion: Give it in the command itself what it asks for, as `git commit -m` does.
+
+editing
+Terminated\
 """)
 
 

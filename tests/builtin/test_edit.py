@@ -180,20 +180,25 @@ def test_replace_all_changes_every_place(desk: Desk) -> None:
     assert desk.bytes_of("f.py").decode() == CODE.replace("name", "who")
 
 
-def test_whether_a_line_goes_with_its_end_is_asked_for(desk: Desk) -> None:
+def test_what_stands_there_is_replaced_to_the_letter(desk: Desk) -> None:
     desk.seen("f", "one\ntwo\nthree\n")
-    assert refused(desk.edit("f", "two", ""), "misfit").llm_content == snapshot("""\
+    assert desk.edit("f", "two", "").success
+    assert desk.bytes_of("f") == b"one\n\nthree\n"
+    assert desk.edit("f", "three", "3\n").success
+    assert desk.bytes_of("f") == b"one\n\n3\n\n"
+
+
+def test_a_copy_that_may_have_lost_its_end_is_asked_about(desk: Desk) -> None:
+    desk.seen("f", "one\n'two'\nthree\n")
+    assert refused(desk.edit("f", "‘two’", ""), "misfit").llm_content == snapshot("""\
 Error (execution_error): The old text fits on line 2, but it is a whole line without its line ending and the new text is empty, so whether an empty line should stay is not clear. Nothing was changed.
 
-     2	two
+     2	'two'
 (· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
 
 Suggestion: To take the line away, end the old text with its line ending; to leave an empty line, end both with one.\
 """)
-    assert desk.edit("f", "two\n", "\n").success
-    assert desk.bytes_of("f") == b"one\n\nthree\n"
-    assert desk.edit("f", "one\n", "").success
-    assert desk.bytes_of("f") == b"\nthree\n"
+    assert desk.bytes_of("f") == b"one\n'two'\nthree\n"
 
 
 def test_a_notebook_is_edited_as_the_json_it_is(desk: Desk) -> None:

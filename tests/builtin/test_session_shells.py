@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,9 +22,12 @@ from ferrule.builtin.session_shells import KEY, SandboxChoice, outputs_of, profi
 from ferrule.cli.ask import say_yes
 from ferrule.policy.decide import RulePolicy
 from ferrule.policy.restrictions import RuleRestrictions
+from ferrule.process.profile import Profile
 from ferrule.process.sandbox import choose
+from ferrule.process.sandbox.choose import best_sandbox
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from ferrule.process.sandbox.no_sandbox import NoSandbox
+from ferrule.process.sandbox.sandbox import Prepared
 
 
 @pytest.fixture(autouse=True)
@@ -105,6 +110,75 @@ async def test_what_a_rule_denies_is_hidden_also_when_it_is_not_there_yet(tmp_pa
     assert [str(path.relative_to(tmp_path)) for path in profile_of(session).hidden] == snapshot(
         ["ws/.env", "ws/secrets"]
     )
+
+
+async def test_a_rule_that_comes_in_the_middle_of_a_session_holds_for_the_next_command(tmp_path: Path) -> None:
+    needs(best_sandbox().name == "bubblewrap", "bubblewrap")
+    policy = RulePolicy(mode="bypass")
+    async with shell_desk(tmp_path, policy=policy, restrictions=RuleRestrictions(policy)) as desk:
+        (desk.workspace / "plan").write_text("secret")
+        program = "python3 -c 'print(open(chr(112) + \"lan\").read())'"
+        assert await desk.bash(f"x=1; {program}") == "secret"
+        policy.restrict(deny=["Read(plan)"])
+        assert await desk.bash(f"echo $x; {program} 2>&1 | tail -1") == snapshot("""\
+1
+PermissionError: [Errno 13] Permission denied: 'plan'
+[The sandbox was renewed, because what may not be read has changed.]\
+""")
+        assert "denies `cat *`" in await desk.bash("cat *")
+        assert "denies `read plan`" in await desk.words("Read", file_path="plan")
+
+
+@pytest.mark.parametrize("arguments", [{}, {"run_in_background": True}, {"terminal": True}])
+async def test_the_sandbox_is_tried_and_made_ready_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, bool]
+) -> None:
+    threads: list[int] = []
+
+    class Watched(NoSandbox):
+        def prepare(self, profile: Profile, arguments: Sequence[str]) -> Prepared:
+            threads.append(threading.get_ident())
+            return super().prepare(profile, arguments)
+
+    def try_all(_: object) -> tuple[Watched, tuple[()]]:
+        threads.append(threading.get_ident())
+        return Watched(off=True), ()
+
+    monkeypatch.setattr(choose, "_best", None)
+    monkeypatch.setattr(choose, "_try_all", try_all)
+    async with shell_desk(tmp_path) as desk:
+        await desk.bash("touch x", **arguments)
+    assert len(threads) == 2
+    assert threading.get_ident() not in threads
+
+
+async def test_the_file_that_long_output_names_can_be_read_and_searched_by_its_session_alone(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path) as desk:
+        ended = await desk.runtime.run("Bash", {"command": "seq 20000; echo the end"})
+        file = ended.data["output_file"]
+        assert "19999\t19999" in await desk.words("Read", file_path=file, offset=19990)
+        assert await desk.words("Grep", pattern="the end", path=file, output_mode="content") == snapshot("""\
+Found 1 matching line in 1 file.
+/outputs/x.txt:20001:the end\
+""")
+        folder = str(Path(file).parent)
+        assert (await desk.words("Grep", pattern="the end", path=folder)).endswith("/outputs/x.txt")
+        for tool, arguments in (
+            ("Write", {"file_path": file, "content": "x"}),
+            ("Write", {"file_path": f"{folder}/new", "content": "x"}),
+            ("Edit", {"file_path": file, "old_string": "the end", "new_string": "x"}),
+            (
+                "FileSearch",
+                {"pattern": "the end", "path": file, "replace_with": "x", "preview_only": False},
+            ),
+        ):
+            assert "can be read and not changed" in await desk.words(tool, **arguments), tool
+        assert (await desk.bash(f"echo x >>{file} || echo refused")).startswith("bash: line 1:")
+        assert Path(file).read_text().endswith("the end\n")
+        assert "outside" in await desk.words("Read", file_path=f"{folder}/../x")
+        async with shell_desk(tmp_path) as other:
+            await other.bash("true")
+            assert "outside" in await other.words("Read", file_path=file)
 
 
 def test_outputs_of_a_session_are_its_own_and_old_ones_go(tmp_path: Path) -> None:

@@ -36,5 +36,5 @@ def _gated(folder: Path) -> ScriptedModel:
 
 if __name__ == "__main__":
     folder = Path(sys.argv.pop(1))
-    ferrule.app.assistant.model_for = lambda name, settings: _gated(folder)  # pyright: ignore
+    ferrule.app.assistant.model_for = lambda name, settings: _gated(folder)
     main()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ferrule.cli.options import permission_flags
+import pytest
+
+from ferrule.cli.options import permission_flags, sandbox_flags, settings_for
 
 if TYPE_CHECKING:
     from .conftest import Command
@@ -31,3 +33,16 @@ def test_a_trusted_folder_gets_what_it_asks_for(ferrule: Command) -> None:
         settings.seek(0)
         settings.write(f'trusted_folders = ["{ferrule.workspace}"]\n{rest}')
     assert ferrule("call", "save_note", '{"text": "x"}').code == 0
+
+
+def test_what_the_organisation_overrules_is_put_down_to_it(
+    ferrule: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    organisation = ferrule.folder / "organisation.toml"
+    organisation.write_text("[sandbox]\nenabled = true\n")
+    monkeypatch.setattr("ferrule.app.locations.ORGANISATION_FILE", organisation)
+    loaded = settings_for(ferrule.workspace, sandbox_flags(True, ()))
+    assert loaded.settings.sandbox.enabled
+    said = capsys.readouterr().err
+    why = f"because {organisation} of your organisation is stricter"
+    assert said == f"Warning: sandbox.enabled = False: not applied, {why}.\n"

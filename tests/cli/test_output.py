@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
+import unicodedata
 from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ferrule.cli.output import shown
 
@@ -16,6 +23,64 @@ RED = '{"text": "\\u001b[31mred\\u009b\\r\\tend"}'
 
 def test_control_characters_are_made_visible_but_for_line_ends_and_tabs() -> None:
     assert shown("a\x1b[2J\tb\nc\x07\x9b\rd é 名") == "a\\x1b[2J\tb\nc\\x07\\x9b\\x0dd é 名"
+
+
+def test_marks_that_turn_or_hide_text_are_made_visible_and_joiners_stay() -> None:
+    assert shown("a\u202eb\u2066c\u2069\u200b\ufeff\U000e0041\u2028d") == (
+        "a<U+202E>b<U+2066>c<U+2069><U+200B><U+FEFF><U+E0041><U+2028>d"
+    )
+    assert shown("👩\u200d💻 نمی\u200cدانم\n") == "👩\u200d💻 نمی\u200cدانم\n"
+
+
+@given(st.text())
+def test_nothing_that_steers_or_turns_is_left(text: str) -> None:
+    left = {unicodedata.category(one) for one in shown(text) if one not in "\n\t\u200c\u200d"}
+    assert "Cc" not in left
+    assert not {"L", "R", "RLO", "LRO", "PDF", "RLI", "LRI", "FSI", "PDI"} & {
+        unicodedata.bidirectional(one) for one in shown(text) if unicodedata.category(one) == "Cf"
+    }
+
+
+TURNED = '{"text": "a\\u202eb\\u2066c\\u0085"}'
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["call", "echo_text", TURNED],
+        ["call", "echo_text", TURNED, "--json"],
+        ["call", "Bash", '{"command": "printf \'a\\\\u202eb\\\\u2066c\'"}'],
+        ["call", "Read", '{"file_path": "a\u202eb"}'],
+        ["explain", "Bash", '{"command": "cat a\u202eb"}'],
+        ["explain", "Bash", '{"command": "cat a\u202eb"}', "--json"],
+        ["explain", "no\u202ebody", "{}"],
+        ["rules", "test", "Bash", "cat a\u202eb"],
+        ["audit", "show", "1"],
+        ["audit", "show", "1", "--json"],
+        ["audit", "list"],
+        ["history", "--json"],
+        ["diff"],
+        ["undo", "--json"],
+    ],
+    ids=" ".join,
+)
+def test_no_command_prints_such_marks_raw_at_a_terminal(ferrule: Command, command: list[str]) -> None:
+    ferrule.environment["COLUMNS"] = "300"
+    ferrule("call", "Bash", json.dumps({"command": "printf 'a\u202eb\x1b[31m\n' >'x\u202ey'"}), "--yes")
+    seen, _ = at_a_terminal(ferrule, command, "")
+    assert re.search("202e", seen, re.IGNORECASE), seen
+    assert re.search("[\u202a-\u202e\u2066-\u2069\x80-\x9f]|\x1b\\[31", seen) is None, seen
+
+
+def test_a_question_shows_them_too(ferrule: Command) -> None:
+    seen, _ = at_a_terminal(ferrule, ["call", "save_note", '{"text": "a\u202eb"}'], "n\n")
+    assert "\\u{202e}" in seen
+    assert "\u202e" not in seen
+
+
+def test_json_at_a_terminal_means_the_same(ferrule: Command) -> None:
+    seen, _ = at_a_terminal(ferrule, ["call", "echo_text", TURNED, "--json"], "")
+    assert json.loads(seen)["llm_content"] == "a\u202eb\u2066c\x85"
 
 
 def test_a_terminal_shows_escapes_and_does_not_get_them(ferrule: Command) -> None:

@@ -54,3 +54,18 @@ def test_a_disabled_tool_is_not_shown(ferrule: Command) -> None:
     done = ferrule("tools", FERRULE_TOOLS_DISABLED="save_note, echo_text")
     assert "save_note" not in done.out
     assert "launch_rocket" in done.out
+
+
+def test_neither_the_list_nor_a_file_tool_imports_the_shell(ferrule: Command) -> None:
+    """A list of names is there at once: it starts no program, and waits for nothing."""
+    ferrule.settings.write_text("")
+    (ferrule.workspace / "a").write_text("content\n")
+    listed = ferrule("tools", PYTHONPROFILEIMPORTTIME="1")
+    read = ferrule("call", "Read", '{"file_path": "a"}', PYTHONPROFILEIMPORTTIME="1")
+    assert ("Bash" in listed.out, "content" in read.out) == (True, True)
+    assert imported(listed.err) & {"ferrule.process", "asyncio"} == set()
+    assert imported(read.err) & {"ferrule.process"} == set()
+
+
+def imported(told: str) -> set[str]:
+    return {line.rpartition("|")[2].strip() for line in told.splitlines() if line.startswith("import time:")}

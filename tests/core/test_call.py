@@ -15,6 +15,7 @@ def test_a_call_without_an_id_gets_one_of_its_own() -> None:
     assert RawCall("t").id != RawCall("t").id
     assert RawCall("t", id="mine").id == "mine"
     assert RawCall("t", id="").id.startswith("call_")
+    assert RawCall("t").id.count("_") == 2, "no model that counts call_1, call_2 meets it"
 
 
 def test_ids_are_unique_across_threads() -> None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.dialects import DialectError
+from ferrule.core.result import Attachment
+from ferrule.dialects import DialectError, dialect
 from ferrule.dialects.attachments import data_url, from_base64, from_data_url, is_web, to_base64
 
 MEDIA_TYPES = st.from_regex(r"\A[a-z]{1,8}/[a-z.+-]{1,12}(;charset=utf-8)?\Z")
@@ -75,3 +76,49 @@ def test_what_is_no_data_url_is_refused(url: str) -> None:
 )
 def test_only_a_web_address_could_be_fetched_by_a_provider(uri: str | None, web: bool) -> None:
     assert is_web(uri) is web
+
+
+PNG = Attachment("image/png", b"PNG", name="a.png")
+LINK = Attachment("image/png", uri="https://a.example/a.png")
+
+
+@pytest.mark.parametrize(
+    ("name", "bytes_", "link"),
+    [
+        (
+            "openai",
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,UE5H"}},
+            {"type": "image_url", "image_url": {"url": "https://a.example/a.png"}},
+        ),
+        (
+            "openai-responses",
+            {"type": "input_image", "image_url": "data:image/png;base64,UE5H"},
+            {"type": "input_image", "image_url": "https://a.example/a.png"},
+        ),
+        (
+            "anthropic",
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "UE5H"}},
+            {"type": "image", "source": {"type": "url", "url": "https://a.example/a.png"}},
+        ),
+        (
+            "gemini",
+            {"inlineData": {"mimeType": "image/png", "data": "UE5H", "displayName": "a.png"}},
+            {"fileData": {"mimeType": "image/png", "fileUri": "https://a.example/a.png"}},
+        ),
+        ("mcp", None, None),
+    ],
+)
+def test_what_a_person_attaches_in_each_form(name: str, bytes_: Any, link: Any) -> None:
+    assert dialect(name).write_attachment(PNG) == bytes_
+    assert dialect(name).write_attachment(LINK) == link
+
+
+@pytest.mark.parametrize("name", ["openai", "openai-responses", "anthropic"])
+def test_what_a_form_has_no_place_for_is_none(name: str) -> None:
+    assert dialect(name).write_attachment(Attachment("application/zip", b"PK")) is None
+    assert dialect(name).write_attachment(Attachment("image/png", uri="file:///etc/passwd")) is None
+
+
+def test_a_document_goes_along_in_chat_as_bytes() -> None:
+    part = dialect("openai").write_attachment(Attachment("application/pdf", b"PDF"))
+    assert part == {"type": "file", "file": {"filename": "file.pdf", "file_data": "data:application/pdf;base64,UERG"}}

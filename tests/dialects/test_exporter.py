@@ -90,3 +90,11 @@ def test_a_tool_that_cannot_be_called_is_left_out_and_named() -> None:
     exporter = Exporter("openai")
     assert len(exporter.definitions([good, tool(bad)])) == 1
     assert exporter.losses[0].tool == "bad"
+
+
+def test_a_call_goes_back_under_the_name_the_provider_knows() -> None:
+    exporter = Exporter("openai")
+    shown = exporter.definitions([RawTool(objects(), "house.look")])[0]["function"]["name"]
+    written = exporter.write_call(RawCall("house.look", "{}", id="call_1"))
+    assert written["function"]["name"] == shown != "house.look"
+    assert exporter.calls([written]) == [RawCall("house.look", "{}", id="call_1")]

@@ -123,7 +123,7 @@ def test_a_result_with_data_and_attachments() -> None:
                     {"type": "audio", "data": "Mg==", "mimeType": "audio/wav"},
                     {
                         "type": "resource",
-                        "resource": {"uri": "attachment:a%20b.csv", "mimeType": "text/csv", "blob": "Mw=="},
+                        "resource": {"uri": "attachment:a%20b.csv", "mimeType": "text/csv", "text": "3"},
                     },
                     {
                         "type": "resource_link",
@@ -138,6 +138,20 @@ def test_a_result_with_data_and_attachments() -> None:
             }
         ]
     )
+
+
+def test_a_text_that_is_attached_is_text_and_comes_back_as_it_was() -> None:
+    """A model can read it; what is no UTF-8 is carried in base64."""
+    for media, data, key in (
+        ("text/csv", "ä,b".encode(), "text"),
+        ("application/json", b"{}", "text"),
+        ("text/plain", b"\xff", "blob"),
+        ("application/zip", b"a", "blob"),
+    ):
+        (sent,) = mcp.results([success("", attachments=[Attachment(media, data, name="x")])])
+        (block,) = sent["content"]
+        assert key in block["resource"]
+        assert mcp.read_result(sent).attachments == [Attachment(media, data, name="x")]
 
 
 def test_data_without_a_json_form_never_crashes() -> None:

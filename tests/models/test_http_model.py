@@ -257,10 +257,8 @@ async def test_calls_with_the_same_id_or_none_get_ids_of_their_own(form: str) ->
     assert [event.call_id for event in events if isinstance(event, CallStarted)] == ids
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["chat", "responses", "anthropic"])  # Gemini's arguments are an object
 async def test_arguments_that_are_not_json_are_passed_on_and_sent_back_as_they_were(form: str) -> None:
-    if form == "gemini":
-        pytest.skip("Gemini's arguments are an object")
     says = Says(calls=[Call("call_a", "get_weather", ['{"city": Paris}'])], stop="calls")
     async with serving(reply(form, says), reply(form, ANSWER), form=form) as (server, model):
         message = finished(await ask(model)).message
@@ -610,3 +608,38 @@ def test_no_key_is_in_what_can_be_printed() -> None:
     assert KEY not in repr(model)
     assert KEY not in repr(vars(model))
     assert json.dumps(model.name) == '"scripted/m"'
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("key", ["密钥-0123456789", "two\nlines-0123456789"])
+async def test_a_key_that_cannot_be_one_is_said_without_showing_it(form: str, key: str) -> None:
+    async with serving(reply(form, SUN), form=form, key=key) as (server, model):
+        with pytest.raises(ModelError) as caught:
+            await ask(model)
+        assert await model.list_models() is None
+    assert caught.value.fault is ModelFault.KEY
+    assert "SCRIPTED_API_KEY" in caught.value.message
+    assert key not in str(caught.value)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("ALL_PROXY", "socks5://127.0.0.1:7890"),
+        ("HTTPS_PROXY", "nonsense://x"),
+        ("HTTPS_PROXY", "http://[::1"),
+        ("SSL_CERT_FILE", "/nowhere/at-all.pem"),
+    ],
+)
+async def test_an_environment_that_cannot_be_used_is_said(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ModelError) as caught:
+        await ask(model_at("https://far.example"))
+    assert caught.value.fault is ModelFault.UNREACHABLE
+    assert "SSL_CERT_FILE" in caught.value.suggestion

@@ -272,3 +272,16 @@ def test_a_nested_tools_failure_is_no_event_of_the_outer_call() -> None:
         return [event async for event in Runtime([inner, outer]).stream(RawCall("outer", id="c"))]
 
     assert [type(event) for event in asyncio.run(main())] == [Pending, Done]
+
+
+def test_a_call_that_a_call_made_names_it() -> None:
+    @tool(kind="readonly")
+    async def outer(context: ToolContext) -> str:
+        """Call another tool."""
+        return (await context.call("work")).llm_content
+
+    events: list[CallEvent] = []
+    runtime = Runtime([work, outer])
+    runtime.subscribe(events.append)
+    asyncio.run(runtime.run(RawCall("outer", id="c")))
+    assert [(one.tool, one.parent_id) for one in events if isinstance(one, Pending)] == [("outer", None), ("work", "c")]

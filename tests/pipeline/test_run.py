@@ -31,10 +31,14 @@ from ferrule import (
     ToolResult,
     tool,
 )
+from ferrule.pipeline.confirm import Answer, Choice
+from ferrule.pipeline.hooks import Hook
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
+
+    from ferrule.pipeline.confirm import Question
 
 
 class Keeper:
@@ -493,6 +497,54 @@ def test_errors_leave_without_paths_of_this_machine(tmp_path: Path) -> None:
     )
 
 
+def test_sessions_of_their_own_share_tools_policy_records_and_hooks_and_wait_for_nobody() -> None:
+    keeper = Keeper()
+    hooked: list[str] = []
+    release = asyncio.Event()
+
+    @tool(kind="write", concurrency_safe=False)
+    async def save(wait: bool) -> str:
+        """Save."""
+        if wait:
+            await release.wait()
+        return "saved"
+
+    async def yes(question: Question) -> Answer:
+        return Answer(Choice.ONCE)
+
+    async def main() -> None:
+        hook = Hook("note", before=lambda invocation, session: hooked.append(session.id))
+        shared = Runtime([save], recorders=[keeper], hooks=[hook])
+        one, two = (shared.for_session(Session(id=name), ask=yes) for name in ("one", "two"))
+        assert not (await shared.run("save", {"wait": False})).success  # there is nobody to ask
+        waiting = asyncio.create_task(one.run("save", {"wait": True}))
+        assert (await two.run("save", {"wait": False})).success
+        release.set()
+        assert (await waiting).success
+
+    asyncio.run(main())
+    assert [record.session_id for record in keeper.records][1:] == ["two", "one"]
+    assert set(hooked) >= {"one", "two"}
+
+
 def test_a_runtime_takes_a_registry_a_view_or_simply_tools() -> None:
     for tools in (Registry([add]), Registry([add]).read_only(), [add], (one for one in [add])):
         assert asyncio.run(Runtime(tools).run("add", {"a": 1})).data == 2
+
+
+async def test_a_runtime_that_sees_fewer_tools_runs_no_others_but_those_that_its_tools_call() -> None:
+    @tool(kind="readonly")
+    def inner() -> str:
+        """Say something."""
+        return "from inside"
+
+    @tool(kind="readonly")
+    async def outer(context: ToolContext) -> str:
+        """Let another tool say it."""
+        return (await context.call("inner")).llm_content
+
+    runtime = Runtime([inner, outer])
+    narrow = runtime.seeing(runtime.tools.only(["outer"]))
+    assert (await narrow.run("inner")).llm_content.startswith("Error (not_found_error)")
+    assert (await narrow.run("outer")).llm_content == "from inside"
+    assert (await runtime.run("inner")).llm_content == "from inside", "the whole one is as it was"

@@ -29,7 +29,7 @@ def analyse(command: str, *, directory: str, home: str) -> Analysis:
     for token in [*tokens, ";"]:
         if token and set(token) <= set(";|&"):
             if piece:
-                part = _part(piece, home)
+                part = _part(piece, directory, home)
                 parts.append(part)
                 flags = {letter for word in part.words[1:] if word.startswith("-") for letter in word[1:]}
                 if part.program == "rm" and {"r", "f"} <= flags:
@@ -42,7 +42,7 @@ def analyse(command: str, *, directory: str, home: str) -> Analysis:
     return Analysis(command, tuple(parts), tuple(dangers))
 
 
-def _part(tokens: list[str], home: str) -> Part:
+def _part(tokens: list[str], directory: str, home: str) -> Part:
     words: list[str] = []
     reads: list[str | None] = []
     writes: list[str | None] = []
@@ -50,18 +50,19 @@ def _part(tokens: list[str], home: str) -> Part:
     rest = iter(tokens)
     for token in rest:
         if token in (">", ">>"):
-            writes.append(_path(next(rest), home))
+            writes.append(_path(next(rest, ""), home))
         elif token == "<":
-            reads.append(_path(next(rest), home))
+            reads.append(_path(next(rest, ""), home))
         elif not words and token in WRAPPERS:
             wrappers.append(token)
             if token == "ssh":
-                next(rest)
+                next(rest, "")
         else:
             words.append(token)
     redirected = bool(writes)
+    patterns = tuple(f"{directory}/{word}" for word in words[1:] if "*" in word)
     program = words[0] if words else ""
-    named = [_path(word, home) for word in words[1:] if not word.startswith("-")]
+    named = [_path(word, home) for word in words[1:] if not word.startswith("-") and "*" not in word]
     effect, why = Effect.RUNS, f"`{program}` is not known"
     if program in READERS or (program == "git" and words[1:2] and words[1] in GIT_READS):
         effect, why = Effect.READS, f"`{program}` reads"
@@ -80,7 +81,7 @@ def _part(tokens: list[str], home: str) -> Part:
         effect, why = Effect.RUNS, "it runs on another machine"
     fixed = not any("$" in word for word in words)
     text = " ".join(tokens[len(wrappers) + ("ssh" in wrappers) :])
-    return Part(text, tuple(words), effect, why, tuple(reads), tuple(writes), (), fixed, tuple(wrappers))
+    return Part(text, tuple(words), effect, why, tuple(reads), tuple(writes), (), fixed, tuple(wrappers), patterns)
 
 
 def _path(word: str, home: str) -> str | None:

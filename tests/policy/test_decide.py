@@ -241,3 +241,17 @@ def test_one_more_allow_rule_never_lets_less_run(
 
 def test_the_stand_in_is_an_analyser(tmp_path: Path):
     assert analyse("ls", directory=str(tmp_path), home=str(tmp_path)).read_only
+
+
+def test_a_restriction_that_comes_later_holds_from_the_next_call_on(session: Session) -> None:
+    @tool(kind="readonly")
+    def look() -> str:
+        """Look. Use this to test."""
+        return "seen"
+
+    rules = policy(allow=["*"])
+    assert verdict(rules, session, look) == "allow"
+    rules.restrict(ask=["look"])
+    assert verdict(rules, session, look) == "ask"
+    rules.restrict(deny=["look"])
+    assert verdict(rules, session, look) == "deny"

@@ -130,6 +130,6 @@ def test_adding_then_removing_changes_nothing(file: Path, rule: str, verdict: Ve
 
 def test_what_is_no_file_is_never_replaced_by_one() -> None:
     """`FERRULE_CONFIG=/dev/null` means no settings, not «put them there»."""
-    with pytest.raises(RuleError, match="is not a file that rules can be written to"):
+    with pytest.raises(RuleError, match="is not a file that can be written to"):
         RuleFile(Path("/dev/null")).add("Read", Verdict.ALLOW)
     assert Path("/dev/null").is_char_device()

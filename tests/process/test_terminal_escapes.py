@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.process.terminal_escapes import StreamCleaner, clean, safe_for_screen
+from ferrule.process.terminal_escapes import StreamCleaner, clean
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,9 @@ def test_what_is_for_the_terminal_alone_is_gone(written: str, read: str) -> None
     assert clean(written) == read
 
 
-def test_marks_that_turn_text_around_are_shown_to_a_person() -> None:
-    assert safe_for_screen("a\u202eb\x1b[31m") == "a\\u202eb"
+def test_what_is_part_of_the_text_stays_as_it_is_for_a_model() -> None:
+    """A model that is to mend a file gets what the file holds; a person's screen is seen to by `ferrule.cli.output`."""
+    assert clean("a\u202eb\u2066\u200b\x1b[31m\ufeff") == "a\u202eb\u2066\u200b\ufeff"
 
 
 @given(st.text(st.sampled_from("ab\n\r\b\x1b[]0;mKPX\\\x07\x9b\x9c\x9d中é\t")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ferrule.agent.agent_events import Ending
+from ferrule.agent.agent_events import Ending, TurnEnded
 from ferrule.agent.conversation import Conversation
 from ferrule.agent.limits import AgentLimits
 from ferrule.agent.make_room import Room
@@ -104,12 +104,15 @@ class Agent:
         events = turn.events()
         try:
             async for event in events:
+                if isinstance(event, TurnEnded):  # whoever stops reading here may begin the next turn at once
+                    self._turn = None
                 yield event
         finally:
             try:
                 await events.aclose()
             finally:
-                self._turn = None
+                if self._turn is turn:
+                    self._turn = None
 
     def steer(self, text: str) -> None:
         """Say something while it works: the model reads it with the next results."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
-from secrets import token_hex
 from typing import TYPE_CHECKING, Protocol
 
 from ferrule.core.call import RawCall
@@ -78,7 +78,7 @@ class Conversation:
             self.add(ToolResults(tuple(cancelled(call, why) for call in last.calls)))
 
     def _new_id(self) -> str:
-        while (made := f"call_{token_hex(6)}") in self._ids:
+        while (made := f"call_{os.urandom(6).hex()}") in self._ids:
             pass
         return made
 

@@ -69,7 +69,7 @@ def git_branch(folder: Path) -> str | None:
     try:
         if place.is_file():  # a worktree: it says where
             place = root / place.read_text(errors="replace")[:4096].partition("gitdir:")[2].strip()
-        head = (place / "HEAD").read_text(errors="replace")[:300].strip()
+        head = (place / "HEAD").read_text(errors="replace")[:300].partition("\n")[0].strip()
     except OSError:
         return None
     name = head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else head[:12]
@@ -94,7 +94,11 @@ def _read(path: Path, root: Path, denied: Callable[[Path], bool]) -> str | None:
         file = os.open(real, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0) | os.O_CLOEXEC)
     except OSError:
         return None
-    with os.fdopen(file, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
             return None
-        return opened.read(4 * MOST).decode("utf-8", "replace")
+        return os.pread(file, 4 * MOST, 0).decode("utf-8", "replace")
+    except OSError:
+        return None
+    finally:
+        os.close(file)

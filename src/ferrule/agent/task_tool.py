@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from ferrule.agent.agent_events import Answered, CallAsked, Ending, TurnEnded
 from ferrule.agent.limits import AgentLimits
@@ -34,6 +34,8 @@ BUDGET = AgentLimits(steps=40, tokens=1_000_000, seconds=1_800)
 
 class TaskParams(BaseModel):
     """What the sub-agent is to do."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True)  # not at start-up, but when the tool is first used
 
     description: str = Field(min_length=1, max_length=200, description="The task in a few words, for the person.")
     prompt: str = Field(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ferrule.app.load_settings import SettingsError
 from ferrule.app.locations import added_folders, sessions_folder
@@ -61,11 +60,11 @@ def resume(workspace: Path, named: str | None = None) -> Resumed | None:
 
 
 def model_for(name: str, settings: Settings) -> Model:
-    """The model of this name, or where it is empty the one that the settings or this machine offer.
+    """The model of this name, or where it is empty the one that is set; raises `ModelError` where none can be had.
 
     `scripted:FILE.json` follows a script, for tests and examples.
     """
-    name = name or settings.assistant.model
+    name = name or settings.model
     if name.startswith(SCRIPTED):
         from ferrule.testing.script_file import ScriptError, scripted_model
 
@@ -73,8 +72,9 @@ def model_for(name: str, settings: Settings) -> Model:
             return scripted_model(Path(name.removeprefix(SCRIPTED)))
         except ScriptError as error:
             raise SettingsError(str(error)) from None
-    choose: Any = import_module("ferrule.app.choose_model").choose_model
-    return choose(name, settings)
+    from ferrule.app.choose_model import choose_model
+
+    return choose_model(name, settings)
 
 
 def build_assistant(

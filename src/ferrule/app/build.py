@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ferrule.app.settings import Settings
+    from ferrule.core.context import Session
+    from ferrule.mcp_client.ports import Ports
     from ferrule.pipeline.confirm import Asker
     from ferrule.pipeline.run import Runtime
     from ferrule.records.audit import AuditLog
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferrule.app")
 
 _CLEAN_UP_SECONDS = 5.0
+_SERVERS_SECONDS = 5.0
+"""How long a start waits for MCP servers whose tools nobody knows yet; those that take longer join later."""
 SHELLS = "ferrule.shells"
 """Where a session that ran a command keeps its shells; spelt out, because most programs never import them."""
 
@@ -29,7 +33,13 @@ class App:
     """A runtime with all that belongs to it; `async with` starts the plugins and closes the records."""
 
     def __init__(
-        self, settings: Settings, workspace: Path, *, ask: Asker | None = None, single_call: bool = False
+        self,
+        settings: Settings,
+        workspace: Path,
+        *,
+        ask: Asker | None = None,
+        single_call: bool = False,
+        ports: Ports | None = None,
     ) -> None:
         from ferrule.app.build_policy import build_policy
         from ferrule.app.build_protection import build_hooks, sandbox_config
@@ -39,10 +49,11 @@ class App:
         from ferrule.policy.restrictions import RuleRestrictions
 
         self.settings = settings
-        self.tools = build_tools(settings, workspace)
+        self.tools = build_tools(settings, workspace, ports)
+        self._single_call = single_call
         built = build_policy(settings, workspace, self.tools)
-        self.notes = built.notes
-        """What a person should hear of the rules: one that names a tool which is not here."""
+        self.notes = [*built.notes, *self.tools.notes]
+        """What a person should hear: a rule that names a tool which is not here, a server that is not trusted yet."""
         self.audit: AuditLog | None = None
         recorders: list[Any] = []
         if settings.audit.enabled:
@@ -92,15 +103,16 @@ class App:
                 self.tools.broken.append(Broken(plugin.source, f"it could not start: {type(error).__name__}: {error}"))
                 for tool in plugin.tools:
                     self.tools.registry.unregister(tool.name, tool.version)
+        if self.tools.servers is not None and not self._single_call:
+            await self.tools.servers.start_unlisted(wait=_SERVERS_SECONDS)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if SHELLS in self.runtime.session.state:
-            from ferrule.builtin.session_shells import close_shells
-
-            await close_shells(self.runtime.session)
+        await close_session(self.runtime.session)
+        if self.tools.servers is not None:
+            await self.tools.servers.close()
         for plugin in self.tools.plugins:
             if plugin.clean_up is None:
                 continue
@@ -110,3 +122,11 @@ class App:
                 logger.exception("Plugin %s could not clean up", plugin.name)
         if self.audit is not None:
             self.audit.close()
+
+
+async def close_session(session: Session) -> None:
+    """End all that a session's calls left running. Whoever opens sessions besides the app's own closes them so."""
+    if SHELLS in session.state:
+        from ferrule.builtin.session_shells import close_shells
+
+        await close_shells(session)

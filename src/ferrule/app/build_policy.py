@@ -45,7 +45,13 @@ def build_policy(settings: Settings, workspace: Path, tools: Tools) -> BuiltPoli
         except RuleError as error:
             raise SettingsError(str(error)) from None
         rules, notes = checked.rules, checked.notes
-    policy = RulePolicy(rules, mode=permissions.mode, dangerous=permissions.dangerous, own_files=own_files(workspace))
+    policy = RulePolicy(
+        rules,
+        mode=permissions.mode,
+        dangerous=permissions.dangerous,
+        own_files=own_files(workspace),
+        doubts=tools.servers.approvals if tools.servers is not None else None,
+    )
     return BuiltPolicy(policy, notes)
 
 

@@ -9,6 +9,7 @@ from ferrule.app.load_settings import SettingsError
 from ferrule.app.settings import SandboxSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from ferrule.app.settings import HookSettings, Settings
@@ -21,15 +22,9 @@ def sandbox_config(settings: Settings, workspace: Path) -> dict[str, Any]:
     if chosen == SandboxSettings():
         return {}
     from ferrule.builtin.session_shells import KEY, SandboxChoice
-    from ferrule.process.sandbox.hosts import AllowedHosts, BadHost
 
-    try:
-        AllowedHosts(chosen.hosts)
-    except BadHost as error:
-        raise SettingsError(
-            f"`sandbox.hosts`: {error}. A host is `example.org`, `*.example.org` or `*`, also with a port: "
-            "`example.org:443`."
-        ) from None
+    if chosen.hosts:
+        _require_hosts(chosen.hosts)
     return {
         KEY: SandboxChoice(
             enabled=chosen.enabled,
@@ -37,6 +32,18 @@ def sandbox_config(settings: Settings, workspace: Path) -> dict[str, Any]:
             writable=writable_folders(settings, workspace),
         )
     }
+
+
+def _require_hosts(hosts: Sequence[str]) -> None:
+    from ferrule.process.sandbox.hosts import AllowedHosts, BadHost
+
+    try:
+        AllowedHosts(hosts)
+    except BadHost as error:
+        raise SettingsError(
+            f"`sandbox.hosts`: {error}. A host is `example.org`, `*.example.org` or `*`, also with a port: "
+            "`example.org:443`."
+        ) from None
 
 
 def writable_folders(settings: Settings, workspace: Path) -> list[Path]:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ferrule.app.locations import added_folders
+from ferrule.app.mcp_servers import build_servers
 from ferrule.registry.registry import Registry
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.app.settings import Settings
+    from ferrule.mcp_client.ports import Ports
+    from ferrule.mcp_client.servers import Servers
     from ferrule.plugins.discovery import Broken
     from ferrule.plugins.plugin import Plugin
 
@@ -22,10 +26,16 @@ class Tools:
     registry: Registry
     plugins: list[Plugin] = field(default_factory=list[Any])
     broken: list[Broken] = field(default_factory=list[Any])
+    servers: Servers | None = None
+    notes: list[str] = field(default_factory=list[str])
+    """What a person should hear of the MCP servers."""
 
 
-def build_tools(settings: Settings, workspace: Path) -> Tools:
-    """Built-ins, installed plugins and the settings' folders, in one registry."""
+def build_tools(settings: Settings, workspace: Path, ports: Ports | None = None) -> Tools:
+    """Built-ins, installed plugins, the settings' folders, and what is known of the MCP servers, in one registry.
+
+    No server is started here: `tools.servers` does that when it is asked to, or when one of its tools is called.
+    """
     from ferrule.builtin.all_tools import builtin_tools
 
     registry = Registry()
@@ -45,6 +55,7 @@ def build_tools(settings: Settings, workspace: Path) -> Tools:
                 discover_folder(place, found)
         found.register(registry)
         tools.plugins, tools.broken = found.plugins, found.broken
+    tools.servers, tools.notes = build_servers(settings, workspace, registry, added_folders(settings, workspace), ports)
     for name in settings.tools.disabled:
         if name in registry:
             registry.disable(name)

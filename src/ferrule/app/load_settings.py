@@ -7,18 +7,28 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.locations import PROJECT_FILE, organisation_settings_file, user_settings_file
-from ferrule.app.settings import HookSettings, ProviderSettings, RuleTable, Settings, SourcedRule
+from ferrule.app.settings import (
+    HookSettings,
+    McpServerSettings,
+    ProviderSettings,
+    RuleTable,
+    Settings,
+    SourcedRule,
+    SourcedServer,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 _ENVIRONMENT = "FERRULE_"
-_OTHER_VARIABLES = {"FERRULE_CONFIG", "FERRULE_DATA", "FERRULE_PYTHON", "FERRULE_TEST_JOBS"}
+_THE_PERSONS = ("hooks", "audit", "trusted_folders", "trusted_mcp_servers", "model", "providers")
+_OF_A_LIST = {"hooks": HookSettings, "providers": ProviderSettings, "mcp_servers": McpServerSettings}
+_OTHER_VARIABLES = {"FERRULE_CONFIG", "FERRULE_DATA", "FERRULE_MCP_TOKEN", "FERRULE_PYTHON", "FERRULE_TEST_JOBS"}
 # From the most that runs without asking to the least.
 _RULES = ("allow", "ask", "deny")
 _MODES = ("bypass", "accept-edits", "default", "dont-ask", "plan")
-_ADD_UP = (*_RULES, "disabled", "hooks")
+_ADD_UP = (*_RULES, "disabled", "hooks", "trusted_mcp_servers")
 # What is opened up adds up too, but an empty list closes all of it again.
 _OPENED = ("hosts", "writable")
 
@@ -29,11 +39,14 @@ class SettingsError(ValueError):
 
 @dataclass(slots=True)
 class Loaded:
-    """The settings in force, the files they came from, and what was set aside."""
+    """The settings in force, the files they came from, and what was set aside: of the workspace's, and of anyone's."""
 
     settings: Settings
     files: list[Path]
     set_aside: list[str]
+    """What an untrusted workspace asked for and did not get."""
+    overruled: list[str]
+    """What anyone set looser than the organisation has it."""
 
 
 def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
@@ -46,6 +59,7 @@ def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Lo
     merged: dict[str, Any] = {}
     files: list[Path] = []
     set_aside: list[str] = []
+    overruled: list[str] = []
     if organisation := _read(organisation_file):
         files.append(organisation_file)
         _check(organisation, str(organisation_file))
@@ -57,45 +71,49 @@ def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Lo
     if project := _read(project_file):
         files.append(project_file)
         asked = _check(project, str(project_file))
-        if not _trusted(workspace, merged):
+        if not is_trusted(workspace, merged.get("trusted_folders", [])):
             project = _narrowed(project, asked, _check(merged, str(user_file)), set_aside)
         merged = _merge(merged, _sourced(project, "project", project_file))
     if not (merged or environment or flags):
-        return Loaded(Settings(), files, set_aside)
+        return Loaded(Settings(), files, set_aside, overruled)
     for given, kind, name in ((environment, "environment", "the environment"), (flags, "flag", "the command line")):
         if given:
             _check(given, name)
             merged = _merge(merged, _sourced(given, kind, None))
     settings = _check(merged, "the settings together")
     if organisation:
-        _hold_to(organisation, settings, set_aside)
-    return Loaded(settings, files, set_aside)
+        _hold_to(organisation, settings, overruled)
+    return Loaded(settings, files, set_aside, overruled)
 
 
 def _sourced(given: Mapping[str, Any], kind: str, file: Path | None) -> dict[str, Any]:
-    """The same settings, in which each rule knows where it stands."""
-    permissions = given.get("permissions")
-    if not permissions:
-        return dict(given)
-    kept = dict(permissions)
-    for key in _RULES:
-        if key in kept:
-            tables: list[dict[str, Any]] = [one if isinstance(one, dict) else {"rule": one} for one in kept[key]]
-            kept[key] = [SourcedRule(**table, kind=kind, file=file) for table in tables]
-    return {**given, "permissions": kept}
+    """The same settings, in which each rule and each server knows where it stands."""
+    sourced = dict(given)
+    if permissions := given.get("permissions"):
+        kept = dict(permissions)
+        for key in _RULES:
+            if key in kept:
+                tables: list[dict[str, Any]] = [one if isinstance(one, dict) else {"rule": one} for one in kept[key]]
+                kept[key] = [SourcedRule(**table, kind=kind, file=file) for table in tables]
+        sourced["permissions"] = kept
+    if servers := given.get("mcp_servers"):
+        sourced["mcp_servers"] = {
+            name: SourcedServer(**table, kind=kind, file=file) for name, table in dict(servers).items()
+        }
+    return sourced
 
 
-def _hold_to(organisation: Mapping[str, Any], settings: Settings, set_aside: list[str]) -> None:
+def _hold_to(organisation: Mapping[str, Any], settings: Settings, overruled: list[str]) -> None:
     """Nobody on the machine has a looser mode than their organisation, or switches off its questions or sandbox."""
     said, permissions = organisation.get("permissions", {}), settings.permissions
     if "mode" in said and _MODES.index(permissions.mode) < _MODES.index(said["mode"]):
-        set_aside.append(f"permissions.mode = {permissions.mode!r}")
+        overruled.append(f"permissions.mode = {permissions.mode!r}")
         permissions.mode = said["mode"]
     if said.get("dangerous") == "ask" and permissions.dangerous == "allow":
-        set_aside.append("permissions.dangerous = 'allow'")
+        overruled.append("permissions.dangerous = 'allow'")
         permissions.dangerous = "ask"
     if organisation.get("sandbox", {}).get("enabled") is True and not settings.sandbox.enabled:
-        set_aside.append("sandbox.enabled = False")
+        overruled.append("sandbox.enabled = False")
         settings.sandbox.enabled = True
 
 
@@ -149,12 +167,12 @@ def _names_under(shape: Any) -> str:
     return ", ".join(f"{one.name}" for one in fields(shape))
 
 
-def _trusted(workspace: Path, user: Mapping[str, Any]) -> bool:
+def is_trusted(workspace: Path, listed: Sequence[object]) -> bool:
+    """Whether a folder is one of those that the person listed, or lies in one."""
     from pathlib import Path
 
-    listed = user.get("trusted_folders", [])
     here = workspace.resolve()
-    folders = [Path(str(one)).expanduser().resolve() for one in cast("list[Any]", listed)] if listed else []
+    folders = [Path(str(one)).expanduser().resolve() for one in listed]
     return any(here == folder or folder in here.parents for folder in folders)
 
 
@@ -191,13 +209,19 @@ def _narrowed(project: Mapping[str, Any], asked: Settings, person: Settings, set
     set_aside += [f"sandbox.{key}" for key in _OPENED if sandbox.get(key) and sandbox.pop(key)]
     kept["sandbox"] = sandbox
     kept["assistant"] = _narrowed_assistant(project.get("assistant", {}), person, set_aside)
+    # Servers are kept: each waits for the person's word of its own. But none takes the place of the person's.
+    servers = dict(project.get("mcp_servers", {}))
+    taken = [name for name in servers if name in person.mcp_servers]
+    set_aside += [f"mcp_servers.{name}" for name in taken if servers.pop(name) is not None]
+    if servers:
+        kept["mcp_servers"] = servers
     # A model is asked with the person's key and money, and sees their files: whose it is, they alone decide.
-    set_aside += [key for key in ("hooks", "audit", "trusted_folders", "model", "providers") if key in project]
+    set_aside += [key for key in _THE_PERSONS if key in project]
     return kept
 
 
 def _narrowed_assistant(asked: Mapping[str, Any], person: Settings, set_aside: list[str]) -> dict[str, Any]:
-    """A workspace may lower the assistant's limits; whom it talks to and what is kept of it the person says."""
+    """A workspace may lower the assistant's limits; what it may use and what is kept of it the person says."""
     kept: dict[str, Any] = {}
     for key, value in asked.items():
         lower = key.startswith("max_") and value and value <= (getattr(person.assistant, key) or float("inf"))
@@ -225,8 +249,8 @@ def _shape_at(place: tuple[int | str, ...]) -> Any:
     """The settings that the last key of a place stands among; those of a list are told by its name."""
     shape: Any = Settings()
     for part in place:
-        if part in ("hooks", "providers") or part in _RULES:
-            return {"hooks": HookSettings, "providers": ProviderSettings}.get(str(part), RuleTable)
+        if part in _OF_A_LIST or part in _RULES:
+            return _OF_A_LIST.get(str(part), RuleTable)
         shape = getattr(shape, str(part))
     return shape
 

@@ -114,6 +114,36 @@ class HookSettings:
 
 
 @dataclass(slots=True)
+class McpServerSettings:
+    """A server whose tools are used: a program (`command`, `args`, `env`, `cwd`), or a `url` with `headers`.
+
+    `${NAME}` and `${NAME:-default}` stand for variables, and `${keyring:service/user}` for a secret in the keyring.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    command: str = ""
+    args: list[str] = field(default_factory=list[str])
+    env: dict[str, str] = field(default_factory=dict[str, str])
+    cwd: str = ""
+    url: str = ""
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    client_id: str = ""
+    client_secret: str = ""
+    timeout: float | None = None
+    start_timeout: float = 30.0
+    enabled: bool = True
+
+
+@dataclass(slots=True)
+class SourcedServer(McpServerSettings):
+    """A server that knows where it was read."""
+
+    kind: str = "program"
+    file: Path | None = None
+
+
+@dataclass(slots=True)
 class AuditSettings:
     """The audit log: where, how long, and whether a result waits until its record is on disk."""
 
@@ -127,7 +157,7 @@ class AuditSettings:
 
 @dataclass(slots=True)
 class AssistantSettings:
-    """`ferrule chat` and `ferrule run`. `model` is `provider/name`; the limits are for one turn, and 0 is no limit.
+    """`ferrule chat` and `ferrule run`. The limits are for one turn, and 0 is no limit.
 
     `tools` are those the model is shown: names, `all`, or the standard ones and those of plugins where it is empty.
     `project_words` lets it read the `AGENTS.md` and `CLAUDE.md` of a workspace. Sessions are saved and can be resumed
@@ -136,7 +166,6 @@ class AssistantSettings:
 
     __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
-    model: str = ""
     tools: list[str] = field(default_factory=list[str])
     max_steps: int = 100
     max_tokens: int = 0
@@ -175,7 +204,7 @@ class ProviderSettings:
 @dataclass(slots=True)
 class Settings:
     """Everything that can be set. A flag comes before the environment, that before the project's file, that before
-    the person's file, and that before the default.
+    the person's file, and that before the default. `model` is the one to ask, as `provider/name`.
     """
 
     __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
@@ -188,6 +217,8 @@ class Settings:
     files: FileSettings = field(default_factory=FileSettings)
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     hooks: list[HookSettings] = field(default_factory=list[HookSettings])
+    mcp_servers: dict[str, McpServerSettings] = field(default_factory=dict[str, McpServerSettings])
+    trusted_mcp_servers: list[str] = field(default_factory=list[str])
     audit: AuditSettings = field(default_factory=AuditSettings)
     assistant: AssistantSettings = field(default_factory=AssistantSettings)
     model: str = ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from ferrule.builtin.session_shells import try_sandbox
 from ferrule.builtin.shell_run import (
     Told,
     command_text,
@@ -14,6 +15,7 @@ from ferrule.builtin.shell_run import (
     require_folder,
     run,
     shell_for,
+    starved,
     timed_out,
     touches_of,
     undoable,
@@ -22,9 +24,15 @@ from ferrule.builtin.shell_run import (
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output, ToolResult
-from ferrule.process.shell.background import BackgroundCommand
-from ferrule.process.shell.ended import Ended
 
+if TYPE_CHECKING:
+    from ferrule.process.shell.background import BackgroundCommand
+    from ferrule.process.shell.ended import Ended
+
+_UNASKED = (
+    "Give it what it asks for in the command itself (`git commit -m`, `--yes`, a file to read), "
+    "or run it with `terminal` and answer with BashInput."
+)
 _LONGER = "Give it more time with `timeout`, or start it with `run_in_background`."
 
 
@@ -85,6 +93,8 @@ async def bash(
     )
     if ended.timed_out and not ended.moved_to_background:
         return timed_out(context, ended, told, seconds, _LONGER)
+    if ended.starved:
+        return starved(context, ended, told, _UNASKED)
     return Output(
         data=_data(ended, told),
         llm_content=words(ended, told),
@@ -96,6 +106,7 @@ async def bash(
 async def _start(context: ToolContext, command: str, folder: str | None) -> Output:
     text = command_text(command, folder)
     require_folder(context.session, folder)
+    await try_sandbox(context.session)
     shell = shell_for(context, text)
     watch = undoable(context, text)
     await watch.__aenter__()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.context import Session, ToolContext
 from ferrule.core.errors import ToolError
-from ferrule.workspace.changing import plan_change
+from ferrule.workspace.changing import Make, plan_change
 from ferrule.workspace.texts.text import Text, encode_new
 
 if TYPE_CHECKING:
@@ -61,11 +61,15 @@ def _file_change(name: str, params: Any, session: Session) -> Preview:
 
         make = edits_maker(params.file_path, params.edits)
     else:
-
-        def make(_before: bytes | None, text: Text | None) -> bytes:
-            return encode_new(params.content, text)
-
+        make = _writer(params.content)
     return Preview(plan_change(session, params.file_path, make, must_exist=name != "Write").diff.text)
+
+
+def _writer(content: str) -> Make:
+    def make(_before: bytes | None, text: Text | None) -> bytes:
+        return encode_new(content, text)
+
+    return make
 
 
 async def _replacement(params: Any, session: Session) -> Preview:

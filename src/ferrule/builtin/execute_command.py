@@ -6,7 +6,7 @@ from typing import Annotated, TypedDict
 
 from pydantic import Field
 
-from ferrule.builtin.shell_run import command_text, problems_of, run, timed_out, touches_of
+from ferrule.builtin.shell_run import command_text, problems_of, run, starved, timed_out, touches_of
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import ToolResult
@@ -50,6 +50,8 @@ async def execute_command(
     ended, told = await run(context, command, folder=cwd, seconds=_SECONDS)
     if ended.timed_out:
         return timed_out(context, ended, told, _SECONDS, "Do it in smaller steps.")
+    if ended.starved:
+        return starved(context, ended, told, "Give it in the command itself what it asks for, as `git commit -m` does.")
     notes = "".join(f"\n[{note}]" for note in (*ended.notes, *told.notes))
     return {
         "command": command,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 class FileSearchParams(BaseModel):
     """What to look for, where, and what to put in its place."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)  # not at start-up, but when the tool is first used
 
     pattern: str = Field(min_length=1, max_length=10_000, description="The regular expression to look for.")
     path: str = Field(default=".", description="The file or folder; the working directory unless given.")
@@ -233,6 +232,8 @@ async def _to_its_end(work: Callable[[], tuple[Replacements, int | None]]) -> tu
     """Work beside the loop. One that is cancelled stops before its next file and takes back what it did; that is
     waited for, so that a call which was stopped has changed nothing.
     """
+    import asyncio
+
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(running)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tempfile
 from dataclasses import replace
@@ -10,24 +9,24 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from ferrule.process.profile import Profile
-from ferrule.process.sandbox.no_sandbox import NoSandbox
-from ferrule.process.shell.notice import Notice
-from ferrule.process.shell.shells import Shells
-from ferrule.process.spill import SpillFolder, clear_old_folders
 from ferrule.workspace.data_folder import data_folder
+from ferrule.workspace.files import files_of
 from ferrule.workspace.restrictions import restrictions_of
 from ferrule.workspace.snapshots.tree_scan import scan
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Sequence
 
     from ferrule.core.context import Session
     from ferrule.policy.commands.parts import Analysis
+    from ferrule.process.profile import Profile
     from ferrule.process.sandbox.sandbox import Prepared, Sandbox
+    from ferrule.process.shell.shells import Shells
 
 _MOST_ENTRIES = 200_000
 _OUTPUTS = "ferrule.outputs"
+_TRIED = "ferrule.sandbox_tried"
 _WATCHERS = "ferrule.background_watchers"
 KEY = "sandbox"
 """Where a session's configuration may hold a `SandboxChoice`."""
@@ -46,6 +45,8 @@ class SandboxChoice:
 
 def shells_of(session: Session) -> Shells:
     """Those of a session, made at first use."""
+    from ferrule.process.shell.shells import Shells
+
     return Shells.of(session, lambda: _make(session))
 
 
@@ -56,12 +57,18 @@ def watchers_of(session: Session) -> set[asyncio.Task[None]]:
 
 async def close_shells(session: Session) -> None:
     """End all that a session's commands started, and take up what they changed to the last."""
+    import asyncio
+
+    from ferrule.process.shell.shells import Shells
+
     await Shells.close_of(session)
     await asyncio.gather(*watchers_of(session), return_exceptions=True)
 
 
 def sandbox_of(session: Session) -> Sandbox:
     """The strongest that works here, unless the person turned it off."""
+    from ferrule.process.sandbox.no_sandbox import NoSandbox
+
     if not _choice(session).enabled:
         return NoSandbox(off=True)
     from ferrule.process.sandbox.choose import best_sandbox
@@ -69,14 +76,27 @@ def sandbox_of(session: Session) -> Sandbox:
     return best_sandbox(tuple(session.folders))
 
 
+async def try_sandbox(session: Session) -> None:
+    """Find the sandbox beside the event loop, before a session's first command: trying it takes a moment."""
+    if _TRIED not in session.state:
+        import asyncio
+
+        await asyncio.to_thread(sandbox_of, session)
+        session.state[_TRIED] = True
+
+
 def unconfined(session: Session) -> bool:
     """Whether no sandbox works here and the person has not turned it off: then only what provably reads may run."""
+    from ferrule.process.sandbox.no_sandbox import NoSandbox
+
     sandbox = sandbox_of(session)
     return isinstance(sandbox, NoSandbox) and not sandbox.off
 
 
 def profile_of(session: Session) -> Profile:
     """What a command of this session may see, change and reach."""
+    from ferrule.process.profile import Profile
+
     choice = _choice(session)
     roots = tuple(Path(os.path.realpath(root)) for root in session.folders)
     return Profile(
@@ -110,12 +130,20 @@ def _choice(session: Session) -> SandboxChoice:
 
 
 def _make(session: Session) -> Shells:
+    from ferrule.process.shell.notice import Notice
+    from ferrule.process.shell.shells import Shells
+    from ferrule.process.spill import SpillFolder
+
     def prepare(arguments: Sequence[str]) -> Prepared:
         profile = profile_of(session)
         if unconfined(session):  # whoever runs a command here has refused what does not provably read
             profile = replace(profile, writable=(), hosts=None)
-        return sandbox_of(session).prepare(profile, arguments)
+        denied = _denied_reads(session)
+        prepared = sandbox_of(session).prepare(profile, arguments)
+        prepared.outdated = lambda: _denied_reads(session) != denied
+        return prepared
 
+    files_of(session).paths.open_for_reading(outputs_of(session))  # a path that is named to a model can be read
     notice = Notice(data_folder() / "shells", session.workspace)
     return Shells(prepare, spills=SpillFolder(outputs_of(session)), notice=notice)
 
@@ -124,6 +152,8 @@ def outputs_of(session: Session) -> Path:
     """Where long outputs of this session lie, so that its commands can look into them, and not into others'."""
     folder = session.state.get(_OUTPUTS)
     if folder is None:
+        from ferrule.process.spill import clear_old_folders
+
         above = data_folder() / "outputs"
         above.mkdir(mode=0o700, parents=True, exist_ok=True)
         clear_old_folders(above)
@@ -144,13 +174,16 @@ def _own_folder(roots: tuple[Path, ...]) -> tuple[Path, ...]:
     return (own,)
 
 
+def _denied_reads(session: Session) -> Sequence[str]:
+    restrictions = restrictions_of(session)
+    return () if restrictions is None else restrictions.denied_reads
+
+
 def _hidden(session: Session, roots: tuple[Path, ...]) -> tuple[Path, ...]:
     """What a rule says may not be read, so that no program reads it either: one policy for files and commands."""
     restrictions = restrictions_of(session)
     if restrictions is None or not restrictions.denies_reads:
         return ()
-    from ferrule.workspace.files import files_of
-
     names = tuple(map(str, roots))
     seen = scan(files_of(session).paths.roots, _MOST_ENTRIES).seen
     denied = {path for path in seen if restrictions.denies_read(path, names)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shlex
 from contextlib import asynccontextmanager
@@ -14,6 +13,7 @@ from ferrule.builtin.session_shells import (
     sandbox_of,
     shell_folder,
     shells_of,
+    try_sandbox,
     unconfined,
     understand,
     watchers_of,
@@ -22,9 +22,6 @@ from ferrule.core.access import Touch, writes
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.problems import Problem
 from ferrule.core.result import ErrorInfo, ToolResult
-from ferrule.process.sandbox.denials import no_network, speaks_of_network
-from ferrule.process.sandbox.places import is_within
-from ferrule.process.sandbox.sandbox import SandboxRefused
 from ferrule.workspace.changing import origin_of
 from ferrule.workspace.files import files_of
 from ferrule.workspace.problems import PathProblem
@@ -77,6 +74,8 @@ class Told:
 @asynccontextmanager
 async def undoable(context: ToolContext, text: str | None) -> AsyncGenerator[Told]:
     """Look at the workspace before and after, unless the command provably only reads; None is one that goes on."""
+    import asyncio
+
     told = Told()
     if text is not None and only_reads(context.session, text):
         yield told
@@ -109,6 +108,7 @@ async def run(
     """Run a command to its end, or to its time limit."""
     text = command_text(command, folder)
     require_folder(context.session, folder)
+    await try_sandbox(context.session)
     shell = shell_for(context, text, terminal=terminal)
 
     def show(piece: Piece) -> None:
@@ -135,7 +135,7 @@ def require_folder(session: Session, folder: str | None) -> None:
     if folder is None:
         return
     whole = os.path.normpath(shell_folder(session) / folder)
-    inside = any(is_within(whole, os.path.realpath(root)) for root in session.folders)
+    inside = any(Path(whole).is_relative_to(os.path.realpath(root)) for root in session.folders)
     if inside and not Path(whole).is_dir():
         there = Path(whole).exists()
         raise ToolError(
@@ -154,8 +154,6 @@ def shell_for(context: ToolContext, text: str | None = None, *, terminal: bool =
         if terminal:
             return shells_of(context.session).get("terminal", terminal_size=(100, 30))
         return shells_of(context.session).get()
-    except SandboxRefused:
-        raise
     except OSError as error:
         raise ToolError(f"The shell could not be started: {error.strerror or error}.") from error
 
@@ -175,6 +173,7 @@ async def watch_on(context: ToolContext, shell: ShellSession, name: str) -> None
 
 def note_when_over(context: ToolContext, kept: BackgroundCommand, watch: AbstractAsyncContextManager[Told]) -> None:
     """Have what a background command changed put into the history once it has ended."""
+    import asyncio
 
     async def note_changes() -> None:
         await kept.over.wait()
@@ -202,6 +201,8 @@ def explained(session: Session, text: str, ended: Ended) -> list[str]:
 
 def _without_network(session: Session, text: str, ended: Ended) -> Denial | None:
     """A program that reaches for a host gets nowhere, also where it fails without a word as `curl -s` does."""
+    from ferrule.process.sandbox.denials import no_network, speaks_of_network
+
     profile = profile_of(session)
     if profile.hosts is not None or sandbox_of(session).name == "none":
         return None
@@ -218,26 +219,42 @@ def words(ended: Ended, told: Told) -> str:
     lines = [text] if text else []
     notes = list(ended.notes)
     if ended.spill is not None:
-        notes.append(f"The whole output is in `{ended.spill}`; look into it with `grep`, `sed -n` or `tail`.")
+        notes.append(f"The whole output is in `{ended.spill}`; look into it with Read or Grep.")
     if ended.waiting_for_input is not None:
         notes.append(f"It waits for input after `{ended.waiting_for_input}`. Answer with BashInput.")
     if ended.moved_to_background or ended.still_running:
         notes.append("Read on with BashOutput, end it with KillShell.")
     if ended.exit_code:
         notes.insert(0, f"Exit code {ended.exit_code}.")
-    if not text and not notes and not told.notes and not ended.timed_out:
+    if not text and not notes and not told.notes and not ended.timed_out and not ended.starved:
         notes.append("Done; it wrote nothing.")
     return "\n".join([*lines, *(f"[{note}]" for note in (*notes, *told.notes))])
 
 
 def timed_out(context: ToolContext, ended: Ended, told: Told, seconds: float, suggestion: str) -> ToolResult:
-    """The result of a command whose time was up: what it wrote stays whole, which an exception's text does not."""
+    """The result of a command whose time was up."""
     error = ErrorInfo(
         ErrorKind.TIMEOUT,
         f"The command did not finish within {seconds:g} s and was ended, with all that it had started.",
         details={"stdout": ended.stdout, "stderr": ended.stderr, "timed_out": True},
         suggestion=suggestion,
     )
-    shown = words(ended, told)
-    text = f"{error.words}\n\n{shown}" if shown else error.words
-    return ToolResult(context.call_id, context.tool, False, text, f"ended after {seconds:g} s", None, error)
+    return _failed(context, ended, told, error, f"ended after {seconds:g} s")
+
+
+def starved(context: ToolContext, ended: Ended, told: Told, suggestion: str) -> ToolResult:
+    """The result of a command that waited for what could never come."""
+    error = ErrorInfo(
+        ErrorKind.EXECUTION,
+        "The command waited for someone to type, and was ended: it has no terminal, so nothing can be typed.",
+        details={"stdout": ended.stdout, "stderr": ended.stderr, "waited_for_input": True},
+        suggestion=suggestion,
+    )
+    return _failed(context, ended, told, error, "ended: it waited for input")
+
+
+def _failed(context: ToolContext, ended: Ended, told: Told, error: ErrorInfo, shown: str) -> ToolResult:
+    """What the command wrote stays whole, which an exception's text does not."""
+    text = words(ended, told)
+    whole = f"{error.words}\n\n{text}" if text else error.words
+    return ToolResult(context.call_id, context.tool, False, whole, shown, None, error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from datetime import datetime
@@ -13,7 +12,7 @@ import click
 
 from ferrule.app.locations import audit_path
 from ferrule.cli.options import json_option, settings_for
-from ferrule.cli.output import write
+from ferrule.cli.output import write, write_json
 from ferrule.cli.since import SINCE
 from ferrule.cli.table import cut, print_table
 from ferrule.cli.verdict import what_is_wrong
@@ -58,7 +57,7 @@ def list_rows(
 ) -> None:
     rows = _reader(path).list(limit=limit, tool=tool, outcome=outcome, session=session, since=since)
     if as_json:
-        click.echo(json.dumps([row.to_dict() for row in rows], ensure_ascii=False, indent=2))
+        write_json([row.to_dict() for row in rows])
         return
     if not rows:
         click.echo(_("No calls are on record."), err=True)
@@ -78,7 +77,7 @@ def show(path: Path, which: str, as_json: bool) -> None:
     if row is None:
         raise click.UsageError(_("No call {which} is on record.").format(which=which))
     if as_json:
-        click.echo(json.dumps(row.to_dict(), ensure_ascii=False, indent=2))
+        write_json(row.to_dict())
         return
     for key, value in row.to_dict().items():
         if value not in (None, "", False):
@@ -102,11 +101,11 @@ def verify_log(path: Path, head: str | None, as_json: bool) -> None:
             **found._asdict(),
             "head": str(found.head) if found.head else None,
         }
-        click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+        write_json(document)
     elif found.ok:
         click.echo(_("{rows} records verified. Head: {head}").format(rows=found.rows, head=found.head))
     else:
-        click.echo(_("The log does not hold: {why}").format(why=what_is_wrong(found)), err=True)
+        write(_("The log does not hold: {why}").format(why=what_is_wrong(found)), err=True)
     sys.exit(0 if found.ok else 1)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import sys
 from contextlib import suppress
@@ -25,7 +24,7 @@ from ferrule.cli.options import (
     warn,
     workspace_option,
 )
-from ferrule.cli.output import write
+from ferrule.cli.output import write, write_json
 from ferrule.cli.since import SECONDS
 from ferrule.cli.words import _
 from ferrule.core.call import RawCall
@@ -142,6 +141,8 @@ async def _call(app: App, call: RawCall, timeout: float | None, ending: _Ending)
         report_broken(app.tools)
         for note in app.notes:
             warn(note)
+        if app.tools.servers is not None:
+            await app.tools.servers.start_for(call.name)
         _warm_up(app, call)
         try:
             return await app.runtime.run(call, timeout=timeout)
@@ -163,7 +164,7 @@ def _warm_up(app: App, call: RawCall) -> None:
 
 def _show(result: ToolResult, as_json: bool) -> None:
     if as_json:
-        write(json.dumps(result.to_dict(), ensure_ascii=False, indent=2))
+        write_json(result.to_dict())
     else:
         write(result.llm_content, err=not result.success)
 

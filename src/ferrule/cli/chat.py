@@ -6,6 +6,8 @@ import asyncio
 import os
 import sys
 from contextlib import AsyncExitStack
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +22,7 @@ from ferrule.cli.options import (
 )
 from ferrule.cli.run import assistant_flags, assistant_options, resumed_session, warn_of_freedom
 from ferrule.cli.words import LANGUAGES, _
+from ferrule.core.errors import MissingExtra
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,13 +69,35 @@ def command(
         **sandbox_flags(no_sandbox, allow_host),
         **assistant_flags(max_steps, max_tokens, max_cost, timeout),
     }
+    if find_spec("prompt_toolkit") is None or find_spec("wcwidth") is None:
+        raise MissingExtra("`ferrule chat`", "chat")
     settings = settings_for(workspace, flags).settings
     warn_of_freedom(settings)
     resumed = resumed_session(workspace.resolve(), go_on, resume)
-    from ferrule.app.assistant import model_for
-
-    chosen = model_for(model or (resumed.saved.model if resumed is not None else ""), settings)
+    chosen = _model(model or (resumed.saved.model if resumed is not None else ""), settings)
     sys.exit(asyncio.run(_chat(settings, workspace.resolve(), chosen, resumed, plain)))
+
+
+def _model(name: str, settings: Settings) -> Model:
+    """The model to begin with; where none can be had, words about it end the command."""
+    from ferrule.app.assistant import model_for
+    from ferrule.core.model import ModelError
+
+    try:
+        return model_for(name, settings)
+    except ModelError as error:
+        from ferrule.app.choose_model import NoModelChosen
+        from ferrule.cli.model_words import model_words
+
+        if isinstance(error, NoModelChosen) and not name:
+            from ferrule.cli.chatting.first_run import chosen_first
+
+            picked = chosen_first(settings, error)
+            if picked is None:
+                sys.exit(2)
+            return _model(picked, settings)
+        click.echo(f"{_('Error')}: {model_words(error)}", err=True)
+        sys.exit(2)
 
 
 async def _chat(settings: Settings, workspace: Path, model: Model, resumed: Resumed | None, plain: bool) -> int:
@@ -82,6 +107,10 @@ async def _chat(settings: Settings, workspace: Path, model: Model, resumed: Resu
     started: list[Chat] = []
     chat = Chat(screen, _person(screen, started))
     started.append(chat)
+    if resumed is not None:
+        from ferrule.cli.chatting.talk_commands import show_resumed
+
+        show_resumed(chat, resumed.saved.id, resumed.conversation)
     async with AsyncExitStack() as stack:
         # Tools and rules are loaded while the prompt is there already; whoever types does not notice.
         opening = asyncio.create_task(_open(chat, settings, workspace, model, resumed, stack))
@@ -114,10 +143,8 @@ async def _open(
 
 def _load_parts() -> None:
     """What takes long to import, beside the loop."""
-    import ferrule.agent.agent
-    import ferrule.app.assistant
-    import ferrule.builtin.all_tools
-    import ferrule.pipeline.run  # noqa: F401
+    for part in ("pipeline.run", "builtin.all_tools", "agent.agent", "app.assistant"):
+        import_module(f"ferrule.{part}")
 
 
 def _screen(plain: bool) -> Screen:
@@ -134,7 +161,7 @@ def _person(screen: Screen, started: list[Chat]) -> PersonInput:
     if not screen.live or not sys.stdin.isatty():
         from ferrule.cli.chatting.person_input import PlainInput
 
-        return PlainInput(sys.stdin)
+        return PlainInput(sys.stdin, seen=sys.stdout.isatty())
     from ferrule.cli.chatting.completion import ChatCompleter
     from ferrule.cli.chatting.prompt_input import PromptInput
     from ferrule.workspace.data_folder import data_folder

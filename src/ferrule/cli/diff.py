@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ferrule.cli.options import workspace_option
+from ferrule.cli.output import write
 from ferrule.cli.past import history_of
 from ferrule.cli.words import _
 
@@ -27,4 +28,4 @@ def command(first: int | None, last: int | None, workspace: Path) -> None:
             return
         first = newest[0].number
     text = history.diff(first, last)
-    click.echo(text, nl=not text.endswith("\n"))
+    write(text.removesuffix("\n"))

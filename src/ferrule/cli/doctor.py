@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import sys
 from dataclasses import asdict
@@ -15,10 +14,17 @@ from ferrule._version import __version__
 from ferrule.app.build import App
 from ferrule.app.find_tools import build_tools
 from ferrule.app.load_settings import SettingsError, load_settings
-from ferrule.app.locations import PROJECT_FILE, added_folders, audit_path, user_settings_file
+from ferrule.app.locations import (
+    PROJECT_FILE,
+    added_folders,
+    audit_path,
+    organisation_settings_file,
+    user_settings_file,
+)
 from ferrule.app.settings import Settings
 from ferrule.cli.check import Check
 from ferrule.cli.options import json_option, workspace_option
+from ferrule.cli.output import for_stream, write_json
 from ferrule.cli.protection_checks import protection_checks
 from ferrule.cli.verdict import what_is_wrong
 from ferrule.cli.words import _
@@ -41,11 +47,12 @@ _EXTRAS = {
 def command(as_json: bool, workspace: Path) -> None:
     checks = list(_checks(workspace.resolve()))
     if as_json:
-        click.echo(json.dumps([asdict(check) for check in checks], ensure_ascii=False, indent=2))
+        write_json([asdict(check) for check in checks])
     else:
         colours = {"ok": "green", "note": "yellow", "fail": "red"}
         for check in checks:
-            click.echo(f"{click.style(f'{check.state:5}', fg=colours[check.state])} {check.name}: {check.message}")
+            state = click.style(f"{check.state:5}", fg=colours[check.state])
+            click.echo(f"{state} {for_stream(f'{check.name}: {check.message}', sys.stdout)}")
     sys.exit(1 if any(check.state == "fail" for check in checks) else 0)
 
 
@@ -74,6 +81,11 @@ def _checks(workspace: Path) -> Iterator[Check]:
                 keys=", ".join(loaded.set_aside)
             )
             yield Check("settings", "note", aside)
+        if loaded.overruled:
+            overruled = _("{keys}: not applied, because {file} of your organisation is stricter.").format(
+                file=organisation_settings_file(), keys=", ".join(loaded.overruled)
+            )
+            yield Check("settings", "note", overruled)
     yield from _files(settings, workspace)
     yield from protection_checks(settings, workspace)
     yield from _tools(settings, workspace)

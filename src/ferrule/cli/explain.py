@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from ferrule.cli.options import (
     warn,
     workspace_option,
 )
-from ferrule.cli.output import write
+from ferrule.cli.output import for_stream, write, write_json
 from ferrule.cli.words import _
 from ferrule.core.call import RawCall
 from ferrule.core.context import Session
@@ -72,24 +71,26 @@ def command(
     invocation.session = session
     explanation = explain(built.policy, invocation, session)
     if as_json:
-        click.echo(json.dumps(explanation.to_dict(), ensure_ascii=False, indent=2))
+        write_json(explanation.to_dict())
     else:
         _print(explanation)
     sys.exit(_EXIT[explanation.verdict.value])
 
 
 def _print(explanation: Explanation) -> None:
-    write(f"{explanation.tool}: {_verdict(explanation.verdict.value)}, {_('because')} {_(explanation.reason)}")
+    _write_verdict(f"{explanation.tool}: ", explanation.verdict.value, f", {_('because')} {_(explanation.reason)}")
     for part in explanation.parts:
         write(f"\n  {part.what}")
         write(f"    {part.effect}" + (f": {part.why}" if part.why else ""))
         source = f" ({part.file})" if part.file else ""
-        write(f"    {_verdict(part.verdict.value)}: {_(part.because)}{source}")
+        _write_verdict("    ", part.verdict.value, f": {_(part.because)}{source}")
     for danger in explanation.dangers:
         write(f"\n  {_('Dangerous')}: {danger}")
     if explanation.needed:
         write(f"\n{_('Needed')}: {explanation.needed}")
 
 
-def _verdict(verdict: str) -> str:
-    return click.style(verdict, fg=_COLOURS[verdict]) if sys.stdout.isatty() else verdict
+def _write_verdict(before: str, verdict: str, after: str) -> None:
+    """A line with the verdict in its colour; whatever else is in it was written by others."""
+    styled = click.style(verdict, fg=_COLOURS[verdict])
+    click.echo(f"{for_stream(before, sys.stdout)}{styled}{for_stream(after, sys.stdout)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from importlib import import_module
@@ -82,13 +83,15 @@ def run(summaries: Mapping[str, str]) -> None:
     except (click.Abort, EOFError):
         sys.exit(130)
     except click.ClickException as error:
-        error.show()
+        words = io.StringIO()
+        error.show(words)
+        write(words.getvalue().removesuffix("\n"), err=True)  # it may quote a workspace's settings
         sys.exit(error.exit_code)
     except _mendable() as error:
         write(f"{_('Error')}: {error}", err=True)
         sys.exit(2)
     except ToolError as error:  # from the parts that commands share with tools
-        click.echo(f"{_('Error')}: {error.message} {error.suggestion or ''}".rstrip(), err=True)
+        write(f"{_('Error')}: {error.message} {error.suggestion or ''}".rstrip(), err=True)
         sys.exit(1)
 
 

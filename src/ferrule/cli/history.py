@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from ferrule.cli.options import json_option, workspace_option
+from ferrule.cli.output import write_json
 from ferrule.cli.past import group_document, history_of
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
@@ -28,7 +28,7 @@ def command(limit: int, as_json: bool, workspace: Path) -> None:
     history = history_of(workspace)
     groups = history.recent(limit)
     if as_json:
-        click.echo(json.dumps([group_document(group, history) for group in groups], ensure_ascii=False, indent=2))
+        write_json([group_document(group, history) for group in groups])
     elif not groups:
         click.echo(_("No changes are on record."), err=True)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import click
 
 from ferrule.app.find_tools import build_tools
 from ferrule.cli.options import json_option, settings_for, workspace_option
-from ferrule.cli.output import write
+from ferrule.cli.output import write, write_json
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
@@ -43,15 +42,15 @@ def command(path: Path | None, ignore: tuple[str, ...], as_json: bool, workspace
             }
             for one in broken
         ]
-        click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+        write_json(document)
     else:
         for one in broken:
             write(f"{one.source}: {_('error')} load: {one.reason}")
         for name, finding in findings:
             place = f"{name}.{finding.where}" if finding.where else name
-            click.echo(f"{place}: {_(finding.severity)} {finding.rule}: {finding.message}")
+            write(f"{place}: {_(finding.severity)} {finding.rule}: {finding.message}")
             if finding.suggestion:
-                click.echo(f"    {finding.suggestion}")
+                write(f"    {finding.suggestion}")
         click.echo(
             _("{tools} tools checked, {findings} findings.").format(
                 tools=len(tools), findings=len(findings) + len(broken)

@@ -21,6 +21,7 @@ _COMMANDS = {
     "explain": "Say why a call would run, ask or be refused.",
     "history": "List the changes that tools made.",
     "lint": "Check tool definitions for what confuses models.",
+    "mcp": "Use the tools of MCP servers, and be one.",
     "models": "List the models that can be asked, and what others need.",
     "redo": "Make again what was undone.",
     "rules": "See and change the rules of what may run.",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ferrule.app.load_settings import Loaded, load_settings
+from ferrule.app.locations import organisation_settings_file
 from ferrule.cli.output import write
 from ferrule.cli.words import _
 
@@ -85,13 +86,19 @@ def sandbox_flags(no_sandbox: bool, allow_host: tuple[str, ...]) -> dict[str, An
 
 
 def settings_for(workspace: Path, flags: dict[str, Any] | None = None) -> Loaded:
-    """The settings in force; what an untrusted workspace asked for and did not get is said once."""
+    """The settings in force; what was asked for and not given, and by whom, is said once."""
     loaded = load_settings(workspace.resolve(), flags)
     if loaded.set_aside:
         listed = ", ".join(loaded.set_aside)
         warn(
             _("{file} asks for {keys}; not applied, because this folder is not in your `trusted_folders`.").format(
                 file=workspace / "ferrule.toml", keys=listed
+            )
+        )
+    if loaded.overruled:
+        warn(
+            _("{keys}: not applied, because {file} of your organisation is stricter.").format(
+                file=organisation_settings_file(), keys=", ".join(loaded.overruled)
             )
         )
     return loaded

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
-import unicodedata
+from typing import Any, TextIO
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Marks that turn the order of what is read, or that nobody sees: what they stand in is not what it looks like. The
+# joiners of emoji and of Persian (U+200C, U+200D) are not among them.
+_DECEIVING = re.compile(
+    r"[\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
 
 
 def write(text: str, *, err: bool = False) -> None:
@@ -11,12 +20,27 @@ def write(text: str, *, err: bool = False) -> None:
     stream = sys.stderr if err else sys.stdout
     if stream is None:  # pyright: ignore[reportUnnecessaryComparison] - it is None when the caller closed it
         return
-    stream.write(f"{shown(text) if stream.isatty() else text}\n")
+    stream.write(f"{for_stream(text, stream)}\n")
     stream.flush()
 
 
+def write_json(document: Any) -> None:
+    """A document. On a terminal what could steer or deceive is written as JSON's own escapes, and means the same."""
+    text = json.dumps(document, ensure_ascii=False, indent=2)
+    if sys.stdout is not None and sys.stdout.isatty():  # pyright: ignore[reportUnnecessaryComparison] - as above
+        for marks in (_CONTROLS, _DECEIVING):
+            text = marks.sub(lambda found: json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f", text)
+    write(text)
+
+
+def for_stream(text: str, stream: TextIO) -> str:
+    """The text as it goes there: made safe for a terminal, unchanged for a pipe."""
+    return shown(text) if stream.isatty() else text
+
+
 def shown(text: str) -> str:
-    """The text with its control characters, but for line ends and tabs, as visible escapes."""
+    """The text with all that would steer a terminal or deceive an eye made visible; line ends and tabs stay."""
     if text.isprintable():
         return text
-    return "".join(c if c in "\n\t" or unicodedata.category(c) != "Cc" else f"\\x{ord(c):02x}" for c in text)
+    text = _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _DECEIVING.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import click
-
 from ferrule.app.load_settings import load_settings
 from ferrule.app.locations import added_folders
+from ferrule.cli.output import write, write_json
 from ferrule.workspace.files import history_folder
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.snapshots.history import History
@@ -61,7 +59,10 @@ def group_document(group: Group, history: History) -> dict[str, Any]:
 
 def end_with(report: Report, history: History, *, as_json: bool) -> NoReturn:
     """Say what came of an undo or redo, and end; a refusal is a failure."""
-    click.echo(json.dumps(report_document(report, history), ensure_ascii=False, indent=2) if as_json else str(report))
+    if as_json:
+        write_json(report_document(report, history))
+    else:
+        write(str(report))
     sys.exit(1 if report.refused is not None else 0)
 
 

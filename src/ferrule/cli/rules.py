@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from ferrule.app.find_tools import build_tools
 from ferrule.app.load_settings import SettingsError
 from ferrule.app.locations import PROJECT_FILE, user_settings_file
 from ferrule.cli.options import json_option, settings_for, warn, workspace_option
-from ferrule.cli.output import write
+from ferrule.cli.output import write, write_json
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
 from ferrule.pipeline.authorise import Verdict
@@ -59,7 +58,7 @@ def list_rules(as_json: bool = False, workspace: Path = Path()) -> None:
     rules = list(written_rules(settings))
     if as_json:
         document = [_document(rule) for rule in rules]
-        click.echo(json.dumps({"mode": settings.permissions.mode, "rules": document}, ensure_ascii=False, indent=2))
+        write_json({"mode": settings.permissions.mode, "rules": document})
         return
     for note in built.notes:
         warn(note)
@@ -141,7 +140,7 @@ def test(rule: str, subjects: tuple[str, ...], listed: str, as_json: bool, works
     results = [(subject, checks.fits(parsed, subject)) for subject in subjects]
     if as_json:
         document = [{"subject": subject, "matches": fits} for subject, fits in results]
-        click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+        write_json(document)
     else:
         for subject, fits in results:
             write(f"{_('yes') if fits else _('no')}: {subject}")
@@ -169,7 +168,7 @@ def import_rules(files: tuple[Path, ...], dry_run: bool, project: bool, as_json:
     except RuleError as error:
         raise SettingsError(str(error)) from None
     if as_json:
-        click.echo(json.dumps([_imported(one) for one in found], ensure_ascii=False, indent=2))
+        write_json([_imported(one) for one in found])
         return
     for one in found:
         _report(one)

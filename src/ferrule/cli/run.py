@@ -23,6 +23,7 @@ from ferrule.cli.options import (
     warn,
     workspace_option,
 )
+from ferrule.cli.output import write
 from ferrule.cli.piped_input import piped_context, whole_input, with_context
 from ferrule.cli.since import SECONDS
 from ferrule.cli.words import _
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ferrule.cli.run_report import Report
 
 EXIT_CODES = {"done": 0, "failed": 1, "loop": 1, "limit": 4, "interrupted": 130}
+EXIT_USAGE = 2
 EXIT_REFUSED = 3
 EXIT_TERMINATED = 143
 
@@ -140,13 +142,18 @@ async def _run(
     from ferrule.agent.agent_events import TurnEnded
     from ferrule.app.assistant import build_assistant, model_for
     from ferrule.cli.run_report import LastCalls
+    from ferrule.core.model import ModelError
 
     stopping.watch()
     async with app:
         report_broken(app.tools)
         for note in app.notes:
             warn(note)
-        chosen = model_for(model or (resumed.saved.model if resumed is not None else ""), app.settings)
+        try:
+            chosen = model_for(model or (resumed.saved.model if resumed is not None else ""), app.settings)
+        except ModelError as error:
+            write(f"{_('Error')}: {error}", err=True)
+            return EXIT_USAGE
         assistant = build_assistant(app, chosen, resumed=resumed, asks=asks)
         stopping.agent = agent = assistant.agent
         last, ended = LastCalls(), None

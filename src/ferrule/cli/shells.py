@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import json
 import os
 import sys
 from time import time
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ferrule.cli.options import json_option, workspace_option
-from ferrule.cli.output import shown, write
+from ferrule.cli.output import shown, write, write_json
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
 from ferrule.process.shell.notice import noted_commands
@@ -41,7 +40,7 @@ def command(context: click.Context, as_json: bool, workspace: Path) -> None:
         return
     commands: list[Noted] = context.obj
     if as_json:
-        click.echo(json.dumps([_document(one) for one in commands], ensure_ascii=False, indent=2))
+        write_json([_document(one) for one in commands])
     elif not commands:
         click.echo(_("Nothing runs in the background of this workspace."), err=True)
     else:

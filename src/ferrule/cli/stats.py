@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import click
 
 from ferrule.app.locations import audit_path
 from ferrule.cli.options import json_option, settings_for
+from ferrule.cli.output import write_json
 from ferrule.cli.since import SINCE
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
@@ -31,7 +31,7 @@ def command(since: float | None, file: Path | None, as_json: bool) -> None:
     except AuditError as error:
         raise click.UsageError(str(error)) from None
     if as_json:
-        click.echo(json.dumps([asdict(usage) for usage in usages], ensure_ascii=False, indent=2))
+        write_json([asdict(usage) for usage in usages])
         return
     if not usages:
         click.echo(_("No calls are on record."), err=True)

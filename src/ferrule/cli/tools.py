@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ferrule.app.find_tools import build_tools
 from ferrule.cli.details import print_details
+from ferrule.cli.mcp_state import list_servers
 from ferrule.cli.options import json_option, report_broken, settings_for, warn, workspace_option
+from ferrule.cli.output import write_json
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
 
@@ -39,6 +40,7 @@ def command(
     loaded = settings_for(workspace)
     tools = build_tools(loaded.settings, workspace.resolve())
     report_broken(tools)
+    list_servers(tools)
     source: ToolSource = tools.registry
     if mode:
         source = source.for_mode(mode)
@@ -52,7 +54,7 @@ def command(
         _print_definitions(shown, dialect)
     elif as_json:
         origins = {name: entry.origin for name, entry in source.entries()}
-        click.echo(json.dumps([_document(tool, origins[tool.name]) for tool in shown], ensure_ascii=False, indent=2))
+        write_json([_document(tool, origins[tool.name]) for tool in shown])
     elif not shown:
         click.echo(_("No tool matches."), err=True)
     else:
@@ -64,7 +66,7 @@ def _print_definitions(tools: list[Tool[Any]], name: str) -> None:
     from ferrule.dialects.exporter import Exporter
 
     exporter = Exporter(name)
-    click.echo(json.dumps(exporter.definitions(tools), ensure_ascii=False, indent=2))
+    write_json(exporter.definitions(tools))
     for loss in exporter.losses:
         warn(str(loss))
 

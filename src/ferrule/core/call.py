@@ -18,7 +18,7 @@ _process = os.urandom(3).hex()
 
 
 def new_call_id() -> str:
-    """An id for a call that came without one. No other process makes it, and no model that counts `call_1`, `call_2`."""
+    """An id for a call that came without one. No other process makes it, nor a model that counts `call_1`, `call_2`."""
     return f"call_{_process}_{next(_numbers)}"
 
 

@@ -47,7 +47,8 @@ class HookedTool(Tool[Any]):
         self.has_check = "check" in self._hooks
         self.has_touches = "touches" in self._hooks or "touches_in" in self._hooks
         self.has_signature = "signature" in self._hooks
-        self.has_words = "render" in self._hooks or "display" in self._hooks
+        self.has_render = "render" in self._hooks
+        self.has_words = self.has_render or "display" in self._hooks
 
     def touches(self, params: Any) -> Touches:
         hook = self._hooks.get("touches")

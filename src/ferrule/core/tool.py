@@ -104,9 +104,11 @@ class Tool(Generic[P]):
     wants_context: bool = True
     has_check: bool
     has_words: bool
+    has_render: bool
     has_touches: bool
     has_signature: bool
-    """Whether it has a check, words for its results, touches, a signature of its own; what it lacks is not called."""
+    """Whether it has a check, words for its results (`render` for the model, or `display` too), touches, a signature of
+    its own; what it lacks is not called."""
     _params: Params[P] | None = None
     _description: Description | None = None
     _expected_form: str | None = None
@@ -137,7 +139,8 @@ class Tool(Generic[P]):
         self.has_check = "check" in own
         self.has_touches = "touches" in own or "touches_in" in own
         self.has_signature = "signature" in own
-        self.has_words = "render" in own or "display" in own
+        self.has_render = "render" in own
+        self.has_words = self.has_render or "display" in own
         for key in ("display_name", "version", "category", "strict", "concurrency_safe", "enabled", "dangerous",
                     "requires_permission", "idempotent", "timeout", "max_result", "doing"):  # fmt: skip
             if key in options:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import quote, unquote
 
@@ -173,10 +174,15 @@ def _write_attachment(attachment: Attachment) -> dict[str, Any]:
     if media.startswith(("image/", "audio/")):
         return {"type": media.split("/", 1)[0], "data": to_base64(data), "mimeType": media}
     own = _OWN_URI + quote(attachment.name or "", safe="", errors="replace")
-    return {
-        "type": "resource",
-        "resource": {"uri": attachment.uri or own, "mimeType": media, "blob": to_base64(data)},
-    }
+    return {"type": "resource", "resource": {"uri": attachment.uri or own, "mimeType": media, **_contents(media, data)}}
+
+
+def _contents(media: str, data: bytes) -> dict[str, str]:
+    """Text as text, which a model can read; anything else in base64."""
+    if media.startswith("text/") or media in ("application/json", "application/xml"):
+        with suppress(UnicodeDecodeError):
+            return {"text": data.decode()}
+    return {"blob": to_base64(data)}
 
 
 def _read_attachment(block: dict[str, Any], where: str) -> Attachment:
@@ -201,6 +207,7 @@ def _read_resource(item: dict[str, Any], where: str) -> Attachment:
     text = some_text(item.get("text"), f"{where}.text")
     media = some_text(field(item, "mimeType", "mime_type"), f"{where}.mimeType")
     if text is not None:
-        return Attachment(media or "text/plain", text.encode("utf-8", "replace"), uri=uri or None, name=name)
+        address = None if own else uri or None
+        return Attachment(media or "text/plain", text.encode("utf-8", "replace"), uri=address, name=name)
     data = from_base64(item.get("blob"), f"{where}.blob")
     return Attachment(media or "application/octet-stream", data, uri=None if own else uri or None, name=name)

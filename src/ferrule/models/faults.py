@@ -129,13 +129,22 @@ class Faults:
         message = f"The address of {self._endpoint.label} is no address of a web server."
         return self._error(ModelFault.REFUSED, message, "Set a `base_url` that begins with https:// or http://.")
 
-    def page(self, status: int | None = None) -> ModelError:
+    def bad_header(self) -> ModelError:
+        where = self._endpoint.key_from or "the headers in the settings"
+        message = f"{where} cannot be sent to {self._endpoint.label}: it holds characters that no key has."
+        return self._error(ModelFault.KEY, message, "Set it again; perhaps a word or a line end was copied along.")
+
+    def bad_environment(self, why: str) -> ModelError:
+        message = f"The proxy or the certificates that the environment names cannot be used: {self._short(why)}"
+        suggestion = "Check HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE; for a SOCKS proxy: pip install 'httpx2[socks]'."
+        return self._error(ModelFault.UNREACHABLE, message, suggestion)
+
+    def page(self) -> ModelError:
         """A web page where an answer was expected: a proxy's, or a wrong address."""
         return self._error(
             ModelFault.GARBLED,
             f"{self._who} answered with a web page, which no model does.",
             f"Check the address of {self._endpoint.label} (`base_url`), and that no proxy or login page is in between.",
-            status,
         )
 
     # Judging
@@ -214,7 +223,9 @@ class Faults:
 
     def _not_found(self, status: int, quoted: str) -> ModelError:
         suggestion = f"`ferrule models` lists what {self._endpoint.label} offers."
-        if self._endpoint.provider == "ollama":
+        if quoted == ".":
+            suggestion += " If you set its address yourself, check that, too."
+        elif self._endpoint.provider == "ollama":
             suggestion = f"Fetch it first: ollama pull {self._model}"
         return self._error(
             ModelFault.NOT_FOUND,

@@ -30,7 +30,7 @@ _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed
 class OpenAIResponsesForm:
     """`POST responses`."""
 
-    optional_fields = frozenset({"temperature", "include"})
+    optional_fields = frozenset({"temperature"})
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
@@ -112,6 +112,7 @@ class ResponsesReader:
         self._answer = Answer(exporter.resolve)
         self._calls: dict[Any, CallPieces] = {}
         self._items: dict[Any, dict[str, Any]] = {}  # whole, by place; in the order they came
+        self._places: set[Any] = set()
         self._said: set[Any] = set()
         self._stop: StopReason | None = None
         self._refused = False
@@ -149,13 +150,12 @@ class ResponsesReader:
         return self._answer.finish(stop, self._usage, keep(self._provider, self._model, parts))
 
     def _event(self, kind: str, data: dict[str, Any]) -> None:
-        place = (data.get("output_index"), data.get("content_index"))
         if kind == "response.output_text.delta":
-            self._said.add(place)
+            self._said.add((self._place(data, {}), count(data.get("content_index"))))
             self._answer.say(words(data.get("delta")))
         elif kind == "response.refusal.delta":
             self._refused = True
-            self._said.add(place)
+            self._said.add((self._place(data, {}), count(data.get("content_index"))))
             self._answer.say(words(data.get("delta")))
         elif kind in ("response.reasoning_summary_text.delta", "response.reasoning_text.delta"):
             self._answer.think(words(data.get("delta")))
@@ -177,8 +177,11 @@ class ResponsesReader:
             raise self._faults.from_body({"error": an_item(data.get("error")) or data})
 
     def _place(self, data: dict[str, Any], item: dict[str, Any]) -> Any:
+        """Which item it is: by its index, which is surer than its id, where there is one."""
         index = data.get("output_index")
-        return index if isinstance(index, int) else words(data.get("item_id")) or words(item.get("id"))
+        place = index if isinstance(index, int) else words(data.get("item_id")) or words(item.get("id"))
+        self._places.add(place)
+        return place
 
     def _call(self, data: dict[str, Any], item: dict[str, Any]) -> CallPieces:
         place = self._place(data, item)
@@ -200,13 +203,13 @@ class ResponsesReader:
             return
         kind = item.get("type")
         if kind in ("reasoning", "message", "function_call"):
-            self._items[place] = {key: value for key, value in item.items() if key != "status" and value is not None}
+            self._items[place] = {key: value for key, value in item.items() if value is not None}
         if kind == "function_call":
             self._call(data, item).replace(item.get("arguments"))
         elif kind == "message":
             for at, part in enumerate(items(item.get("content"))):
                 self._refused = self._refused or part.get("type") == "refusal"
-                if (data.get("output_index"), at) not in self._said:
+                if (place, at) not in self._said:
                     self._answer.say(words(part.get("text")) or words(part.get("refusal")))
         elif kind == "reasoning" and not self._answer.thinking:
             self._answer.think("\n\n".join(words(part.get("text")) for part in items(item.get("summary"))))
@@ -216,7 +219,8 @@ class ResponsesReader:
         if response.get("error") or status == "failed":
             raise self._faults.from_body({"error": response.get("error") or {"message": "the response failed"}})
         for at, item in enumerate(items(response.get("output"))):
-            self._whole_item({"output_index": at}, item)
+            if words(item.get("id")) not in self._places:
+                self._whole_item({"output_index": at}, item)
         usage = an_item(response.get("usage"))
         details = an_item(usage.get("input_tokens_details"))
         self._usage = Usage(

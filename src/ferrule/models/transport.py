@@ -18,7 +18,7 @@ from ferrule.dialects.wording import jsonable
 from ferrule.models.wire_form import Frame
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
     from types import ModuleType
 
     from ferrule.models.endpoint import Endpoint
@@ -55,6 +55,10 @@ def http() -> ModuleType:
     return httpx2
 
 
+class UnusableEnvironment(Exception):  # noqa: N818 - reads as what it says
+    """The proxy or the certificates that the environment names cannot be used."""
+
+
 class Transport:
     """Connections to one endpoint, kept between requests."""
 
@@ -65,7 +69,7 @@ class Transport:
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
     def exchange(self, faults: Faults) -> Exchange:
-        return Exchange(self._connected(), self.endpoint, self.limits, faults)
+        return Exchange(self._client, self.endpoint, self.limits, faults)
 
     async def get(self, path: str, headers: Mapping[str, str], seconds: float) -> tuple[int, Any]:
         """A small JSON document and its status; 0 and None when nothing came in time, None for what is not JSON."""
@@ -73,8 +77,8 @@ class Transport:
         given = {**self.endpoint.headers, **headers}
         try:
             async with asyncio.timeout(seconds):
-                response = await self._connected().get(self.endpoint.url(path), headers=given)
-        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError):
+                response = await self._client().get(self.endpoint.url(path), headers=given)
+        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, UnicodeError, UnusableEnvironment):
             return 0, None
         try:
             return response.status_code, response.json()
@@ -87,7 +91,7 @@ class Transport:
         if client is not None:
             await client.aclose()
 
-    def _connected(self) -> Any:
+    def _client(self) -> Any:
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
@@ -95,7 +99,10 @@ class Transport:
             wait = httpx2.Timeout(None, connect=self.limits.connect, pool=self.limits.connect)
             # Certificates take longer to load than a local server to answer; without TLS nobody looks at them.
             checked = not self.endpoint.base_url.startswith("http://")
-            client = httpx2.AsyncClient(timeout=wait, verify=checked, trust_env=not self.endpoint.is_local)
+            try:
+                client = httpx2.AsyncClient(timeout=wait, verify=checked, trust_env=not self.endpoint.is_local)
+            except (ImportError, ValueError, OSError, httpx2.InvalidURL) as error:
+                raise UnusableEnvironment(str(error)) from None
             self._clients[loop] = client
         return client
 
@@ -103,7 +110,7 @@ class Transport:
 class Exchange:
     """One request and what comes back."""
 
-    def __init__(self, client: Any, endpoint: Endpoint, limits: TimeLimits, faults: Faults) -> None:
+    def __init__(self, client: Callable[[], Any], endpoint: Endpoint, limits: TimeLimits, faults: Faults) -> None:
         self._client = client
         self._endpoint = endpoint
         self._limits = limits
@@ -126,8 +133,9 @@ class Exchange:
                 **self._endpoint.headers,
                 **headers,
             }
-            request = self._client.build_request("POST", self._endpoint.url(path), headers=sent, content=as_json(body))
-            response = await self._send(request, deadline)
+            client = self._client()
+            request = client.build_request("POST", self._endpoint.url(path), headers=sent, content=as_json(body))
+            response = await self._send(client, request, deadline)
             try:
                 if response.status_code >= 300:
                     raise await self._failure(response, deadline)
@@ -145,6 +153,10 @@ class Exchange:
             raise self._faults.no_connection(f"the proxy refused it: {error}") from None
         except (httpx2.UnsupportedProtocol, httpx2.InvalidURL):
             raise self._faults.bad_address() from None
+        except (UnicodeEncodeError, httpx2.LocalProtocolError):
+            raise self._faults.bad_header() from None
+        except UnusableEnvironment as error:
+            raise self._faults.bad_environment(str(error)) from None
         except httpx2.SSEError:
             raise self._faults.garbled(f"one piece of it is larger than {_MOST_BYTES:,} bytes") from None
         except httpx2.DecodingError:
@@ -152,11 +164,11 @@ class Exchange:
         except httpx2.TransportError:
             raise self._faults.broken("the connection ended in the middle of the answer") from None
 
-    async def _send(self, request: Any, deadline: float) -> Any:
+    async def _send(self, client: Any, request: Any, deadline: float) -> Any:
         now = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout_at(min(deadline, now + self._limits.first_byte)):
-                return await self._client.send(request, stream=True)
+                return await client.send(request, stream=True)
         except TimeoutError:
             raise self._faults.broken(f"no answer within {self._limits.first_byte:g} s") from None
 

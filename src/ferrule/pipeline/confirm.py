@@ -39,6 +39,8 @@ class Offer:
     not_covers: str = ""
     rules: tuple[str, ...] = ()
     """The same as rules that a settings file takes, one by one; none where it only holds for a session."""
+    instead: str = ""
+    """What the person can do where no rule would be enough; a whole sentence."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -168,7 +170,7 @@ def _nobody_to_ask(invocation: Invocation, decision: Decision, policy: Policy, s
     )
     if isinstance(policy, Offers):
         offer = policy.offer(invocation, session)
-        suggestion = (
+        suggestion = (offer.instead if offer is not None else "") or (
             f"The person can allow it: `--allow '{offer.rule}'` on the command line, or that rule in their settings."
             if offer is not None and offer.rule
             else "No rule lets it run unasked. Go on another way, or ask the person to run it where they can answer."

@@ -83,6 +83,23 @@ class Runtime:
         view.tools = tools
         return view
 
+    def for_session(self, session: Session, *, ask: Asker | None = None, limits: Limits | None = None) -> Runtime:
+        """The same tools, policy, records and hooks for a session of its own.
+
+        Whoever serves several clients gives each one of these: a question to one of them, or a tool that runs alone,
+        holds up nobody else's calls.
+        """
+        own = Runtime(
+            self.tools,
+            policy=self.policy,
+            ask=ask,
+            tracer=self._tracer,
+            limits=limits or self.limits,
+            session=session,
+        )
+        own._recording, own.hooks = self._recording, self.hooks
+        return own
+
     # One call
 
     def run(

@@ -1,34 +1,39 @@
-"""The paths that the words of a command may mean: stars filled in as the shell would, from wherever it has gone to."""
+"""The paths that the words of a command may mean: links followed, and stars filled in as the shell would."""
 
 from __future__ import annotations
 
 import glob
 import os
 import re
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from ferrule.policy.commands.parts import Analysis
 
-_MOST_FILES = 2_000
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-_STARRED = re.compile(r"[^\s;|&<>()='\"`]*[*?\[][^\s;|&<>()'\"`]*")
+MOST_MATCHES = 2_000
+_CHOICE = re.compile(r"\[[!^]?\]?(?:\[[:.=].*?[:.=]\]|[^\]/])*\]")
 
 
 def places(named: str, directory: str) -> Iterator[tuple[str, bool]]:
-    """Where a word leads: each path as it really is, and where links led there, as it is written (then False)."""
+    """Where a path leads: as it really is, and where links led there, as it is written (then False)."""
     path = os.path.normpath(os.path.join(directory, os.path.expanduser(named)))  # noqa: PTH111, PTH118 - text, in bulk
-    listed = [path]
-    if glob.has_magic(named):
-        found = glob.iglob(path, recursive=False)  # noqa: PTH207 - the shell's own way of filling in stars
-        listed += [one for one, _ in zip(found, range(_MOST_FILES), strict=False)]
-    for one in listed:
-        real = os.path.realpath(one)
-        yield real, True
-        if real != one:
-            yield one, False
+    real = os.path.realpath(path)
+    yield real, True
+    if real != path:
+        yield path, False
+
+
+def matches(pattern: str, directory: str, *, hidden: bool = False) -> list[str]:
+    """What a pattern stands for, up to one more than `MOST_MATCHES`; `hidden` if stars match a dot in front too.
+
+    Bash and Python do not agree on `[^a]` and `[[:alpha:]]`, so a choice stands for any character: rather too much.
+    """
+    path = os.path.normpath(os.path.join(directory, os.path.expanduser(pattern)))  # noqa: PTH111, PTH118
+    found = glob.iglob(_CHOICE.sub("?", path), include_hidden=hidden)  # noqa: PTH207 - the shell's own way
+    return list(islice(found, MOST_MATCHES + 1))
 
 
 def folders(analysis: Analysis, directory: str) -> list[str]:
@@ -39,16 +44,3 @@ def folders(analysis: Analysis, directory: str) -> list[str]:
             found += [os.path.join(folder, os.path.expanduser(part.words[-1])) for folder in found]  # noqa: PTH111, PTH118
             found = list(dict.fromkeys(os.path.normpath(folder) for folder in found))[:16]
     return found
-
-
-def starred_paths(analysis: Analysis, directory: str) -> Sequence[str]:
-    """The real paths that stars anywhere in a command stand for; which part gets which is only known once it runs."""
-    words = dict.fromkeys(_STARRED.findall(_QUOTED.sub("", analysis.command)))
-    return list(
-        dict.fromkeys(
-            path
-            for word in list(words)[:64]
-            for folder in folders(analysis, directory)
-            for path, _real in places(word, folder)
-        )
-    )

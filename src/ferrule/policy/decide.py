@@ -6,7 +6,7 @@ has leave for every part runs; mode bypass runs the rest; and the rest asks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ferrule.pipeline.authorise import BYPASS, PLAN, READ_ONLY, Decision, Mode, Verdict, never_asked
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ferrule.core.context import Session
     from ferrule.core.tool import Tool
     from ferrule.pipeline.confirm import Offer
+    from ferrule.policy.doubts import Doubts
     from ferrule.policy.request import Analyser
     from ferrule.policy.rules import Rule
 
@@ -48,7 +49,7 @@ class RulePolicy:
 
     `allow`, `ask` and `deny` take rules as text; `rules` takes those that were read with their source. `dangerous`
     set to "allow" lets dangerous commands run by the same rules as others. `own_files` are settings files that no
-    tool may write.
+    tool may write. `doubts` knows of tools that are not what they were when they were allowed.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class RulePolicy:
         dangerous: str = "ask",
         own_files: Iterable[Path] = (),
         analyser: Analyser | None = None,
+        doubts: Doubts | None = None,
     ) -> None:
         self.mode = Mode(mode)
         every = [
@@ -76,10 +78,26 @@ class RulePolicy:
         )
         self.requests = Requests(analyser)
         self.guarded = Guarded(own_files)
+        self._doubts = doubts
         self._dangers_ask = dangerous != "allow"
         self._granted: dict[str, RuleSet] = {}
         self._remembered: set[tuple[str, Tool[Any], str]] = set()
-        self._free = self.mode is not Mode.PLAN and not self.deny and not self.ask
+        self._free = self._has_no_restriction()
+
+    def restrict(self, *, deny: Iterable[str] = (), ask: Iterable[str] = ()) -> None:
+        """More rules that deny or ask, in the middle of a session: they hold from the next call on.
+
+        A shell that runs by then is renewed before its next command, with its state kept, so that its sandbox hides
+        what is denied now.
+        """
+        for rule in parse_rules(deny, Verdict.DENY):
+            self.deny.add(rule)
+        for rule in parse_rules(ask, Verdict.ASK):
+            self.ask.add(rule)
+        self._free = self._has_no_restriction()
+
+    def _has_no_restriction(self) -> bool:
+        return self.mode is not Mode.PLAN and not self.deny and not self.ask
 
     def decide(self, invocation: Invocation, session: Session) -> Decision:
         tool = invocation.tool
@@ -116,6 +134,8 @@ class RulePolicy:
                 findings += weigh_command(analysis, name, request, lists, self.requests)
         if self._remembered and (session.id, invocation.tool, word := invocation.abstract_rule) in self._remembered:
             _grant(findings, f"`{word}` was always allowed in this session")
+        if self._doubts is not None and (why := self._doubts.about(invocation.tool)):
+            findings[0].leave, findings[0].rule, findings[0].need = "", None, why
         judged = self._settled(invocation, request, lists, findings)
         if self.mode is Mode.DONT_ASK:
             return Judgement(never_asked(judged.decision), request, findings, judged.by, judged.can_be_always)
@@ -161,11 +181,16 @@ class RulePolicy:
         """What «always» would remember for this call; None where nothing can."""
         from ferrule.policy.always import offer_for
 
-        return offer_for(self, invocation, session)
+        offer = offer_for(self, invocation, session)
+        if offer is not None and self._doubts is not None and self._doubts.about(invocation.tool):
+            return replace(offer, instead=self._doubts.way_out(invocation.tool))
+        return offer
 
     def remember(self, invocation: Invocation, session: Session) -> None:
         from ferrule.policy.always import grants_for
 
+        if self._doubts is not None:
+            self._doubts.dispel(invocation.tool)
         rules = grants_for(self, invocation, session)
         if rules is None:
             # The tool object itself: one that takes its name or its place is another tool, and asks again.
@@ -182,7 +207,7 @@ def _in_doubt(request: Request, lists: Lists) -> bool:
         return False
     from ferrule.policy.weigh_command import in_doubt
 
-    return any(in_doubt(analysis, lists) for analysis in request.commands)
+    return any(in_doubt(analysis, request, lists) for analysis in request.commands)
 
 
 def _grant(findings: list[Finding], why: str) -> None:

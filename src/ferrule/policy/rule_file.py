@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import tomllib
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy.rule_errors import RuleError
+from ferrule.policy.settings_document import SettingsDocument
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,16 +16,12 @@ if TYPE_CHECKING:
 _SECTION = "permissions"
 
 
-class RuleFile:
+class RuleFile(SettingsDocument):
     """A settings file whose rules can be added to and taken from. Works on rules that cannot be read, too."""
-
-    def __init__(self, path: Path) -> None:
-        # A settings file is often a link into a folder of dotfiles; the link stays, and its target changes.
-        self.path = Path(os.path.realpath(path))
 
     def rules(self) -> Iterator[tuple[Verdict, str]]:
         """Every rule in the file, as it is written."""
-        document = self._document()
+        document = self.document()
         for verdict in Verdict:
             for entry in self._list(document, verdict) or ():
                 yield verdict, _text(entry)
@@ -38,7 +30,7 @@ class RuleFile:
         """Put a rule at the end of its list; False when it stands there already."""
         import tomlkit
 
-        document = self._document()
+        document = self.document()
         listed: Any = self._list(document, verdict)
         if listed is not None and any(_text(entry) == text for entry in listed):
             return False
@@ -55,12 +47,12 @@ class RuleFile:
             listed.append(entry)
         else:
             listed.append(entry)
-        self._write(document)
+        self.write(document)
         return True
 
     def remove(self, text: str, verdict: Verdict | None = None) -> list[Verdict]:
         """Take a rule out of the lists it stands in, or out of one; the lists it was in."""
-        document = self._document()
+        document = self.document()
         found: list[Verdict] = []
         for one in Verdict if verdict is None else (verdict,):
             listed: Any = self._list(document, one)
@@ -69,23 +61,8 @@ class RuleFile:
                 del listed[at]
             found += [one] if positions else []
         if found:
-            self._write(document)
+            self.write(document)
         return found
-
-    def _document(self) -> TOMLDocument:
-        import tomlkit
-        from tomlkit.exceptions import TOMLKitError
-
-        try:
-            return tomlkit.parse(self.path.read_bytes().decode())
-        except FileNotFoundError:
-            return tomlkit.document()
-        except (TOMLKitError, UnicodeDecodeError) as error:
-            raise RuleError(
-                f"{self.path} is not valid TOML: {error}. Nothing was changed; mend it in an editor."
-            ) from None
-        except OSError as error:
-            raise RuleError(f"{self.path} could not be read: {error.strerror}.") from None
 
     def _list(self, document: TOMLDocument, verdict: Verdict) -> Sequence[Any] | None:
         section = cast("Any", document).get(_SECTION)
@@ -97,32 +74,6 @@ class RuleFile:
         if listed is not None and not isinstance(listed, list):
             raise RuleError(f"{self.path}: `{_SECTION}.{verdict.value}` is not a list. Nothing was changed.")
         return cast("Sequence[Any] | None", listed)
-
-    def _write(self, document: TOMLDocument) -> None:
-        """Whole or not at all: a file of rules that was cut in half would be no rules."""
-        text = document.as_string()
-        if tomllib.loads(text) != document.unwrap():
-            raise RuleError(f"{self.path} is written in a way that could not be kept. Nothing was changed.")
-        if self.path.exists() and not self.path.is_file():  # /dev/null, which many name to have no settings
-            raise RuleError(f"{self.path} is not a file that rules can be written to. Nothing was changed.")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            mode = self.path.stat().st_mode & 0o7777 if self.path.exists() else None
-            temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}")
-            try:
-                with temporary.open("xb") as file:
-                    file.write(text.encode())
-                    file.flush()
-                    os.fsync(file.fileno())
-                if mode is not None:
-                    temporary.chmod(mode)
-                temporary.replace(self.path)
-            except BaseException:
-                with suppress(OSError):
-                    temporary.unlink()
-                raise
-        except OSError as error:
-            raise RuleError(f"{self.path} could not be written: {error.strerror}.") from None
 
 
 def _text(entry: Any) -> str:

@@ -12,9 +12,11 @@ import shlex
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ferrule.policy.command_paths import folders, places, starred_paths
+from ferrule.policy.command_paths import MOST_MATCHES, matches, places
+from ferrule.policy.commands.hazards import loads_code
 from ferrule.policy.commands.parts import Effect
-from ferrule.policy.findings import Finding, shown, weigh_path
+from ferrule.policy.findings import Finding, guarded_words, shown, weigh_path
+from ferrule.policy.folder_reads import folders_read, kept_below, may_read
 from ferrule.policy.rules import About
 from ferrule.policy.sensitive import TELL_TALES
 
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
 _FILE_CHANGERS = frozenset({"mkdir", "touch", "cp", "mv", "rm", "rmdir", "tee", "sed"})
 _REMOVERS = frozenset({"rm", "rmdir", "mv", "shred", "unlink"})
 _COPIERS = frozenset({"cp", "mv", "install", "rsync", "scp", "ln"})
-_SEARCHERS = frozenset({"rg", "ag", "ack", "ugrep", "tar", "zip", "rsync", "zgrep"})
-_RECURSIVE = frozenset({"grep", "egrep", "fgrep", "cp", "scp", "diff"})
 _NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 
 
@@ -47,8 +47,8 @@ def weigh_command(analysis: Analysis, tool: str, request: Request, lists: Lists,
     return findings
 
 
-def in_doubt(analysis: Analysis, lists: Lists) -> bool:
-    """Whether something denied may hide in what is only known once the command runs."""
+def in_doubt(analysis: Analysis, request: Request, lists: Lists) -> bool:
+    """Whether something denied may hide in what is only known once the command runs, or in a folder it reads."""
     deny = lists.deny
     if analysis.unclear:
         return deny.about(About.COMMAND, About.CALL, About.READ, About.WRITE, About.HOST)
@@ -61,7 +61,24 @@ def in_doubt(analysis: Analysis, lists: Lists) -> bool:
             return True
         if deny.about(About.HOST) and None in part.hosts:
             return True
+        if deny.about(About.READ) and any(
+            _kept(folder, part, analysis, request, lists, of_ferrule=False)
+            for folder in folders_read(part, analysis, request.directory)
+        ):
+            return True
     return False
+
+
+def _kept(
+    folder: str, part: Part, analysis: Analysis, request: Request, lists: Lists, *, of_ferrule: bool
+) -> str | None:
+    """What lies in a folder that a part reads, and that Ferrule asks about, or that a rule denies."""
+    rules = (lists.guarded.asks if of_ferrule else lists.deny).listed(About.READ)
+
+    def free(path: str) -> bool:
+        return of_ferrule and lists.allowing_path(path, request, write=False) is not None
+
+    return kept_below(folder, rules, request.roots, may_read(part, analysis), free)
 
 
 def _unclear(analysis: Analysis, tool: str, lists: Lists) -> Finding:
@@ -98,11 +115,9 @@ class _Weighing:
         self._give_leave()
         for path in part.reads:
             self._weigh_read(path)
-        if self._searches_folders():
-            self._weigh_folders()
+        self._weigh_folders()
         self._weigh_writes()
-        if not part.fixed:
-            self._weigh_stars()
+        self._weigh_patterns()
         for host in part.hosts:
             self._weigh_host(host)
 
@@ -110,8 +125,10 @@ class _Weighing:
         part, finding = self._part, self.finding
         if self._rule is not None:
             finding.leave, finding.rule = f"{self._rule.words} allows it", self._rule
-            if self._named is None and (sets := _SETS_WHAT_RUNS.search(self._analysis.command)):
-                finding.lacks(f"it sets `{sets[1]}`, which can make a program run other code")
+            # A rule for a program was not given for what the program is made to load.
+            sets = next(filter(loads_code, _SETS.findall(self._analysis.command)), None)
+            if self._named is None and sets is not None:
+                finding.lacks(f"it sets `{sets}`, which can make a program run other code")
         elif part.effect is Effect.READS:
             finding.leave = "it provably reads alone"
         elif part.effect is Effect.WRITES and self._only_redirects():
@@ -155,42 +172,34 @@ class _Weighing:
         for path, _real in places(named, self._request.directory):
             self._merge(weigh_path(path, self._request, lists, write=False))
 
-    def _searches_folders(self) -> bool:
-        words = self._part.words
-        if self._part.program in _RECURSIVE:
-            flags = {letter for word in words[1:] if word.startswith("-") for letter in word.lstrip("-")[:4]}
-            return bool(flags & {"r", "R"})
-        return self._part.program in _SEARCHERS or words[:2] == ("git", "grep")
-
     def _weigh_folders(self) -> None:
-        named = [
-            path
-            for word in self._part.reads
-            if word is not None
-            for path, real in places(word, self._request.directory)
-            if real
-        ]
-        there = [path for path in named if os.path.lexists(path)]
-        for path in there or folders(self._analysis, self._request.directory):  # unsaid, they search where they are
-            if os.path.isdir(path):  # noqa: PTH112 - the path is text here
-                self._weigh_folder(path)
+        """What goes through a folder reads all in it; what is kept back may be among that."""
+        for folder in folders_read(self._part, self._analysis, self._request.directory):
+            place = shown(folder, self._request.roots)
+            for rule in (*self._lists.deny.listed(About.READ), *self._lists.ask.listed(About.READ)):
+                if rule.path is not None and rule.path.may_lie_in(folder, self._request.roots):
+                    self.finding.lacks(f"it reads all of `{place}`, and {rule.words} may be about some of it")
+            if secret := _kept(folder, self._part, self._analysis, self._request, self._lists, of_ferrule=True):
+                path = shown(secret, self._request.roots)
+                self.finding.lacks(f"it reads all of `{place}`, and {guarded_words(path, write=False)}")
 
-    def _weigh_folder(self, folder: str) -> None:
-        """A search of a folder reads all in it; what a rule keeps back may be among that."""
-        for rule in (*self._lists.deny.listed(About.READ), *self._lists.ask.listed(About.READ)):
-            if rule.path is not None and rule.path.may_lie_in(folder, self._request.roots):
-                place = shown(folder, self._request.roots)
-                self.finding.lacks(f"it reads all of `{place}`, and {rule.words} may be about some of it")
-
-    def _weigh_stars(self) -> None:
+    def _weigh_patterns(self) -> None:
         """Stars may stand for a path with a rule; what they stand for needs no leave besides."""
-        for path in starred_paths(self._analysis, self._request.directory):
-            self._merge(weigh_path(path, self._request, self._lists, write=False))
-            if self._part.effect is not Effect.READS:
-                found = weigh_path(path, self._request, self._lists, write=True)
-                if self._part.program in _REMOVERS and found.denied is None:
-                    found.denied = self._removed_with(path)
-                self._merge(found)
+        hidden = "dotglob" in self._analysis.command
+        for pattern in self._part.reads_matching:
+            found = matches(pattern, self._request.directory, hidden=hidden)
+            if len(found) > MOST_MATCHES:
+                self.finding.lacks(f"`{pattern}` stands for more than {MOST_MATCHES:,} files, too many to look at each")
+            for path in dict.fromkeys(one for name in (pattern, *found) for one, _ in places(name, "/")):
+                self._weigh_match(path)
+
+    def _weigh_match(self, path: str) -> None:
+        self._merge(weigh_path(path, self._request, self._lists, write=False))
+        if self._part.effect is not Effect.READS:
+            found = weigh_path(path, self._request, self._lists, write=True)
+            if self._part.program in _REMOVERS and found.denied is None:
+                found.denied = self._removed_with(path)
+            self._merge(found)
 
     def _weigh_writes(self) -> None:
         if not self._part.writes:
@@ -271,14 +280,7 @@ class _Weighing:
             finding.lacks(found.need)
 
 
-# Variables that choose what a program loads or starts: a rule for the program was not given for these.
-_SETS_WHAT_RUNS = re.compile(
-    r"(?:^|[\s;&|(`])(LD_\w+|DYLD_\w+|PATH|ENV|BASH_ENV|IFS|PS4|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|HOME|XDG_CONFIG_HOME"
-    r"|PYTHON(?!UNBUFFERED|UTF8|IOENCODING|HASHSEED|DONTWRITEBYTECODE)\w+|NODE_(?:OPTIONS|PATH)|PERL\w+|RUBY\w+"
-    r"|\w*JAVA\w*_OPTIONS|CLASSPATH|GIT_(?!AUTHOR|COMMITTER)\w+|(?:npm_config|NPM_CONFIG|PIP|UV)_\w+"
-    r"|CARGO_(?!TERM)\w+|RUSTC\w*|GOFLAGS|GOTOOLCHAIN|MAKEFLAGS|MAKEFILES|CC|CXX|LD|\w*PAGER|\w*EDITOR|VISUAL|BROWSER"
-    r"|LESSOPEN|LESSCLOSE|\w+_ASKPASS|RSYNC_RSH|GCONV_PATH|RIPGREP_CONFIG_PATH|TAR_OPTIONS|KUBECONFIG|DOCKER_HOST)="
-)
+_SETS = re.compile(r"(?:^|[\s;&|(`])(\w+)=")
 _EFFECTS = {
     Effect.READS: "reads",
     Effect.WRITES: "changes something",

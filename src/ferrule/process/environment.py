@@ -30,7 +30,8 @@ _KEPT = frozenset({
 _KEPT_PREFIXES = ("LC_",)
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# Programs that would page, draw or ask do none of it: nobody is at a terminal.
+# Programs that would page, draw or ask do none of it: nobody is at a terminal. Nor do they look for newer versions of
+# themselves, which without a network takes some of them minutes.
 _QUIET = {
     "TERM": "dumb",
     "PAGER": "cat",
@@ -41,6 +42,9 @@ _QUIET = {
     "GIT_EDITOR": "true",
     "DEBIAN_FRONTEND": "noninteractive",
     "PYTHONUNBUFFERED": "1",
+    "NO_UPDATE_NOTIFIER": "1",
+    "NPM_CONFIG_UPDATE_NOTIFIER": "false",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
 }
 
 

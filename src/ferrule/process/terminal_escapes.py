@@ -1,8 +1,9 @@
 r"""What a program wrote for a terminal, as the words it would have left there.
 
-For a model: escape sequences are gone, a line that was written over (`\r`, backspaces, erase-to-end-of-line) reads as
-it ended. For a person's screen: the same, and whatever could still steer or deceive a terminal is shown, not sent.
-Both are linear in the length of the text, whatever it holds.
+Escape sequences are gone, and a line that was written over (`\r`, backspaces, erase-to-end-of-line) reads as it ended.
+Characters that are part of the text stay, also those that nobody sees or that turn its order: a model that is to mend
+a file must get what the file holds. What a person sees of it is made visible where it is shown (`ferrule.cli.output`).
+It is linear in the length of the text, whatever that holds.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ _ERASE_TO_END = re.compile(r"(?:\x1b\[|\x9b)0?K")
 _ESCAPES = re.compile(f"{_STRING}|{_SEQUENCE}|{_SHORT}")
 _CONTROLS = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _ERASE = "\x00"  # stands for erase-to-end-of-line while a line is folded; NULs are taken out first
-_DECEIVING = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _UNFINISHED = re.compile(rf"(?:{_STRING}|{_SEQUENCE}|{_SHORT}|\r)\Z")
 _LONGEST_UNFINISHED = 4096
 
@@ -37,11 +37,6 @@ def clean(text: str) -> str:
     if "\r" in text or "\b" in text or _ERASE in text:
         text = "\n".join(_folded(line) for line in text.split("\n"))
     return _CONTROLS.sub("", text)
-
-
-def safe_for_screen(text: str) -> str:
-    """What may be written to a person's terminal: cleaned, with marks that turn text around made visible."""
-    return _DECEIVING.sub(lambda found: f"\\u{ord(found[0]):04x}", clean(text))
 
 
 def _folded(line: str) -> str:

@@ -104,7 +104,7 @@ def change_file(context: ToolContext, given: str, make: Make, *, must_exist: boo
 
 def _place(files: Files, given: str, *, must_exist: bool) -> Place:
     place = files.paths.find(given) if must_exist else files.paths.locate(given)
-    files.paths.kept.require_write(place.path, given)
+    files.paths.require_writable(place, given)
     return place
 
 

@@ -7,7 +7,6 @@ filter drivers by name. No transport is allowed. And on Linux the kernel lets gi
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from dataclasses import dataclass, field
@@ -15,8 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.process.child import Child, find_program
-from ferrule.process.landlock import Confinement, needed_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,6 +79,8 @@ class Repository:
 
 async def look_at_repository(paths: Paths) -> Repository | None:
     """The repository that the working directory lies in, as far as it lies in the workspace; None without one."""
+    from ferrule.process.child import find_program  # most runs of Ferrule start no program
+
     top = _top(paths)
     if top is None:
         return None
@@ -180,6 +179,11 @@ class _Git:
                 self._settings |= {f"{driver}.command": "", f"{driver}.textconv": ""}
 
     async def __call__(self, *arguments: str, may_fail: bool = False) -> str:
+        import asyncio
+
+        from ferrule.process.child import Child
+        from ferrule.process.landlock import Confinement, needed_by
+
         command = [self._program, "--no-pager", "--no-optional-locks", "--literal-pathspecs", *arguments]
         # Naming both folders skips the search for a repository, the question of who owns it, and `core.worktree`.
         place = {"GIT_DIR": str(self._top / ".git"), "GIT_WORK_TREE": str(self._top)}

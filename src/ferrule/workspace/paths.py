@@ -14,7 +14,7 @@ from ferrule.workspace.mounts import mount_between
 from ferrule.workspace.names import one_line
 from ferrule.workspace.path_names import check_new_names, check_text, same_letters, unicode_form
 from ferrule.workspace.place_kinds import require_regular
-from ferrule.workspace.problems import PathProblem, failed, in_a_circle, mounted, outside, workspace_gone
+from ferrule.workspace.problems import PathProblem, failed, in_a_circle, mounted, only_read, outside, workspace_gone
 from ferrule.workspace.restrictions import KeptBack
 
 if TYPE_CHECKING:
@@ -55,8 +55,9 @@ class Place:
 class Root:
     """A folder that paths may lie in, held open so that renaming it changes nothing."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = Path(os.path.realpath(path))
+        self.read_only = read_only
         try:
             self.descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
@@ -86,8 +87,13 @@ class Paths:
         there = [path for path in added if path.is_dir()]
         self._missing_roots = tuple(path for path in added if path not in there)
         self.roots = tuple(Root(path) for path in (first, *there))
+        self._readable: tuple[Root, ...] = ()
         self.kept = KeptBack(restrictions, tuple(str(root.path) for root in self.roots))
         self.directory = Path(os.path.realpath(directory)) if directory else self.roots[0].path
+
+    def open_for_reading(self, folder: Path) -> None:
+        """Let what lies in a folder be read, and nothing of it be changed; it is no part of the workspace."""
+        self._readable = (*self._readable, Root(folder, read_only=True))
 
     # Finding
 
@@ -179,7 +185,7 @@ class Paths:
         return Place(parent.root, path, self.show(path))
 
     def _root_of(self, path: Path) -> Root | None:
-        inside = [root for root in self.roots if path == root.path or root.path in path.parents]
+        inside = [root for root in (*self.roots, *self._readable) if path == root.path or root.path in path.parents]
         return max(inside, key=lambda root: len(root.path.parts), default=None)
 
     def show(self, path: Path) -> str:
@@ -197,6 +203,12 @@ class Paths:
         return os.path.relpath(path, os.path.realpath(self.directory)) if inside else str(path)
 
     # Using
+
+    def require_writable(self, place: Place, given: str) -> None:
+        """Refuse to change what may only be read."""
+        if place.root.read_only:
+            raise only_read(one_line(given))
+        self.kept.require_write(place.path, given)
 
     def names_in(self, folder: Place) -> list[str]:
         """The names in a folder, in order and not without end; none where it cannot be read."""

@@ -32,6 +32,15 @@ def outside(path: str, suggestion: str) -> PathProblem:
     )
 
 
+def only_read(path: str) -> PathProblem:
+    return PathProblem(
+        "outside",
+        f"`{path}` can be read and not changed.",
+        kind=ErrorKind.PERMISSION,
+        suggestion="Write to a path inside the workspace.",
+    )
+
+
 def in_a_circle(path: str) -> PathProblem:
     return PathProblem(
         "circle",

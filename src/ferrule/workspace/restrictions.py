@@ -48,6 +48,11 @@ class Restrictions(Protocol):
         """Whether reading anything is denied at all."""
         ...
 
+    @property
+    def denied_reads(self) -> Sequence[str]:
+        """The rules that deny reading, as they are now: a session may get more."""
+        ...
+
 
 class KeptBack:
     """The restrictions of one session; of one that has none, nothing is kept back."""
@@ -55,11 +60,14 @@ class KeptBack:
     def __init__(self, restrictions: Restrictions | None, roots: tuple[str, ...]) -> None:
         self._restrictions = restrictions
         self._roots = roots
-        self.hides = restrictions is not None and restrictions.denies_reads
-        """Whether listings may have to leave something out."""
 
     def __bool__(self) -> bool:
         return self._restrictions is not None
+
+    @property
+    def hides(self) -> bool:
+        """Whether listings may have to leave something out."""
+        return self._restrictions is not None and self._restrictions.denies_reads
 
     def require_read(self, path: Path, name: str) -> None:
         """Refuse to open what may not be read, whatever name led there."""

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.terminal import Terminal
+
+from ferrule.app.build import App
+from ferrule.app.settings import Settings
+from ferrule.cli.chatting.asker import ChatAsker
+from ferrule.cli.chatting.assistant import ChatAssistant
+from ferrule.cli.chatting.chat import Chat
+from ferrule.cli.chatting.screen import PlainScreen
+from ferrule.testing import ScriptedModel
+from ferrule.testing.scripted_model import Reply
 
 
 class Desk:
@@ -85,6 +96,57 @@ class Desk:
     def close(self) -> None:
         for terminal in self._open:
             terminal.__exit__()
+
+
+class Room:
+    """A conversation inside the test's own process, written to `out`; `typed` are the person's lines."""
+
+    def __init__(self, folder: Path) -> None:
+        self.out = io.StringIO()
+        self.typed: list[str | BaseException] = []
+        self.workspace = folder / "work"
+        self.workspace.mkdir()
+        self.chat = Chat(PlainScreen(self.out), self)
+        self.by_person = True
+
+    @asynccontextmanager
+    async def open(self, *replies: Reply, settings: Settings | None = None) -> AsyncGenerator[Chat]:
+        chat = self.chat
+        asker = ChatAsker(chat.screen, chat.printer, self, paused=chat.steering.paused, interrupt=chat.interrupted)
+        async with App(settings or Settings(), self.workspace, ask=asker) as app:
+            assistant = ChatAssistant(app, ScriptedModel(list(replies)), resumed=None, asks=True)
+            chat._assistant = assistant
+            try:
+                yield chat
+            finally:
+                await assistant.close()
+
+    async def message(self, typed: str = "") -> str:
+        return await self.answer()
+
+    async def answer(self) -> str:
+        if not self.typed:
+            raise EOFError
+        said = self.typed.pop(0)
+        if isinstance(said, BaseException):
+            raise said
+        return said
+
+    def interrupt(self) -> None:
+        self.typed.insert(0, KeyboardInterrupt())
+
+    def said(self) -> str:
+        """What was written since the last time."""
+        text = self.out.getvalue()
+        self.out.seek(0)
+        self.out.truncate()
+        return text
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
+    monkeypatch.setenv("FERRULE_DATA", str(tmp_path / "data"))
+    return Room(tmp_path)
 
 
 def calls(text: str, *wanted: tuple[str, dict[str, Any]]) -> dict[str, Any]:

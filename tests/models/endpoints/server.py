@@ -60,7 +60,10 @@ class Server:
     def __init__(self, *replies: Reply) -> None:
         self.replies = list(replies)
         self.requests: list[Request] = []
+        self.asked: list[Request] = []  # what was fetched with GET
         self.listed: Any = None  # what a GET gives
+        self.listed_status = 200
+        self.listed_deaf = False
         self.closed = asyncio.Event()  # a client went away in the middle of an answer
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -86,7 +89,9 @@ class Server:
         try:
             while request := await self._request(reader):
                 if request.method == "GET":
-                    await self._send(self._listing(), reader, writer)
+                    self.asked.append(request)
+                    if not await self._send(self._listing(), reader, writer):
+                        break
                     continue
                 self.requests.append(request)
                 reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
@@ -103,7 +108,9 @@ class Server:
                 await writer.wait_closed()
 
     def _listing(self) -> Reply:
-        return body({}, 404) if self.listed is None else body(self.listed)
+        if self.listed_deaf:
+            return Reply(deaf=True)
+        return body({}, 404) if self.listed is None else body(self.listed, self.listed_status)
 
     async def _request(self, reader: asyncio.StreamReader) -> Request | None:
         first = (await reader.readline()).decode().split()

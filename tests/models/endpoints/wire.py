@@ -159,13 +159,19 @@ def _responses_stream(says: Says) -> list[bytes]:
             events += [{"type": f"{event}.delta", **place, "delta": piece} for piece in next(calls).pieces]
             events.append({"type": f"{event}.done", **place, "arguments": item["arguments"]})
         else:
-            event = "response.output_text" if kind == "message" else "response.reasoning_summary_text"
-            place = {"output_index": at, "content_index": 0, "item_id": item["id"]}
+            part, event = "response.content_part", "response.output_text"
+            if kind == "reasoning":
+                part, event = "response.reasoning_summary_part", "response.reasoning_summary_text"
+            place = {"output_index": at, "item_id": item["id"]}
+            place |= {"content_index": 0} if kind == "message" else {"summary_index": 0}
+            whole_part = (item["content"] if kind == "message" else item["summary"])[0]
+            events.append({"type": f"{part}.added", **place, "part": {**whole_part, "text": ""}})
             events += [{"type": f"{event}.delta", **place, "delta": piece} for piece in pieces[kind]]
-            events.append({"type": f"{event}.done", **place, "text": "".join(pieces[kind])})
+            events.append({"type": f"{event}.done", **place, "text": whole_part["text"]})
+            events.append({"type": f"{part}.done", **place, "part": whole_part})
         events.append({"type": "response.output_item.done", "output_index": at, "item": item})
     events.append({"type": f"response.{whole['status']}", "response": whole})
-    return sse(*((event["type"], event) for event in events))
+    return sse(*((event["type"], {**event, "sequence_number": at}) for at, event in enumerate(events)))
 
 
 # Anthropic

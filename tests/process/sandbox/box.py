@@ -86,7 +86,9 @@ def run(sandbox: Sandbox, profile: Profile, arguments: list[str]) -> Outcome:
         denials = prepared.after_command()
         complaints = err.decode(errors="replace")
         explained = sandbox.explain_denial(process.returncode, complaints, profile)
-        return Outcome(process.returncode, out.decode(errors="replace"), complaints, denials, explained, prepared.stale)
+        return Outcome(
+            process.returncode, out.decode(errors="replace"), complaints, denials, explained, bool(prepared.stale)
+        )
 
 
 @dataclass

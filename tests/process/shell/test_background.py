@@ -80,6 +80,18 @@ def test_its_end_by_a_signal_is_noticed(room: Room) -> None:
     room.use(body)
 
 
+def test_its_exit_code_is_known_as_soon_as_its_end_is(room: Room) -> None:
+    async def body(session: ShellSession) -> None:
+        kept = await session.background.start("read x <hold; exit 4")
+        [root] = kept.roots
+        (room.workspace / "hold").write_text("on\n")  # from here on the loop does not turn
+        assert becomes(lambda: not root.alive)
+        assert [(one.status, one.exit_code) for one in session.background.list()] == [("ended", 4)]
+
+    room.run("mkfifo hold")
+    room.use(body)
+
+
 def test_errexit_holds_in_it_and_its_end_is_still_told(room: Room) -> None:
     async def body(session: ShellSession) -> None:
         await session.run("set -e")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -94,5 +96,27 @@ def test_reports_without_the_right_word_are_ignored(plain: Room) -> None:
             assert not right.done()
         finally:
             await guard.close()
+
+    asyncio.run(main())
+
+
+def test_one_that_nobody_waits_for_any_more_is_closed_as_soon_as_it_is_ready(plain: Room) -> None:
+    begun, go_on, closed = threading.Event(), threading.Event(), threading.Event()
+
+    def prepare(arguments: Sequence[str]) -> Prepared:
+        begun.set()
+        go_on.wait(20)
+        prepared, closing = plain.prepare(arguments), ExitStack()
+        closing.callback(closed.set)
+        return Prepared(prepared.launch, closing=closing)
+
+    async def main() -> None:
+        starting = asyncio.create_task(KeptGuard.start(prepare))
+        assert await asyncio.to_thread(begun.wait, 20)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        go_on.set()
+        assert await asyncio.to_thread(closed.wait, 20)
 
     asyncio.run(main())

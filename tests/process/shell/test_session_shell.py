@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from inline_snapshot import snapshot
 from tests.process.shell.shell_room import Room
 
 from ferrule.process.shell.session_shell import encoded, finished
@@ -24,15 +25,20 @@ def test_another_event_loop_gets_a_new_shell_in_the_same_state(plain: Room) -> N
     assert asyncio.run(again()) == "1\n/\n"
 
 
-def test_a_stale_sandbox_is_renewed(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stale_sandbox_is_renewed(room: Room) -> None:
     async def body(session: ShellSession) -> None:
         await session.run("x=1")
         guard = session._shell.guard
         assert guard is not None
-        monkeypatch.setattr(type(guard.prepared), "stale", property(lambda prepared: prepared is guard.prepared))
+        await session.background.start("sleep 600")
+        guard.prepared.outdated = lambda: True
         ended = await session.run("echo $x")
         assert ended.stdout == "1\n"
-        assert ended.notes == ("The sandbox was renewed, because a guarded file was replaced from outside.",)
+        assert "".join(ended.notes) == snapshot(
+            "The sandbox was renewed, because what may not be read has changed. "
+            "What ran in the background was ended: `main_1`."
+        )
+        assert (await session.run("echo $x")).notes == ()
 
     room.use(body)
 

@@ -49,6 +49,12 @@ def test_errexit_ends_the_command_at_its_failure(room: Room) -> None:
     assert after.stdout == "1 ehBs\non\n"
 
 
+def test_a_fresh_shell_knows_the_folder_before_and_nothing_of_ours(room: Room) -> None:
+    show = "declare -p OLDPWD; compgen -v __ferrule_"
+    assert room.out("mkdir -p d/e; cd d; cd e", "kill -9 $$", show) == f'declare -x OLDPWD="{room.workspace}/d"\n'
+    assert room.out("true", "kill -9 $$", show) == room.out("kill -9 $$", show) == "declare -x OLDPWD\n"
+
+
 @pytest.mark.parametrize(("command", "code"), [("exec echo replaced", 0), ("kill -9 $$", 137), ("kill -9 0", None)])
 def test_a_command_that_takes_the_shell_away(room: Room, command: str, code: int | None) -> None:
     _, ended, after = room.run("x=1; cd /", f"x=2; {command}", "echo $x; pwd")
@@ -265,7 +271,8 @@ CHANGES = st.sampled_from(
         "set +u", "shopt -s extglob", "shopt -u extglob", "set -- a 'b c'", "shift 2>/dev/null", "umask 027", "false",
         "(exit 3)", "echo $?", "IFS=,", "unset IFS", "z=$'a\\nb\\001\\377'", "declare -n ref=x; ref=via",
         "trap 'echo usr' USR1",
-        "alias ll='echo ll'", "printf -v p '%03d' 7", "read -r q <<<'one two'", "set -o pipefail",
+        "alias ll='echo ll'", "OLD=$OLDPWD", "cd -", "printf -v p '%03d' 7", "read -r q <<<'one two'",
+        "set -o pipefail",
     ]
 )  # fmt: skip
 SHOW = (

@@ -36,6 +36,50 @@ def test_a_prompt_is_reported_and_answered(room: Room, command: str, answer: str
     room.use(body, terminal_size=SIZE)
 
 
+# What `vim` does without a terminal: it takes standard error for one, and waits to read from it.
+TAKES_ERRORS_FOR_INPUT = "python3 -c 'import os, select; os.dup2(2, 0); select.select([0], [], [])'"
+
+
+@pytest.mark.parametrize("command", [TAKES_ERRORS_FOR_INPUT, f"echo begun; {TAKES_ERRORS_FOR_INPUT} | cat; echo not"])
+def test_one_that_waits_for_input_without_a_terminal_is_ended(room: Room, command: str) -> None:
+    _, ended, after = room.run("x=1", command, "echo $x")
+    assert (ended.exit_code, ended.timed_out, ended.starved) == (None, False, True)
+    assert ended.duration < 5
+    assert "not" not in ended.stdout
+    assert after.stdout == "1\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat",
+        "read x </dev/tty",
+        "python3 -c 'input()'",
+        "python3 -c 'import getpass; getpass.getpass()'",
+        "git init -q; git -c user.name=a -c user.email=a@b commit --allow-empty",
+        "vim x",
+        "less -f /dev/stdin",
+        "npm init",
+        "passwd",
+        "ssh -o BatchMode=no nobody@127.0.0.1 true",
+        "sudo -k ls",
+        "node -i",
+        "bash -i",
+    ],
+)
+def test_nothing_that_asks_hangs_to_its_time_limit(room: Room, command: str) -> None:
+    """A program that asks gets end of file, or is ended; one that is not installed here ends too."""
+    ended = room.run(command, timeout=60)[0]
+    assert not ended.timed_out
+
+
+@pytest.mark.parametrize(
+    "command", ["sleep 3", "sleep 3 | cat", "python3 -c 'import select; select.select([], [], [], 3)'"]
+)
+def test_quiet_work_without_a_terminal_is_not_ended(room: Room, command: str) -> None:
+    assert room.run(command)[0].exit_code == 0
+
+
 def test_quiet_work_is_not_waiting(room: Room) -> None:
     async def body(session: ShellSession) -> list[Ended]:
         return [

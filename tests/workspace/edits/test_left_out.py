@@ -45,7 +45,7 @@ def test_lines_that_may_be_aligned_are_not_guessed():
 
 def test_a_new_text_that_brings_the_indentation_along_is_not_guessed():
     assert words(FILE, "return 1\n", "    return 2\n") == snapshot("""\
-[misfit, execution_error] The old text fits on line 2, but it leaves out the indentation there, and the new text has some. Nothing was changed.
+[misfit, execution_error] The old text fits on line 2, but whether the new text is indented like it or like the file is not clear. Nothing was changed.
 
      2	····return 1
 (· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
@@ -60,4 +60,33 @@ def test_a_first_line_alone_without_indentation():
 
 def test_a_line_that_goes_goes_with_its_indentation():
     assert edited(FILE, "return 1\n", "")[1] == "def f():\n\n\nx = f()\n"
-    assert edited(FILE, "return 1", "")[0] == "misfit"
+    assert edited(FILE, "return 1", "") == ("exact", "def f():\n    \n\n\nx = f()\n")
+
+
+def test_lines_that_would_fall_out_of_their_block_are_indented_as_it_is():
+    text = "def f():\n    a = first()\n    b = second()\n"
+    assert edited(text, "a = first()\n", "a = first()\nc = third()\n") == (
+        "indentation",
+        "def f():\n    a = first()\n    c = third()\n    b = second()\n",
+    )
+    assert edited(text, "b = second()\n", "b = second()\nc = third()\n")[0] == "misfit"
+
+
+def test_items_of_one_list_stay_at_one_depth():
+    text = "x = {\n    'first': 1,\n}\n"
+    assert edited(text, "'first': 1,\n", "'first': 1,\n'second': 2,\n") == (
+        "indentation",
+        "x = {\n    'first': 1,\n    'second': 2,\n}\n",
+    )
+
+
+def test_the_line_that_stays_below_new_ones_keeps_its_indentation():
+    assert edited(FILE, "return 1\n", "if x:\n    y()\nreturn 1\n") == (
+        "indentation",
+        "def f():\n    if x:\n        y()\n    return 1\n\n\nx = f()\n",
+    )
+
+
+def test_a_directive_may_stand_in_the_first_column():
+    text = "{\n    first();\n    last();\n}\n"
+    assert edited(text, "first();\n", "first();\n#endif\n")[0] == "misfit"

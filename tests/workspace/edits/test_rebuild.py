@@ -26,3 +26,15 @@ def test_lines_that_stay_keep_every_blank(lines: list[str], at: int):
     rung, result = edited(text, old, new)
     if rung not in ("misfit", "missing", "several"):
         assert result == "".join("changed\n" if index == at else f"{line}\n" for index, line in enumerate(lines))
+
+
+def test_one_more_blank_on_every_line_is_taken_off_lines_that_have_their_own():
+    text = "first line  \nsecond line\n"
+    old, new = "first line   \nsecond line \n", "first line   \nother line \n"
+    assert edited(text, old, new) == ("line endings or trailing space", "first line  \nother line\n")
+    assert edited(text, old, "first line  \nother line\n")[1] == "first line  \nother line\n"
+
+
+def test_blanks_on_some_of_the_new_lines_are_not_guessed_at():
+    text = "first line\nsecond line\n"
+    assert edited(text, "first line \nsecond line \n", "third line \nother line\n")[0] == "misfit"

@@ -56,3 +56,10 @@ def test_the_margin_is_what_all_lines_share():
     assert margin(["    a", "", "      b"]) == "    "
     assert margin(["\ta", "    b"]) == ""
     assert margin([]) == ""
+
+
+def test_the_line_that_follows_tells_how_deep_a_line_without_indentation_is():
+    old, file = ["    a"], ["        a"]
+    with pytest.raises(Unclear):
+        Reindent(old, file, "").line("b")
+    assert Reindent(old, file, "", "    c").line("b") == "    b"

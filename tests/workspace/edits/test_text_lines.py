@@ -47,3 +47,10 @@ def test_style_near_the_end_is_that_of_the_line_before():
 def test_given_text_as_lines():
     assert as_lines("a\r\nb\n") == ["a", "b", ""]
     assert as_lines("a\rb") == ["a", "b"]
+
+
+def test_the_next_line_with_words_is_past_the_rest_of_this_one():
+    lines = TextLines("a b\r\n  \r\n  c\r\n")
+    assert lines.next_with_words(1) == "  c"
+    assert lines.next_with_words(lines.text.index("  c")) == "  c"
+    assert lines.next_with_words(len(lines.text)) is None

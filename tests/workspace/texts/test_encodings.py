@@ -78,6 +78,13 @@ def test_a_large_file_that_does_not_keep_to_its_encoding_is_binary():
     assert decode(data) is None
 
 
+def test_traditional_characters_are_written_in_gb18030_too():
+    text = 'videojs.addLanguage("zh-TW", {\n  "Close": "關閉對話視窗",\n  "Captions": "字幕設定，開啟對話視窗"\n});\n'
+    found = decode(text.encode("gb18030"))
+    assert found is not None
+    assert (found.encoding, found.text) == ("gb18030", text)
+
+
 def test_damaged_utf8_is_not_taken_for_something_else():
     """Read as GBK it would be readable nonsense, and edits would be made to nonsense."""
     french = "café, déjà, naïve, Zoë, crème, brûlée, garçon, élève, forêt\n".encode() + b"caf\xe9a\n"

@@ -57,11 +57,13 @@ class CallView:
 
     def live_rows(self, now: float, frame: int, screen: Screen) -> list[str]:
         """The row while it runs, and the last lines of what it wrote."""
+        from wcwidth import width as cells
+
         seconds = now - self.began
         took = f" ({seconds:.0f} s)" if seconds >= 1 else ""
         state = f" — {self._doing}{self._progress}{took}"
-        room = max(8, screen.width - len(state) * 2 - 2) if not state.isascii() else screen.width - len(state) - 2
-        row = f"{SPINNER[frame % len(SPINNER)]} {cut(self.label, max(8, room))}{state}"
+        room = max(8, screen.width - cells(state) - 2)
+        row = f"{SPINNER[frame % len(SPINNER)]} {cut(self.label, room)}{state}"
         paint = screen.paint
         lines = [paint("faint", cut(f"{_INDENT}{line}", screen.width)) for line in self._output.live(_LIVE_LINES)]
         return [paint("warned", cut(row, screen.width)), *lines]
@@ -83,14 +85,14 @@ class CallView:
     def _ending(self, result: ToolResult) -> tuple[str, str, str, str]:
         error = result.error
         if error is None and result.success:
-            code = cast("dict[str, Any]", result.data).get("exit_code") if isinstance(result.data, dict) else None
-            said = outcome(result)
+            code, said = _data(result).get("exit_code"), outcome(result)
             return ("✓", _("done"), "good", said) if not code else ("✗", _("ended"), "bad", said)
         why = one_line(error.message if error is not None else result.display_content)
         kind = error.kind if error is not None else ErrorKind.UNKNOWN
         if self.refused_because is not None:
-            reason = f": {self.refused_because}" if self.refused_because else ""
-            return "⊘", _("refused"), "warned", _("refused by you{reason}").format(reason=reason)
+            why = self.refused_because
+            said = _("refused by you: {why}").format(why=why) if why else _("refused by you")
+            return "⊘", _("refused"), "warned", said
         if kind is ErrorKind.PERMISSION:
             return "⊘", _("refused"), "warned", _("refused: {why}").format(why=why)
         if kind is ErrorKind.CANCELLED:
@@ -99,8 +101,8 @@ class CallView:
 
     def _output_rows(self, result: ToolResult, screen: Screen) -> list[str]:
         first, left_out, last = self._output.whole()
-        if not first and isinstance(result.data, dict) and result.tool == "BashOutput":
-            self._output.feed(str(cast("dict[str, Any]", result.data).get("output", "")))
+        if not first and result.tool == "BashOutput":
+            self._output.feed(str(_data(result).get("output", "")))
             first, left_out, last = self._output.whole()
         while last and not last[-1]:
             last.pop()
@@ -120,6 +122,11 @@ class CallView:
         if self.shown_diff or not isinstance(diff, str) or not diff or result.tool == "FileSearch":
             return []
         return diff_rows(diff, screen, _DIFF_LINES)
+
+
+def _data(result: ToolResult) -> dict[str, Any]:
+    data: Any = result.data
+    return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
 
 
 def diff_rows(diff: str, screen: Screen, most: int) -> list[str]:

@@ -105,6 +105,8 @@ class Chat:
             said = (await self.person.message(self.steering.unfinished())).strip()
         except EOFError:
             self.leaving = True
+            if not self.screen.live:
+                self.screen.write([""])  # the prompt stands on a row of its own
             return
         except KeyboardInterrupt:
             if opening.done():
@@ -178,7 +180,7 @@ class Chat:
 
     def _watch_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows has no such signals
+        with suppress(AttributeError, NotImplementedError, ValueError, RuntimeError):  # Windows has no such signals
             loop.add_signal_handler(signal.SIGINT, self.interrupted)
             for name, code in _LEFT_BY_SIGNAL.items():
                 loop.add_signal_handler(getattr(signal, name), self._leave, code)

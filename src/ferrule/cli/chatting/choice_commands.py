@@ -9,9 +9,9 @@ from ferrule.cli.words import _
 from ferrule.pipeline.authorise import Mode
 
 if TYPE_CHECKING:
-    from ferrule.cli.chatting.chat import Chat
+    from collections.abc import Sequence
 
-MODES = tuple(mode.value for mode in Mode)
+    from ferrule.cli.chatting.chat import Chat
 
 
 async def tools(chat: Chat, _rest: str) -> None:
@@ -38,6 +38,10 @@ def _modes() -> dict[str, str]:
         Mode.DONT_ASK: _("what would ask is refused"),
         Mode.BYPASS: _("all runs but what is denied, dangerous or asked about by a rule"),
     }
+
+
+def modes(_chat: Chat) -> Sequence[str]:
+    return [mode.value for mode in Mode]
 
 
 async def mode(chat: Chat, rest: str) -> None:

@@ -9,7 +9,7 @@ from ferrule.agent.saved_sessions import SessionProblem
 from ferrule.app.load_settings import SettingsError
 from ferrule.cli.chatting import choice_commands, past_commands, talk_commands
 from ferrule.cli.words import _
-from ferrule.core.errors import ToolError
+from ferrule.core.errors import MissingExtra, ToolError
 from ferrule.core.model import ModelError
 from ferrule.core.nearest import nearest
 
@@ -38,7 +38,7 @@ def commands() -> Mapping[str, Command]:
             _("Take back what the last turn changed, or the last N turns; `call` takes back the last change alone."),
             "[N|call]",
             past_commands.undo,
-            lambda _chat: ("call",),
+            past_commands.choices,
         ),
         "redo": Command(_("Make again what was taken back last."), "", past_commands.redo),
         "diff": Command(_("Show what this conversation has changed; N shows change N."), "[N]", past_commands.diff),
@@ -48,7 +48,7 @@ def commands() -> Mapping[str, Command]:
         ),
         "mode": Command(
             _("Show how much runs without asking, or change it."), "[MODE]", choice_commands.mode,
-            lambda _chat: choice_commands.MODES,
+            choice_commands.modes,
         ),
         "cost": Command(_("Show the tokens and the money used so far."), "", talk_commands.cost),
         "compact": Command(_("Put earlier messages into a summary."), "", talk_commands.compact),
@@ -77,7 +77,7 @@ async def run_command(chat: Chat, said: str) -> bool:
         return True
     try:
         await command.run(chat, (found["rest"] or "").strip())
-    except (ToolError, SessionProblem, SettingsError, ModelError, OSError) as error:
+    except (ToolError, SessionProblem, SettingsError, ModelError, MissingExtra, OSError) as error:
         words = f"{error.message} {error.suggestion or ''}" if isinstance(error, ToolError) else str(error)
         chat.say(words.strip(), "bad")
     return True

@@ -42,8 +42,8 @@ class FileNames:
         from ferrule.workspace.searching.matches import Names
         from ferrule.workspace.session_paths import paths_of
 
-        paths = paths_of(self._session)
         try:
+            paths = paths_of(self._session)
             place = paths.find(".")
             found = await find_files(paths, place, (), _MOST, lambda _names: None)
         except (ToolError, OSError):

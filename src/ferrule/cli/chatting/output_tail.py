@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from ferrule.process.terminal_escapes import StreamCleaner, safe_for_screen
+from ferrule.cli.chatting.visible_text import visible
+from ferrule.process.terminal_escapes import StreamCleaner
 
 _FIRST = 4
 _LAST = 6
@@ -31,7 +32,7 @@ class OutputTail:
 
     def _add(self, line: str) -> None:
         self._count += 1
-        kept = safe_for_screen(line[:_LONGEST]).rstrip()
+        kept = visible(line[:_LONGEST]).rstrip()
         if len(self._first) < _FIRST:
             self._first.append(kept)
         else:
@@ -39,7 +40,7 @@ class OutputTail:
 
     def live(self, most: int) -> list[str]:
         """The last lines, the unfinished one too."""
-        lines = [*self._first, *self._last, *([safe_for_screen(self._line)] if self._line.strip() else [])]
+        lines = [*self._first, *self._last, *([visible(self._line)] if self._line.strip() else [])]
         return lines[-most:] if most > 0 else []
 
     def whole(self) -> tuple[list[str], int, list[str]]:

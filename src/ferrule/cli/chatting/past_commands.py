@@ -12,6 +12,8 @@ from ferrule.workspace.files import files_of
 from ferrule.workspace.snapshots.changes import Operation, Phase
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ferrule.cli.chatting.chat import Chat
     from ferrule.workspace.snapshots.changes import Group
     from ferrule.workspace.snapshots.history import History
@@ -37,14 +39,19 @@ async def undo(chat: Chat, rest: str) -> None:
     if not turns:
         chat.say(_("/undo takes a number of turns, or `call`."), "warned")
         return
-    for _turn in range(turns):
+    for number in range(turns):
         done = [one for one in await _groups(history, session) if one.phase is Phase.DONE]
-        report = await asyncio.to_thread(
-            history.undo, session=session, **({"turn": done[0].origin.turn} if done and done[0].origin.turn else {})
-        )
+        turn = done[0].origin.turn if done else ""
+        report = await asyncio.to_thread(history.undo, session=session, turn=turn or None)
+        if number and not report.groups and report.refused is None:
+            return
         _told(chat, history, report)
         if report.refused is not None or not report.groups:
             return
+
+
+def choices(_chat: Chat) -> Sequence[str]:
+    return ("call",)
 
 
 async def redo(chat: Chat, _rest: str) -> None:
@@ -52,7 +59,7 @@ async def redo(chat: Chat, _rest: str) -> None:
     history, session = _history(chat)
     undone = [one for one in await _groups(history, session) if one.phase is Phase.UNDONE]
     turn = undone[-1].origin.turn if undone else ""
-    _told(chat, history, await asyncio.to_thread(history.redo, session=session, **({"turn": turn} if turn else {})))
+    _told(chat, history, await asyncio.to_thread(history.redo, session=session, turn=turn or None))
 
 
 async def diff(chat: Chat, rest: str) -> None:

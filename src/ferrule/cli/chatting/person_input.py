@@ -40,11 +40,15 @@ class PersonInput(Protocol):
 
 
 class PlainInput:
-    """Whole lines. A backslash at the end of one takes the next along."""
+    """Whole lines. A backslash at the end of one takes the next along.
 
-    def __init__(self, stream: TextIO, say: Callable[[str], None] | None = None) -> None:
+    `seen` says whether what is written here is on a terminal: nobody can agree to what they do not see.
+    """
+
+    def __init__(self, stream: TextIO, say: Callable[[str], None] | None = None, *, seen: bool = True) -> None:
+        self._stream = stream
         self._descriptor = stream.fileno()
-        self.by_person = stream.isatty()
+        self.by_person = stream.isatty() and seen
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._rest = ""
         self._reading: asyncio.Future[bytes] | None = None

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|[^\[O])")
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|O)?\Z")
 _MOST = 10_000
+_JOINERS = "\u200c\u200d"  # between the parts of one emoji, or of one syllable
 
 
 class TypedLine:
@@ -52,7 +53,7 @@ class TypedLine:
             self.text = ""
         elif key == "\x17":
             self.text = self.text.rstrip().rpartition(" ")[0]
-        elif key.isprintable() and len(self.text) < _MOST:
+        elif (key.isprintable() or key in _JOINERS) and len(self.text) < _MOST:
             self.text += key
 
 
@@ -100,7 +101,7 @@ class Steering:
         return text
 
     def _listen(self) -> None:
-        if self._descriptor is None or self._before is not None:
+        if self._descriptor is None or self._before is not None or os.name == "nt":
             return
         import termios
 

@@ -14,6 +14,7 @@ from ferrule.core.conversation import AssistantMessage, UserMessage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ferrule.agent.conversation import Conversation
     from ferrule.cli.chatting.chat import Chat
 
 _LISTED = 20
@@ -50,18 +51,17 @@ async def sessions(chat: Chat, _rest: str) -> None:
 
 async def resume(chat: Chat, rest: str) -> None:
     chat.assistant.resume(rest)
-    show_resumed(chat)
+    show_resumed(chat, chat.assistant.id, chat.assistant.agent.conversation)
 
 
 def session_ids(chat: Chat) -> Sequence[str]:
     return [one.id[:8] for one in chat.assistant.sessions()[:_LISTED]]
 
 
-def show_resumed(chat: Chat) -> None:
+def show_resumed(chat: Chat, session: str, conversation: Conversation) -> None:
     """Where the conversation was left: the last thing that was said by either."""
-    messages = chat.assistant.agent.conversation.messages
-    turns = chat.assistant.agent.conversation.turn
-    chat.say(_("Going on with {id}; turns so far: {turns}.").format(id=chat.assistant.id[:8], turns=turns), "faint")
+    messages, turns = conversation.messages, conversation.turn
+    chat.say(_("Going on with {id}; turns so far: {turns}.").format(id=session[:8], turns=turns), "faint")
     asked = next((one for one in reversed(messages) if isinstance(one, UserMessage)), None)
     answered = next((one for one in reversed(messages) if isinstance(one, AssistantMessage) and one.text), None)
     if asked is not None:

@@ -56,6 +56,11 @@ class Gatherer:
                 if path is not None and (danger := danger_of_writing(path)):
                     self.dangers.append(Danger(text, danger))
         fixed = Loose not in map(type, words)
+        if not fixed and effect is not READS:
+            placed, patterns = self.here.paths(word for word in words if isinstance(word, Loose) and word.globs)
+            globs = tuple(dict.fromkeys((*globs, *patterns)))
+            if None in placed and None not in reads:
+                reads = (*reads, None)
         self.parts.append(
             Part(text, words, effect, brief(why), reads, writes, tuple(finding.hosts), fixed, self.wrappers, globs)
         )

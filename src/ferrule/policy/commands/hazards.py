@@ -38,14 +38,18 @@ _LOADS_CODE = frozenset(
         """
     )
 ) - {"OPTIND", "LS_COLORS_FILE", "FILTER_BRANCH_SQUELCH_WARNING", "TERM"}
-_LOADS_CODE_START = re.compile(
-    r"LD_|DYLD_|BASH_FUNC_|GIT_CONFIG_|GIT_TRACE|npm_config_|NPM_CONFIG_|CARGO_TARGET_|CARGO_PROFILE|PIP_|UV_"
+_LOADS_CODE_SHAPE = re.compile(
+    r"(?:LD|DYLD|BASH_FUNC|npm_config|NPM_CONFIG|PIP|UV)_.*"
+    r"|PYTHON(?!UNBUFFERED|UTF8|IOENCODING|HASHSEED|DONTWRITEBYTECODE|FAULTHANDLER)\w+|PERL\w+|RUBY\w+"
+    r"|GIT_(?!AUTHOR_|COMMITTER_|OPTIONAL_LOCKS|TERMINAL_PROMPT|MERGE_AUTOEDIT)\w+|CARGO_(?!TERM_|INCREMENTAL)\w+"
+    r"|RUSTC\w*|\w*JAVA\w*_OPTIONS|\w*PAGER|\w*EDITOR|\w+_ASKPASS",
+    re.DOTALL,
 )
 
 
 def loads_code(variable: str) -> bool:
     """Whether setting this variable can make a program run other code, or read other settings."""
-    return variable in _LOADS_CODE or _LOADS_CODE_START.match(variable) is not None
+    return variable in _LOADS_CODE or _LOADS_CODE_SHAPE.fullmatch(variable) is not None
 
 
 _PROTECTED: tuple[tuple[re.Pattern[str], str], ...] = (

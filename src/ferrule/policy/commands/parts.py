@@ -38,7 +38,9 @@ class Part:
     wrappers: tuple[str, ...] = ()
     """The words of what it is wrapped in, outermost first: `("env", "nice")`."""
     reads_matching: tuple[str, ...] = ()
-    """Patterns whose matches it reads, as the shell fills them in: `*.py`. They are placed as paths are."""
+    """Patterns whose matches it reads, as the shell fills them in: `*.py`. They are placed as paths are.
+
+    Of a part that does more than read, these are all patterns among its words: it may change what they match."""
 
     @property
     def program(self) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from ferrule.core.errors import ErrorKind, ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from ferrule.process.launch import Launch
@@ -62,6 +62,8 @@ class Prepared:
         self._sweep = sweep
         self._proxy = proxy
         self._closing = closing or ExitStack()
+        self.outdated: Callable[[], bool] = lambda: False
+        """Whether its profile is no longer what it should be; whoever knows the profile says so."""
 
     def __enter__(self) -> Prepared:
         return self
@@ -83,13 +85,15 @@ class Prepared:
         return (*denials, *(_host_refused(host) for host in hosts))
 
     @property
-    def stale(self) -> bool:
-        """Whether a guarded file was replaced from outside, so that this sandbox no longer protects it.
+    def stale(self) -> str:
+        """Why this sandbox no longer protects all that it should; empty while it does.
 
         The kernel lets go of a protected file when someone outside puts another in its place. Start the next
         command in a new sandbox then.
         """
-        return self._sweep is not None and self._sweep.stale
+        if self._sweep is not None and self._sweep.stale:
+            return "a guarded file was replaced from outside"
+        return "what may not be read has changed" if self.outdated() else ""
 
     def close(self) -> None:
         """Let go of what the launch needed; the program may go on, but its network ends."""

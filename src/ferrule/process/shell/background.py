@@ -71,11 +71,22 @@ class BackgroundCommand:
     stopping: bool = False
     reports_end: bool = False
     """Whether its end will be reported, with its exit code, after its processes are gone."""
+    report: asyncio.Future[str] | None = None
+    """Its exit code, which it tells just before its last process ends."""
 
     @property
     def record(self) -> OutputRecord:
         """Its output."""
         return self.reader.record
+
+    def end_without_processes(self) -> None:
+        """Nothing of it runs any more: what it told before that lies in the pipe by now, or will never come."""
+        if self.report is not None:
+            self.guard.hear_reports()
+        told = self.report is not None and self.report.done() and self.report.exception() is None
+        if self.place >= 0:
+            self.reader.take_rest()
+        self.finish("ended", int(self.report.result()) if self.report is not None and told else self.exit_code)
 
     def has_changed(self) -> None:
         """Wake whoever waits for output."""
@@ -196,11 +207,10 @@ class BackgroundCommands:
                 raise ToolError("The command could not be started in the background.") from error
             root = guard.family.running_as(inner)
             kept = self._add(command, guard, place, reader, frozenset({root} if root else ()))
+            kept.report = over
             over.add_done_callback(lambda future: self._has_ended(kept, future))
-            if root is None and not over.done():
-                await asyncio.wait({over}, timeout=1.0)
-            if root is not None:
-                self._watch(kept, root)
+            if root is None or not self._watch(kept, root):
+                kept.end_without_processes()
             return kept
 
     def adopt(
@@ -253,8 +263,7 @@ class BackgroundCommands:
                 left = frozenset(root for root in one.roots if root.alive)
                 silent = one.status == "running" and not one.reports_end
                 if silent and not left and not one.guard.family.below(one.roots):
-                    one.reader.take_rest()
-                    one.finish("ended", one.exit_code)
+                    one.end_without_processes()
                 if one.status != "running" and not one.guard.family.holds_output(one.reader.pipes()):
                     one.reader.take_rest()
                     one.reader.close()
@@ -304,17 +313,17 @@ class BackgroundCommands:
             kept.reader.take_rest()
         kept.finish("ended", int(future.result()) if future.exception() is None else None)
 
-    def _watch(self, kept: BackgroundCommand, root: Running) -> None:
-        """Notice its end also when it was killed before it could report that."""
+    def _watch(self, kept: BackgroundCommand, root: Running) -> bool:
+        """Notice its end also when it was killed before it could report that; False when it has ended already."""
         try:
             handle = os.pidfd_open(root.pid)
         except OSError:
-            return
+            return False
         loop = kept.guard.loop
 
         def gone() -> None:
             forget()
-            loop.call_later(0.1, kept.finish, "ended", None)  # its report may be on its way
+            kept.end_without_processes()
 
         def forget() -> None:
             nonlocal handle
@@ -326,3 +335,4 @@ class BackgroundCommands:
 
         kept.ending = forget
         loop.add_reader(handle, gone)
+        return True

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 
 SAVE_AND_END = 61
 """The signal on which a shell saves its state and exits, whatever it is doing."""
+SHELL = "bash --noprofile --norc"
+"""What a shell, and every copy that it makes of itself for a command, calls itself."""
 _END = "\\builtin exit 124"
 
 
@@ -185,14 +187,18 @@ if [[ ${{__ferrule_save-}} ]]; then {self.exit_trap}; fi
     def restore(self, nonce: str, folder: str | None) -> bytes:
         """Make the saved state again in a fresh shell, and say that it is ready.
 
-        A trap on EXIT that a command had set has run by now, or its shell was killed; either way it is over.
+        A trap on EXIT that a command had set has run by now, or its shell was killed; either way it is over. Going
+        there sets `OLDPWD`, which is the state's to say: it is taken away, also for a state that has none. What the
+        epilogue works with was there when the state was saved, and is no part of it.
         """
-        go_there = f"\\builtin cd -- {shlex.quote(folder)} || __ferrule_end=y\n" if folder else ""
+        go_there = f"\\builtin cd -- {shlex.quote(folder)} || __ferrule_gone=y\n" if folder else ""
         return (
             f"{go_there}"
+            "\\builtin unset -v OLDPWD; \\builtin export OLDPWD\n"
             f"\\. {self._at(self.place.saved)}\n"
             f"{self.traps(on_exit=True)}"
-            "[[ ${__ferrule_end-} ]] && \\builtin cd -P .; \\builtin unset -v __ferrule_end\n"
+            "[[ ${__ferrule_gone-} ]] && \\builtin cd -P .\n"
+            "\\builtin unset -v __ferrule_gone __ferrule_end __ferrule_save || \\builtin :\n"
             f"\\builtin printf '%s %s %s\\0' '{nonce} ready' $$ \"${{PWD-}}\" >{self._at(self.numbers.reports)}\n"
         ).encode()
 

@@ -31,6 +31,8 @@ class Ended:
     cwd: str
     """The session's folder afterwards."""
     timed_out: bool = False
+    starved: bool = False
+    """Whether it was ended because it waited for input without a terminal, where none can come."""
     moved_to_background: str | None = None
     """The number under which it goes on."""
     waiting_for_input: str | None = None

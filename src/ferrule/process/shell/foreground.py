@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ferrule.process.shell.output_reader import OutputReader
     from ferrule.process.shell.placed_shell import PlacedShell
 
-Why = Literal["ended", "died", "lost", "time", "mute", "waiting", "cancelled"]
+Why = Literal["ended", "died", "lost", "time", "mute", "waiting", "starved", "cancelled"]
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _LOOKS_UNTIL_MUTE = 4
@@ -50,7 +50,7 @@ class Foreground:
         """Wait for its end, the shell's end, the end of its time, or until it waits for input."""
         loop = self.shell.guard.loop
         woken: asyncio.Future[Why] = loop.create_future()
-        watch = InputWatch(self) if terminal else None
+        watch = InputWatch(self)
         mute = 0
 
         def wake(why: Why) -> None:
@@ -63,8 +63,8 @@ class Foreground:
             mute = 0 if self.shell.unread_lines else mute + 1
             if mute >= _LOOKS_UNTIL_MUTE:
                 wake("mute")
-            elif watch is not None and watch.waits():
-                wake("waiting")
+            elif watch.waits():
+                wake("waiting" if terminal else "starved")
             ticker = loop.call_later(_SECONDS_BETWEEN_LOOKS, look)
 
         def on_end(future: asyncio.Future[str]) -> None:

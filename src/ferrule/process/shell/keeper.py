@@ -163,8 +163,8 @@ def _become(order: dict[str, Any]) -> None:
         signal.signal(number, signal.SIG_DFL)
     signal.set_wakeup_fd(-1)
     nothing = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):
-        os.dup2(nothing, standard, inheritable=True)
+    for standard, descriptor in enumerate(order.get("standard") or (nothing, nothing, nothing)):
+        os.dup2(descriptor, standard, inheritable=True)
     inherited = frozenset(order["inherited"])
     for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208
         if int(entry) > 2:

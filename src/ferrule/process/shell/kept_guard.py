@@ -71,7 +71,8 @@ class KeptGuard:
         descriptors = Descriptors(terminal_size)
         try:
             script = guard_script(descriptors.numbers)
-            prepared = prepare((_bash(), "--noprofile", "--norc", "-c", script, "ferrule-guard"))
+            arguments = (_bash(), "--noprofile", "--norc", "-c", script, "ferrule-guard")
+            prepared = await _beside_the_loop(prepare, arguments)
         except BaseException:
             descriptors.close()
             raise
@@ -102,7 +103,7 @@ class KeptGuard:
         self.family = Family(self._keeper.pid)
         self._port.setblocking(False)
         self.loop.add_reader(self._port, self._hear_keeper)
-        self.loop.add_reader(theirs.reports, self._hear_reports)
+        self.loop.add_reader(theirs.reports, self.hear_reports)
         guard = self.expect("", "guard")
         order = {
             "arguments": list(launch.arguments),
@@ -239,7 +240,10 @@ class KeptGuard:
         if waiting is not None and not waiting.done():
             waiting.set_result((packet, given))
 
-    def _hear_reports(self) -> None:
+    def hear_reports(self) -> None:
+        """Take in what has been reported by now: all of it, since no pipe holds more than is read at once."""
+        if self.descriptors.reports < 0:
+            return
         try:
             data = os.read(self.descriptors.reports, _LONGEST_REPORT)
         except BlockingIOError:
@@ -258,6 +262,21 @@ class KeptGuard:
             waiting = self._expected.pop((nonce, kind), None)
             if waiting is not None and not waiting.done():
                 waiting.set_result(news)
+
+
+async def _beside_the_loop(prepare: Prepare, arguments: Sequence[str]) -> Prepared:
+    """Preparing goes through the workspace, which may be large; whoever is cancelled meanwhile leaves nothing open."""
+    making = asyncio.ensure_future(asyncio.to_thread(prepare, arguments))
+    try:
+        return await asyncio.shield(making)
+    except asyncio.CancelledError:
+        making.add_done_callback(_close_made)
+        raise
+
+
+def _close_made(making: asyncio.Future[Prepared]) -> None:
+    if not making.cancelled() and making.exception() is None:
+        making.result().close()
 
 
 def _bash() -> str:

@@ -72,6 +72,11 @@ class OutputReader:
         """The names of its pipes in the kernel."""
         return frozenset(f"pipe:[{os.fstat(number).st_ino}]" for number in self._sources)
 
+    def pipe_files(self) -> frozenset[tuple[int, int]]:
+        """The same, as the kernel tells them apart."""
+        found = [os.fstat(number) for number in self._sources]
+        return frozenset((one.st_dev, one.st_ino) for one in found)
+
     def close(self) -> None:
         """Stop, and let go of the descriptors."""
         self.stop()

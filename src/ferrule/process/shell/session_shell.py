@@ -68,8 +68,8 @@ class SessionShell:
         await self._take_saved()
         guard = self.guard
         if guard is not None and (guard.lost or guard.loop is not asyncio.get_running_loop() or guard.prepared.stale):
-            if guard.prepared.stale:
-                self.notes.append("The sandbox was renewed, because a guarded file was replaced from outside.")
+            if why := guard.prepared.stale:
+                self.notes.append(f"The sandbox was renewed, because {why}.{self._ended_behind()}")
             await self.lose(guard)
             guard = None
         try:
@@ -84,6 +84,10 @@ class SessionShell:
         except asyncio.CancelledError:
             await self.lose(self.guard)  # half a start is no start
             raise
+
+    def _ended_behind(self) -> str:
+        running = [f"`{one.id}`" for one in self.background.known() if one.status == "running"]
+        return f" What ran in the background was ended: {', '.join(running)}." if running else ""
 
     async def _running_shell(self, guard: KeptGuard | None) -> PlacedShell:
         if guard is None:

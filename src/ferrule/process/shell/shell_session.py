@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.process.output import KEPT_BYTES, Piece
-from ferrule.process.shell.bash_lines import SAVE_AND_END
+from ferrule.process.shell.bash_lines import SAVE_AND_END, SHELL
 from ferrule.process.shell.ended import Ended
 from ferrule.process.shell.foreground import Foreground, Why, error_lines_from_one
 from ferrule.process.shell.kept_guard import KeptGuard, ShellLost
@@ -178,7 +178,7 @@ class ShellSession:
         front.settled = True
         self._front = None
         guard = front.shell.guard
-        if why in ("time", "cancelled", "mute"):
+        if why in ("time", "cancelled", "mute", "starved"):
             await self._end(front)
         if front.place < 0 and not guard.lost:
             if why != "ended":
@@ -193,7 +193,13 @@ class ShellSession:
             await self._shell.lose(guard)
             notes.append(f"The shell and all it had started were ended from outside; the next is new. {_KEPT_STATE}")
         ended = self._ended(
-            front, exit_code=code, timed_out=why == "time", still_running=left, denials=denials, notes=notes
+            front,
+            exit_code=code,
+            timed_out=why == "time",
+            starved=why == "starved",
+            still_running=left,
+            denials=denials,
+            notes=notes,
         )
         return _with(ended, notes=(*ended.notes, self._adopt(front, left))) if left else ended
 
@@ -253,7 +259,7 @@ class ShellSession:
 
     def _adopt(self, front: Foreground, left: tuple[Running, ...]) -> str:
         """Go on reading what is left behind, apart from the commands to come."""
-        shown = ", ".join(f"{one.pid}: {one.command or '?'}" for one in left[:5])
+        shown = ", ".join(f"{one.pid}: {_named(one, front)}" for one in left[:5])
         many = "1 process is" if len(left) == 1 else f"{len(left):,} processes are"
         said = f"{many} still running in the background ({shown})"
         if front.place < 0:
@@ -317,6 +323,12 @@ async def _looked_at(guard: KeptGuard, look: Callable[[], Any]) -> tuple[Denial,
     if not guard.prepared.launch.descriptors:  # no sandbox, nothing is guarded
         return ()
     return await asyncio.to_thread(look) or ()
+
+
+def _named(left: Running, front: Foreground) -> str:
+    """What a process is, in words; a copy of the shell, also one that is just becoming a program, is its command."""
+    words = left.command
+    return f"`{' '.join(front.command.split())[:200]}`" if words in ("", SHELL) else words
 
 
 def _own_errors(stream: str | None, text: str, front: Foreground) -> str:

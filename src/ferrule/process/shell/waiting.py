@@ -3,6 +3,9 @@
 The kernel knows: a process in the middle of reading from the terminal waits for input, whatever it printed. A program
 that asks the kernel about several things at once (an editor, a prompt of Node or Python) waits if one of them is the
 terminal, it has been silent for a while, and its last line is unfinished, as prompts are.
+
+Without a terminal there is nothing to read, and that is the end of most programs that ask. But some, as `vim` does,
+take their standard error for the terminal then: they wait to read from a pipe that nobody can type into.
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ class InputWatch:
 
     def __init__(self, front: Foreground) -> None:
         self._front = front
-        self._terminals = {front.shell.guard.descriptors.device, _OWN_TERMINAL}
+        device = front.shell.guard.descriptors.device
+        self._terminals = {device, _OWN_TERMINAL} if device else set[int]()
+        self._pipes = frozenset[tuple[int, int]]() if device else front.reader.pipe_files()
         self._machine = platform.machine()
         self._seen = 0
         self._written = -1
@@ -39,6 +44,8 @@ class InputWatch:
         written = self._front.reader.record.total
         if written != self._written:
             self._written, self._silent_since, self._seen = written, monotonic(), 0
+            return False
+        if self._pipes and monotonic() - self._silent_since < _SECONDS_SILENT_FOR_SEVERAL:
             return False
         self._seen = self._seen + 1 if self._waits_now() else 0
         return self._seen >= _LOOKS
@@ -58,11 +65,14 @@ class InputWatch:
             if words and words[0].isdigit():
                 if self._call_waits(pid, int(words[0]), int(words[1], 16)):
                     return True
-            elif not words and _content(f"/proc/{pid}/task/{thread}/wchan") in _TERMINAL_PLACES:
+            elif not words and self._terminals and _content(f"/proc/{pid}/task/{thread}/wchan") in _TERMINAL_PLACES:
                 return self._is_terminal(pid, 0)  # a kernel that does not tell which call it is
         return False
 
     def _call_waits(self, pid: int, call: int, descriptor: int) -> bool:
+        if self._pipes:
+            reads = call in _READS.get(self._machine, ()) and descriptor == 0
+            return (reads or call in _WAITS_FOR_SEVERAL.get(self._machine, ())) and self._is_own_output(pid, 0)
         if call in _READS.get(self._machine, ()):
             return self._is_terminal(pid, descriptor)
         if call not in _WAITS_FOR_SEVERAL.get(self._machine, ()) or not self._is_terminal(pid, 0):
@@ -70,6 +80,13 @@ class InputWatch:
         if monotonic() - self._silent_since < _SECONDS_SILENT_FOR_SEVERAL:
             return False
         return bool(self._front.last_line()) and not self._front.reader.record.text("stdout").endswith("\n")
+
+    def _is_own_output(self, pid: int, descriptor: int) -> bool:
+        try:
+            found = os.stat(f"/proc/{pid}/fd/{descriptor}")  # noqa: PTH116 - not a path
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) in self._pipes
 
     def _is_terminal(self, pid: int, descriptor: int) -> bool:
         try:

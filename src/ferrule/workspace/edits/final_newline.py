@@ -1,7 +1,8 @@
-"""Whole lines in, whole lines out: what to do when the two texts do not begin or end with a line ending alike.
+"""Whole lines in, whole lines out: when the two texts do not begin or end with a line ending alike.
 
-Taken by the letter, such an edit leaves an empty line behind or runs two lines together. That may be meant, or be a
-line ending lost on the way. Nobody can tell, so it is asked for, except where the letter or the loss makes no sense.
+What stands in the file to the letter is replaced to the letter. This is about an old text that differs from the file:
+then a line ending may have been lost on the way, too. Nobody can tell, so it is asked for, except where the letter or
+the loss makes no sense.
 """
 
 from __future__ import annotations
@@ -82,8 +83,7 @@ def _check_old_without_ending(old: list[str], new: list[str]) -> None:
 
 def _gains_empty_line(old: list[str], new: list[str]) -> bool:
     """Whether the new text ends with an empty line as the file does there, and the old one may have lost it."""
-    gains = _empty_at_end(new) == _empty_at_end(old) + 1
-    return gains and new[:-1] != old and new[0].strip(BLANKS) == old[0].strip(BLANKS)
+    return _empty_at_end(new) == _empty_at_end(old) + 1 and new[:-1] != old
 
 
 def _empty_at_end(lines: list[str]) -> int:

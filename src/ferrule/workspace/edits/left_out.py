@@ -1,12 +1,15 @@
 """Notices an old text that leaves out the indentation of its line, where it matters.
 
 `foo()` is found in the line `    foo()`. That is exact, and fine, for a change within the line. But when lines follow
-in the new text, it may be a copy that lost its margin, and then they would stand too far left.
+in the new text, it may be a copy that lost its margin, and then they would stand too far left. This is the one place
+where an exact text is not simply replaced: it starts behind nothing but the indentation of a line, it ends with a line,
+and the lines of the new text would stand elsewhere if that indentation were missing from them, too.
 """
 
 from __future__ import annotations
 
 import re
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from ferrule.workspace.edits.reindent import Unclear
@@ -25,37 +28,100 @@ _STARTS_BLOCK = re.compile(
 _IS_WHOLE = re.compile(r";$")
 _GOES_ON = re.compile(r"[(\[,\\+*/=<>&|?.%^~!-]$|\b(?:and|or|not|in|is|return|await)$")
 _CONTINUES = re.compile(r"[.?:&|+*/=%,)\]}<>-]|(?:and|or)\b")
+_ENDS_ANYWHERE = re.compile(r"^\s*(?:#[a-z]|[A-Z_]+$)|\"\"\"|'''|`")
+_CLOSES = re.compile(r"[)\]}<#]|(?:end|else|elif|elsif|except|catch|finally|rescue|case|default|done|fi|esac)\b")
+_LIST_GOES_ON = re.compile(r"[;,]$")
 _WIDER_THAN_A_STEP = 8
+_TOO_SHORT_TO_TELL = 4
 
 
-def takes_indentation(before: str, old: Sequence[str], new: Sequence[str], *, ends_line: bool) -> bool:
-    """Whether the blanks before the match belong to it, since the new text has them or nothing is left of the line.
+class LeftOut(Enum):
+    """What an old text that starts behind the indentation of its line is."""
 
-    Raises `Unclear` when the match starts after `before`, mere blanks, and the new lines may lack them too.
+    PART = auto()
+    """A part of the line: the new text stands in its place, by the letter."""
+    LINES = auto()
+    """Whole lines, to which the indentation belongs: they go, or the new text brings it along."""
+    MARGIN = auto()
+    """A copy of whole lines without their margin, and so is the new text."""
+
+
+def is_left_out(before: str, *, ends_line: bool) -> bool:
+    """Whether a match that starts after `before` on its line may be whole lines without their indentation."""
+    return bool(before) and not before.strip(BLANKS) and ends_line
+
+
+def what_is_left_out(before: str, old: Sequence[str], new: Sequence[str], following: str | None) -> LeftOut:
+    """How to read a match for which `is_left_out` holds; `following` is the next line of the file that has words.
+
+    Raises `Unclear` when the new lines may lack the indentation, too, or may not.
     """
-    if not before or before.strip(BLANKS):
-        return False
     if new == [""]:
-        return ends_line
+        return LeftOut.PART if old[-1] else LeftOut.LINES
     first, *later = new
     later = [line for line in later if line.strip(BLANKS)]
     whole = before + blanks_before(old[0])
     goes_on = any(line.strip(BLANKS) for line in old[1:])
-    shifted = first.strip(BLANKS) and blanks_before(first) != blanks_before(old[0])
-    if shifted or (later and not first.strip(BLANKS)):
-        # A copy that lost its margin would have lost it on every line.
-        if goes_on and blanks_before(first) == whole:
-            return True
+    if not first.strip(BLANKS):
+        if later or old[0].strip(BLANKS):
+            raise Unclear("it leaves out the indentation there, and the new text does not start with words")
+    elif blanks_before(first) == whole:
+        # Later lines with their indentation show that the first line alone is cut. Else the lines that stay decide.
+        return LeftOut.LINES if goes_on else LeftOut.MARGIN
+    elif blanks_before(first) != blanks_before(old[0]):
         raise Unclear("it leaves out the indentation there, and the new text has some")
-    if any(line and not line.strip(BLANKS) for line in new[1:]) or (old[0].strip(BLANKS) and not first.strip(BLANKS)):
+    if any(line and not line.strip(BLANKS) for line in new[1:]):
         raise Unclear("it leaves out the indentation there, so how far to indent the empty lines after it is not clear")
-    if goes_on and any(line not in old and blanks_before(line) == blanks_before(old[0]) for line in later):
-        raise Unclear("it leaves out the indentation there, and so may the new lines")
-    if not later or not ends_line or goes_on:
-        return False
+    if goes_on:
+        # A copy that lost its margin would have lost it on every line.
+        if any(line not in old and blanks_before(line) == blanks_before(old[0]) for line in later):
+            raise Unclear("it leaves out the indentation there, and so may the new lines")
+        return LeftOut.PART
+    if not later:
+        return LeftOut.PART
+    if (
+        blanks_before(old[0])
+        or _keeps_less(old[0], later)
+        or _would_part(before, new)
+        or would_dip(whole, new, following)
+    ):
+        return LeftOut.MARGIN
     if not all(line.startswith(whole) for line in later) or _may_be_deeper(first, later[0], whole):
         raise Unclear("it leaves out the indentation there, so how far to indent the lines after it is not clear")
-    return False
+    return LeftOut.PART
+
+
+def _keeps_less(old: str, later: Sequence[str]) -> bool:
+    """Whether the line that is there comes again after new ones, and would lose its indentation by the letter."""
+    return len(old.strip(BLANKS)) > _TOO_SHORT_TO_TELL and old.rstrip(BLANKS) in [line.rstrip(BLANKS) for line in later]
+
+
+def _would_part(before: str, new: Sequence[str]) -> bool:
+    """Whether the first two lines, which are as deep, would by the letter stand at depths that nothing explains."""
+    first, second = new[0].rstrip(BLANKS), new[1]
+    if (
+        not second.strip(BLANKS)
+        or blanks_before(second) != blanks_before(first)
+        or _CLOSES.match(second.lstrip(BLANKS))
+    ):
+        return False
+    deep = len(before.expandtabs(4)) >= _WIDER_THAN_A_STEP
+    return (deep or _LIST_GOES_ON.search(_REMARK.sub("", first)) is not None) and not _ENDS_ANYWHERE.search(second)
+
+
+def would_dip(whole: str, new: Sequence[str], following: str | None) -> bool:
+    """Whether by the letter the new text would end further left than the lines around it, which nothing explains."""
+    last = next(line for line in reversed(new) if line.strip(BLANKS))
+    if following is None or _ENDS_ANYWHERE.search(last) or "<<" in "".join(new):
+        return False
+    inside = blanks_before(following).startswith(whole)
+    return inside and not opens_block(last) and whole.startswith(blanks_before(last)) and blanks_before(last) != whole
+
+
+def opens_block(line: str) -> bool:
+    """Whether the next line is likely to stand deeper."""
+    words = _REMARK.sub("", line).rstrip()
+    return (_OPENS_BLOCK.search(words) or _GOES_ON.search(words)) is not None
 
 
 def _may_be_deeper(first: str, following: str, whole: str) -> bool:

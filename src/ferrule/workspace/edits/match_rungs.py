@@ -81,6 +81,16 @@ class Place:
         return self.lines.starts[self.last] + self.end_column
 
     @property
+    def before(self) -> str:
+        """What stands before the place on its first line."""
+        return self.lines.contents[self.first][: self.column]
+
+    @property
+    def ends_line(self) -> bool:
+        """Whether nothing but blanks follows the place on its last line."""
+        return not self.old[-1] or not self.lines.contents[self.last][self.end_column :].strip(BLANKS)
+
+    @property
     def file(self) -> list[str]:
         """The file's lines here, the first and the last as far as they belong to the place."""
         found = self.lines.contents[self.first : self.last + 1]
@@ -101,7 +111,7 @@ def by_indentation(lines: TextLines, old: list[str]) -> Iterator[Place]:
     """Places that differ in indentation, by one rule for all lines; whole lines only."""
     for first, count in _search_whole(lines.stripped, [line.strip(BLANKS) for line in old]):
         place = _whole(lines, first, old[:count])
-        indentation = Reindent(place.old, place.file, lines.text)
+        indentation = Reindent(place.old, place.file, lines.text, lines.next_with_words(place.end))
         if indentation.fits:
             tabs = RespaceTabs.none(lines) if indentation.converts else None
             place.writing = Adapted(indentation, tabs=tabs)
@@ -134,7 +144,7 @@ def by_typography_and_indentation(lines: TextLines, old: list[str]) -> Iterator[
                 continue
             place = _whole(lines, offset + (first or 0), old[: min(count, len(lines) - offset - (first or 0))])
             file = place.file
-            indentation = Reindent(place.old, file, lines.text)
+            indentation = Reindent(place.old, file, lines.text, lines.next_with_words(place.end))
             walked = [
                 _walk_all(mine.strip(BLANKS), theirs.strip(BLANKS))
                 for mine, theirs in zip(place.old, file, strict=True)

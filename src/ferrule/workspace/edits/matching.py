@@ -14,7 +14,7 @@ from ferrule.workspace.edits.edit_problems import EditProblem, empty, identical,
 from ferrule.workspace.edits.edit_spans import Found, Rung, Span
 from ferrule.workspace.edits.escapes import without_escapes
 from ferrule.workspace.edits.final_newline import check_blanks, check_start, lost_line_ending
-from ferrule.workspace.edits.left_out import takes_indentation
+from ferrule.workspace.edits.left_out import LeftOut, is_left_out, what_is_left_out
 from ferrule.workspace.edits.line_numbers import without_numbers
 from ferrule.workspace.edits.match_rungs import (
     Place,
@@ -51,7 +51,7 @@ _WHOLE_LINES = "Give the old and the new text as whole lines, exactly as they st
 
 def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Found:
     """Where `old` stands in `text` and what takes its place; raises `EditProblem` when that is not certain."""
-    if old[:1] == new[:1] == _MARK != text[:1]:
+    if old[:1] == new[:1] == _MARK and old not in text:
         old, new = old[1:], new[1:]  # the byte order mark, which stands before the text
     if not old:
         raise empty()
@@ -73,30 +73,37 @@ def _climb(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
     wanted = as_lines(old)
     exact = _exact(lines, old, new)
     if exact is not None or not old.strip():
-        if exact is not None:
-            _check_alone(lines, exact[0].start, wanted)
         return exact
     for rung, search, looser in _RUNGS:
         places = {(place.start, place.end): place for place in search(lines, wanted)}
-        if len(places) == 1 and rung is not Rung.INDENTATION:
-            _check_alone(lines, next(iter(places))[0], wanted)
         if len(places) == 1 and looser is not None:
             only = next(iter(places.values()))
+            if is_left_out(only.before, ends_line=only.ends_line):
+                _check_alone(lines, only.start, wanted)
             places.update({(other.start, other.end): other for other in _likewise(lines, wanted, only, looser)})
         if len(places) > 1:
             raise several(sorted({place.first + 1 for place in places.values()}), rung)
         for place in places.values():
             if _changes_endings(old, new, lines.style(place.first)):
                 raise _unclear(lines, place.first, place.old, Unclear("the new text has other line endings than it"))
+            if looser is not None and _left_out(place, as_lines(new)) is LeftOut.MARGIN:
+                break
             return _settled(place, wanted, as_lines(new)), rung
     return None
 
 
+def _left_out(place: Place, new: list[str]) -> LeftOut:
+    """What the blanks before a place are to it."""
+    if not is_left_out(place.before, ends_line=place.ends_line):
+        return LeftOut.PART
+    try:
+        return what_is_left_out(place.before, place.old, new, place.lines.next_with_words(place.end))
+    except Unclear as unclear:
+        raise _unclear(place.lines, place.first, place.old, unclear) from None
+
+
 def _check_alone(lines: TextLines, start: int, wanted: list[str]) -> None:
     """A place that starts after mere blanks may be a copy without margin of another one, too: then there are two."""
-    before = lines.before(start)
-    if not before or before.strip(BLANKS):
-        return
     found = {place.first + 1 for place in by_indentation(lines, wanted)} | {lines.number_at(start)}
     if len(found) > 1:
         raise several(sorted(found), Rung.INDENTATION)
@@ -116,10 +123,11 @@ def _changes_endings(old: str, new: str, style: str) -> bool:
     """Whether the old text has the line endings of the file and the new one others, perhaps on purpose."""
     if "\n" not in old or "\n" not in new or ("\r" in old) == ("\r" in new):
         return False
-    return "\r" in old or style == "\n"
+    return ("\r" in old) == (style != "\n")
 
 
 def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
+    """The one place where the old text stands to the letter: there the new text takes its place, to the letter."""
     text = lines.text
     start = text.find(old)
     if start < 0:
@@ -129,25 +137,24 @@ def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
     end = start + len(old)
     if text[max(start - 1, 0) : start + 1] == "\r\n" or text[end - 1 : end + 1] == "\r\n":
         return None  # half a line ending: not what anyone means
-    before, follows = lines.before(start), lines.after(end)
-    wanted, given = as_lines(old), as_lines(new)
-    if len(wanted) == 1:
-        new = _with_endings(new, lines.style_at(end))
+    wanted = as_lines(old)
+    literal = Span(start, end, _with_endings(new, lines.style_at(end)) if len(wanted) == 1 else new)
+    before = lines.before(start)
+    ends_line = not wanted[-1] or not (lines.after(end) or "").strip(BLANKS)
+    if not old.strip() or not is_left_out(before, ends_line=ends_line):
+        return literal, Rung.EXACT
+    _check_alone(lines, start, wanted)
     try:
-        if given[:-1] == wanted and not given[-1] and not new.startswith(old):
-            raise Unclear("the new text has other line endings than it")
-        check_blanks(wanted, given, follows=follows)
-        check_start(wanted, given, before=before)
-        lost = lost_line_ending(wanted, given, before=before, follows=follows)
-        whole = takes_indentation(before, wanted, given, ends_line=not wanted[-1] or not (follows or "").strip())
+        reading = what_is_left_out(before, wanted, as_lines(new), lines.next_with_words(end))
     except Unclear as unclear:
         raise _unclear(lines, lines.number_at(start) - 1, wanted, unclear) from None
-    span = Span(
-        start - len(before) if whole else start,
-        end,
-        new + lines.style_at(start) if lost else new,
+    if reading is LeftOut.PART:
+        return literal, Rung.EXACT
+    if reading is LeftOut.LINES:
+        return Span(start - len(before), end, new), Rung.INDENTATION
+    return next(
+        ((_settled(place, wanted, as_lines(new)), Rung.INDENTATION) for place in by_indentation(lines, wanted)), None
     )
-    return span, Rung.INDENTATION if whole else Rung.LINE_ENDS if lost else Rung.EXACT
 
 
 def _starts(text: str, old: str) -> list[int]:
@@ -164,15 +171,13 @@ def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
     lines = place.lines
     if len(place.old) < len(wanted) and len(new) > 1 and not new[-1]:
         new = new[:-1]
-    before = lines.contents[place.first][: place.column]
-    follows = lines.after(place.end)
-    ends_line = not place.old[-1] or not (follows or "").strip()
+    before, follows = place.before, lines.after(place.end)
     try:
         check_blanks(place.old, new, follows=follows)
         check_start(place.old, new, before=before)
         if lost_line_ending(place.old, new, before=before, follows=follows):
             new = [*new, ""]
-        if takes_indentation(before, place.old, new, ends_line=ends_line):
+        if _left_out(place, new) is LeftOut.LINES:
             place.column = 0
         replacement = rebuild(place, new)
         if replacement == lines.text[place.start : place.end]:

@@ -45,7 +45,9 @@ class _Shift:
 class Reindent:
     """How the lines of a copy (`old`) became those of the file (`file`), applied to lines that are new."""
 
-    def __init__(self, old: Sequence[str], file: Sequence[str], text: str) -> None:
+    def __init__(self, old: Sequence[str], file: Sequence[str], text: str, following: str | None = None) -> None:
+        """`following` is the next line of the file, which may show how deep lines around these stand."""
+        self._beside = None if following is None else blanks_before(following)
         pairs = {
             (blanks_before(mine), blanks_before(theirs)) for mine, theirs in zip(old, file, strict=True) if mine.strip()
         }
@@ -92,7 +94,9 @@ class Reindent:
 
     def _cut(self, indentation: str) -> bool:
         """Whether a line may have had less than what was taken from the lines of the copy, which all have some left."""
-        return not indentation and "" not in self._known and any(shift.add for shift in self._shifts)
+        if indentation or "" in self._known:
+            return False
+        return any(shift.add and shift.add != self._beside for shift in self._shifts)
 
     def _may_be_aligned(self, indentation: str) -> bool:
         """Whether spaces may be meant as spaces in a file with tabs, or a tab as a tab where the file has both."""

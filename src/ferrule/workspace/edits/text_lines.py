@@ -101,6 +101,18 @@ class TextLines:
         rest = self.text[position:at]
         return rest[:-1] if rest.endswith("\r") else rest
 
+    def next_with_words(self, position: int) -> str | None:
+        """The next line with words after the one that a character is on, or that line if the character starts it."""
+        if position and self.text[position - 1] not in "\r\n":
+            position = self.text.find(self.newline, position) + 1 or len(self.text)
+        while position < len(self.text):
+            end = self.text.find(self.newline, position)
+            line = self.text[position : end if end >= 0 else None].rstrip("\r")
+            if line.strip(BLANKS):
+                return line
+            position = end + 1 or len(self.text)
+        return None
+
 
 def as_lines(text: str) -> list[str]:
     """What was given, as lines; an empty last one means that it ends with a line ending."""

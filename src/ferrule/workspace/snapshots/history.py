@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ferrule.core.errors import ErrorKind
 from ferrule.workspace.atomic import synced_together
 from ferrule.workspace.locks import writing
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathProblem, only_read
 from ferrule.workspace.snapshots.changes import Caps, Change, Group, Move, Origin, Phase, Side, State, Step, Write
 from ferrule.workspace.snapshots.conflicts import Conflicts
 from ferrule.workspace.snapshots.content_store import ContentLost, NewContents
@@ -101,6 +101,8 @@ class History:
         raise PathProblem("busy", f"`{place}` is changed by another program all the time, and was not edited.")
 
     def _apply(self, steps: Sequence[Step], origin: Origin, before_each: Callable[[int], None] | None) -> Group | None:
+        if fixed := next((place for step in steps for place in _places(step) if place.root.read_only), None):
+            raise only_read(str(fixed))
         with self._settled() as journal:
             planned = plan(steps, self._store, self._files)
             if not planned.changes:

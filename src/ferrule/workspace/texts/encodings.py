@@ -236,6 +236,7 @@ _FAMILIES = (
                 (_rows("gb2312", 0xA1, 0xA3), 0.01),
                 (_rows("gb2312", 0xD8, 0xF7), 0.01),
                 (_rows("gb2312", 0xA4, 0xA9), 0.002),
+                (common.TRADITIONAL, 0.01),
                 # What is neither here nor in the group above has four bytes, which hardly ever come about by chance.
                 (_rare_hanzi(), 0.0001),
             ),

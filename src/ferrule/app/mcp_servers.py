@@ -1,0 +1,132 @@
+"""The MCP servers that the settings and the workspace name, and which of them may be started.
+
+A server is a program, or gets secrets sent to it. The person's own are started when they are needed; those that a
+workspace brings, in its `.mcp.json` or its `ferrule.toml`, wait until the person has said so, and a server whose
+command changed waits again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ferrule.app.load_settings import SettingsError, is_trusted
+from ferrule.app.settings import SourcedServer
+from ferrule.workspace.data_folder import data_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ferrule.app.settings import McpServerSettings, Settings
+    from ferrule.mcp_client.ports import Ports
+    from ferrule.mcp_client.server_config import ServerConfig
+    from ferrule.mcp_client.servers import Servers
+    from ferrule.registry.registry import Registry
+
+MCP_JSON = ".mcp.json"
+
+
+@dataclass(slots=True, frozen=True)
+class KnownServer:
+    """A server, the file that names it, and whether it may be started."""
+
+    config: ServerConfig
+    file: Path | None
+    trusted: bool
+
+
+@dataclass(slots=True)
+class KnownServers:
+    """Every server that is named somewhere, and what could not be understood."""
+
+    servers: list[KnownServer] = field(default_factory=list[KnownServer])
+    problems: list[str] = field(default_factory=list[str])
+
+    def find(self, name: str) -> KnownServer | None:
+        return next((one for one in self.servers if one.config.name == name), None)
+
+
+def known_servers(settings: Settings, workspace: Path) -> KnownServers:
+    """The person's servers and the workspace's. Where both have a name, the person's is meant."""
+    found = KnownServers()
+    json_file = workspace / MCP_JSON
+    if not settings.mcp_servers and not json_file.exists():
+        return found  # as in most starts, and nothing more is imported then
+    from ferrule.mcp_client.server_config import ConfigProblem, read_mcp_json
+
+    folder_trusted = is_trusted(workspace, settings.trusted_folders)
+
+    def add(config: ServerConfig, file: Path | None) -> None:
+        trusted = not config.scope or folder_trusted or config.fingerprint in settings.trusted_mcp_servers
+        found.servers.append(KnownServer(config, file, trusted))
+
+    for name, table in settings.mcp_servers.items():
+        kind = table.kind if isinstance(table, SourcedServer) else "program"
+        try:
+            config = _config(name, table)
+        except ConfigProblem as problem:
+            place = table.file if isinstance(table, SourcedServer) and table.file else "the settings"
+            raise SettingsError(f"{place}: `mcp_servers`: {problem}.") from None
+        scope = str(workspace) if kind == "project" else ""
+        add(replace(config, scope=scope), table.file if isinstance(table, SourcedServer) else None)
+    read = read_mcp_json(json_file, scope=str(workspace))
+    found.problems += read.problems
+    for config in read.servers:
+        if found.find(config.name) is None:
+            add(config, json_file)
+        else:
+            found.problems.append(
+                f"{json_file}: `{config.name}` is left out: your settings have a server of that name."
+            )
+    return found
+
+
+def build_servers(
+    settings: Settings, workspace: Path, registry: Registry, folders: tuple[Path, ...], ports: Ports | None = None
+) -> tuple[Servers | None, list[str]]:
+    """The servers that may be started, with the tools that are known of them registered; and what is to be said."""
+    known = known_servers(settings, workspace)
+    if not known.servers:
+        return None, known.problems
+    from ferrule.mcp_client.servers import Servers
+
+    waiting = [one for one in known.servers if not one.trusted and one.config.enabled]
+    notes = list(known.problems)
+    if waiting:
+        names = ", ".join(f"`{one.config.name}`" for one in waiting)
+        notes.append(
+            f"This workspace brings MCP servers that you have not trusted yet, and they are not started: {names}. "
+            "See `ferrule mcp list`."
+        )
+    servers = Servers(
+        [one.config for one in known.servers if one.trusted],
+        registry,
+        folders=(workspace, *folders),
+        data=mcp_folder(),
+        ports=ports,
+        disabled=settings.tools.disabled,
+    )
+    return servers, notes
+
+
+def mcp_folder() -> Path:
+    """Where definitions, approvals and tokens are kept."""
+    return data_folder() / "mcp"
+
+
+def _config(name: str, table: McpServerSettings) -> ServerConfig:
+    from ferrule.mcp_client.server_config import ServerConfig
+
+    return ServerConfig(
+        name=name,
+        command=(table.command, *table.args) if table.command else (),
+        env=table.env,
+        folder=table.cwd,
+        url=table.url,
+        headers=table.headers,
+        client_id=table.client_id,
+        client_secret=table.client_secret,
+        timeout=table.timeout,
+        start_timeout=table.start_timeout,
+        enabled=table.enabled,
+    )

@@ -1,0 +1,129 @@
+"""Changes the MCP servers in a settings file or a `.mcp.json`, and nothing else in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.app.load_settings import SettingsError
+from ferrule.policy.rule_errors import RuleError
+from ferrule.policy.settings_document import SettingsDocument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SERVERS, _TRUSTED = "mcp_servers", "trusted_mcp_servers"
+
+
+class ServerFile(SettingsDocument):
+    """A `ferrule.toml` whose servers can be added to, taken from and trusted."""
+
+    def add(self, name: str, table: Mapping[str, Any]) -> None:
+        """Put a server in, in place of one that has its name."""
+        import tomlkit
+
+        with _as_settings_error():
+            document = self.document()
+            servers: Any = document.setdefault(_SERVERS, tomlkit.table(is_super_table=True))
+            made = tomlkit.table()
+            for key, value in table.items():
+                made[key] = value
+            servers[name] = made
+            self.write(document)
+
+    def remove(self, name: str) -> bool:
+        """Take a server out; False when it was not there."""
+        with _as_settings_error():
+            document = self.document()
+            servers: Any = cast("Any", document).get(_SERVERS)
+            if servers is None or name not in servers:
+                return False
+            del servers[name]
+            if not servers:
+                del document[_SERVERS]
+            self.write(document)
+            return True
+
+    def trust(self, fingerprint: str) -> None:
+        """Remember the person's word for a workspace's server as it is now."""
+        import tomlkit
+
+        with _as_settings_error():
+            document = self.document()
+            listed: Any = cast("Any", document).get(_TRUSTED)
+            if listed is None:
+                # Before the first table, where it would be taken for one of that table's keys.
+                listed = tomlkit.array()
+                values = {**document.unwrap(), _TRUSTED: [fingerprint]}
+                listed.append(fingerprint)
+                document = _with_key_first(document, listed)
+                if document.unwrap() != values:
+                    raise RuleError(f"{self.path} is written in a way that could not be kept. Nothing was changed.")
+            elif fingerprint in listed:
+                return
+            else:
+                listed.append(fingerprint)
+            self.write(document)
+
+
+class ServerJson:
+    """A workspace's `.mcp.json`. Its form has no comments to keep; keys of other programs stay."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(os.path.realpath(path))
+
+    def add(self, name: str, table: Mapping[str, Any]) -> None:
+        document = self._read()
+        document.setdefault("mcpServers", {})[name] = dict(table)
+        self._write(document)
+
+    def remove(self, name: str) -> bool:
+        document = self._read()
+        if name not in document.get("mcpServers", {}):
+            return False
+        del document["mcpServers"][name]
+        self._write(document)
+        return True
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            found: Any = json.loads(self.path.read_text())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, RecursionError) as error:
+            raise SettingsError(f"{self.path} could not be read: {error}. Nothing was changed.") from None
+        if not isinstance(found, dict) or not isinstance(cast("dict[str, Any]", found).get("mcpServers", {}), dict):
+            raise SettingsError(f'{self.path} holds no object "mcpServers". Nothing was changed.')
+        return cast("dict[str, Any]", found)
+
+    def _write(self, document: dict[str, Any]) -> None:
+        temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}")
+        try:
+            temporary.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+            temporary.replace(self.path)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink()
+            raise SettingsError(f"{self.path} could not be written: {error.strerror}.") from None
+
+
+def _with_key_first(document: Any, listed: Any) -> Any:
+    import tomlkit
+
+    text = document.as_string()
+    head = tomlkit.document()
+    head[_TRUSTED] = listed
+    return tomlkit.parse(f"{head.as_string()}\n{text}" if text else head.as_string())
+
+
+class _as_settings_error:  # noqa: N801 - reads as what it does
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, RuleError):
+            raise SettingsError(str(error)) from None

@@ -1,0 +1,38 @@
+"""`ferrule mcp remove`: take a server out of the file that names it, with all that was kept of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ferrule.app.locations import organisation_settings_file
+from ferrule.app.mcp_servers import MCP_JSON, mcp_folder
+from ferrule.app.server_file import ServerFile, ServerJson
+from ferrule.cli.mcp_state import must_find, servers_for
+from ferrule.cli.options import workspace_option
+from ferrule.cli.output import write
+from ferrule.cli.words import _
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command("remove", help=_("Remove the server NAME from the file that names it."))
+@click.argument("name")
+@workspace_option
+def command(name: str, workspace: Path) -> None:
+    from ferrule.mcp_client.approvals import Approvals
+    from ferrule.mcp_client.definition_store import DefinitionStore
+
+    _settings, known = servers_for(workspace)
+    found = must_find(known, name)
+    if found.file is None or found.file == organisation_settings_file():
+        raise click.UsageError(
+            _("{name} is set for everybody on this machine; you cannot remove it.").format(name=name)
+        )
+    file = ServerJson(found.file) if found.file.name == MCP_JSON else ServerFile(found.file)
+    file.remove(name)
+    DefinitionStore(mcp_folder() / "definitions").forget(found.config)
+    Approvals(mcp_folder() / "approved.json").forget(found.config.identity)
+    write(_("{name} was removed from {file}.").format(name=name, file=found.file))

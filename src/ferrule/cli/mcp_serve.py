@@ -1,0 +1,162 @@
+"""`ferrule mcp serve`: the tools of this workspace for one MCP client on stdio, or for several over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ferrule.app.build import App
+from ferrule.app.settings import LimitSettings
+from ferrule.cli.options import (
+    permission_flags,
+    permission_options,
+    report_broken,
+    sandbox_flags,
+    sandbox_options,
+    settings_for,
+    warn,
+    workspace_option,
+)
+from ferrule.cli.output import write
+from ferrule.cli.words import _
+from ferrule.core.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from pathlib import Path
+
+    from ferrule.mcp_server.server import McpServer
+
+TOKEN_VARIABLE = "FERRULE_MCP_TOKEN"  # noqa: S105 - the name of a variable
+
+
+@click.command(
+    "serve",
+    help=_("Serve the tools to an MCP client: on standard input and output, or with --http over the network."),
+    epilog=_("What would ask is asked through the client where it can show a form, and refused where it cannot."),
+)
+@workspace_option
+@permission_options
+@sandbox_options
+@click.option("--tools", multiple=True, metavar="NAMES", help=_("Serve these tools alone: names, also with `*`."))
+@click.option(
+    "--http",
+    is_flag=False,
+    flag_value="127.0.0.1:8765",
+    metavar="[HOST:PORT]",
+    help=_("Serve over HTTP; on 127.0.0.1:8765 unless said."),
+)
+@click.option(
+    "--token-variable",
+    default=TOKEN_VARIABLE,
+    show_default=True,
+    metavar="NAME",
+    help=_("The environment variable with the bearer token that HTTP clients must send."),
+)
+def command(
+    workspace: Path,
+    mode: str | None,
+    allow: tuple[str, ...],
+    ask: tuple[str, ...],
+    deny: tuple[str, ...],
+    no_sandbox: bool,
+    allow_host: tuple[str, ...],
+    tools: tuple[str, ...],
+    http: str | None,
+    token_variable: str,
+) -> None:
+    try:
+        from ferrule.mcp_server.stdio import claim_stdio
+    except ImportError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        raise MissingExtra("Serving MCP", "mcp") from None
+    token = os.environ.pop(token_variable, "") or None  # no plugin and no command that a client runs may see it
+    taken = claim_stdio() if http is None else None  # before a plugin is imported that might print
+    flags = {**permission_flags(mode, allow, ask, deny), **sandbox_flags(no_sandbox, allow_host)}
+    loaded = settings_for(workspace, flags)
+    if loaded.settings.permissions.mode == "bypass":
+        warn(_("Mode bypass: all that is not denied runs without asking, but for dangerous commands and ask rules."))
+    if not loaded.settings.sandbox.enabled:
+        warn(_("The sandbox is off: commands run unconfined, with all your rights, your network and your secrets."))
+    try:
+        app = App(loaded.settings, workspace.resolve())
+    except (ValueError, OSError) as error:
+        raise click.UsageError(str(error)) from None
+    _choose(app, tools)
+    if taken is not None:
+        asyncio.run(_until_ended(_serve_stdio(app, *taken)))
+    elif http is not None:
+        asyncio.run(_serve_http(app, http, token))
+
+
+def _choose(app: App, names: tuple[str, ...]) -> None:
+    """Show the tools that were named, and in mode plan only those that read."""
+    shown = app.tools.registry.for_mode(app.settings.permissions.mode)
+    wanted = [one.strip() for listed in names for one in listed.split(",") if one.strip()]
+    if wanted:
+        missing = [one for one in wanted if not any(fnmatchcase(name, one) for name in shown.names())]
+        if missing:
+            listed = ", ".join(f"`{one}`" for one in missing)
+            warn(_("No tool is called {names}; `ferrule tools` lists them.").format(names=listed))
+        shown = shown.filtered(lambda tool: any(fnmatchcase(tool.name, one) for one in wanted))
+    app.runtime.tools = shown
+
+
+def _server(app: App) -> McpServer:
+    from ferrule.mcp_server.results import RESULT_CHARS
+    from ferrule.mcp_server.server import McpServer
+
+    report_broken(app.tools)
+    for note in app.notes:
+        warn(note)
+    said = app.settings.limits.result_chars
+    return McpServer(app.runtime, result_chars=RESULT_CHARS if said == LimitSettings().result_chars else said)
+
+
+async def _serve_stdio(app: App, reading: int, writing: int) -> None:
+    from ferrule.mcp_server.stdio import serve_stdio
+
+    async with app:
+        await serve_stdio(_server(app), reading, writing)
+
+
+async def _serve_http(app: App, where: str, token: str | None) -> None:
+    from ferrule.mcp_server.http import Address, BadAddress, check_token, new_token, serve_http
+
+    try:
+        address = Address.parse(where)
+        if token is not None:
+            check_token(token)
+    except BadAddress as error:
+        raise click.UsageError(str(error)) from None
+    if token is None and not address.is_local:
+        token = new_token()
+        write(_("Clients must send this token, which is not shown again: {token}").format(token=token), err=True)
+
+    def listening(port: int) -> None:
+        place = Address(address.host, port).url
+        write(_("Serving MCP on {url} (Ctrl-C ends it)").format(url=place), err=True)
+
+    async with app:
+        try:
+            await serve_http(_server(app), address, token, ready=listening)
+        except BadAddress as error:
+            raise click.ClickException(str(error)) from None
+
+
+async def _until_ended(serving: Coroutine[Any, Any, None]) -> None:
+    """Run until the client is gone, or until SIGTERM or Ctrl-C, which end it as cleanly."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(serving)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows has no such handlers
+            loop.add_signal_handler(number, task.cancel)
+    with suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,60 @@
+"""What the `ferrule mcp` commands share: the servers that are named, found by name, and those that must be asked."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from ferrule.app.mcp_servers import known_servers
+from ferrule.cli.options import settings_for, warn
+from ferrule.cli.words import _
+from ferrule.core.nearest import nearest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ferrule.app.find_tools import Tools
+    from ferrule.app.mcp_servers import KnownServer, KnownServers
+    from ferrule.app.settings import Settings
+
+
+def servers_for(workspace: Path) -> tuple[Settings, KnownServers]:
+    """The settings in force and every server they name; what could not be understood is said."""
+    settings = settings_for(workspace).settings
+    known = known_servers(settings, workspace.resolve())
+    for problem in known.problems:
+        warn(problem)
+    return settings, known
+
+
+def must_find(known: KnownServers, name: str) -> KnownServer:
+    """The server of this name; a name that nobody has ends the command."""
+    found = known.find(name)
+    if found is None:
+        names = [one.config.name for one in known.servers]
+        close = nearest(name, names, most=1)
+        hint = _("Did you mean `{name}`?").format(name=close[0]) if close else _("`ferrule mcp list` shows them.")
+        raise click.UsageError(_("There is no server `{name}`. {hint}").format(name=name, hint=hint))
+    return found
+
+
+def list_servers(tools: Tools) -> None:
+    """Ask servers whose tools nobody knows yet, then end them; say which could not be asked."""
+    for note in tools.notes:
+        warn(note)
+    servers = tools.servers
+    if servers is None or all(one.server.listed for one in servers.joined.values()):
+        return
+
+    async def ask() -> None:
+        try:
+            await servers.start_unlisted()
+        finally:
+            await servers.close()
+
+    asyncio.run(ask())
+    for name, one in servers.joined.items():
+        if one.server.problem:
+            warn(_("The MCP server {name} cannot be used: {why}.").format(name=name, why=one.server.problem))

@@ -1,0 +1,102 @@
+"""`ferrule mcp test`: start a server, sign in where it asks for that, and show what it offers and what it says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ferrule.app.locations import added_folders
+from ferrule.app.mcp_servers import mcp_folder
+from ferrule.cli.mcp_state import must_find, servers_for
+from ferrule.cli.options import json_option, warn, workspace_option
+from ferrule.cli.output import write
+from ferrule.cli.table import print_table
+from ferrule.cli.words import _
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ferrule.mcp_client.servers import Joined
+
+
+@click.command("test", help=_("Start the server NAME, show what it offers and what it says, and end it."))
+@click.argument("name")
+@json_option
+@workspace_option
+def command(name: str, as_json: bool, workspace: Path) -> None:
+    from dataclasses import replace
+
+    from ferrule.mcp_client.ports import Ports
+    from ferrule.mcp_client.servers import Servers
+    from ferrule.registry.registry import Registry
+
+    workspace = workspace.resolve()
+    settings, known = servers_for(workspace)
+    found = must_find(known, name)
+    if not found.trusted:
+        raise click.UsageError(
+            _(
+                "{name} is not trusted yet. It would start: {command}. If that is right: ferrule mcp trust {name}"
+            ).format(name=name, command=found.config.shown)
+        )
+    servers = Servers(
+        [replace(found.config, enabled=True)],
+        Registry(),
+        folders=(workspace, *added_folders(settings, workspace)),
+        data=mcp_folder(),
+        ports=Ports(show_url=_show_url),
+    )
+    document = asyncio.run(_test(servers, servers.joined[name]))
+    if as_json:
+        click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+    else:
+        _print(document)
+    sys.exit(0 if document["problem"] is None else 1)
+
+
+async def _show_url(name: str, url: str) -> None:
+    write(_("{name} wants you to sign in. Open this address in your browser:").format(name=name), err=True)
+    write(url, err=True)
+
+
+async def _test(servers: Any, joined: Joined) -> dict[str, Any]:
+    server = joined.server
+    try:
+        await servers.start()
+        offered = server.offered
+        return {
+            "name": server.config.name,
+            "problem": server.problem or None,
+            "server": f"{offered.server} {offered.version}".strip() if offered else None,
+            "protocol": offered.protocol if offered else None,
+            "tools": [{"name": tool.name, "description": tool.description.short} for tool in joined.tools.values()]
+            if offered
+            else [],
+            "notes": list(joined.problems),
+            "log": server.log.text,
+        }
+    finally:
+        await servers.close()
+
+
+def _print(document: dict[str, Any]) -> None:
+    name = document["name"]
+    if document["problem"]:
+        write(_("The MCP server {name} cannot be used: {why}.").format(name=name, why=document["problem"]), err=True)
+    else:
+        write(
+            _("{name} is {server}, and speaks {protocol}.").format(
+                name=name, server=document["server"] or _("a server without a name"), protocol=document["protocol"]
+            )
+        )
+        print_table([_("NAME"), _("DESCRIPTION")], [[one["name"], one["description"]] for one in document["tools"]])
+    for note in document["notes"]:
+        warn(note)
+    if document["log"].strip():
+        write(_("It says (standard error):"), err=True)
+        for line in document["log"].rstrip().split("\n"):
+            write(f"  {line}", err=True)

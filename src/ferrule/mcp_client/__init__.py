@@ -1,0 +1,1 @@
+"""Tools of other MCP servers: found, watched, called, and never trusted."""

@@ -1,0 +1,25 @@
+"""How much a server may say. Whoever wrote it may mean harm, or just have a bug: neither may cost us more than this."""
+
+from __future__ import annotations
+
+MESSAGE_BYTES = 32 << 20
+"""One message; a longer one is passed over, and the call it would answer fails."""
+TOOLS = 2_000
+"""Tools of one server; of more, the first are used."""
+PAGES = 200
+"""Pages of one listing; a server that always has one more is not asked for ever."""
+DESCRIPTION_CHARS = 20_000
+SCHEMA_DEPTH = 100
+SCHEMA_BYTES = 500_000
+"""One tool's schema; compiling and showing a longer one takes longer than anyone waits."""
+MESSAGES_PER_SECOND = 1_000
+"""Notifications and requests of a server. One that sends more is read more slowly, until it has to wait itself."""
+STDERR_BYTES_PER_SECOND = 4 << 20
+STDERR_KEPT = 64 << 10
+GARBAGE_LINES = 1_000
+"""Lines on a server's output that are no messages; programs greet and warn there, but not for ever."""
+START_SECONDS = 30.0
+LIST_SECONDS = 30.0
+PING_SECONDS = 5.0
+LONGEST_WAIT = 60.0
+"""Between two tries to start a server that fails to."""

@@ -1,0 +1,235 @@
+"""One live connection to a server, in a task of its own.
+
+The SDK's client must be left in the task that entered it, so that task waits here until somebody closes the connection
+or the server ends it. Calls come from any task of the same event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as types
+from mcp.client import Client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from ferrule._version import __version__
+from ferrule.mcp_client import bounds
+from ferrule.mcp_client.failures import Failed, reason_of
+from ferrule.mcp_client.task_calls import call_as_task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcp.client.session import IncomingMessage
+    from mcp.shared.dispatcher import ProgressFnT
+
+    from ferrule.mcp_client.answering import Answering
+
+# What the SDK logs of a server's faults is said once, by us; without a handler it would go to standard error.
+for _name in ("mcp", "client"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+
+_QUIET_SECONDS = 0.2
+_SECONDS_TO_CLOSE = 10.0
+_SECONDS_TO_LISTEN_AGAIN = 1.0
+_SECONDS_TO_HEAR_OF_THE_END = 2.0
+_INFO = types.Implementation(name="ferrule", version=__version__)
+
+
+@dataclass(slots=True)
+class Offered:
+    """What a connection offers: who the server says it is, and how it is spoken to."""
+
+    server: str
+    version: str
+    protocol: str
+    instructions: str
+
+
+class Connection:
+    """A server that answers. `on_change` hears that its tools are not what they were."""
+
+    def __init__(
+        self,
+        transport: Callable[[Callable[[str], None]], Any],
+        answering: Answering,
+        *,
+        samples: bool,
+        on_change: Callable[[], None],
+        mode: str = "auto",
+    ) -> None:
+        self._on_change = on_change
+        self._answering = answering
+        self._over = asyncio.Event()
+        self.ended_because = ""
+        """Why there is no connection any more; empty while there is one."""
+        self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._client = Client(
+            transport(self._end),
+            mode=mode,
+            client_info=_INFO,
+            cache=None,
+            message_handler=self._hear,
+            elicitation_callback=answering.elicit,
+            sampling_callback=answering.sample if samples else None,
+            list_roots_callback=answering.roots,
+        )
+        self._task: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+
+    async def open(self, seconds: float) -> None:
+        """Connect; raises `Failed` when the server does not answer in time, or not in the protocol's words."""
+        self._task = asyncio.create_task(self._run())
+        try:
+            await asyncio.wait_for(asyncio.shield(self._ready), seconds)
+        except TimeoutError:
+            await self.close()
+            raise Failed(f"it did not answer within {seconds:g} s") from None
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+
+    @property
+    def alive(self) -> bool:
+        return self._task is not None and not self._task.done() and not self._over.is_set()
+
+    @property
+    def offered(self) -> Offered:
+        client, info = self._client, self._client.server_info
+        return Offered(
+            info.name if info else "", info.version if info else "", client.protocol_version, client.instructions or ""
+        )
+
+    async def close(self) -> None:
+        """End it; what the server is gets the time that its transport gives it."""
+        self._end("it was closed")
+        task = self._task
+        if task is None:
+            return
+        done, _ = await asyncio.wait({task}, timeout=_SECONDS_TO_CLOSE)
+        if not done:
+            task.cancel()
+            await asyncio.wait({task}, timeout=_SECONDS_TO_CLOSE)
+
+    async def end_reason(self) -> str:
+        """Why it ended; its calls are told a moment before that is known."""
+        over = asyncio.ensure_future(self._over.wait())
+        await asyncio.wait({over, *([self._task] if self._task else [])}, timeout=_SECONDS_TO_HEAR_OF_THE_END,
+                           return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
+        over.cancel()
+        await self.close()
+        return self.ended_because
+
+    async def tools(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """What the server lists, as far as is allowed, and what was left out."""
+        found: list[dict[str, Any]] = []
+        cursor: str | None = None
+        for _ in range(bounds.PAGES):
+            page = await self._client.list_tools(cursor=cursor)
+            found += [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in page.tools]
+            if len(found) > bounds.TOOLS:
+                return found[: bounds.TOOLS], [f"it offers more than {bounds.TOOLS:,} tools; the first are used"]
+            if page.next_cursor is None:
+                return found, []
+            if page.next_cursor == cursor:
+                return found, ["its list of tools leads back to the same page"]
+            cursor = page.next_cursor
+        return found, [f"its list of tools has more than {bounds.PAGES} pages; the first are used"]
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], progress: ProgressFnT | None, *, as_task: bool = False
+    ) -> dict[str, Any]:
+        """The result in the protocol's form; raises what the SDK raises."""
+        with self._answering.on_behalf():
+            if as_task:
+                result = await call_as_task(self._client.session, tool, arguments, progress)
+            else:
+                result = await self._client.call_tool(tool, dict(arguments), progress_callback=progress)
+        return result.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    async def answers(self) -> bool:
+        """Whether anybody is still there; an error is an answer too."""
+        session = self._client.session
+        try:
+            if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                await asyncio.wait_for(session.send_discover(self._client.protocol_version), bounds.PING_SECONDS)
+            else:
+                await asyncio.wait_for(session.send_ping(), bounds.PING_SECONDS)
+        except TimeoutError:
+            return False
+        except MCPError as error:
+            return error.code not in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
+        return True
+
+    # In the connection's own task
+
+    async def _run(self) -> None:
+        watching: asyncio.Task[None] | None = None
+        try:
+            async with self._client as client:
+                # Results are checked by our own validator, which has bounds; the SDK's has none.
+                client.session.validate_tool_result = _not_checked_here
+                if not self._ready.done():
+                    self._ready.set_result(client)
+                watching = asyncio.create_task(self._watch(client))
+                telling = asyncio.create_task(self._tell_changes())
+                try:
+                    await self._over.wait()
+                finally:
+                    watching.cancel()
+                    telling.cancel()
+                    await asyncio.gather(watching, telling, return_exceptions=True)
+        except BaseException as error:
+            self.ended_because = self.ended_because or reason_of(error)
+            if isinstance(error, asyncio.CancelledError):
+                raise
+        finally:
+            self._over.set()
+            if not self._ready.done():
+                self._ready.set_exception(Failed(self.ended_because or "it ended"))
+                self._ready.exception()  # perhaps nobody waits any more
+
+    def _end(self, why: str) -> None:
+        self.ended_because = self.ended_because or why
+        self._over.set()
+        if not self._ready.done() and self._task is not None:
+            self._task.cancel()
+
+    async def _hear(self, message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._changed.set()
+
+    async def _watch(self, client: Client) -> None:
+        """Newer servers tell of changes to those that listen alone."""
+        tools = client.server_capabilities.tools
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (tools and tools.list_changed):
+            return
+        with suppress(ListenNotSupportedError, MCPError):
+            while True:
+                try:
+                    async with client.listen(tools_list_changed=True) as subscription:
+                        async for _ in subscription:
+                            self._changed.set()
+                except SubscriptionLost:
+                    await asyncio.sleep(_SECONDS_TO_LISTEN_AGAIN)
+                    self._changed.set()  # what was said meanwhile is lost too
+                else:
+                    return  # the server closed it, and will say nothing more
+
+    async def _tell_changes(self) -> None:
+        """Many changes at once are told once."""
+        while True:
+            await self._changed.wait()
+            await asyncio.sleep(_QUIET_SECONDS)
+            self._changed.clear()
+            self._on_change()
+
+
+async def _not_checked_here(name: str, result: types.CallToolResult) -> None:
+    """In place of the SDK's check."""

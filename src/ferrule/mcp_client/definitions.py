@@ -1,0 +1,139 @@
+"""A tool as a server defines it: read within bounds, and told apart from every other by a digest."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.dialects.mcp import MCP
+from ferrule.dialects.payload import DialectError
+from ferrule.mcp_client.bounds import DESCRIPTION_CHARS, SCHEMA_BYTES, SCHEMA_DEPTH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_KEPT = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution")
+_LOCAL = ("#", "json-schema:")
+
+
+class Refused(Exception):  # noqa: N818 - reads as what it says
+    """A definition that is not used; says why."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What a server said of one tool, in the protocol's form."""
+
+    payload: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.payload["name"]
+
+    @property
+    def title(self) -> str:
+        return self.payload.get("title") or self._annotations.get("title") or ""
+
+    @property
+    def description(self) -> str:
+        return self.payload.get("description") or ""
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        return self.payload["inputSchema"]
+
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        return self.payload.get("outputSchema")
+
+    @property
+    def needs_task(self) -> bool:
+        """Whether its server only takes its calls as tasks."""
+        told: Any = self.payload.get("execution")
+        return isinstance(told, dict) and cast("dict[str, Any]", told).get("taskSupport") == "required"
+
+    def hints(self, name: str) -> bool:
+        """Whether the server claims this of its tool; a claim, and nothing more."""
+        return self._annotations.get(name) is True
+
+    @property
+    def _annotations(self) -> dict[str, Any]:
+        return self.payload.get("annotations") or {}
+
+    @cached_property
+    def digest(self) -> str:
+        """Changes with whatever a model or a person reads of the tool, and with what it takes and gives."""
+        told = json.dumps(self.payload, sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")
+        return sha256(told).hexdigest()
+
+
+def read_definition(payload: Mapping[str, Any]) -> Definition:
+    """A definition that can be used; raises `Refused`."""
+    kept = {key: payload[key] for key in _KEPT if payload.get(key) is not None}
+    try:
+        read = MCP().read_definition(kept)
+    except DialectError as error:
+        raise Refused(str(error)) from None
+    for what, schema in (("its schema", read.schema), ("its output schema", read.output_schema)):
+        if schema is not None:
+            _check(what, schema)
+    if len(read.description) > DESCRIPTION_CHARS:
+        left_out = len(read.description) - DESCRIPTION_CHARS
+        kept["description"] = f"{read.description[:DESCRIPTION_CHARS]}\n[… {left_out:,} characters left out …]"
+    return Definition(kept)
+
+
+def _check(what: str, schema: dict[str, Any]) -> None:
+    """Refuse at little cost what would be refused when it is compiled, or could never be used."""
+    row: list[Any] = [schema]
+    depth = 0
+    while row:
+        depth += 1
+        if depth > SCHEMA_DEPTH:
+            raise Refused(f"{what} is nested deeper than {SCHEMA_DEPTH} levels")
+        inner: list[Any] = []
+        for part in row:
+            if isinstance(part, dict):
+                _check_references(what, cast("dict[str, Any]", part))
+                inner += (value for value in cast("dict[str, Any]", part).values() if isinstance(value, (dict, list)))
+            else:
+                inner += (value for value in part if isinstance(value, (dict, list)))
+        row = inner
+    size = len(json.dumps(schema))
+    if size > SCHEMA_BYTES:
+        raise Refused(f"{what} takes {size:,} bytes; more than {SCHEMA_BYTES:,} are not read")
+
+
+def _check_references(what: str, part: dict[str, Any]) -> None:
+    for key in ("$ref", "$dynamicRef", "$recursiveRef"):
+        reference = part.get(key)
+        if isinstance(reference, str) and "://" in reference and not reference.startswith(_LOCAL):
+            raise Refused(f"{what} refers to {reference[:100]}, and nothing is ever fetched")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What of a server's tools can be used, and what cannot."""
+
+    definitions: list[Definition]
+    problems: list[str]
+
+
+def read_listing(payloads: Iterable[Mapping[str, Any]]) -> Listing:
+    """Every definition that can be used, each name once."""
+    found: dict[str, Definition] = {}
+    problems: list[str] = []
+    for payload in payloads:
+        try:
+            definition = read_definition(payload)
+        except Refused as refused:
+            problems.append(f"the tool `{str(payload.get('name'))[:100]}` is left out: {refused}")
+            continue
+        if definition.name in found:
+            problems.append(f"the tool `{definition.name[:100]}` is listed twice; the first counts")
+            continue
+        found[definition.name] = definition
+    return Listing(list(found.values()), problems)

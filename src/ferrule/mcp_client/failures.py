@@ -1,0 +1,143 @@
+"""Why a server failed, in words: for the person, and for the model whose call it was."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, cast
+
+from ferrule.core.errors import ErrorKind, ToolError
+
+if TYPE_CHECKING:
+    from mcp.shared.exceptions import MCPError
+    from pydantic import ValidationError
+
+    from ferrule.mcp_client.server_log import ServerLog
+
+_LONGEST = 2_000
+_LONGEST_REASON = 300
+_CONNECTION_CLOSED, _INVALID_PARAMS, _METHOD_NOT_FOUND, _PARSE_ERROR = -32000, -32602, -32601, -32700
+_CANCELLED = -32800
+
+
+class Failed(Exception):  # noqa: N818 - reads as what it says
+    """A server cannot be used; `reason` completes «the server failed: …»."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class NotYet(Failed):
+    """A server that failed is not tried again before some seconds have passed."""
+
+    def __init__(self, reason: str, seconds: float) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
+
+
+def reason_of(error: BaseException) -> str:
+    """The innermost cause, in one short line."""
+    while isinstance(error, BaseExceptionGroup):
+        inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        error = inner[0]
+    if isinstance(error, Failed):
+        return error.reason
+    name, words = type(error).__name__, " ".join(str(error).split())
+    if name in ("CannotStart", "MissingValue", "OAuthFlowError"):
+        return words[:_LONGEST_REASON]
+    if name == "ValidationError":
+        return f"it does not keep to the protocol: {_first_problem(cast('ValidationError', error))}"
+    if name == "MCPError":
+        return f"it answered: {words[:_LONGEST_REASON]}"
+    return (f"{name}: {words}" if words else name)[:_LONGEST_REASON]
+
+
+def cannot_be_used(server: str, failed: Failed, log: ServerLog | None) -> ToolError:
+    """For a call of a server that did not start."""
+    again = (
+        f"It is tried again in {ceil(failed.seconds)} s."
+        if isinstance(failed, NotYet)
+        else "The next call tries again."
+    )
+    return ToolError(
+        f"The MCP server `{server}` cannot be used: {failed.reason}.{_said(log)}",
+        suggestion=f"{again} The person can see more with `ferrule mcp test {server}`.",
+        details={"server": server},
+    )
+
+
+def changed_meanwhile(server: str, tool: str, *, gone: bool) -> ToolError:
+    """For a call of a tool that is not what it was when the call was allowed."""
+    if gone:
+        return ToolError(
+            f"The MCP server `{server}` does not offer `{tool}` any more. Nothing was run.",
+            kind=ErrorKind.NOT_FOUND,
+            suggestion="Use another tool; its tools are listed anew.",
+            details={"server": server},
+        )
+    return ToolError(
+        f"`{tool}` of the MCP server `{server}` is not what it was when this call was allowed. Nothing was run.",
+        kind=ErrorKind.PERMISSION,
+        suggestion="Look at the tool's description and parameters as they are now, and call it again.",
+        details={"server": server},
+    )
+
+
+def ended_in_call(server: str, reason: str, log: ServerLog | None) -> ToolError:
+    """For a call whose server went away while it ran."""
+    return ToolError(
+        f"The MCP server `{server}` ended while the call ran: {reason}.{_said(log)} Whether the call was done is not "
+        f"known.",
+        suggestion="Look at what was done before you call it again; the next call starts the server anew.",
+        details={"server": server},
+    )
+
+
+def refused_call(server: str, tool: str, error: MCPError) -> ToolError:
+    """For a call that the server answered with an error of the protocol."""
+    words = " ".join(str(error).split())[:_LONGEST] or "no reason was given"
+    if error.code == _PARSE_ERROR:
+        return ToolError(
+            f"The MCP server `{server}` gave no result for `{tool}` that can be used: {words}.",
+            suggestion="Ask for less at once, if the tool can; the same call would fail the same way.",
+            details={"server": server, "code": error.code},
+        )
+    kind = ErrorKind.VALIDATION if error.code == _INVALID_PARAMS else ErrorKind.EXECUTION
+    if error.code == _METHOD_NOT_FOUND:
+        kind = ErrorKind.NOT_FOUND
+    if error.code == _CANCELLED:
+        kind = ErrorKind.CANCELLED
+    return ToolError(
+        f"The MCP server `{server}` refused `{tool}`: {words}",
+        kind=kind,
+        suggestion="Change the arguments to what the message asks for, or go on another way.",
+        details={"server": server, "code": error.code},
+    )
+
+
+def malformed_result(server: str, tool: str, why: str) -> ToolError:
+    """For a result that is none, or does not fit what the tool promises."""
+    return ToolError(
+        f"`{tool}` of the MCP server `{server}` gave a result that does not fit {why}",
+        suggestion="What it did is done; calling it again would do it again. Its author has to mend this.",
+        details={"server": server},
+    )
+
+
+def of_protocol(error: ValidationError) -> str:
+    """What is wrong with a result, as the end of `malformed_result`."""
+    return f"the protocol: {_first_problem(error)}."
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"`{place}`: {first['msg']}" if place else first["msg"]
+
+
+def _said(log: ServerLog | None) -> str:
+    if log is None:
+        return ""
+    if log.garbage:
+        return f" Its output held something else than messages: {log.garbage!r}."
+    return f" It last said: {log.last_line!r}." if log.last_line else ""

@@ -1,0 +1,264 @@
+"""One server through its whole life: started when it is first needed, kept warm, and started again when it fails.
+
+A server that hangs or dies harms nobody else. Its calls fail within their time and say why; it is started anew at the
+next call, and the more often it fails the longer it is left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+from ferrule.mcp_client import bounds
+from ferrule.mcp_client.definitions import Listing, read_listing
+from ferrule.mcp_client.failures import (
+    Failed,
+    NotYet,
+    cannot_be_used,
+    ended_in_call,
+    malformed_result,
+    of_protocol,
+    reason_of,
+    refused_call,
+)
+from ferrule.mcp_client.server_log import ServerLog
+from ferrule.mcp_client.variables import Variables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from mcp.shared.dispatcher import ProgressFnT
+
+    from ferrule.core.context import ToolContext
+    from ferrule.mcp_client.connection import Connection, Offered
+    from ferrule.mcp_client.ports import Ports
+    from ferrule.mcp_client.remote_tool import RemoteTool
+    from ferrule.mcp_client.server_config import ServerConfig
+
+_STEADY_SECONDS = 30.0
+_FIRST_WAIT = 1.0
+_CLOSED = "Connection closed"
+"""What the SDK tells every call when the connection itself has ended."""
+
+
+class RemoteServer:
+    """A server that may or may not run. `on_listing` hears what it offers, each time that is known anew; `before_call`
+    may still refuse a call once the server runs.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        *,
+        folders: Sequence[Path],
+        tokens: Path,
+        ports: Ports,
+        on_listing: Callable[[Listing], None],
+        before_call: Callable[[RemoteTool], None],
+    ) -> None:
+        self.config = config
+        self.log = ServerLog()
+        self.problem = ""
+        """Why it cannot be used at present; empty where nothing is known against it."""
+        self.listed = False
+        self._folders = folders
+        self._tokens = tokens
+        self._ports = ports
+        self._on_listing = on_listing
+        self._before_call = before_call
+        self._connection: Connection | None = None
+        self._opening: asyncio.Task[Connection] | None = None
+        self._relisting: asyncio.Task[None] | None = None
+        self._checking: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._failures = 0
+        self._not_before = 0.0
+        self._opened_at = 0.0
+
+    @property
+    def offered(self) -> Offered | None:
+        """Who it says it is, while it runs."""
+        return self._connection.offered if self._connection is not None and self._connection.alive else None
+
+    # Using it
+
+    async def connected(self) -> Connection:
+        """The connection, opened when there is none; raises `Failed`. Many at once open it once."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:  # what an earlier loop had ended with it
+            self._loop, self._connection, self._opening, self._not_before = loop, None, None, 0.0
+        if self._connection is not None:
+            if self._connection.alive:
+                return self._connection
+            self._note_end(self._connection)
+        if self._opening is None:
+            left = self._not_before - loop.time()
+            if left > 0:
+                raise NotYet(self.problem, left)
+            self._opening = loop.create_task(self._open())
+            self._opening.add_done_callback(self._opened)
+        return await asyncio.shield(self._opening)
+
+    async def call(self, tool: RemoteTool, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+        """Run one call; raises `ToolError` whatever the server does."""
+        try:
+            connection = await self.connected()
+            self._before_call(tool)
+            return await self._call(connection, tool, arguments, context)
+        except Failed as failed:
+            raise cannot_be_used(self.config.name, failed, self.log) from None
+
+    async def start(self) -> None:
+        """Have it running with its tools listed; a failure is noted in `problem`, and raised."""
+        await self.connected()
+
+    async def close(self) -> None:
+        """End it, with all that it started."""
+        for task in (self._opening, self._relisting, self._checking):
+            if task is not None and not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+        if self._connection is not None and self._loop is asyncio.get_running_loop():
+            await self._connection.close()
+        self._connection = None
+
+    async def _call(
+        self, connection: Connection, tool: RemoteTool, arguments: Mapping[str, Any], context: ToolContext
+    ) -> dict[str, Any]:
+        from mcp.shared.exceptions import MCPError
+        from mcp_types import CONNECTION_CLOSED
+        from pydantic import ValidationError
+
+        name = tool.definition.name
+        try:
+            return await connection.call(name, arguments, _progress(context), as_task=tool.definition.needs_task)
+        except asyncio.CancelledError:
+            self._check_soon(connection)
+            raise
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED:
+                # Over HTTP each call has a stream of its own, which can end alone; then its error says how.
+                alone = connection.alive and str(error) != _CLOSED
+                reason = str(error) if alone else await connection.end_reason()
+                raise ended_in_call(self.config.name, reason, self.log) from None
+            if _session_over(error):
+                await connection.close()
+                raise ended_in_call(self.config.name, "it ended the session", self.log) from None
+            raise refused_call(self.config.name, name, error) from None
+        except ValidationError as error:
+            raise malformed_result(self.config.name, name, of_protocol(error)) from None
+        except (RuntimeError, ExceptionGroup) as error:
+            raise malformed_result(self.config.name, name, f"the protocol: {reason_of(error)}.") from None
+
+    # Starting it, and starting it again
+
+    async def _open(self) -> Connection:
+        from ferrule.mcp_client.connect import connect
+
+        variables = Variables(os.environ)
+        self.log = ServerLog(variables)
+        try:
+            connection = connect(
+                self.config,
+                variables,
+                folders=self._folders,
+                tokens=self._tokens,
+                ports=self._ports,
+                log=self.log,
+                on_change=self._relist_soon,
+            )
+            await connection.open(self._patience)
+        except Failed:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it raised is why the server cannot be used
+            raise Failed(reason_of(error)) from None
+        try:
+            await asyncio.wait_for(self._list(connection), bounds.LIST_SECONDS)
+        except BaseException as error:
+            await connection.close()
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            if isinstance(error, TimeoutError):
+                raise Failed(f"it did not list its tools within {bounds.LIST_SECONDS:g} s") from None
+            raise Failed(f"its tools could not be listed: {reason_of(error)}") from None
+        return connection
+
+    @property
+    def _patience(self) -> float:
+        """Signing in takes a person's time."""
+        signs_in = self.config.url and self._ports.show_url is not None
+        return self.config.start_timeout + (300.0 if signs_in else 0.0)
+
+    def _opened(self, task: asyncio.Task[Connection]) -> None:
+        self._opening = None
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self._connection = task.result()
+            self._opened_at = task.get_loop().time()
+            self.problem = ""
+            return
+        self.problem = reason_of(error)
+        self._fail(task.get_loop().time())
+
+    def _note_end(self, connection: Connection) -> None:
+        """The first end costs nothing; a server that keeps ending is left alone for longer each time."""
+        now = asyncio.get_running_loop().time()
+        self._connection = None
+        self.problem = connection.ended_because
+        if now - self._opened_at > _STEADY_SECONDS:
+            self._failures = 0
+        self._fail(now)
+
+    def _fail(self, now: float) -> None:
+        wait = 0.0 if self._failures == 0 else min(bounds.LONGEST_WAIT, _FIRST_WAIT * 2 ** (self._failures - 1))
+        self._failures += 1
+        self._not_before = now + wait
+
+    # Watching it
+
+    async def _list(self, connection: Connection) -> None:
+        payloads, problems = await connection.tools()
+        listing = read_listing(payloads)
+        self.listed = True
+        self._on_listing(Listing(listing.definitions, [*problems, *listing.problems]))
+
+    def _relist_soon(self) -> None:
+        if self._relisting is None or self._relisting.done():
+            self._relisting = asyncio.create_task(self._relist())
+
+    async def _relist(self) -> None:
+        connection = self._connection
+        if connection is None or not connection.alive:
+            return
+        try:
+            await asyncio.wait_for(self._list(connection), bounds.LIST_SECONDS)
+        except Exception as error:  # noqa: BLE001 - the tools stay as they were, and the person can read why
+            self.problem = f"its tools could not be listed again: {reason_of(error)}"
+
+    def _check_soon(self, connection: Connection) -> None:
+        """After a call that was given up: is the server slow, or is nobody there?"""
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.create_task(self._check(connection))
+
+    async def _check(self, connection: Connection) -> None:
+        if connection.alive and not await connection.answers():
+            connection.ended_because = connection.ended_because or "it does not answer any more"
+            await connection.close()
+
+
+def _session_over(error: Any) -> bool:
+    return error.code == -32600 and str(error) == "Session terminated"
+
+
+def _progress(context: ToolContext) -> ProgressFnT | None:
+    if not context.watched:
+        return None
+
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        context.progress(progress, total, (message or "")[:1_000])
+
+    return tell

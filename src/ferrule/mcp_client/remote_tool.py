@@ -1,0 +1,151 @@
+"""A server's tool as one of ours: its schema from elsewhere, its handler a call to the server.
+
+What the server claims of it is not believed: it is of the kind `execute`, so it asks until a rule allows it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
+from ferrule.core.call import RawCall
+from ferrule.core.description import Description
+from ferrule.core.errors import DefinitionError, ErrorKind
+from ferrule.core.problems import InvalidParams, format_path
+from ferrule.core.raw_tool import RawTool
+from ferrule.core.result import ErrorInfo, ToolResult
+from ferrule.core.schema_params import SchemaParams
+from ferrule.dialects.mcp import MCP
+from ferrule.dialects.payload import DialectError
+from ferrule.mcp_client.failures import malformed_result
+from ferrule.mcp_client.tool_names import tool_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ferrule.core.context import Session, ToolContext
+    from ferrule.mcp_client.definitions import Definition
+    from ferrule.mcp_client.server_config import ServerConfig
+
+_MCP = MCP()
+_LONGEST_ERROR = 20_000
+
+
+class Callee(Protocol):
+    """Whoever runs a tool's calls."""
+
+    async def call(self, tool: RemoteTool, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]: ...
+
+
+class RemoteTool(RawTool):
+    """One tool of one server."""
+
+    def __init__(self, config: ServerConfig, definition: Definition, callee: Callee, *, enabled: bool = True) -> None:
+        self.definition = definition
+        self.server_name = config.name
+        self.identity = config.identity
+        self._callee = callee
+        self._output_params: SchemaParams | None = None
+        super().__init__(
+            tool_name(config.name, definition.name),
+            definition.input_schema,
+            self._run,
+            output_schema=definition.output_schema,
+            description=_described(definition, config.name),
+            display_name=definition.title or definition.name,
+            kind="execute",
+            category="mcp",
+            tags=(config.name,),
+            idempotent=definition.hints("idempotentHint") or definition.hints("readOnlyHint"),
+            timeout=config.timeout,
+            enabled=enabled,
+            # Only for the order of calls: a server that lies can confuse its own results, and gets no leave by it.
+            touches=READS_ANYTHING if definition.hints("readOnlyHint") else WRITES_ANYTHING,
+        )
+
+    def summarise_in(self, params: Any, session: Session | None) -> str:
+        """What a person agrees to: the names that the server is really called by, not the title it chose."""
+        return f"{self.server_name}: {self.definition.name} {self.signature_in(params, session)}"
+
+    async def _run(self, arguments: Any, context: ToolContext) -> ToolResult:
+        payload = await self._callee.call(self, arguments, context)
+        try:
+            result = _MCP.read_result(payload, RawCall(self.name, id=context.call_id))
+        except DialectError as error:
+            raise malformed_result(self.server_name, self.definition.name, f"the protocol: {error}") from None
+        if not result.success:
+            return _failed(result)
+        self._check_output(result)
+        if texts := _embedded_texts(result):
+            result.llm_content = "\n\n".join(part for part in (result.llm_content, *texts) if part)
+        if not result.llm_content:
+            result.llm_content = _words(result)
+        result.display_content = result.llm_content
+        return result
+
+    def _check_output(self, result: ToolResult) -> None:
+        """Structured content fits the schema that promises it; results without it break the promise too."""
+        schema = self.definition.output_schema
+        if schema is None:
+            return
+        from pydantic_core import to_json
+
+        if result.data is None:
+            raise malformed_result(
+                self.server_name, self.definition.name, "its output schema: there is no structured content."
+            )
+        if self._output_params is None:
+            self._output_params = SchemaParams(self.name, schema)
+        try:
+            self._output_params.load(to_json(result.data))
+        except InvalidParams as invalid:
+            told = "; ".join(f"`{format_path(one.path)}`: {one.message}" for one in invalid.problems[:5])
+            raise malformed_result(self.server_name, self.definition.name, f"its output schema: {told}.") from None
+        except DefinitionError as error:
+            raise malformed_result(
+                self.server_name, self.definition.name, f"its output schema, which is no schema: {error}"
+            ) from None
+
+
+def _failed(result: ToolResult) -> ToolResult:
+    """A failure that the server reports, with a kind where it tells one as we do."""
+    found = result.error or ErrorInfo(ErrorKind.EXECUTION, "")
+    kind = ErrorKind.EXECUTION if found.kind is ErrorKind.UNKNOWN else found.kind
+    message = found.message.strip() or "The tool failed and did not say why."
+    if len(message) > _LONGEST_ERROR:
+        message = message[: _LONGEST_ERROR - 1] + "…"
+    result.error = ErrorInfo(kind, message, found.details, found.suggestion)
+    result.llm_content = result.error.words
+    result.display_content = message.partition("\n")[0][:200]
+    return result
+
+
+def _embedded_texts(result: ToolResult) -> list[str]:
+    """The text of embedded resources: few providers show a model what is attached, unless it is an image."""
+    return [
+        f"[{one.uri}]\n{one.data.decode(errors='replace')}" if one.uri else one.data.decode(errors="replace")
+        for one in result.attachments
+        if one.data is not None and one.media_type.startswith("text/")
+    ]
+
+
+def _words(result: ToolResult) -> str:
+    """Words for a result that has none: its data as JSON, or what is attached."""
+    if result.data is not None:
+        from pydantic_core import to_json
+
+        return to_json(result.data).decode()
+    if not result.attachments:
+        return "Done. There is no output."
+    return "\n".join(
+        f"[{one.media_type}, {len(one.data):,} bytes]" if one.data is not None else f"[{one.media_type}: {one.uri}]"
+        for one in result.attachments
+    )
+
+
+def _described(definition: Definition, server: str) -> Description:
+    text = definition.description.strip()
+    if not text:
+        return Description(f"{definition.title or definition.name}, a tool of the MCP server {server}.")
+    short, _, rest = text.partition("\n\n")
+    return Description(short, rest.strip()) if "\n" not in short else Description(text)

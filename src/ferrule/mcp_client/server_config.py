@@ -1,0 +1,151 @@
+"""What is known of a server before it is started: the program or the address, and what it is given.
+
+Values stay as they were written, with `${NAME}` where a variable or a secret belongs: this is what is shown, compared
+and remembered. `variables.py` fills them in when the server is started.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.mcp_client.bounds import START_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+class ConfigProblem(ValueError):  # noqa: N818 - reads as what it says
+    """A server is described in a way that cannot work."""
+
+
+@dataclass(slots=True, frozen=True)
+class ServerConfig:
+    """One server: `command` for a program on this machine, or `url` for streamable HTTP."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    folder: str = ""
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    client_id: str = ""
+    client_secret: str = ""
+    """The client that signs in, where the server takes none that registers itself."""
+    timeout: float | None = None
+    """Seconds that one call may take; None leaves it to the runtime."""
+    start_timeout: float = START_SECONDS
+    enabled: bool = True
+    scope: str = ""
+    """The workspace that brought it; empty for the person's own."""
+
+    def __post_init__(self) -> None:
+        if not self.name.strip():
+            raise ConfigProblem("a server needs a name")
+        if bool(self.command) == bool(self.url):
+            both = "both `command` and `url`" if self.url else "neither `command` nor `url`"
+            raise ConfigProblem(f"`{self.name}` has {both}; a server is a program or an address")
+        if self.command and not self.command[0].strip():
+            raise ConfigProblem(f"`{self.name}`: `command` names no program")
+        if self.url and not self.url.startswith(("http://", "https://", "${")):
+            raise ConfigProblem(f"`{self.name}`: `url` must start with http:// or https://")
+        for what, value in (("timeout", self.timeout), ("start_timeout", self.start_timeout)):
+            if value is not None and not 0 < value < float("inf"):
+                raise ConfigProblem(f"`{self.name}`: `{what}` is a number of seconds above 0")
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with whatever decides which program runs, or who is spoken to."""
+        told = [
+            self.scope, self.name, list(self.command), dict(self.env), self.folder, self.url, dict(self.headers),
+            self.client_id, self.client_secret,
+        ]  # fmt: skip
+        return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def identity(self) -> str:
+        """Which server this is, however its command changes."""
+        return f"{self.scope}#{self.name}" if self.scope else self.name
+
+    @property
+    def shown(self) -> str:
+        """The command or the address as it was written: no variable is filled in."""
+        import shlex
+
+        return self.url or shlex.join(self.command)
+
+
+@dataclass(slots=True)
+class Found:
+    """The servers of a file, and what could not be understood."""
+
+    servers: list[ServerConfig] = field(default_factory=list[ServerConfig])
+    problems: list[str] = field(default_factory=list[str])
+
+
+def read_mcp_json(file: Path, *, scope: str = "") -> Found:
+    """The `mcpServers` form that other agents use; a file that is not there holds nothing."""
+    found = Found()
+    try:
+        document: Any = json.loads(file.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return found
+    except OSError as error:
+        found.problems.append(f"{file} could not be read: {error.strerror}.")
+        return found
+    except (ValueError, RecursionError) as error:
+        found.problems.append(f"{file} is not valid JSON: {error}.")
+        return found
+    servers: Any = cast("dict[str, Any]", document).get("mcpServers") if isinstance(document, dict) else None
+    if not isinstance(servers, dict):
+        found.problems.append(f'{file} has no object "mcpServers".')
+        return found
+    for name, table in cast("dict[str, Any]", servers).items():
+        try:
+            found.servers.append(replace(from_json(name, table), scope=scope))
+        except ConfigProblem as problem:
+            found.problems.append(f"{file}: {problem}.")
+    return found
+
+
+def from_json(name: str, table: Any) -> ServerConfig:
+    """One entry of `mcpServers`; keys that only other programs know are passed over."""
+    if not isinstance(table, dict):
+        raise ConfigProblem(f"`{name}` is not an object")
+    entry = cast("dict[str, Any]", table)
+    if entry.get("type") == "sse":
+        raise ConfigProblem(f"`{name}` uses the old SSE transport; give its streamable HTTP address, type http")
+    command = _text(name, entry, "command")
+    if isinstance(entry.get("args", []), list) and all(isinstance(one, str) for one in entry.get("args", [])):
+        arguments = tuple(cast("list[str]", entry.get("args", [])))
+    else:
+        raise ConfigProblem(f"`{name}`: `args` is a list of text")
+    return ServerConfig(
+        name=name,
+        command=(command, *arguments) if command else (),
+        env=_table(name, entry, "env"),
+        folder=_text(name, entry, "cwd"),
+        url=_text(name, entry, "url") or _text(name, entry, "httpUrl"),
+        headers=_table(name, entry, "headers"),
+        enabled=entry.get("disabled") is not True,
+    )
+
+
+def _text(name: str, entry: Mapping[str, Any], key: str) -> str:
+    value = entry.get(key)
+    if value is None or isinstance(value, str):
+        return value or ""
+    raise ConfigProblem(f"`{name}`: `{key}` is text")
+
+
+def _table(name: str, entry: Mapping[str, Any], key: str) -> dict[str, str]:
+    value: Any = entry.get(key) or {}
+    if not isinstance(value, dict):
+        raise ConfigProblem(f"`{name}`: `{key}` is an object of text")
+    table = cast("dict[str, Any]", value)
+    if not all(isinstance(one, str) for one in table.values()):
+        raise ConfigProblem(f"`{name}`: every value of `{key}` is text")
+    return table

@@ -1,0 +1,189 @@
+"""Speaks to a server that is a program on this machine, within bounds the SDK's own transport does not have.
+
+Every line is bounded, what is no message is passed over, and a server that says too much is read more slowly. A message
+that is too long or cannot be read still tells by its id which call it would have answered, and that call fails at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
+
+from ferrule.mcp_client import bounds
+from ferrule.mcp_client.message_lines import CutOff, TooLong, answered_id, lines
+from ferrule.mcp_client.pace import Pace
+from ferrule.process.kept_program import KeptProgram
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+    from ferrule.mcp_client.server_log import ServerLog
+
+_SECONDS_TO_READ_THE_REST = 0.5
+_SECONDS_TO_HEAR_OF_THE_END = 0.3
+
+
+class StdioTransport:
+    """A program's streams as the SDK wants them. Leaving the block ends the program with all that it started."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        log: ServerLog,
+        on_end: Callable[[str], None],
+    ) -> None:
+        self._command = command
+        self._folder = folder
+        self._environment = environment
+        self._log = log
+        self._on_end = on_end
+        self._tasks: list[asyncio.Task[None]] = []
+        self._pipes: list[asyncio.BaseTransport] = []
+        self._pace = Pace(bounds.MESSAGES_PER_SECOND)
+
+    async def __aenter__(
+        self,
+    ) -> tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]:
+        self._program = await KeptProgram.start(self._command, folder=self._folder, environment=self._environment)
+        try:
+            out = await self._reader(self._program.take("stdout"))
+            err = await self._reader(self._program.take("stderr"))
+            self._writer = await _writer(self._program.take("stdin"))
+        except BaseException:
+            for pipe in self._pipes:
+                pipe.close()
+            await self._program.end(patience=0)
+            raise
+        self._to_session, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        write, self._from_session = anyio.create_memory_object_stream[SessionMessage](0)
+        self._ends = (self._to_session, read, write, self._from_session)
+        self._reading = asyncio.create_task(self._read(out))
+        self._tasks = [
+            self._reading,
+            asyncio.create_task(self._write()),
+            asyncio.create_task(self._hear(err)),
+            asyncio.create_task(self._see_end()),
+        ]
+        return read, write
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self._writer.close()
+        with anyio.CancelScope(shield=True):  # nothing of the program may be left, whoever is in a hurry
+            await self._program.end()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            for pipe in self._pipes:
+                pipe.close()
+            for end in self._ends:
+                end.close()
+
+    async def _reader(self, descriptor: int) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader(limit=1 << 18)
+        loop = asyncio.get_running_loop()
+        pipe, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", 0)
+        )
+        self._pipes.append(pipe)
+        return reader
+
+    async def _read(self, stream: asyncio.StreamReader) -> None:
+        why, where = "it closed its output", ""
+        try:
+            async for line in lines(stream, bounds.MESSAGE_BYTES):
+                if isinstance(line, CutOff):
+                    where = " in the middle of a message"
+                    break
+                message = self._understood(line)
+                if message is None:
+                    if self._log.garbage_lines > bounds.GARBAGE_LINES:
+                        why = "it keeps writing what is no message of the protocol"
+                        break
+                    await self._pace.spend()
+                    continue
+                await self._to_session.send(SessionMessage(message))
+                if not isinstance(message, (JSONRPCResponse, JSONRPCError)):
+                    await self._pace.spend()
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            return  # the session is over
+        except OSError as error:
+            why = f"its output could not be read: {error.strerror}"
+        await asyncio.wait({self._program.ended}, timeout=_SECONDS_TO_HEAR_OF_THE_END)
+        self._on_end((self._exit or why) + where)
+        self._to_session.close()
+
+    @property
+    def _exit(self) -> str:
+        """How the program ended, which says more than that its output did."""
+        code = self._program.ended.result() if self._program.ended.done() else None
+        if code is None:
+            return ""
+        return f"it ended with exit code {code}" if code >= 0 else f"it was ended by signal {-code}"
+
+    def _understood(self, line: bytes | TooLong) -> JSONRPCMessage | None:
+        """The message; a failure of the call that it would have answered; or nothing that is known."""
+        if isinstance(line, TooLong):
+            why = f"the answer takes {line.size:,} bytes; more than {bounds.MESSAGE_BYTES:,} are not read"
+            self._log.add_garbage(line.head)
+            return _failure(line.answered, why)
+        try:
+            return jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            if not line.strip():
+                return None
+            self._log.add_garbage(line)
+            return _failure(answered_id(line, line), "the answer is not a message of the protocol")
+
+    async def _write(self) -> None:
+        try:
+            async for item in self._from_session:
+                text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                self._writer.write(text.encode() + b"\n")
+                await self._writer.drain()
+        except (OSError, anyio.ClosedResourceError):
+            await asyncio.wait({self._program.ended}, timeout=_SECONDS_TO_HEAR_OF_THE_END)
+            self._on_end(self._exit or "it closed its input")
+
+    async def _hear(self, stream: asyncio.StreamReader) -> None:
+        pace = Pace(bounds.STDERR_BYTES_PER_SECOND)
+        with contextlib.suppress(OSError):
+            while piece := await stream.read(1 << 16):
+                self._log.add(piece)
+                await pace.spend(len(piece))
+
+    async def _see_end(self) -> None:
+        """Notice a program that ended while something it started holds its output open."""
+        await asyncio.shield(self._program.ended)
+        await asyncio.wait({self._reading}, timeout=_SECONDS_TO_READ_THE_REST)
+        self._on_end(self._exit or "it ended")
+        self._reading.cancel()
+
+
+def _failure(request: int | None, why: str) -> JSONRPCMessage | None:
+    if request is None:
+        return None
+    return JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=PARSE_ERROR, message=why))
+
+
+async def _writer(descriptor: int) -> asyncio.StreamWriter:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "wb", 0)
+    )
+    return asyncio.StreamWriter(transport, protocol, None, loop)

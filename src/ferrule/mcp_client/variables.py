@@ -1,0 +1,82 @@
+"""Fills in what a server's settings leave open: `${NAME}`, `${NAME:-default}`, and `${keyring:service/user}`.
+
+What was filled in is remembered by name alone, so that it can be taken out of whatever the server says of itself.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PLACE = re.compile(r"\$\{([^{}]*)\}")
+_KEYRING = "keyring:"
+_SHORTEST_SECRET = 6
+
+
+class MissingValue(Exception):  # noqa: N818 - reads as what it says
+    """A variable or a secret that a server needs is not there."""
+
+
+@dataclass(slots=True)
+class Variables:
+    """Where values come from, and which of them must not be shown."""
+
+    environment: Mapping[str, str]
+    _hidden: dict[str, str] = field(default_factory=dict[str, str])
+
+    def fill(self, text: str) -> str:
+        """The text with every place filled in; raises `MissingValue`."""
+        return _PLACE.sub(lambda found: self._value(found[1]), text)
+
+    def fill_table(self, table: Mapping[str, str]) -> dict[str, str]:
+        """The same for every value of a table. All of it is hidden: what stands there is seldom meant to be read."""
+        filled = {name: self.fill(value) for name, value in table.items()}
+        for name, value in filled.items():
+            self._hide(name, value)
+        return filled
+
+    def masked(self, text: str) -> str:
+        """Text without any value that was filled in; its name stands there instead."""
+        for value, name in self._hidden.items():
+            text = text.replace(value, f"[{name}]")
+        return text
+
+    def _value(self, place: str) -> str:
+        if place.startswith(_KEYRING):
+            service, _, user = place.removeprefix(_KEYRING).rpartition("/")
+            value = from_keyring(service, user)
+            self._hide(place, value)
+            return value
+        name, has_default, default = place.partition(":-")
+        value = self.environment.get(name) or (default if has_default else None)
+        if value is None:
+            raise MissingValue(f"the variable `{name}` is not set")
+        if not has_default or value != default:
+            self._hide(name, value)
+        return value
+
+    def _hide(self, name: str, value: str) -> None:
+        if len(value) >= _SHORTEST_SECRET:
+            self._hidden.setdefault(value, name)
+
+
+def from_keyring(service: str, user: str) -> str:
+    """A secret that the person's keyring holds."""
+    if not service or not user:
+        raise MissingValue("a place for a secret is written `${keyring:service/user}`")
+    try:
+        keyring: Any = import_module("keyring")
+    except ImportError:
+        raise MissingValue("the keyring cannot be read: pip install keyring") from None
+    try:
+        value = keyring.get_password(service, user)
+    except Exception as error:  # noqa: BLE001 - every keyring fails in its own way, and the person must hear of it
+        raise MissingValue(f"the keyring could not be read: {type(error).__name__}") from None
+    if value is None:
+        raise MissingValue(f"the keyring holds nothing for {service}/{user}")
+    return str(value)

@@ -1,0 +1,1 @@
+"""The same runtime as an MCP server: every tool of ours out, through the same seven stages."""

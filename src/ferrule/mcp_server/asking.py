@@ -1,0 +1,106 @@
+"""The person's leave, asked for through the client: a form with exactly what will run, or a refusal that helps on."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from mcp_types.version import is_version_at_least
+
+from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
+from ferrule.core.tool import Kind
+from ferrule.mcp_server.peer import current_peer
+from ferrule.pipeline.confirm import Answer, Choice
+from ferrule.policy.shown_text import disguises, shown
+
+if TYPE_CHECKING:
+    from ferrule.core.elicitation import Elicited
+    from ferrule.pipeline.confirm import Question
+
+QUESTION_SECONDS = 600.0
+"""How long a question may stay unanswered; then the call is refused."""
+_MOST_SHOWN = 20_000
+_MOST_REASON = 2000
+_TITLED = "2025-11-25"
+
+
+async def ask_through_client(question: Question) -> Answer:
+    """The asker of every session: puts the question to whoever is at the other end of the call that asks."""
+    peer = current_peer()
+    if peer is None or not peer.can_elicit:
+        raise refusal(question, "this client cannot ask the person (it has no form elicitation)")
+    message = message_of(question)
+    if len(message) > _MOST_SHOWN:
+        raise refusal(question, f"it is too long to be shown to the person in full ({len(message):,} characters)")
+    try:
+        async with asyncio.timeout(QUESTION_SECONDS):
+            said = await peer.elicit(message, form_of(question, peer.context.protocol_version))
+    except TimeoutError:
+        raise refusal(question, f"the person did not answer within {QUESTION_SECONDS:.0f} seconds") from None
+    except ToolError as error:
+        raise refusal(question, f"the person could not be asked. {error.message.rstrip('.')}") from None
+    return understood(said, question)
+
+
+def message_of(question: Question) -> str:
+    """Everything the person needs to decide. A call's lines are indented: none can pass for ours."""
+    lines = [f"{shown(question.reason)}:", *(f"  {line}" for line in shown(question.summary).split("\n"))]
+    if found := disguises(question.summary):
+        lines.append(f"Warning: it holds {', '.join(found)}")
+    if question.warning:
+        lines.append(f"Warning: {question.warning}")
+    if question.rule:
+        lines.append(f"«Always» would mean, in this session: {_one_line(question.rule)}")
+        lines += [f"  it covers: {_one_line(question.covers)}"] if question.covers else []
+        lines += [f"  it does not cover: {_one_line(question.not_covers)}"] if question.not_covers else []
+    return "\n".join(lines)
+
+
+def form_of(question: Question, revision: str) -> dict[str, Any]:
+    """One choice, and why not. «Always» is offered only where a rule could be remembered."""
+    choices = {"once": "Run it once", "no": "Do not run it"}
+    if question.rule:
+        choices = {"once": choices["once"], "always": f"Always: {_one_line(question.rule)}", "no": choices["no"]}
+    answer: dict[str, Any] = {"type": "string", "title": "Run it?"}
+    if is_version_at_least(revision, _TITLED):
+        answer["oneOf"] = [{"const": word, "title": title} for word, title in choices.items()]
+    else:
+        answer |= {"enum": list(choices), "enumNames": list(choices.values())}
+    reason = {"type": "string", "title": "If not: why?", "description": "Told to the model."}
+    return {"type": "object", "properties": {"answer": answer, "reason": reason}, "required": ["answer"]}
+
+
+def understood(said: Elicited, question: Question) -> Answer:
+    """What the form says. Only what was offered is a yes; anything else is no leave."""
+    if said.action != "accept":
+        return Answer(Choice.NO)
+    word = said.content.get("answer")
+    if word == "once":
+        return Answer(Choice.ONCE)
+    if word == "always" and question.rule:
+        return Answer(Choice.ALWAYS)
+    reason = said.content.get("reason")
+    return Answer(Choice.NO, reason.strip()[:_MOST_REASON] if isinstance(reason, str) else "")
+
+
+def refusal(question: Question, why: str) -> Stopped:
+    """A call that would ask, where nobody can be asked: what the person can do so that it runs."""
+    tool = question.invocation.tool
+    rules = question.rules or ((question.rule,) if question.rule else ())
+    if rules:
+        flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
+        helps = (
+            f"The person can allow it where Ferrule is started: `ferrule mcp {flags}`, or with the same in settings."
+        )
+        if tool.kind is Kind.WRITE:
+            helps += " `--mode accept-edits` lets every edit inside the workspace run."
+    else:
+        helps = "No rule lets it run unasked. Go on another way, or ask the person to run it themselves."
+    return Stopped(
+        Stage.CONFIRM, ErrorKind.PERMISSION, f"`{tool.name}` was not run: {question.reason}, and {why}.", helps
+    )
+
+
+def _one_line(text: str) -> str:
+    return shown(text).replace("\n", "⏎")

@@ -1,0 +1,126 @@
+"""Every tool as the protocol's definition: in one order, in pages, within what every agent's model provider takes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ferrule.core.errors import DefinitionError
+from ferrule.dialects.dialect import Dialect
+from ferrule.dialects.exporter import Exporter
+from ferrule.dialects.gemini import Gemini
+from ferrule.dialects.mcp import MCP
+from ferrule.mcp_server.results import output_check, shown_output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferrule.core.tool import Tool
+    from ferrule.dialects.losses import Ledger
+    from ferrule.registry.source import ToolSource
+
+PAGE_SIZE = 1000
+"""Large, because some agents read the first page alone."""
+
+
+class BadCursor(ValueError):  # noqa: N818 - reads as what it says
+    """A cursor that no page of this list gave."""
+
+
+class Page(NamedTuple):
+    tools: list[dict[str, Any]]
+    next: str | None
+
+
+class PortableMCP(MCP):
+    """Schemas that every agent can pass on: no reference, no alternatives at the root, the keywords all providers take.
+
+    What a schema loses stands in its description, and calls are validated against the whole of it all the same.
+    """
+
+    abilities = Gemini.abilities
+
+    def _schema(self, schema: Any, wanted: bool, ledger: Ledger) -> tuple[dict[str, Any], bool, Ledger]:
+        return Dialect._schema(self, schema, False, ledger)  # noqa: SLF001 - past MCP's own, which keeps the whole schema
+
+
+class Shown(NamedTuple):
+    """A tool under the name that clients know, and what its structured content must fit, if it sends any."""
+
+    name: str
+    definition: dict[str, Any]
+    tool: Tool[Any]
+    fits: Callable[[Any], str | None] | None
+    source: dict[str, Any]
+
+
+class Definitions:
+    """What `tools/list` gives. Made anew only when the tools changed."""
+
+    def __init__(self, tools: ToolSource, *, portable: bool = True, page_size: int = PAGE_SIZE) -> None:
+        self._tools = tools
+        self._exporter = Exporter(PortableMCP() if portable else MCP())
+        self._page_size = page_size
+        self._revision = -1
+        self._names: list[str] = []
+        self._shown: dict[str, Shown] = {}
+
+    def page(self, cursor: str | None = None) -> Page:
+        """The tools after a cursor, by name. A tool that comes or goes meanwhile moves no other to another page."""
+        self._refresh()
+        start = bisect_right(self._names, _read_cursor(cursor)) if cursor is not None else 0
+        names = self._names[start : start + self._page_size]
+        more = start + self._page_size < len(self._names)
+        return Page([self._shown[name].definition for name in names], _cursor(names[-1]) if more else None)
+
+    def get(self, name: str) -> Shown | None:
+        """The tool that clients know under a name."""
+        self._refresh()
+        return self._shown.get(name)
+
+    def own_name(self, name: str) -> str:
+        """The tool's own name; one that was never shown comes back as it is, to be reported as unknown."""
+        return self._exporter.resolve(name)
+
+    def all(self) -> list[dict[str, Any]]:
+        self._refresh()
+        return [self._shown[name].definition for name in self._names]
+
+    def _refresh(self) -> None:
+        revision = self._tools.revision
+        if revision == self._revision:
+            return
+        known = self._shown
+        shown: dict[str, Shown] = {}
+        for tool in self._tools.tools():
+            try:
+                exported = self._exporter.export(tool)
+            except DefinitionError:
+                continue  # one that cannot be called is not shown, and the others are
+            source = exported.definition
+            before = known.get(source["name"])
+            one = before if before is not None and before.source is source else _shown(tool, source)
+            shown[one.name] = one
+        self._names, self._shown, self._revision = sorted(shown), shown, revision
+
+
+def _shown(tool: Tool[Any], source: dict[str, Any]) -> Shown:
+    definition = {key: value for key, value in source.items() if key != "outputSchema"}
+    output = shown_output(tool)
+    fits = output_check(output) if output is not None else None
+    if fits is not None:
+        definition["outputSchema"] = output
+    return Shown(definition["name"], definition, tool, fits, source)
+
+
+def _cursor(name: str) -> str:
+    return base64.urlsafe_b64encode(name.encode()).decode()
+
+
+def _read_cursor(cursor: str) -> str:
+    try:
+        return base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        raise BadCursor(f"{cursor[:100]!r} is no cursor that this list gave. Begin again without one.") from None

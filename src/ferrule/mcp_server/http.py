@@ -1,0 +1,188 @@
+"""The streamable HTTP transport: only for this machine unless there is a token, and never for a page in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import secrets
+import signal
+import socket
+import sys
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.responses import PlainTextResponse
+
+from ferrule.mcp_server.request_ids import RequestIds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from ferrule.mcp_server.server import McpServer
+
+PATH = "/mcp"
+BODY_BYTES = 16 * 1024 * 1024
+MOST_SESSIONS = 64
+IDLE_SECONDS = 30 * 60.0
+MOST_CONNECTIONS = 256
+_LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_LEAST_TOKEN = 16
+
+
+class BadAddress(ValueError):  # noqa: N818 - reads as what it says
+    """An address that cannot be served on."""
+
+
+@dataclass(slots=True, frozen=True)
+class Address:
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """`HOST:PORT`, `[::1]:PORT`, `HOST` or `:PORT`; what is left out is this machine, and port 8765."""
+        host, colon, port = text.rpartition(":")
+        if not colon or (text.startswith("[") and text.endswith("]")):
+            host, port = text, ""
+        host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
+        if port and not (port.isdecimal() and int(port) < 65_536):
+            raise BadAddress(f"{port!r} is no port; write HOST:PORT, such as 127.0.0.1:8765.")
+        return cls(host, int(port) if port else 8765)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach it. A name that is not `localhost` may lead anywhere."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}{PATH}"
+
+
+def new_token() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def check_token(token: str) -> None:
+    """A token that could be guessed is none."""
+    if len(token) < _LEAST_TOKEN:
+        raise BadAddress(f"A token has at least {_LEAST_TOKEN} characters; this one has {len(token)}.")
+
+
+def http_app(server: McpServer, address: Address, token: str | None = None) -> ASGIApp:
+    """The application: `/mcp` alone, with the checks that come before the protocol."""
+    if token is None and not address.is_local:
+        raise BadAddress(f"{address.host} can be reached from other machines, so a token is needed.")
+    server.sessions.idle_seconds = IDLE_SECONDS
+    names = [*_LOCAL_NAMES, address.host] if address.is_local else []
+    app = server.sdk.streamable_http_app(
+        streamable_http_path=PATH,
+        max_request_body_size=BODY_BYTES,
+        session_idle_timeout=IDLE_SECONDS,
+        max_sessions=MOST_SESSIONS,
+        transport_security=TransportSecuritySettings(
+            # Behind a token the name is free: no page in a browser knows the token.
+            enable_dns_rebinding_protection=address.is_local,
+            allowed_hosts=[form for name in names for form in (name, f"{name}:*")],
+            allowed_origins=[form for name in names for form in (f"http://{name}", f"http://{name}:*")],
+        ),
+    )
+    return Guard(RequestIds(app, BODY_BYTES), token, strangers=not address.is_local)
+
+
+class Guard:
+    """What every request passes first: the token where there is one, and no page of another site."""
+
+    def __init__(self, app: ASGIApp, token: str | None, *, strangers: bool) -> None:
+        self._app = app
+        self._token = token.encode() if token is not None else None
+        self._strangers = strangers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            refusal = self._refusal(scope)
+            if refusal is not None:
+                await refusal(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        if scope["path"] != PATH:
+            return PlainTextResponse(f"There is nothing here. The MCP endpoint is {PATH}.\n", 404)
+        if self._strangers and b"origin" in headers:
+            return _error(403, "Requests from web pages are not taken.")
+        if self._token is None:
+            return None
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token):
+            return None
+        words = "A bearer token is needed: the header `Authorization: Bearer …`, with the token of this server."
+        return _error(401, words, {"WWW-Authenticate": "Bearer"})
+
+
+def _error(status: int, words: str, headers: dict[str, str] | None = None) -> PlainTextResponse:
+    body: dict[str, Any] = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": words}}
+    return PlainTextResponse(json.dumps(body), status, headers, "application/json")
+
+
+async def serve_http(
+    server: McpServer, address: Address, token: str | None = None, *, ready: Callable[[int], None] = lambda port: None
+) -> None:
+    """Serve until SIGTERM or Ctrl-C; `ready` hears the port. Open streams get a moment to end, then all is stopped."""
+    config = uvicorn.Config(
+        http_app(server, address, token),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=2,
+        lifespan="on",
+    )
+    with _listening(address) as listening:
+        ready(listening.getsockname()[1])
+        await _Server(config).serve([listening])
+
+
+class _Server(uvicorn.Server):
+    """Ends on a signal as uvicorn does, and does not raise it again: what stands around the server must close too."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        loop = asyncio.get_running_loop()
+        handled = (signal.SIGTERM, signal.SIGINT)
+        for number in handled:
+            with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows, or not the main thread
+                loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in handled:
+                with suppress(NotImplementedError, ValueError, RuntimeError):
+                    loop.remove_signal_handler(number)
+
+
+def _listening(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    # Said to be TCP, or the loop leaves the delay on that small answers suffer from.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        if sys.platform != "win32":
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((address.host, address.port))
+        listening.listen(MOST_CONNECTIONS)
+    except OSError as error:
+        listening.close()
+        raise BadAddress(f"{address.host}:{address.port} cannot be served on: {error.strerror or error}.") from None
+    return listening

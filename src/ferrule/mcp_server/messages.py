@@ -1,0 +1,66 @@
+"""Lines of input as JSON-RPC messages; each that is none becomes an error which says what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from mcp import types
+from mcp_types import jsonrpc_message_adapter
+from pydantic import ValidationError
+
+MESSAGE_BYTES = 16 * 1024 * 1024
+"""The longest message that is taken."""
+
+
+def read_message(line: bytes) -> types.JSONRPCMessage | types.JSONRPCError:
+    """The message in a line, or the error to answer it with; the latter is a `JSONRPCError` that nobody sent."""
+    try:
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except (ValidationError, RecursionError):
+        return _what_is_wrong(line)
+    if isinstance(message, types.JSONRPCNotification) and b'"id"' in line and _has_id(line):
+        return Refused.of(types.INVALID_REQUEST, "`id` must be a string or an integer.")
+    return message
+
+
+class Refused(types.JSONRPCError):
+    """An error of ours about something that came in, as opposed to one that a client sent."""
+
+    @classmethod
+    def of(cls, code: int, words: str, request_id: types.RequestId | None = None) -> Refused:
+        return cls(jsonrpc="2.0", id=request_id, error=types.ErrorData(code=code, message=words))
+
+
+def too_long(most: int) -> Refused:
+    return Refused.of(types.INVALID_REQUEST, f"A message may have at most {most:,} bytes. This one was skipped.")
+
+
+def _what_is_wrong(line: bytes) -> Refused:
+    try:
+        given: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        return Refused.of(types.PARSE_ERROR, f"This line is no JSON that can be read: {why[:200]}.")
+    if isinstance(given, list):
+        return Refused.of(types.INVALID_REQUEST, "Batches are not taken. Send one message a line.")
+    if not isinstance(given, dict):
+        return Refused.of(types.INVALID_REQUEST, "A message is a JSON object.")
+    message = cast("dict[str, Any]", given)
+    request_id = message.get("id")
+    known = request_id if isinstance(request_id, (str, int)) and not isinstance(request_id, bool) else None
+    if message.get("jsonrpc") != "2.0":
+        why = '`jsonrpc` must be "2.0".'
+    elif "method" in message and not isinstance(message["method"], str):
+        why = "`method` must be a string."
+    elif "params" in message and not isinstance(message["params"], dict):
+        why = "`params` must be an object."
+    elif "id" in message and known is None:
+        why = "`id` must be a string or an integer."
+    else:
+        why = "This is neither a request, nor a notification, nor a response."
+    return Refused.of(types.INVALID_REQUEST, why, known)
+
+
+def _has_id(line: bytes) -> bool:
+    return "id" in json.loads(line)

@@ -1,0 +1,88 @@
+"""A result as `CallToolResult`: text that fits into a model's context, and structured content that says the same.
+
+Agents show a model the structured content *instead of* the text where both are there. So it is sent only for tools
+whose text is that very JSON; a tool with words of its own (or pictures) sends those alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.core.errors import ErrorKind
+from ferrule.core.result import ErrorInfo
+from ferrule.dialects.mcp import MCP
+from ferrule.dialects.output_schema import output_object
+from ferrule.pipeline.format import head_and_tail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferrule.core.result import ToolResult
+    from ferrule.core.tool import Tool
+
+RESULT_CHARS = 80_000
+"""About 20,000 tokens; agents cut or refuse what is over 25,000."""
+_DIALECT = MCP()
+_WRAPPED = "ferrule/wrapped"
+
+
+def shown_output(tool: Tool[Any]) -> dict[str, Any] | None:
+    """The output schema that a tool's definition shows; None where its results are words."""
+    schema = None if tool.has_render else tool.output_schema
+    if schema is None or schema.get("type") == "string":
+        return None
+    return output_object(schema)
+
+
+def call_result(
+    result: ToolResult, fits: Callable[[Any], str | None] | None, most: int = RESULT_CHARS
+) -> dict[str, Any]:
+    """The result in the protocol's form. `fits` says what is wrong with structured content, for tools that show any."""
+    answer: dict[str, Any] = {"resultType": "complete", **_DIALECT.write_result(result)}
+    answer.get("_meta", {}).pop(_WRAPPED, None)
+    structured: Any = answer.pop("structuredContent", None)
+    too_long = _shorten(answer["content"], most) or "characters_left_out" in result.metadata
+    if fits is None or answer["isError"]:
+        return answer
+    problem = "it is too long to be sent whole" if too_long else fits(structured)
+    if problem is None:
+        answer["structuredContent"] = structured
+        return answer
+    error = ErrorInfo(
+        ErrorKind.EXECUTION,
+        f"`{result.tool}` ran, but its result cannot be sent as its output schema promises: {problem}.",
+        suggestion="What it did is done; calling it again would do it again. Ask for less where that is possible.",
+    )
+    kept: list[dict[str, Any]] = answer["content"] if too_long else []
+    return {"resultType": "complete", "content": [{"type": "text", "text": error.words}, *kept], "isError": True}
+
+
+def _shorten(content: list[dict[str, Any]], most: int) -> bool:
+    """Cut text that is too long in the middle, saying so; whether any was."""
+    cut = False
+    for block in content:
+        if block["type"] == "text" and len(block["text"]) > most:
+            block["text"], _ = head_and_tail(block["text"], most)
+            cut = True
+    return cut
+
+
+def output_check(schema: dict[str, Any]) -> Callable[[Any], str | None] | None:
+    """What tells whether structured content fits a schema, compiled once for a tool; None for one that is no schema."""
+    from jsonschema_rs import ReferencingError, ValidationError, validator_for
+
+    try:
+        validator = validator_for(schema)
+    except (ReferencingError, ValidationError, ValueError):
+        return None
+
+    def fits(structured: Any) -> str | None:
+        if structured is None:
+            return "there is no structured content"
+        error = next(iter(validator.iter_errors(structured)), None)
+        if error is None:
+            return None
+        where = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in cast("Any", error.instance_path))
+        return f"`{where.lstrip('.') or 'result'}`: {error.message[:300]}"
+
+    return fits

@@ -1,0 +1,225 @@
+"""Tells whether a new text is written as the file is, or with the differences that the copy of the old one has.
+
+Lines that the new text shares with the copy, where the file has another form, say the one; lines that it shares with
+the file say the other. Where they say both, or where nothing says anything, nothing is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from ferrule.workspace.edits.left_out import opens_block, would_dip
+from ferrule.workspace.edits.match_rungs import Adapted
+from ferrule.workspace.edits.reindent import Unclear, margin
+from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ferrule.workspace.edits.match_rungs import Place
+
+_WORD = re.compile(r"\w+")
+_SHARED = 0.5
+_TELLING = 4
+_COMMON = frozenset({"return", "break", "continue", "finally", "default", "begin"})
+_LOOKED_AT = 3_000
+_USUAL_STEP = 4
+
+
+def is_as_the_file(place: Place, file: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether the new text is to be taken as it is; raises `Unclear` when that cannot be told."""
+    writing = place.writing if isinstance(place.writing, Adapted) else Adapted()
+    if writing.indentation is not None and not _converted(place.old, file):
+        return _indented_as_the_file(place, file, new)
+    alike = _count_shared(place.old, new, unlike=file)
+    as_file = _count_shared(file, new, unlike=place.old)
+    if as_file > 2 * alike:
+        if writing.indentation is not None:
+            _check_kept(file, new)
+        return True
+    if as_file and alike <= 2 * as_file:
+        raise Unclear("the new text shares lines both with it and with the file where the two differ")
+    if writing.characters is not None and writing.characters.contradicts(new):
+        raise Unclear("the new text has both plain and typographic characters where it has one kind only")
+    if alike or writing.indentation is None:
+        return False
+    as_file = _with_the_files_blanks(file, new)
+    if not as_file and not _share_words(place.old, new):
+        raise Unclear("the new text has nothing in common with it, so how to indent it is not clear")
+    return as_file
+
+
+def partners(old: Sequence[str], new: Sequence[str], *, backwards: bool = False) -> dict[int, int]:
+    """For each line of the new text that is also in the old one, which one; read from the front or from the back."""
+    mine = [line.rstrip(BLANKS) for line in old]
+    theirs = [line.rstrip(BLANKS) for line in new]
+    if backwards:
+        mine.reverse()
+        theirs.reverse()
+    front = 0
+    while front < min(len(mine), len(theirs)) and mine[front] == theirs[front]:
+        front += 1
+    pairs = {index: index for index in range(front)}
+    matcher = SequenceMatcher(None, mine[front:], theirs[front:], autojunk=False)
+    for block in matcher.get_matching_blocks():
+        pairs.update({front + block.b + step: front + block.a + step for step in range(block.size)})
+    if backwards:
+        return {len(new) - 1 - j: len(old) - 1 - k for j, k in pairs.items()}
+    return pairs
+
+
+# A margin more or less
+
+
+def _indented_as_the_file(place: Place, file: Sequence[str], new: Sequence[str]) -> bool:
+    """Where only the margin differs. A new text as deep as the file may be the copy's, moved deeper on purpose."""
+    old = place.old
+    alike = sum(tells(line) for line in _shared(old, new, unlike=file))
+    as_file = sum(tells(line) for line in _shared(file, new, unlike=old))
+    mine, theirs, ours = (_first_indentation(lines) for lines in (old, file, new))
+    if not any(line.strip(BLANKS) for line in new):
+        return False
+    if not alike:
+        if as_file or _looks_like(file, new):
+            _check_not_moved(place, file, new)
+            return True
+        _check_like_the_copy(place, file, new)
+    elif as_file and alike <= 2 * as_file:
+        raise Unclear("the new text shares lines both with it and with the file where the two differ")
+    elif ours != mine and (ours == theirs or _first(new) not in old):
+        raise Unclear("the new text does not start as deep as it does")
+    elif len(mine) > len(theirs) and _goes_on_at(place, ours):
+        raise Unclear("the new text is as deep as the line before it, and the file is not")
+    return False
+
+
+def _check_not_moved(place: Place, file: Sequence[str], new: Sequence[str]) -> None:
+    """Raises `Unclear` unless the copy's lines cannot be meant to be moved by just the margin that it lacks."""
+    mine, theirs = _first_indentation(place.old), _first_indentation(file)
+    surplus = mine[: len(mine) - len(theirs)] if len(mine) > len(theirs) else ""
+    if any(line.strip(BLANKS) and not line.startswith(surplus) for line in new):
+        return  # there is not as much to take away
+    if _is_a_step(place, file):
+        raise Unclear("whether the new text is indented like it or like the file is not clear")
+
+
+def _is_a_step(place: Place, file: Sequence[str]) -> bool:
+    """Whether lines may well be moved by what the margins differ in: by one step of this file's indentation."""
+    less, more = sorted((_first_indentation(place.old), _first_indentation(file)), key=len)
+    blanks = more[: len(more) - len(less)]
+    if "\t" in blanks:
+        return blanks == "\t"
+    lines = place.lines.contents[:_LOOKED_AT]
+    deeper = Counter(
+        len(after) - len(before)
+        for before, after in pairwise(blanks_before(line) for line in lines if line.strip(BLANKS))
+        if after.startswith(before) and after != before and "\t" not in after
+    )
+    return len(blanks) == (deeper.most_common(1)[0][0] if deeper else _USUAL_STEP)
+
+
+def _check_like_the_copy(place: Place, file: Sequence[str], new: Sequence[str]) -> None:
+    """Raises `Unclear` unless a new text that shares no line is as deep as the copy, and not by chance."""
+    old = place.old
+    deeper = len(margin(old)) > len(margin(file))
+    if deeper or not _as_deep(old, new):
+        raise Unclear("the new text is indented neither like it nor clearly like the file")
+    if _first(old) == _first(new) or _last(old) == _last(new):
+        return
+    if not _share_words(old, new) or not (
+        _looks_like(old, new)
+        or not _is_a_step(place, file)
+        or would_dip(_first_indentation(file), new, place.lines.next_with_words(place.end))
+    ):
+        raise Unclear("the new text has nothing in common with it, so how far to indent it is not clear")
+
+
+def _as_deep(lines: Sequence[str], new: Sequence[str]) -> bool:
+    return margin(new) == margin(lines) and _first_indentation(new) == _first_indentation(lines)
+
+
+def _looks_like(lines: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether one text is as deep as the other, and its first or last line looks like a change of the other's."""
+    return _as_deep(lines, new) and (
+        _alike(_first(lines), _first(new))
+        or (_alike(_last(lines), _last(new)) and blanks_before(_last(lines)) == blanks_before(_last(new)))
+    )
+
+
+def _shared(base: Sequence[str], new: Sequence[str], *, unlike: Sequence[str]) -> Iterator[str]:
+    """The lines that the new text shares with `base` where `unlike` has another line."""
+    return (base[k] for j, k in partners(base, new).items() if base[k] == new[j] and base[k] != unlike[k])
+
+
+def _count_shared(base: Sequence[str], new: Sequence[str], *, unlike: Sequence[str]) -> int:
+    return sum(1 for _ in _shared(base, new, unlike=unlike))
+
+
+def tells(line: str) -> bool:
+    """Whether a line is not one of those that stand at any depth."""
+    return sum(map(len, _WORD.findall(line))) > _TELLING and line.strip(" \t;:{}()") not in _COMMON
+
+
+def _goes_on_at(place: Place, indentation: str) -> bool:
+    """Whether the line before the place stands at this depth, and no block starts there."""
+    before = next((line for line in reversed(place.lines.contents[: place.first]) if line.strip(BLANKS)), "")
+    return bool(before) and blanks_before(before) == indentation and not opens_block(before)
+
+
+def _first(lines: Sequence[str]) -> str:
+    return next((line for line in lines if line.strip(BLANKS)), "")
+
+
+def _last(lines: Sequence[str]) -> str:
+    return _first(lines[::-1])
+
+
+def _first_indentation(lines: Sequence[str]) -> str:
+    return blanks_before(_first(lines))
+
+
+def _share_words(old: Sequence[str], new: Sequence[str]) -> bool:
+    mine, ours = (set(_WORD.findall("\n".join(lines))) for lines in (old, new))
+    return len(mine & ours) >= _SHARED * min(len(mine), len(ours))
+
+
+def _alike(one: str, other: str) -> bool:
+    mine, ours = set(_WORD.findall(one)), set(_WORD.findall(other))
+    shared = mine & ours
+    telling = len(shared) > 1 or any(len(word) >= _TELLING for word in shared)
+    return telling and len(shared) >= _SHARED * min(len(mine), len(ours))
+
+
+# Tabs for spaces, or spaces for tabs
+
+
+def _with_the_files_blanks(file: Sequence[str], new: Sequence[str]) -> bool:
+    if _with_tabs(new) and _with_spaces(new):
+        raise Unclear("the new text is indented with tabs and with spaces, and it is not")
+    return (_with_tabs(new) or _with_spaces(new)) and _with_tabs(new) == _with_tabs(file)
+
+
+def _check_kept(file: Sequence[str], new: Sequence[str]) -> None:
+    """Raises `Unclear` unless the new text starts and ends as the file does."""
+    theirs, ours = ([line.rstrip(BLANKS) for line in lines if line.strip(BLANKS)] for lines in (file, new))
+    if not ours or (theirs[0], theirs[-1]) != (ours[0], ours[-1]):
+        raise Unclear("whether the new text is indented like it or like the file is not clear")
+
+
+def _converted(old: Sequence[str], file: Sequence[str]) -> bool:
+    """Whether the copy has spaces where the file has tabs, or the other way round."""
+    if _with_tabs(old):
+        return not _with_tabs(file) and _with_spaces(file)
+    return _with_spaces(old) and _with_tabs(file)
+
+
+def _with_tabs(lines: Sequence[str]) -> bool:
+    return any("\t" in blanks_before(line) for line in lines)
+
+
+def _with_spaces(lines: Sequence[str]) -> bool:
+    return any(blanks_before(line).startswith("  ") for line in lines if line.strip(BLANKS))

@@ -1,0 +1,68 @@
+"""Servers put into files and taken out, with all else left as it was."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ferrule.app.load_settings import SettingsError
+from ferrule.app.server_file import ServerFile, ServerJson
+
+BEFORE = '# mine\nlang = "en"  # of course\n\n[limits]\ntimeout = 30\n'
+
+
+def test_a_server_is_added_and_removed_and_comments_stay(tmp_path: Path) -> None:
+    file = tmp_path / "ferrule.toml"
+    file.write_text(BEFORE)
+    settings = ServerFile(file)
+    settings.add("a", {"command": "x", "args": ["--b"], "env": {"C": "${D}"}})
+    settings.add("odd name", {"url": "https://example.org"})
+    settings.add("a", {"command": "y"})
+    assert tomllib.loads(file.read_text())["mcp_servers"] == {
+        "a": {"command": "y"},
+        "odd name": {"url": "https://example.org"},
+    }
+    assert file.read_text().startswith(BEFORE)
+    assert settings.remove("a")
+    assert settings.remove("odd name")
+    assert not settings.remove("a")
+    assert tomllib.loads(file.read_text()) == tomllib.loads(BEFORE)
+
+
+@pytest.mark.parametrize("before", ["", BEFORE, "[limits]\ntimeout = 30\n", "trusted_mcp_servers = []\n"])
+def test_trust_is_written_once_wherever_it_can_be(tmp_path: Path, before: str) -> None:
+    file = tmp_path / "ferrule.toml"
+    file.write_text(before)
+    for word in ("one", "two", "one"):
+        ServerFile(file).trust(word)
+    assert tomllib.loads(file.read_text()) == {**tomllib.loads(before), "trusted_mcp_servers": ["one", "two"]}
+    assert "# of course" in file.read_text() or before != BEFORE
+
+
+def test_a_file_that_cannot_be_read_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "ferrule.toml"
+    file.write_text("[broken")
+    for change in (lambda: ServerFile(file).add("a", {}), lambda: ServerFile(file).trust("x")):
+        with pytest.raises(SettingsError, match="Nothing was changed"):
+            change()
+    assert file.read_text() == "[broken"
+
+
+def test_json_keeps_what_others_wrote(tmp_path: Path) -> None:
+    file = tmp_path / ".mcp.json"
+    file.write_text('{"inputs": [1], "mcpServers": {"a": {"command": "x", "alwaysAllow": ["y"]}}}')
+    ServerJson(file).add("b", {"command": "z"})
+    assert ServerJson(file).remove("missing") is False
+    assert json.loads(file.read_text()) == {
+        "inputs": [1],
+        "mcpServers": {"a": {"command": "x", "alwaysAllow": ["y"]}, "b": {"command": "z"}},
+    }
+    assert ServerJson(file).remove("b")
+    for text in ("{", "[]", '{"mcpServers": []}'):
+        file.write_text(text)
+        with pytest.raises(SettingsError, match="Nothing was changed"):
+            ServerJson(file).add("c", {})
+        assert file.read_text() == text

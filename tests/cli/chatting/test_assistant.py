@@ -1,0 +1,40 @@
+"""One assistant holds one conversation at a time, and what one has read another has not."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cli.chatting.conftest import Room
+
+from ferrule.agent.saved_sessions import SessionProblem
+from ferrule.app.settings import AssistantSettings, Settings
+from ferrule.testing import call, say
+
+
+async def test_a_new_conversation_has_read_nothing(room: Room) -> None:
+    (room.workspace / "a.txt").write_text("one\n")
+    edit = say("", call("Edit", {"file_path": "a.txt", "old_string": "one", "new_string": "two"}))
+    async with room.open(say("", call("Read", {"file_path": "a.txt"})), "Read.", edit, "Tried.") as chat:
+        await chat._turn("read it")
+        chat.assistant.begin()
+        room.typed.append("y")
+        await chat._turn("edit it")
+        assert "has not been read yet" in room.said()
+        assert (room.workspace / "a.txt").read_text() == "one\n"
+
+
+async def test_nothing_is_saved_where_nothing_shall_be(room: Room) -> None:
+    async with room.open("One.", settings=Settings(assistant=AssistantSettings(save=False))) as chat:
+        await chat._turn("hello")
+        chat.assistant.begin()
+        assert chat.assistant.saved is None
+        assert list(chat.assistant.sessions()) == []
+        with pytest.raises(SessionProblem):
+            chat.assistant.resume()
+
+
+async def test_resuming_the_one_that_is_open_changes_nothing(room: Room) -> None:
+    async with room.open("One.") as chat:
+        await chat._turn("hello")
+        conversation = chat.assistant.agent.conversation
+        chat.assistant.resume(chat.assistant.id[:8])
+        assert chat.assistant.agent.conversation is conversation

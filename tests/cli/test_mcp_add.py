@@ -1,0 +1,61 @@
+"""`ferrule mcp add`."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+
+from .conftest import Command
+from .mcp_peer import add
+
+
+def servers(ferrule: Command) -> dict[str, object]:
+    return tomllib.loads(ferrule.settings.read_text()).get("mcp_servers", {})
+
+
+def test_a_command_with_its_arguments_is_added(ferrule: Command) -> None:
+    done = ferrule(
+        "mcp", "add", "files", "--env", "TOKEN=${MY_TOKEN}", "--timeout", "9", "npx", "-y", "server", "--flag"
+    )
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"files is now in {ferrule.settings}. See what it offers: ferrule mcp test files\n"
+    assert servers(ferrule) == {
+        "files": {"command": "npx", "args": ["-y", "server", "--flag"], "env": {"TOKEN": "${MY_TOKEN}"}, "timeout": 9.0}
+    }
+
+
+def test_an_address_is_added_with_its_headers(ferrule: Command) -> None:
+    done = ferrule("mcp", "add", "web", "https://example.org/mcp", "--header", "Authorization=Bearer ${TOKEN}")
+    assert done.code == 0
+    assert servers(ferrule) == {
+        "web": {"url": "https://example.org/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}}
+    }
+
+
+def test_a_secret_that_is_written_out_is_warned_of_and_not_repeated(ferrule: Command) -> None:
+    done = ferrule("mcp", "add", "x", "--env", "API_TOKEN=hunter2hunter2", "run-it")
+    assert done.code == 0
+    assert "API_TOKEN='${API_TOKEN}'" in done.err
+    assert "hunter2" not in done.out + done.err
+
+
+def test_what_does_not_go_together_is_said(ferrule: Command) -> None:
+    before = ferrule.settings.read_text()
+    for arguments in (
+        ["web", "https://example.org", "--env", "A=b"],
+        ["web", "https://example.org", "more"],
+        ["files", "--header", "A=b", "npx"],
+        ["files", "--env", "A", "npx"],
+        ["files", "--timeout", "0", "npx"],
+        ["files", ""],
+    ):
+        done = ferrule("mcp", "add", *arguments)
+        assert (done.code, done.out) == (2, ""), arguments
+    assert ferrule.settings.read_text() == before
+
+
+def test_a_projects_server_is_shared_and_trusted_by_whoever_added_it(ferrule: Command) -> None:
+    assert add(ferrule, "shared", "good", "--project").code == 0
+    written = json.loads((ferrule.workspace / ".mcp.json").read_text())
+    assert list(written["mcpServers"]) == ["shared"]
+    assert [one["trusted"] for one in ferrule("mcp", "list", "--json").json] == [True]

@@ -1,0 +1,95 @@
+"""`ferrule mcp serve`: which tools it shows, and what it says of wrong options."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from mcp import Client, StdioServerParameters, types
+from tests.mcp_server.serving import text_of
+
+if TYPE_CHECKING:
+    from .conftest import Command
+
+
+def served(ferrule: Command, *options: str) -> StdioServerParameters:
+    return StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "ferrule", "mcp", "serve", *options],
+        env=ferrule.environment,
+        cwd=ferrule.workspace,
+    )
+
+
+async def names(ferrule: Command, *options: str) -> list[str]:
+    async with Client(served(ferrule, *options)) as client:
+        return [one.name for one in (await client.list_tools()).tools]
+
+
+async def test_only_the_tools_that_were_named_are_served(ferrule: Command) -> None:
+    assert await names(ferrule, "--tools", "Read,Gr*", "--tools", "echo_text") == ["Grep", "Read", "echo_text"]
+    async with Client(served(ferrule, "--tools", "Read")) as client:
+        with pytest.raises(Exception, match="There is no tool `echo_text`"):
+            await client.call_tool("echo_text", {"text": "x"})
+
+
+async def test_mode_plan_serves_what_reads(ferrule: Command) -> None:
+    shown = await names(ferrule, "--mode", "plan")
+    assert {"Read", "Grep", "echo_text"} <= set(shown)
+    assert not {"Write", "Edit", "Bash", "save_note"} & set(shown)
+
+
+async def test_rules_on_the_command_line_hold(ferrule: Command) -> None:
+    (ferrule.workspace / "notes.txt").write_text("one\n")
+    options = ("--allow", "save_note", "--deny", "Read(notes.txt)")
+    async with Client(served(ferrule, *options)) as client:
+        assert text_of(await client.call_tool("save_note", {"text": "x"})) == "saved x"
+        denied = await client.call_tool("Read", {"file_path": "notes.txt"})
+        assert denied.is_error
+        asked = await client.call_tool("launch_rocket", {"name": "x"})
+        assert asked.is_error
+
+
+async def test_calls_are_on_the_record(ferrule: Command) -> None:
+    async with Client(served(ferrule)) as client:
+        result = await client.call_tool("echo_text", {"text": "x"})
+        assert isinstance(result, types.CallToolResult)
+    listed = ferrule("audit", "list", "--json").json
+    assert [one["tool"] for one in listed] == ["echo_text"]
+
+
+def test_a_tool_that_there_is_not_is_said_so(ferrule: Command) -> None:
+    done = ferrule("mcp", "--tools", "Reed")
+    assert done.code == 0  # its input ended at once
+    assert done.out == ""
+    assert "No tool is called `Reed`" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--http", "127.0.0.1:port"], "'port' is no port"),
+        (["--http", "192.0.2.1:1"], "192.0.2.1:1 cannot be served on"),
+    ],
+)
+def test_an_address_that_cannot_be_served_on_is_said_so(options: list[str], words: str, ferrule: Command) -> None:
+    done = ferrule("mcp", "serve", *options)
+    assert done.code in (1, 2)
+    assert words in done.err
+
+
+def test_a_token_that_could_be_guessed_is_refused(ferrule: Command) -> None:
+    done = ferrule("mcp", "--http", "127.0.0.1:0", FERRULE_MCP_TOKEN="secret")
+    assert done.code == 2
+    assert "A token has at least 16 characters" in done.err
+
+
+def test_without_the_sdk_it_says_what_to_install(ferrule: Command) -> None:
+    broken = ferrule.folder / "nothing"
+    (broken / "mcp").mkdir(parents=True)
+    (broken / "mcp" / "__init__.py").write_text("raise ModuleNotFoundError('no mcp', name='mcp')\n")
+    path = ferrule.environment.get("PYTHONPATH", "")
+    done = ferrule("mcp", PYTHONPATH=f"{broken}:{path}")
+    assert done.code == 2
+    assert "pip install 'ferrule[mcp]'" in done.err

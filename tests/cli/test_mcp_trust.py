@@ -1,0 +1,34 @@
+"""`ferrule mcp trust`."""
+
+from __future__ import annotations
+
+from .conftest import Command
+from .mcp_peer import started, write_json
+
+CALL = ("call", "mcp__theirs__echo", '{"text": "hello"}', "--allow", "mcp__theirs")
+
+
+def test_a_workspaces_server_starts_once_it_is_trusted(ferrule: Command) -> None:
+    write_json(ferrule)
+    refused = ferrule(*CALL)
+    assert refused.code == 1
+    assert "not trusted yet" in refused.err
+    assert started(ferrule) == 0
+    done = ferrule("mcp", "trust", "theirs")
+    assert done.code == 0
+    assert done.out.splitlines()[1] == "It is given: TOKEN"
+    assert ferrule(*CALL).out == "hello\n"
+    assert "trusted_mcp_servers" in ferrule.settings.read_text()
+
+
+def test_tools_that_changed_are_accepted_as_they_are(ferrule: Command) -> None:
+    write_json(ferrule)
+    ferrule("mcp", "trust", "theirs")
+    ferrule(*CALL)
+    approved = ferrule.folder / "data" / "mcp" / "approved.json"
+    approved.write_text(approved.read_text().replace('"echo": "', '"echo": "not '))
+    changed = ferrule(*CALL)
+    assert changed.code == 3
+    assert "`ferrule mcp trust theirs`" in changed.err
+    ferrule("mcp", "trust", "theirs")
+    assert ferrule(*CALL).code == 0

@@ -1,0 +1,68 @@
+"""What `ferrule run` writes of a turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from ferrule import ErrorInfo, ErrorKind, RawCall, ToolResult
+from ferrule.agent.agent_events import AgentEvent, Answered, CallAsked, Compacted, Ending, Noted, TurnEnded
+from ferrule.cli.run_report import LastCalls, TextReport, said
+from ferrule.core.conversation import AssistantMessage
+from ferrule.core.events import Done, Pending
+from ferrule.core.model import Retrying, Usage
+
+CALL = RawCall("Read", {"file_path": "a.py"}, id="c")
+ASKED = CallAsked(CALL, "reading `a.py`", "reading `{file_path}`", {"file_path": "a.py"})
+FAILED = ErrorInfo(ErrorKind.PERMISSION, "Refused.")
+REFUSED = Done("c", "Read", ToolResult("c", "Read", False, "Refused.", "Refused.", None, FAILED))
+READ = Done("c", "Read", ToolResult("c", "Read", True, "text", "read 1 line"))
+ENDED = TurnEnded(Ending.DONE, "The answer.\n", Usage(), 1)
+
+
+def test_only_the_answer_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    report = TextReport()
+    events: list[AgentEvent] = [
+        Answered(AssistantMessage("I look.", (CALL,)), Usage()),
+        ASKED,
+        Pending("inner", "Glob", parent_id="c"),
+        READ,
+        Retrying(1, 2.4, "busy"),
+        Compacted(2, 1, ""),
+        Noted("Mind this."),
+        ENDED,
+    ]
+    for event in events:
+        report.show(event)
+    out, err = capsys.readouterr()
+    assert out == "The answer.\n"
+    assert err.splitlines() == [
+        "I look.",
+        "✓ reading `a.py`: read 1 line",
+        "trying again in 2 s: busy",
+        "the conversation was made shorter",
+        "Warning: Mind this.",
+    ]
+
+
+def test_quiet_says_the_answer_and_what_went_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    report = TextReport(quiet=True)
+    report.show(ASKED)
+    report.show(REFUSED)
+    report.show(TurnEnded(Ending.FAILED, "", Usage(), 1, "It broke.", "Mend it."))
+    assert capsys.readouterr() == ("", "Error: It broke. Mend it.\n")
+
+
+def test_a_refusal_counts_only_right_before_the_last_words() -> None:
+    asks = Answered(AssistantMessage("", (CALL,)), Usage())
+    last = LastCalls()
+    for event in (asks, REFUSED):
+        last.show(event)
+    assert last.refused
+    for event in (asks, READ, Answered(AssistantMessage("ok"), Usage())):
+        last.show(event)
+    assert not last.refused
+
+
+def test_what_a_call_does_is_said_from_its_pattern() -> None:
+    assert said(ASKED) == "reading `a.py`"
+    assert said(CallAsked(CALL, "as it is")) == "as it is"

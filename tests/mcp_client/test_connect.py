@@ -1,0 +1,39 @@
+"""From what is written to a connection: values filled in, folders found, nothing sent that was not meant."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.mcp_client.peers import plain, using
+
+
+async def test_a_folder_of_its_own_starts_at_the_workspace(tmp_path: Path) -> None:
+    (tmp_path / "workspace" / "sub").mkdir(parents=True)
+    async with using(tmp_path, plain(folder="sub")) as used:
+        told = json.loads((await used.call("surroundings")).llm_content)
+        assert told["cwd"] == str((tmp_path / "workspace" / "sub").resolve())
+
+
+async def test_places_in_a_command_are_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BEHAVIOUR", "twice")
+    config = plain()
+    command = (*config.command[:3], "${BEHAVIOUR}")
+    async with using(tmp_path, replace(config, command=command)) as used:
+        assert (await used.call("echo", text="x")).llm_content == "first"
+
+
+async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+    async with using(tmp_path, replace(plain(), command=("no-such-program", "x"))) as used:
+        assert used.problem() == "there is no program `no-such-program`"
+
+
+async def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "ferrule.mcp_client.connection", None)
+    async with using(tmp_path, plain()) as used:
+        assert "pip install 'ferrule[mcp]'" in used.problem()

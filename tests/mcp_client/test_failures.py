@@ -1,0 +1,49 @@
+"""Why a server failed, in words that a model can act on."""
+
+from __future__ import annotations
+
+from inline_snapshot import snapshot
+from mcp.shared.exceptions import MCPError
+
+from ferrule.mcp_client.failures import Failed, NotYet, cannot_be_used, reason_of, refused_call
+from ferrule.mcp_client.server_log import ServerLog
+
+
+def test_the_innermost_cause_is_told() -> None:
+    group = ExceptionGroup("outer", [ExceptionGroup("inner", [ConnectionError("refused\nby  peer")])])
+    assert reason_of(group) == "ConnectionError: refused by peer"
+    assert reason_of(Failed("it ended")) == "it ended"
+    assert reason_of(ValueError()) == "ValueError"
+    assert reason_of(MCPError(code=-1, message="no")) == "it answered: no"
+    assert len(reason_of(ValueError("x" * 10_000))) == 300
+
+
+def test_what_was_said_instead_of_messages_is_shown() -> None:
+    log = ServerLog()
+    log.add(b"trouble\n")
+    log.add_garbage(b"Usage: server [OPTIONS]")
+    error = cannot_be_used("peer", NotYet("it ended", 6.2), log)
+    assert (error.message, error.suggestion) == snapshot(
+        (
+            "The MCP server `peer` cannot be used: it ended. Its output held something else than messages: 'Usage: server [OPTIONS]'.",  # noqa: E501
+            "It is tried again in 7 s. The person can see more with `ferrule mcp test peer`.",
+        )
+    )
+
+
+def test_codes_have_kinds() -> None:
+    kinds = {code: refused_call("peer", "x", MCPError(code=code, message="no")).kind.value for code in
+             (-32602, -32601, -32700, -32800, -32603, 5)}  # fmt: skip
+    assert kinds == snapshot(
+        {
+            -32602: "validation_error",
+            -32601: "not_found_error",
+            -32700: "execution_error",
+            -32800: "cancelled_error",
+            -32603: "execution_error",
+            5: "execution_error",
+        }
+    )
+    assert refused_call("peer", "x", MCPError(code=5, message="")).message == snapshot(
+        "The MCP server `peer` refused `x`: no reason was given"
+    )

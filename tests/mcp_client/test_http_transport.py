@@ -1,0 +1,174 @@
+"""Servers over HTTP: both eras' answers, headers, and bodies that are bounded."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from ferrule.mcp_client.server_config import ServerConfig
+from tests.mcp_client.peers import using
+
+Reply = Callable[["Peer", dict[str, Any]], None]
+
+
+class Peer(BaseHTTPRequestHandler):
+    """A server of the older era without sessions; `reply` answers calls."""
+
+    reply: Reply
+    seen: list[dict[str, str]]
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def send_body(self, body: bytes, kind: str = "application/json", **headers: str) -> None:
+        self.send_response(200)
+        for name, value in {"content-type": kind, "content-length": str(len(body)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def send_result(self, message: dict[str, Any], result: dict[str, Any]) -> None:
+        self.send_body(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode())
+
+    def do_POST(self) -> None:
+        self.seen.append({name.lower(): value for name, value in self.headers.items()})
+        message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if message["method"] == "initialize":
+            info = {"name": "web", "version": "1"}
+            result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
+            self.send_result(message, result)
+        elif message["method"] == "tools/list":
+            self.send_result(message, {"tools": [{"name": "get", "inputSchema": {"type": "object"}}]})
+        elif message["method"] == "tools/call":
+            type(self).reply(self, message)
+        elif "id" in message:
+            error = {"code": -32601, "message": "no"}
+            self.send_body(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}).encode())
+        else:
+            self.send_response(202)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+    def do_GET(self) -> None:
+        self.send_error(405)
+
+
+@contextmanager
+def peer(reply: Reply) -> Generator[tuple[ServerConfig, list[dict[str, str]]]]:
+    seen: list[dict[str, str]] = []
+    handler = type("Handler", (Peer,), {"reply": staticmethod(reply), "seen": seen})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield ServerConfig("peer", url=f"http://127.0.0.1:{server.server_port}/mcp"), seen
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def words(text: str) -> Reply:
+    return lambda handler, message: handler.send_result(message, {"content": [{"type": "text", "text": text}]})
+
+
+async def test_a_call_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    monkeypatch.setenv("KEY", "hunter2hunter2")
+    with peer(words("from the web")) as (config, seen):
+        async with using(tmp_path, replace(config, headers={"X-Key": "${KEY}"})) as used:
+            assert (await used.call("get")).llm_content == "from the web"
+    assert {one["x-key"] for one in seen} == {"hunter2hunter2"}
+    assert {one["accept-encoding"] for one in seen} == {"identity"}
+
+
+async def test_an_answer_of_100_mb_is_not_read(tmp_path: Path) -> None:
+    def huge(handler: Peer, message: dict[str, Any]) -> None:
+        handler.send_response(200)
+        handler.send_header("content-type", "application/json")
+        handler.send_header("content-length", str(100 << 20))
+        handler.end_headers()
+        try:
+            for _ in range(100):
+                handler.wfile.write(b"x" * (1 << 20))
+        except OSError:
+            return
+
+    with peer(huge) as (config, _):
+        async with using(tmp_path, config) as used:
+            assert (await used.call("get")).llm_content == snapshot("""\
+Error (execution_error): The MCP server `peer` gave no result for `get` that can be used: Failed to parse JSON response: the answer takes more than 33,554,432 bytes, which are not read.
+
+Suggestion: Ask for less at once, if the tool can; the same call would fail the same way.\
+""")  # noqa: E501
+
+
+async def test_an_event_of_100_mb_is_not_read(tmp_path: Path) -> None:
+    def huge(handler: Peer, message: dict[str, Any]) -> None:
+        handler.send_response(200)
+        handler.send_header("content-type", "text/event-stream")
+        handler.end_headers()
+        try:
+            handler.wfile.write(b"data: ")
+            for _ in range(100):
+                handler.wfile.write(b"x" * (1 << 20))
+            handler.wfile.write(b"\n\n")
+        except OSError:
+            return
+
+    with peer(huge) as (config, _):
+        async with using(tmp_path, config) as used:
+            result = await used.call("get")
+            assert not result.success
+            assert "SSE stream failed" in result.llm_content
+
+
+async def test_a_packed_answer_is_not_unpacked(tmp_path: Path) -> None:
+    import gzip
+
+    bomb = gzip.compress(b"x" * (10 << 20))
+    with peer(lambda handler, message: handler.send_body(bomb, content_encoding="gzip")) as (config, _):
+        async with using(tmp_path, config) as used:
+            assert "packs its answers" in (await used.call("get")).llm_content
+
+
+async def test_garbage_is_a_clear_error(tmp_path: Path) -> None:
+    with peer(lambda handler, message: handler.send_body(b"<html>", "text/html")) as (config, _):
+        async with using(tmp_path, config) as used:
+            assert (await used.call("get")).llm_content == snapshot("""\
+Error (execution_error): The MCP server `peer` refused `get`: Unexpected content type: text/html
+
+Suggestion: Change the arguments to what the message asks for, or go on another way.\
+""")
+
+
+async def test_one_that_never_answers_costs_its_own_call_alone(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    over = threading.Event()
+
+    def wait(handler: Peer, message: dict[str, Any]) -> None:
+        over.wait(30)
+
+    with peer(wait) as (config, _):
+        async with using(tmp_path, replace(config, timeout=0.5)) as used:
+            result = await used.call("get")
+            assert result.error is not None
+            assert result.error.kind.value == "timeout_error"
+        over.set()
+
+
+async def test_nobody_there_is_said(tmp_path: Path) -> None:
+    with peer(words("x")) as (config, _):
+        pass
+    async with using(tmp_path, config) as used:
+        assert used.problem() == snapshot("ConnectError: All connection attempts failed")

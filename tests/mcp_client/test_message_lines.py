@@ -1,0 +1,64 @@
+"""Lines of messages, however they come in pieces, and none too long."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ferrule.mcp_client.message_lines import CutOff, TooLong, answered_id, lines
+
+
+class Pieces:
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._pieces = [piece for piece in pieces if piece]
+
+    async def read(self, n: int = -1) -> bytes:
+        return self._pieces.pop(0) if self._pieces else b""
+
+
+def read(pieces: list[bytes], most: int = 1000) -> list[bytes | TooLong | CutOff]:
+    async def gather() -> list[bytes | TooLong | CutOff]:
+        return [line async for line in lines(Pieces(pieces), most)]
+
+    return asyncio.run(gather())
+
+
+@given(st.lists(st.binary(max_size=20).map(lambda one: one.replace(b"\n", b"")), max_size=8), st.data())
+def test_lines_are_the_same_however_they_are_cut(wanted: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(line + b"\n" for line in wanted)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
+    pieces = [stream[start:end] for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    assert read(pieces) == wanted
+
+
+@given(st.integers(1, 40), st.integers(1, 100), st.integers(1, 30))
+def test_a_line_that_is_too_long_is_passed_over_and_told(most: int, size: int, piece: int) -> None:
+    stream = b"x" * size + b"\nnext\n"
+    found = read([stream[at : at + piece] for at in range(0, len(stream), piece)], most=max(most, 4))
+    first, second = found
+    assert second == b"next"
+    if size <= max(most, 4):
+        assert first == b"x" * size
+    else:
+        assert isinstance(first, TooLong)
+        assert first.size == size
+
+
+def test_what_is_cut_off_is_told() -> None:
+    assert read([b"one\ntw"]) == [b"one", CutOff(2)]
+    assert read([b"x" * 50], most=10) == [CutOff(50)]
+
+
+def test_the_id_is_found_at_either_end_and_nowhere_else() -> None:
+    assert answered_id(b'{"jsonrpc":"2.0","id":7,"result":{', b"") == 7
+    assert answered_id(b'{"result":{"content":[', b'"}]},"jsonrpc":"2.0","id": 12}') == 12
+    assert answered_id(b"x" * 600 + b'"id":5,', b"") is None
+    assert answered_id(b"", b'{"id":1},"id":2}') == 2
+
+
+def test_a_long_answer_still_says_what_it_answers() -> None:
+    (found,) = read([b'{"id":3,"result":"' + b"x" * 2000 + b'"}\n'], most=100)
+    assert isinstance(found, TooLong)
+    assert found.answered == 3

@@ -1,0 +1,168 @@
+"""A server's life: lazy, shared, restarted, left alone when it keeps failing, and never in anyone's way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+from ferrule.core.call import RawCall
+from ferrule.core.errors import ErrorKind
+from ferrule.mcp_client.definition_store import DefinitionStore
+from ferrule.mcp_client.definitions import Definition
+from ferrule.mcp_client.server_config import ServerConfig
+from tests.mcp_client.peers import Used, alive, modern, plain, until, using
+
+ECHO = Definition(
+    {
+        "name": "echo",
+        "description": "Say it again.",
+        "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+        "annotations": {"readOnlyHint": True},
+    }
+)
+
+
+def remembered(used_before: Path, config: ServerConfig, *more: Definition) -> None:
+    """As if the server had been asked before."""
+    DefinitionStore(used_before / "data" / "definitions").save(config, [ECHO, *more])
+
+
+async def test_a_server_that_dies_in_a_call_is_back_for_the_next(tmp_path: Path) -> None:
+    async with using(tmp_path, plain()) as used:
+        assert (await used.call("die")).llm_content == snapshot("""\
+Error (execution_error): The MCP server `peer` ended while the call ran: it ended with exit code 7. It last said: 'a bug ate me'. Whether the call was done is not known.
+
+Suggestion: Look at what was done before you call it again; the next call starts the server anew.\
+""")  # noqa: E501
+        assert (await used.call("echo", text="back")).llm_content == "back"
+
+
+async def test_a_server_that_is_killed_in_a_call_is_back_for_the_next(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    async with using(tmp_path, plain(notes=notes)) as used:
+        pid = json.loads((await used.call("surroundings")).llm_content)["pid"]
+        call = asyncio.create_task(used.call("slow"))
+        await until(lambda: "slow began" in notes.read_text())
+        os.kill(pid, signal.SIGKILL)
+        result = await call
+        assert result.llm_content == snapshot("""\
+Error (execution_error): The MCP server `peer` ended while the call ran: it was ended by signal 9. Whether the call was done is not known.
+
+Suggestion: Look at what was done before you call it again; the next call starts the server anew.\
+""")  # noqa: E501
+        assert (await used.call("echo", text="back")).llm_content == "back"
+
+
+async def test_many_calls_start_it_once(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    config = plain(notes=notes)
+    remembered(tmp_path, config)
+    used = Used([config], tmp_path)
+    results = await asyncio.gather(*(used.call("echo", text=str(at)) for at in range(20)))
+    assert [result.llm_content for result in results] == [str(at) for at in range(20)]
+    assert notes.read_text().count("started") == 1
+    await used.servers.close()
+
+
+async def test_one_that_does_not_start_says_why_and_is_left_alone_for_longer_each_time(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    config = plain("exit", notes)
+    remembered(tmp_path, config)
+    used = Used([config], tmp_path)
+    first = await used.call("echo", text="x")
+    assert first.llm_content == snapshot("""\
+Error (execution_error): The MCP server `peer` cannot be used: it ended with exit code 3. It last said: 'no configuration'.
+
+Suggestion: The next call tries again. The person can see more with `ferrule mcp test peer`.\
+""")  # noqa: E501
+    await used.call("echo", text="x")
+    assert notes.read_text().count("started") == 2
+    third = await used.call("echo", text="x")
+    assert third.error is not None
+    assert third.error.suggestion == snapshot(
+        "It is tried again in 1 s. The person can see more with `ferrule mcp test peer`."
+    )
+    assert notes.read_text().count("started") == 2
+    await used.servers.close()
+
+
+async def test_a_variable_that_is_missing_is_named(tmp_path: Path) -> None:
+    async with using(tmp_path, plain(env={"TOKEN": "${NO_SUCH_VARIABLE}"})) as used:
+        assert used.problem() == "the variable `NO_SUCH_VARIABLE` is not set"
+
+
+async def test_giving_up_on_a_call_tells_the_server(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    async with using(tmp_path, plain(notes=notes)) as used:
+        call = asyncio.create_task(used.call("slow"))
+        await until(lambda: "slow began" in notes.read_text())
+        call.cancel()
+        await asyncio.wait({call})
+        await until(lambda: "cancelled" in notes.read_text())
+        assert (await used.call("echo", text="still here")).success
+        assert notes.read_text().count("started") == 1
+
+
+async def test_a_time_limit_ends_a_call_in_the_newer_era_too(tmp_path: Path) -> None:
+    async with using(tmp_path, modern(timeout=0.5)) as used:
+        result = await used.call("slow")
+        assert result.error is not None
+        assert result.error.kind is ErrorKind.TIMEOUT
+        assert (await used.call("echo", text="still here")).success
+
+
+async def test_one_that_hangs_is_found_out_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ferrule.mcp_client import bounds
+
+    monkeypatch.setattr(bounds, "PING_SECONDS", 0.2)
+    notes = tmp_path / "notes"
+    async with using(tmp_path, plain("hang", notes, timeout=0.3)) as used:
+        pid = int(notes.read_text().split()[1])
+        result = await used.call("echo", text="x")
+        assert result.error is not None
+        assert result.error.kind is ErrorKind.TIMEOUT
+        await until(lambda: not alive(pid))
+        await used.call("echo", text="x")
+        await until(lambda: notes.read_text().count("started") == 2)
+
+
+async def test_its_surroundings_are_clean_and_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_SECRET", "hunter2hunter2")
+    monkeypatch.setenv("SOME_API_KEY", "do-not-pass-on")
+    async with using(tmp_path, plain(env={"TOKEN": "${MY_SECRET}", "PLAIN": "${NOT_SET:-fallback}"})) as used:
+        told = json.loads((await used.call("surroundings")).llm_content)
+        assert told["env"]["TOKEN"] == "hunter2hunter2"
+        assert told["env"]["PLAIN"] == "fallback"
+        assert "SOME_API_KEY" not in told["env"]
+        assert "MY_SECRET" not in told["env"]
+        assert told["cwd"] == str((tmp_path / "workspace").resolve())
+
+
+async def test_a_tool_that_changed_since_it_was_known_is_not_run_on_the_old_leave(tmp_path: Path) -> None:
+    config = plain()
+    old = {"name": "add", "description": "Harmless.", "inputSchema": {"type": "object"}}
+    gone = {"name": "gone", "inputSchema": {"type": "object"}}
+    remembered(tmp_path, config, Definition(old), Definition(gone))
+    used = Used([config], tmp_path)
+    went = used.named("gone")
+    changed, vanished = await asyncio.gather(
+        used.call("add", a=1, b=2), used.runtime.run(RawCall(went, {})), return_exceptions=False
+    )
+    assert changed.llm_content == snapshot("""\
+Error (permission_error): `add` of the MCP server `peer` is not what it was when this call was allowed. Nothing was run.
+
+Suggestion: Look at the tool's description and parameters as they are now, and call it again.\
+""")
+    assert vanished.llm_content == snapshot("""\
+Error (not_found_error): The MCP server `peer` does not offer `gone` any more. Nothing was run.
+
+Suggestion: Use another tool; its tools are listed anew.\
+""")
+    assert (await used.call("add", a=1, b=2)).llm_content == "3"
+    await used.servers.close()

@@ -1,0 +1,99 @@
+"""What is known of a server before it is started."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ferrule.mcp_client.server_config import ConfigProblem, ServerConfig, from_json, read_mcp_json
+
+
+def test_the_form_of_other_agents_is_read(tmp_path: Path) -> None:
+    file = tmp_path / ".mcp.json"
+    servers = {
+        "files": {"command": "npx", "args": ["-y", "server"], "env": {"A": "${B}"}, "cwd": "sub", "alwaysAllow": ["x"]},
+        "web": {"type": "http", "url": "https://example.org/mcp", "headers": {"X-Key": "${KEY}"}},
+        "off": {"command": "x", "disabled": True},
+    }
+    file.write_text(json.dumps({"mcpServers": servers, "other": 1}))
+    found = read_mcp_json(file, scope="/work")
+    assert found.problems == []
+    files, web, off = found.servers
+    assert (files.command, files.env, files.folder, files.scope) == (
+        ("npx", "-y", "server"),
+        {"A": "${B}"},
+        "sub",
+        "/work",
+    )
+    assert (web.url, web.headers) == ("https://example.org/mcp", {"X-Key": "${KEY}"})
+    assert (files.enabled, off.enabled) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ([], "`x` is not an object"),
+        ({}, "neither `command` nor `url`"),
+        ({"command": "a", "url": "http://b"}, "both `command` and `url`"),
+        ({"command": 5}, "`command` is text"),
+        ({"command": "a", "args": "b"}, "`args` is a list of text"),
+        ({"command": "a", "env": {"B": 1}}, "every value of `env` is text"),
+        ({"command": "a", "env": []}, None),
+        ({"command": "a", "env": ["b"]}, "`env` is an object of text"),
+        ({"command": " "}, "`command` names no program"),
+        ({"url": "ftp://example.org"}, "must start with http:// or https://"),
+        ({"type": "sse", "url": "https://example.org/sse"}, "old SSE transport"),
+    ],
+)
+def test_what_cannot_work_is_said(table: object, said: str | None) -> None:
+    if said is None:
+        assert from_json("x", table).env == {}
+        return
+    with pytest.raises(ConfigProblem, match=said):
+        from_json("x", table)
+
+
+def test_one_wrong_server_leaves_the_others(tmp_path: Path) -> None:
+    file = tmp_path / ".mcp.json"
+    file.write_text('{"mcpServers": {"bad": {}, "good": {"command": "x"}}}')
+    found = read_mcp_json(file)
+    assert [one.name for one in found.servers] == ["good"]
+    assert found.problems == [f"{file}: `bad` has neither `command` nor `url`; a server is a program or an address."]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"mcpServers": []}', "[" * 100_000])
+def test_a_file_that_is_none_is_said(tmp_path: Path, text: str) -> None:
+    file = tmp_path / ".mcp.json"
+    file.write_text(text)
+    found = read_mcp_json(file)
+    assert (found.servers, len(found.problems)) == ([], 1)
+    assert read_mcp_json(tmp_path / "missing").problems == []
+
+
+def test_a_fingerprint_changes_with_whatever_decides_what_runs() -> None:
+    one = ServerConfig("x", ("a", "b"), env={"C": "d"})
+    others = [
+        replace(one, command=("a", "c")), replace(one, env={"C": "e"}), replace(one, folder="sub"),
+        replace(one, scope="/work"), replace(one, name="y"), ServerConfig("x", url="https://a"),
+        ServerConfig("x", url="https://a", headers={"H": "1"}),
+    ]  # fmt: skip
+    assert len({one.fingerprint, *(other.fingerprint for other in others)}) == len(others) + 1
+    assert replace(one, timeout=5, enabled=False).fingerprint == one.fingerprint
+
+
+def test_what_is_shown_has_nothing_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "secret")
+    assert ServerConfig("x", ("run it", "--token=${TOKEN}")).shown == "'run it' '--token=${TOKEN}'"
+    assert ServerConfig("x", url="https://a/${TOKEN}").shown == "https://a/${TOKEN}"
+
+
+def test_time_limits_are_above_nothing() -> None:
+    with pytest.raises(ConfigProblem, match="`timeout` is a number of seconds above 0"):
+        ServerConfig("x", ("a",), timeout=0)
+    with pytest.raises(ConfigProblem, match="`start_timeout`"):
+        ServerConfig("x", ("a",), start_timeout=float("inf"))
+    with pytest.raises(ConfigProblem, match="needs a name"):
+        ServerConfig(" ", ("a",))

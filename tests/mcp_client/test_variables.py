@@ -1,0 +1,62 @@
+"""Values from variables and the keyring, which are never shown."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from ferrule.mcp_client.variables import MissingValue, Variables
+
+
+def test_places_are_filled_in() -> None:
+    variables = Variables({"A": "one", "EMPTY": ""})
+    assert variables.fill("x ${A} ${B:-two} ${EMPTY:-three} $A {A}") == "x one two three $A {A}"
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(MissingValue, match="the variable `B` is not set"):
+        Variables({}).fill("${B}")
+
+
+def test_what_was_filled_in_is_masked() -> None:
+    variables = Variables({"TOKEN": "hunter2hunter2"})
+    variables.fill("Bearer ${TOKEN}")
+    table = variables.fill_table({"KEY": "literal-secret", "SHORT": "no"})
+    assert table == {"KEY": "literal-secret", "SHORT": "no"}
+    assert variables.masked("got hunter2hunter2 and literal-secret, no more") == "got [TOKEN] and [KEY], no more"
+
+
+def test_a_default_is_no_secret() -> None:
+    variables = Variables({})
+    variables.fill("${LEVEL:-information}")
+    assert variables.masked("information") == "information"
+
+
+def test_the_keyring_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    keyring = ModuleType("keyring")
+    held = {("github", "me"): "from the ring"}
+    keyring.get_password = lambda service, user: held.get((service, user))  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "keyring", keyring)
+    variables = Variables({})
+    assert variables.fill("${keyring:github/me}") == "from the ring"
+    assert variables.masked("from the ring") == "[keyring:github/me]"
+    with pytest.raises(MissingValue, match="holds nothing for github/you"):
+        variables.fill("${keyring:github/you}")
+    with pytest.raises(MissingValue, match=r"is written `\$\{keyring:service/user\}`"):
+        variables.fill("${keyring:github}")
+
+
+def test_a_keyring_that_fails_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(service: str, user: str) -> str:
+        raise RuntimeError("locked: hunter2")
+
+    keyring = ModuleType("keyring")
+    keyring.get_password = fail  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "keyring", keyring)
+    with pytest.raises(MissingValue, match=r"could not be read: RuntimeError$"):
+        Variables({}).fill("${keyring:a/b}")
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    with pytest.raises(MissingValue, match="pip install keyring"):
+        Variables({}).fill("${keyring:a/b}")

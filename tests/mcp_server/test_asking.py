@@ -1,0 +1,129 @@
+"""What the person is shown before a call runs, and what counts as their leave (P4)."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+
+from ferrule import Session, tool
+from ferrule.builtin.bash import bash
+from ferrule.core.elicitation import Elicited
+from ferrule.core.errors import Stopped
+from ferrule.mcp_server.asking import ask_through_client, form_of, message_of, refusal, understood
+from ferrule.pipeline.confirm import Answer, Choice, Question
+from ferrule.policy.decide import RulePolicy
+
+
+@tool(kind="write")
+def save_note(text: str) -> str:
+    """Save a note."""
+    return text
+
+
+def question(**more: Any) -> Question:
+    return Question(save_note.build({"text": "a\u202eb\n\x1b[31mc"}), "a tool that writes asks first", **more)
+
+
+def test_the_person_sees_what_hides_and_what_always_means() -> None:
+    asked = question(rule="save_note(x *)", warning="Careful.", covers="save_note x 1", not_covers="save_note y")
+    assert message_of(asked) == snapshot("""\
+a tool that writes asks first:
+  save_note {"text":"a\\u{202e}b\\n\\u001b[31mc"}
+Warning: it holds characters that cannot be seen or that turn the order of the text
+Warning: Careful.
+«Always» would mean, in this session: save_note(x *)
+  it covers: save_note x 1
+  it does not cover: save_note y\
+""")
+
+
+def test_a_forms_choices_are_titled_where_the_revision_knows_that() -> None:
+    assert form_of(question(rule="save_note"), "2025-11-25") == snapshot(
+        {
+            "type": "object",
+            "properties": {
+                "answer": {
+                    "type": "string",
+                    "title": "Run it?",
+                    "oneOf": [
+                        {"const": "once", "title": "Run it once"},
+                        {"const": "always", "title": "Always: save_note"},
+                        {"const": "no", "title": "Do not run it"},
+                    ],
+                },
+                "reason": {"type": "string", "title": "If not: why?", "description": "Told to the model."},
+            },
+            "required": ["answer"],
+        }
+    )
+    assert form_of(question(rule=""), "2025-06-18") == snapshot(
+        {
+            "type": "object",
+            "properties": {
+                "answer": {
+                    "type": "string",
+                    "title": "Run it?",
+                    "enum": ["once", "no"],
+                    "enumNames": ["Run it once", "Do not run it"],
+                },
+                "reason": {"type": "string", "title": "If not: why?", "description": "Told to the model."},
+            },
+            "required": ["answer"],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        (Elicited("accept", {"answer": "once"}), Answer(Choice.ONCE)),
+        (Elicited("accept", {"answer": "always"}), Answer(Choice.ALWAYS)),
+        (Elicited("accept", {"answer": "no", "reason": " later "}), Answer(Choice.NO, "later")),
+        (Elicited("accept", {}), Answer(Choice.NO)),
+        (Elicited("accept", {"answer": True}), Answer(Choice.NO)),
+        (Elicited("accept", {"answer": "ONCE", "reason": 5}), Answer(Choice.NO)),
+        (Elicited("decline", {"answer": "once"}), Answer(Choice.NO)),
+        (Elicited("cancel", {"answer": "always"}), Answer(Choice.NO)),
+    ],
+)
+def test_only_what_was_offered_is_a_yes(said: Elicited, answer: Answer) -> None:
+    assert understood(said, question(rule="save_note")) == answer
+
+
+def test_always_is_no_leave_where_it_was_not_offered() -> None:
+    assert understood(Elicited("accept", {"answer": "always"}), question(rule="")) == Answer(Choice.NO)
+
+
+def test_a_refusal_names_the_rule_that_would_allow_the_command(tmp_path: Path) -> None:
+    session = Session(workspace=tmp_path)
+    invocation = bash.build({"command": "git push origin main"})
+    invocation.session = session
+    offer = RulePolicy().offer(invocation, session)
+    assert offer is not None
+    asked = Question(invocation, "a command asks first", offer.rule, rules=offer.rules)
+    stopped = refusal(asked, "this client cannot ask the person (it has no form elicitation)")
+    assert (stopped.message, stopped.suggestion) == snapshot(
+        (
+            "`Bash` was not run: a command asks first, and this client cannot ask the person (it has no form elicitation).",
+            "The person can allow it where Ferrule is started: `ferrule mcp --allow 'Bash(git push origin main)'`, or with the same in settings.",
+        )
+    )
+
+
+def test_a_refusal_without_a_rule_says_so() -> None:
+    stopped = refusal(question(rule=""), "nobody answers")
+    assert (stopped.message, stopped.suggestion) == snapshot(
+        (
+            "`save_note` was not run: a tool that writes asks first, and nobody answers.",
+            "No rule lets it run unasked. Go on another way, or ask the person to run it themselves.",
+        )
+    )
+
+
+async def test_outside_of_a_clients_call_nobody_can_be_asked() -> None:
+    with pytest.raises(Stopped, match="this client cannot ask"):
+        await ask_through_client(question(rule="save_note"))

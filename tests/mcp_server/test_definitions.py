@@ -1,0 +1,166 @@
+"""Definitions: one order, pages, names and schemas that every agent takes (T10, R8)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+
+from ferrule import Registry, raw_tool, tool
+from ferrule.builtin.all_tools import builtin_tools
+from ferrule.mcp_server.definitions import BadCursor, Definitions
+
+ALLOWED = {
+    "additionalProperties", "anyOf", "description", "enum", "format", "items", "maxItems", "maximum", "minItems",
+    "minimum", "prefixItems", "properties", "required", "title", "type",
+}  # fmt: skip
+
+
+def raw(name: str, schema: dict[str, Any] | None = None, **options: Any) -> Any:
+    return raw_tool(name, schema or {"type": "object"}, lambda arguments: arguments, description="Do it.", **options)
+
+
+def names(definitions: list[dict[str, Any]]) -> list[str]:
+    return [one["name"] for one in definitions]
+
+
+def test_the_order_is_by_name_whatever_the_order_of_registration() -> None:
+    listed = [names(Definitions(Registry(tools)).all()) for tools in ([raw("b"), raw("a")], [raw("a"), raw("b")])]
+    assert listed == [["a", "b"], ["a", "b"]]
+
+
+@given(st.integers(1, 40), st.integers(1, 12))
+def test_pages_hold_every_tool_once(count: int, size: int) -> None:
+    definitions = Definitions(Registry([raw(f"tool_{at:02}") for at in range(count)]), page_size=size)
+    seen: list[str] = []
+    page = definitions.page()
+    seen += names(page.tools)
+    while page.next is not None:
+        page = definitions.page(page.next)
+        assert 1 <= len(page.tools) <= size
+        seen += names(page.tools)
+    assert seen == names(definitions.all())
+
+
+def test_a_tool_that_goes_between_pages_moves_no_other() -> None:
+    registry = Registry([raw(name) for name in "abcd"])
+    definitions = Definitions(registry, page_size=2)
+    first = definitions.page()
+    registry.unregister("a")
+    assert names(definitions.page(first.next).tools) == ["c", "d"]
+
+
+@pytest.mark.parametrize("cursor", ["?", "é", "a", "////", "_w=="])
+def test_a_cursor_that_no_page_gave_is_refused(cursor: str) -> None:
+    with pytest.raises(BadCursor, match="Begin again without one"):
+        Definitions(Registry([raw("a")])).page(cursor)
+
+
+def test_changes_show_at_once() -> None:
+    registry = Registry([raw("a")])
+    definitions = Definitions(registry)
+    assert names(definitions.all()) == ["a"]
+    registry.register(raw("b"))
+    registry.disable("a")
+    assert names(definitions.all()) == ["b"]
+
+
+def test_a_name_that_providers_refuse_is_shown_as_one_they_take_and_found_again() -> None:
+    definitions = Definitions(Registry([raw("files.read/ü" + "x" * 90)]))
+    (shown,) = names(definitions.all())
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", shown)
+    assert definitions.own_name(shown) == "files.read/ü" + "x" * 90
+
+
+def test_every_built_in_is_within_what_all_agents_take() -> None:
+    for one in Definitions(Registry(builtin_tools())).all():
+        assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", one["name"])
+        assert len(one["description"]) < 2048
+        schema = one["inputSchema"]
+        assert schema["type"] == "object"
+        assert not {"anyOf", "oneOf", "allOf", "$ref", "$defs"} & schema.keys()
+        assert keywords(schema) <= ALLOWED
+
+
+def keywords(schema: dict[str, Any]) -> set[str]:
+    found = set(schema)
+    parts = [*schema.get("properties", {}).values(), *schema.get("anyOf", ())]
+    for key in ("items", "additionalProperties"):
+        parts += [schema[key]] if isinstance(schema.get(key), dict) else []
+    return found.union(*(keywords(part) for part in parts if isinstance(part, dict)))
+
+
+def test_a_schema_with_alternatives_at_its_root_is_made_plain_and_says_what_it_lost() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string", "pattern": "^x"}, "b": {"$ref": "#/$defs/B"}},
+        "$defs": {"B": {"type": "integer", "exclusiveMinimum": 0}},
+        "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
+    }
+    (shown,) = Definitions(Registry([raw("pick", schema)])).all()
+    assert shown["inputSchema"] == snapshot(
+        {
+            "type": "object",
+            "properties": {
+                "a": {"type": "string", "description": "Must match the regular expression `^x`."},
+                "b": {"type": "integer", "description": "More than 0."},
+            },
+        }
+    )
+    (whole,) = Definitions(Registry([raw("pick", schema)]), portable=False).all()
+    assert whole["inputSchema"] == schema
+
+
+def test_annotations_follow_from_what_the_tool_says_of_itself() -> None:
+    @tool(kind="write", idempotent=True, display_name="Set value")
+    def set_value(value: int) -> int:
+        """Set the value."""
+        return value
+
+    (shown,) = Definitions(Registry([set_value])).all()
+    assert shown == snapshot(
+        {
+            "name": "set_value",
+            "title": "Set value",
+            "description": "Set the value.",
+            "inputSchema": {
+                "type": "object",
+                "additionalProperties": False,
+                "properties": {"value": {"type": "integer"}},
+                "required": ["value"],
+            },
+            "annotations": {
+                "readOnlyHint": False,
+                "destructiveHint": True,
+                "idempotentHint": True,
+                "openWorldHint": True,
+            },
+            "outputSchema": {"type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]},
+        }
+    )
+
+
+def test_only_a_tool_whose_text_is_its_data_shows_an_output_schema() -> None:
+    shown = {one["name"]: "outputSchema" in one for one in Definitions(Registry(builtin_tools())).all()}
+    assert [name for name, has in shown.items() if has] == snapshot(
+        ["getCurrentDateTime", "getCurrentDirectory", "getGitInfo", "listFiles", "searchFiles"]
+    )
+
+
+def test_an_output_schema_that_is_none_is_not_shown() -> None:
+    broken = raw("odd", output_schema={"type": "object", "properties": {"a": {"type": "nonsense"}}})
+    (shown,) = Definitions(Registry([broken])).all()
+    assert "outputSchema" not in shown
+
+
+def test_a_thousand_tools_are_listed_without_being_made_again() -> None:
+    registry = Registry([raw(f"tool_{at}") for at in range(1000)])
+    definitions = Definitions(registry)
+    before = definitions.all()
+    registry.register(raw("one_more"))
+    after = {one["name"]: one for one in definitions.all()}
+    assert all(after[one["name"]] is one for one in before)

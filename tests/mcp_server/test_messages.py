@@ -1,0 +1,98 @@
+"""Lines of input: each that is no message is one clear error, and none is an exception."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+from mcp import types
+
+from ferrule.mcp_server.messages import Refused, read_message, too_long
+
+
+def refused(line: str) -> tuple[object, int, str]:
+    found = read_message(line.encode())
+    assert isinstance(found, Refused)
+    return found.id, found.error.code, found.error.message
+
+
+def test_messages_are_read() -> None:
+    request = read_message(b'{"jsonrpc":"2.0","id":"a","method":"ping"}')
+    assert isinstance(request, types.JSONRPCRequest)
+    note = read_message(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+    assert isinstance(note, types.JSONRPCNotification)
+    answer = read_message(b'{"jsonrpc":"2.0","id":1,"result":{}}')
+    assert isinstance(answer, types.JSONRPCResponse)
+    error = read_message(b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}')
+    assert isinstance(error, types.JSONRPCError)
+    assert not isinstance(error, Refused)
+
+
+def test_what_is_no_message_is_told_why() -> None:
+    lines = [
+        "garbage",
+        '{"jsonrpc":"2.0","id":1,"method":"ping"',
+        "[]",
+        '[{"jsonrpc":"2.0","id":1,"method":"ping"}]',
+        "7",
+        '{"id":1,"method":"ping"}',
+        '{"jsonrpc":"2.0","id":1,"method":5}',
+        '{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}',
+        '{"jsonrpc":"2.0","id":null,"method":"ping"}',
+        '{"jsonrpc":"2.0","id":1.5,"method":"ping"}',
+        '{"jsonrpc":"2.0","id":[1],"method":"ping"}',
+        '{"jsonrpc":"2.0","id":3}',
+        "[" * 100_000,
+    ]
+    assert [refused(line) for line in lines] == snapshot(
+        [
+            (None, -32700, "This line is no JSON that can be read: Expecting value: line 1 column 1 (char 0)."),
+            (
+                None,
+                -32700,
+                "This line is no JSON that can be read: Expecting ',' delimiter: line 1 column 40 (char 39).",
+            ),
+            (None, -32600, "Batches are not taken. Send one message a line."),
+            (None, -32600, "Batches are not taken. Send one message a line."),
+            (None, -32600, "A message is a JSON object."),
+            (1, -32600, '`jsonrpc` must be "2.0".'),
+            (1, -32600, "`method` must be a string."),
+            (1, -32600, "`params` must be an object."),
+            (None, -32600, "`id` must be a string or an integer."),
+            (None, -32600, "`id` must be a string or an integer."),
+            (None, -32600, "`id` must be a string or an integer."),
+            (3, -32600, "This is neither a request, nor a notification, nor a response."),
+            (None, -32700, "This line is no JSON that can be read: it is nested too deeply."),
+        ]
+    )
+    assert too_long(10).error.message == snapshot("A message may have at most 10 bytes. This one was skipped.")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+ENVELOPES = st.fixed_dictionaries(
+    {}, optional={"jsonrpc": st.just("2.0") | JSON, "id": JSON, "method": JSON, "params": JSON, "result": JSON}
+)
+
+
+@given(st.binary(max_size=200) | JSON.map(lambda value: json.dumps(value).encode()))
+def test_anything_is_read_or_refused(line: bytes) -> None:
+    read_message(line)
+
+
+@given(ENVELOPES)
+def test_a_message_with_an_id_that_is_none_is_never_taken_for_a_notification(message: dict[str, object]) -> None:
+    found = read_message(json.dumps(message).encode())
+    if "id" in message:
+        assert not isinstance(found, types.JSONRPCNotification)
+
+
+@pytest.mark.parametrize("line", [b"\xff\xfe{}", b'{"jsonrpc":"2.0","id":1,"method":"\\ud800"}'])
+def test_text_that_is_none_is_refused(line: bytes) -> None:
+    assert isinstance(read_message(line), Refused)

@@ -1,0 +1,54 @@
+"""Two requests under one id: the second is refused, and the first can still be answered and cancelled."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+from inline_snapshot import snapshot
+
+from tests.mcp_server.processes import http_server
+from tests.mcp_server.test_http import HELLO, post
+from tests.mcp_server.test_stdio import soon
+
+
+def test_an_id_that_is_in_use_is_refused_and_the_first_request_can_still_be_cancelled(tmp_path: Path) -> None:
+    marker = tmp_path / "running"
+    with http_server(tmp_path, tmp_path, "--http", "127.0.0.1:0") as (url, _):
+        session = post(url, HELLO)[1]["mcp-session-id"]
+        params = {"name": "wait_long", "arguments": {"marker": str(marker)}}
+        call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
+        answers: list[str] = []
+
+        def first() -> None:
+            answers.append(post(url, call, Mcp_Session_Id=session)[2])
+
+        calling = threading.Thread(target=first)
+        calling.start()
+        soon(marker.exists)
+        status, _, words = post(url, {"jsonrpc": "2.0", "id": 2, "method": "ping"}, Mcp_Session_Id=session)
+        assert (status, json.loads(words)) == snapshot(
+            (
+                400,
+                {
+                    "jsonrpc": "2.0",
+                    "id": None,
+                    "error": {
+                        "code": -32600,
+                        "message": "The id 2 is that of a request which still runs. This one was not taken.",
+                    },
+                },
+            )
+        )
+        other = post(url, HELLO)[1]["mcp-session-id"]
+        ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+        assert post(url, ping, Mcp_Session_Id=other)[0] == 200  # another session's ids are its own
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}
+        assert post(url, cancel, Mcp_Session_Id=session)[0] == 202
+        calling.join(60)
+        assert not marker.exists()
+        assert "Request cancelled" in answers[0]
+        assert post(url, ping, Mcp_Session_Id=session)[0] == 200  # and the id is free again
+        huge = b'{"jsonrpc":"2.0","id":3,"method":"' + b"x" * (17 * 1024 * 1024) + b'"}'
+        assert post(url, huge, Mcp_Session_Id=session)[0] == 413

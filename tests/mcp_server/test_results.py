@@ -1,0 +1,100 @@
+"""Results: text that fits, structured content that says the same or is not sent."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
+
+from __future__ import annotations
+
+from typing import Any
+
+from inline_snapshot import snapshot
+
+from ferrule import Runtime, raw_tool, tool
+from ferrule.core.result import Attachment, Output, ToolResult
+from ferrule.core.tool import Tool
+from ferrule.mcp_server.results import call_result, output_check, shown_output
+
+
+async def answer(made: Tool[Any], most: int = 80_000) -> dict[str, Any]:
+    result: ToolResult = await Runtime([made]).run(made.name, {})
+    schema = shown_output(made)
+    return call_result(result, output_check(schema) if schema is not None else None, most)
+
+
+async def test_a_tool_with_words_of_its_own_sends_those_alone() -> None:
+    @tool(kind="readonly", render=lambda value: "three of them")
+    def count_things() -> dict[str, int]:
+        """Count."""
+        return {"count": 3}
+
+    assert await answer(count_things) == {
+        "resultType": "complete",
+        "content": [{"type": "text", "text": "three of them"}],
+        "isError": False,
+    }
+
+
+async def test_a_list_is_wrapped_as_its_schema_says() -> None:
+    @tool(kind="readonly")
+    def list_things() -> list[int]:
+        """List."""
+        return [1, 2]
+
+    sent = await answer(list_things)
+    assert sent["structuredContent"] == {"result": [1, 2]}
+    assert sent["content"] == [{"type": "text", "text": "[1,2]"}]
+    assert "_meta" not in sent or "ferrule/wrapped" not in sent["_meta"]
+
+
+async def test_long_text_keeps_its_ends_and_says_what_went() -> None:
+    @tool(kind="readonly", max_result=400_000)
+    def talk_long() -> str:
+        """Talk."""
+        return "a" * 300_000
+
+    (block,) = (await answer(talk_long, 1000))["content"]
+    assert len(block["text"]) < 1100
+    assert "299,000 of 300,000 characters left out" in block["text"]
+
+
+async def test_data_that_does_not_fit_its_schema_is_an_error_that_says_it_ran() -> None:
+    broken = raw_tool(
+        "measure_it",
+        {"type": "object"},
+        lambda arguments: {"size": "large"},
+        kind="readonly",
+        output_schema={"type": "object", "properties": {"size": {"type": "integer"}}},
+    )
+    sent = await answer(broken)
+    assert sent["isError"]
+    assert "structuredContent" not in sent
+    assert sent["content"][0]["text"] == snapshot("""\
+Error (execution_error): `measure_it` ran, but its result cannot be sent as its output schema promises: `size`: "large" is not of type "integer".
+
+Suggestion: What it did is done; calling it again would do it again. Ask for less where that is possible.\
+""")
+
+
+async def test_data_that_is_too_long_to_be_sent_whole_is_an_error_with_both_ends() -> None:
+    @tool(kind="readonly")
+    def list_much() -> list[int]:
+        """List."""
+        return list(range(5000))
+
+    sent = await answer(list_much, 500)
+    assert sent["isError"]
+    assert sent["content"][0]["text"] == snapshot("""\
+Error (execution_error): `list_much` ran, but its result cannot be sent as its output schema promises: it is too long to be sent whole.
+
+Suggestion: What it did is done; calling it again would do it again. Ask for less where that is possible.\
+""")
+    assert "characters left out" in sent["content"][1]["text"]
+
+
+async def test_a_text_attachment_can_be_read() -> None:
+    @tool(kind="readonly")
+    async def give_file() -> Output:
+        """Give."""
+        return Output(llm_content="", attachments=[Attachment("text/csv", b"a,b", name="x.csv")])
+
+    assert (await answer(give_file))["content"] == [
+        {"type": "resource", "resource": {"uri": "attachment:x.csv", "mimeType": "text/csv", "text": "a,b"}}
+    ]

@@ -1,0 +1,55 @@
+"""A margin that only the old text lacks: the new text is taken as it is where the lines that stay say so."""
+
+import pytest
+from tests.workspace.edit_asking import edited
+
+DEEP = (
+    "class A:\n    def f(self):\n        first(self)\n        second(self)\n\n    def g(self):\n        third(self)\n"
+)
+
+
+def test_lines_that_stand_as_in_the_file_show_that_the_new_text_does():
+    new = "        first(self)\n        inserted(self)\n        second(self)\n"
+    old = "        first(self)\n        second(self)\n"
+    assert edited(DEEP, "first(self)\nsecond(self)\n", new) == ("indentation", DEEP.replace(old, new))
+
+
+def test_a_changed_line_as_deep_as_the_file_shows_it_too():
+    assert edited(DEEP, "first(self)\n", "        first(self, 1)\n") == (
+        "indentation",
+        DEEP.replace("first(self)", "first(self, 1)"),
+    )
+
+
+def test_lines_may_be_moved_by_one_step_on_purpose():
+    text = "def f():\n    first()\n    second()\n    last()\n"
+    old, new = "first()\nsecond()\nlast()\n", "    first()\n    inserted()\n    last()\n"
+    assert edited(text, old, new)[0] == "misfit"
+
+
+def test_what_cannot_be_moved_left_is_as_the_file_is():
+    text = "first()\nsecond()\n"
+    assert edited(text, "    first()\n    second()\n", "first()\nother()\nsecond()\n") == (
+        "indentation",
+        "first()\nother()\nsecond()\n",
+    )
+
+
+@pytest.mark.parametrize("new", ["    first(x)\n    other()\n", "class B:\n    x = 1\n"])
+def test_a_new_text_that_starts_as_deep_as_the_file_or_is_another_is_not_guessed_at(new: str):
+    text = "def f():\n    with x:\n        first(x)\n        second(x)\n"
+    assert edited(text, "with x:\n    first(x)\n    second(x)\n", new)[0] == "misfit"
+
+
+def test_lines_that_stand_at_any_depth_tell_nothing():
+    text = "{\n  outer: {\n    inner: {\n    }\n  }\n}\n"
+    assert edited(text, "inner: {\n}\n", "  other: {\n    }\n")[0] == "misfit"
+
+
+def test_spaces_of_another_text_may_be_meant_in_a_file_with_tabs():
+    text = ".first {\n\tcolor: red;\n}\n"
+    assert edited(text, ".first {\n  color: red;\n}\n", "body {\n  margin: 0;\n}\n")[0] == "misfit"
+    assert edited(text, ".first {\n  color: red;\n}\n", ".first {\n  color: blue;\n}\n") == (
+        "indentation",
+        ".first {\n\tcolor: blue;\n}\n",
+    )
