@@ -22,7 +22,7 @@ from ferrule.agent.agent_events import (
 from ferrule.agent.event_form import VERSION, call_form, to_form
 from ferrule.core.conversation import AssistantMessage
 from ferrule.core.events import Done, Partial, Pending, Progress
-from ferrule.core.model import Retrying, TextDelta, ThinkingDelta, Usage
+from ferrule.core.model import Preparing, Retrying, TextDelta, ThinkingDelta, Usage
 
 CALL = RawCall("Read", '{"file_path": "a"}', id="c")
 EVENTS: list[AgentEvent] = [
@@ -30,6 +30,7 @@ EVENTS: list[AgentEvent] = [
     ThinkingDelta("hm"),
     TextDelta("a"),
     Retrying(1, 2.5, "busy"),
+    Preparing("fetching"),
     Answered(AssistantMessage("a", (CALL,)), Usage(1, 2)),
     CallAsked(CALL, "reading `a`"),
     Pending("c", "Read"),
@@ -52,6 +53,7 @@ def test_every_event_has_a_form_of_plain_json() -> None:
             "thinking": ["text"],
             "text": ["text"],
             "retrying": ["attempt", "restarted", "seconds", "why"],
+            "preparing": ["text"],
             "answered": ["calls", "text", "usage"],
             "call_asked": ["arguments", "call_id", "doing", "tool"],
             "call_pending": ["call_id", "parent_id", "summary", "tool"],

@@ -72,10 +72,12 @@ _FORMS: tuple[tuple[Named, str], ...] = (
     (Named.NUMBER, r"(?<![A-Za-z0-9.])\d+(?![A-Za-z0-9]|\.\d)"),
 )
 _PATTERNS = tuple((kind, re.compile(form)) for kind, form in _FORMS)
-_ABBREVIATIONS = frozenset({"e.g", "i.e", "a.m", "p.m", "u.s"})
-_NAMED_FOLDER = re.compile(
-    r"(?P<before>[A-Za-z0-9_][A-Za-z0-9_.\-]*)\s*(?:folder|directory|dir\b|目录|文件夹)"
-    r"|(?:folder|directory|目录|文件夹)\s*(?:called |named |叫|名为)?\s*(?P<after>[A-Za-z0-9_][A-Za-z0-9_.\-]*)",
+_NO_MENTIONS = frozenset({"e.g", "i.e", "a.m", "p.m", "u.s", "json", "yaml", "html", "css", "csv", "sql", "xml", "pdf"})
+_FOLDER_BEFORE = re.compile(
+    r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.\-]*)\s*(?:folder|directory|dir\b|目录|文件夹)", re.IGNORECASE
+)
+_FOLDER_AFTER = re.compile(
+    r"(?:folder|directory|目录|文件夹)\s*(?:called |named |叫|名为)?\s*(?P<name>[A-Za-z0-9_][A-Za-z0-9_.\-]*)",
     re.IGNORECASE,
 )
 _NAMED_WORD = re.compile(
@@ -83,6 +85,7 @@ _NAMED_WORD = re.compile(
     r"|(?P<before>[A-Za-z_][A-Za-z0-9_.\-]*)\s*(?:这个词|这个字|一词|函数|变量|方法)"
     r"|(?:函数|变量|方法|单词)\s*(?P<zh>[A-Za-z_][A-Za-z0-9_.\-]*)"
 )
+_BY_WORDS = ((Named.FOLDER, _FOLDER_BEFORE), (Named.FOLDER, _FOLDER_AFTER), (Named.CODE, _NAMED_WORD))
 _LOOSE_FOLDER = re.compile(
     r"\b(?:in|inside|under|within|below|of)\s+(?P<in>[A-Za-z0-9_][A-Za-z0-9_\-]*)(?=[\s.?!,]|$)"
     r"|(?P<zh>[A-Za-z0-9_][A-Za-z0-9_\-]*)\s*(?:里|中|下|内)",
@@ -92,7 +95,8 @@ _NO_NAMES = frozenset(
     """
     a an the this that these those my our your its it here which what current working same whole every each any all
     file files folder folders directory directories code project repo repository case git python is are in of on and
-    one two list parent home root called named background detail full total english chinese there order json across from for to with or not was were that which
+    one two list parent home root called named background detail full total english chinese there order json
+    across from for to with or not was were am i do does did contain contains hold holds have has you we
     """.split()  # noqa: SIM905 - a list of so many words is no easier to read
 )
 
@@ -109,11 +113,11 @@ def mentions(text: str) -> list[Mention]:
                 start = end - len(named)
             if kind is not Named.QUOTED:
                 named, end = _without_full_stop(named, end)
-            if (kind is not Named.FOLDER and not named.strip("./")) or named.lower() in _ABBREVIATIONS:
+            if (kind is not Named.FOLDER and not named.strip("./")) or named.lower() in _NO_MENTIONS:
                 continue
             if all(end <= other.start or start >= other.end for other in taken):
                 taken.append(Mention(kind, named, start, end))
-    for kind, pattern in ((Named.FOLDER, _NAMED_FOLDER), (Named.CODE, _NAMED_WORD)):
+    for kind, pattern in _BY_WORDS:
         for found in pattern.finditer(text):
             group = found.lastgroup or ""
             start, end = found.span(group)

@@ -55,7 +55,7 @@ def test_what_means_nothing_is_said_with_what_there_is() -> None:
     assert caught.value.fault is ModelFault.NOT_FOUND
     assert caught.value.message == snapshot("There is no model `smollm2-135` on this machine.")
     assert caught.value.suggestion == snapshot(
-        "Did you mean `local/smollm2-135m`? There are smollm2-135m, qwen2.5-coder-1.5b; or give a path: `local/PATH.gguf`."
+        "Did you mean `local/smollm2-135m`? There are smollm2-135m, qwen2.5-coder-1.5b, and `local/PATH.gguf`."
     )
     with pytest.raises(ModelError) as caught:
         find_weights("no/such.gguf")

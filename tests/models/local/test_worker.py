@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from ferrule.models.local.worker import Worker
+from ferrule.models.local.worker import Worker, what_it_said
 
 
 class Played:
@@ -52,3 +52,7 @@ def test_a_cancelled_request_stops_with_its_next_piece() -> None:
     assert told(out) == [{"id": 3, "end": True}]
     worker.answer({"id": 3, "chat": False, "body": {}})
     assert played.given == 3
+
+
+def test_a_reason_is_told_as_it_was_written() -> None:
+    assert what_it_said(io.BytesIO(b"x\nE llama: error loading model: too old\n")).endswith("too old\n")

@@ -57,7 +57,7 @@ def find_weights(name: str) -> Weights:
     raise ModelError(
         ModelFault.NOT_FOUND,
         f"There is no model `{wanted}` on this machine.",
-        suggestion=f"{meant}There are {', '.join(names())}; or give a path: `local/PATH.gguf`.",
+        suggestion=f"{meant}There are {', '.join(names())}, and `local/PATH.gguf`.",
     )
 
 

@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from importlib import import_module
 from typing import IO, Any
 
@@ -84,6 +85,18 @@ def load(wanted: dict[str, Any]) -> Any:
         return xllamacpp.Server(parameters)
 
 
+def what_it_said(complaints: IO[bytes]) -> str:
+    """What llama.cpp wrote of its failure; a thread of its own writes that, a moment after the failure is known."""
+    said = ""
+    for _ in range(20):
+        complaints.seek(0)
+        said = complaints.read(20_000).decode(errors="replace")
+        if "error loading" in said:
+            break
+        time.sleep(0.05)
+    return said
+
+
 def main() -> None:
     """Load, then answer until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the person stops the turn; the parent tells us what to do about it
@@ -96,9 +109,7 @@ def main() -> None:
     try:
         server = load(wanted)
     except Exception as error:  # noqa: BLE001 - the words go to the other side
-        complaints.seek(0)
-        said = complaints.read(20_000).decode(errors="replace")
-        Worker(out, None).send({"failed": str(error), "said": said})
+        Worker(out, None).send({"failed": str(error), "said": what_it_said(complaints)})
         out.flush()
         os._exit(1)
     worker = Worker(out, server)
