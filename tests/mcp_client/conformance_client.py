@@ -1,6 +1,6 @@
 """The client that the official conformance suite drives: Ferrule's own servers, registry and runtime, and nothing else.
 
-Run by `scripts/mcp-conformance-client`; the suite gives it the address of its server as the last argument. It uses each
+Run by `test_conformance.py`; the suite gives it the address of its server as the last argument. It uses each
 tool that it finds once, or makes the calls that a scenario asks for, answers a form with its defaults, and signs in as
 a browser would.
 """

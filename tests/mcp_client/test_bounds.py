@@ -27,7 +27,7 @@ async def test_a_result_of_100_mb_is_refused_and_the_server_stays(tmp_path: Path
         before = memory()
         result = await used.call("echo", text="x")
         assert result.llm_content == snapshot("""\
-Error (execution_error): The MCP server `peer` gave no result for `echo` that can be used: the answer takes 100,000,073 bytes; more than 33,554,432 are not read.
+Error (execution_error): The MCP server `peer` gave no result for `echo` that can be used: the answer takes 100,000,082 bytes; more than 33,554,432 are not read.
 
 Suggestion: Ask for less at once, if the tool can; the same call would fail the same way.\
 """)  # noqa: E501

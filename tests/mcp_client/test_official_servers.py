@@ -28,13 +28,13 @@ from tests.mcp_client.peers import Used, alive, using
 from tests.needs import needs
 
 ROOT = Path(__file__).parents[2]
-PEERS = Path(os.environ.get("MCP_PEERS") or ROOT / ".venv" / "mcp-peers")
+PEERS = Path(os.environ.get("MCP_NODE_TOOLS") or ROOT / ".venv" / "node-tools") / "servers"
 PACKAGES = PEERS / "node_modules" / "@modelcontextprotocol"
 Calls = dict[str, dict[str, Any]]
 
 
 def node(package: str, *arguments: str) -> tuple[str, ...]:
-    return (str(PEERS / "node_modules" / ".bin" / "node"), str(PACKAGES / package / "dist" / "index.js"), *arguments)
+    return (str(PEERS / "node"), str(PACKAGES / package / "dist" / "index.js"), *arguments)
 
 
 def filesystem(workspace: Path) -> tuple[tuple[str, ...], Calls]:
@@ -141,7 +141,7 @@ class Accepts:
 
 
 def prepared(tmp_path: Path, server: Any) -> tuple[ServerConfig, Calls]:
-    needs((PEERS / "installed").exists(), "the official MCP servers: scripts/mcp-peers")
+    needs((PEERS / "python" / ".installed").exists(), "the official MCP servers: scripts/mcp-peers")
     workspace = tmp_path / "workspace"
     workspace.mkdir(exist_ok=True)
     command, calls = server(workspace)

@@ -62,7 +62,7 @@ Error (execution_error): `promise` of the MCP server `peer` gave a result that d
 Suggestion: What it did is done; calling it again would do it again. Its author has to mend this.\
 """)  # noqa: E501
         assert (await used.call("nonsense")).llm_content == snapshot("""\
-Error (execution_error): `nonsense` of the MCP server `peer` gave a result that does not fit the protocol: `content`: Input should be a valid list.
+Error (execution_error): `nonsense` of the MCP server `peer` gave a result that does not fit the protocol: content: expected an object or a list, got string "this is not a list".
 
 Suggestion: What it did is done; calling it again would do it again. Its author has to mend this.\
 """)  # noqa: E501

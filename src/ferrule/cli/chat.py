@@ -111,6 +111,10 @@ async def _chat(settings: Settings, workspace: Path, model: Model, resumed: Resu
         from ferrule.cli.chatting.talk_commands import show_resumed
 
         show_resumed(chat, resumed.saved.id, resumed.conversation)
+    else:
+        words = _("{model} in {folder}, mode {mode}. `/help` lists commands; Ctrl-C stops a turn, Ctrl-D leaves.")
+        folder = workspace.name or str(workspace)
+        chat.say(words.format(model=model.name, folder=folder, mode=settings.permissions.mode), "faint")
     async with AsyncExitStack() as stack:
         # Tools and rules are loaded while the prompt is there already; whoever types does not notice.
         opening = asyncio.create_task(_open(chat, settings, workspace, model, resumed, stack))

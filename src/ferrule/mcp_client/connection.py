@@ -21,6 +21,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ferrule._version import __version__
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.failures import Failed, reason_of
+from ferrule.mcp_client.input_rounds import with_input
 from ferrule.mcp_client.task_calls import call_as_task
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
 
     from ferrule.mcp_client.answering import Answering
+    from ferrule.mcp_client.direct_calls import DirectCalls
 
 # What the SDK logs of a server's faults is said once, by us; without a handler it would go to standard error.
 for _name in ("mcp", "client"):
@@ -70,8 +72,10 @@ class Connection:
         self.ended_because = ""
         """Why there is no connection any more; empty while there is one."""
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        made = transport(self._end)
+        self._direct: DirectCalls | None = getattr(made, "direct", None)
         self._client = Client(
-            transport(self._end),
+            made,
             mode=mode,
             client_info=_INFO,
             cache=None,
@@ -149,9 +153,16 @@ class Connection:
         with self._answering.on_behalf():
             if as_task:
                 result = await call_as_task(self._client.session, tool, arguments, progress)
+            elif self._direct is not None:
+                return await self._call_directly(self._direct, {"name": tool, "arguments": arguments}, progress)
             else:
                 result = await self._client.call_tool(tool, dict(arguments), progress_callback=progress)
         return result.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    async def _call_directly(
+        self, direct: DirectCalls, params: dict[str, Any], progress: ProgressFnT | None
+    ) -> dict[str, Any]:
+        return await with_input(self._client.session, lambda told: direct.request("tools/call", told, progress), params)
 
     async def answers(self) -> bool:
         """Whether anybody is still there; an error is an answer too."""

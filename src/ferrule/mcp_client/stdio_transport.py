@@ -9,13 +9,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
+from mcp_types import (
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
+from pydantic_core import from_json
 
 from ferrule.mcp_client import bounds
+from ferrule.mcp_client.direct_calls import DirectCalls
 from ferrule.mcp_client.message_lines import CutOff, TooLong, answered_id, lines
 from ferrule.mcp_client.pace import Pace
 from ferrule.process.kept_program import KeptProgram
@@ -30,6 +41,15 @@ if TYPE_CHECKING:
     from ferrule.mcp_client.server_log import ServerLog
 
 _SECONDS_TO_READ_THE_REST = 0.5
+
+
+class Taken(Enum):
+    """A message that was somebody else's than the session's."""
+
+    TAKEN = "taken"
+
+
+TAKEN = Taken.TAKEN
 _SECONDS_TO_HEAR_OF_THE_END = 0.3
 
 
@@ -53,6 +73,8 @@ class StdioTransport:
         self._tasks: list[asyncio.Task[None]] = []
         self._pipes: list[asyncio.BaseTransport] = []
         self._pace = Pace(bounds.MESSAGES_PER_SECOND)
+        self.direct = DirectCalls(lambda line: self._writer.write(line))
+        """Calls that need none of the session's services."""
 
     async def __aenter__(
         self,
@@ -84,6 +106,7 @@ class StdioTransport:
     ) -> None:
         for task in self._tasks:
             task.cancel()
+        self.direct.end()
         self._writer.close()
         with anyio.CancelScope(shield=True):  # nothing of the program may be left, whoever is in a hurry
             await self._program.end()
@@ -110,6 +133,8 @@ class StdioTransport:
                     where = " in the middle of a message"
                     break
                 message = self._understood(line)
+                if message is TAKEN:
+                    continue
                 if message is None:
                     if self._log.garbage_lines > bounds.GARBAGE_LINES:
                         why = "it keeps writing what is no message of the protocol"
@@ -125,6 +150,7 @@ class StdioTransport:
             why = f"its output could not be read: {error.strerror}"
         await asyncio.wait({self._program.ended}, timeout=_SECONDS_TO_HEAR_OF_THE_END)
         self._on_end((self._exit or why) + where)
+        self.direct.end()
         self._to_session.close()
 
     @property
@@ -135,23 +161,35 @@ class StdioTransport:
             return ""
         return f"it ended with exit code {code}" if code >= 0 else f"it was ended by signal {-code}"
 
-    def _understood(self, line: bytes | TooLong) -> JSONRPCMessage | None:
+    def _understood(self, line: bytes | TooLong) -> JSONRPCMessage | Literal[Taken.TAKEN] | None:
         """The message; a failure of the call that it would have answered; or nothing that is known."""
         if isinstance(line, TooLong):
             why = f"the answer takes {line.size:,} bytes; more than {bounds.MESSAGE_BYTES:,} are not read"
             self._log.add_garbage(line.head)
-            return _failure(line.answered, why)
+            return self._failure(line.answered, why)
         try:
-            return jsonrpc_message_adapter.validate_json(line, by_name=False)
+            parsed = from_json(line)
+            if isinstance(parsed, dict) and self.direct.take(cast("dict[str, Any]", parsed)):
+                return TAKEN
+            return jsonrpc_message_adapter.validate_python(parsed, by_name=False)
         except ValueError:
             if not line.strip():
                 return None
             self._log.add_garbage(line)
-            return _failure(answered_id(line, line), "the answer is not a message of the protocol")
+            return self._failure(answered_id(line, line), "the answer is not a message of the protocol")
+
+    def _failure(self, request: int | None, why: str) -> JSONRPCMessage | Literal[Taken.TAKEN] | None:
+        if request is None:
+            return None
+        if self.direct.take({"id": request, "error": {"code": PARSE_ERROR, "message": why}}):
+            return TAKEN
+        return JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=PARSE_ERROR, message=why))
 
     async def _write(self) -> None:
         try:
             async for item in self._from_session:
+                if isinstance(item.message, JSONRPCRequest):
+                    self.direct.note_stamp(item.message.params)
                 text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                 self._writer.write(text.encode() + b"\n")
                 await self._writer.drain()
@@ -172,12 +210,6 @@ class StdioTransport:
         await asyncio.wait({self._reading}, timeout=_SECONDS_TO_READ_THE_REST)
         self._on_end(self._exit or "it ended")
         self._reading.cancel()
-
-
-def _failure(request: int | None, why: str) -> JSONRPCMessage | None:
-    if request is None:
-        return None
-    return JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=PARSE_ERROR, message=why))
 
 
 async def _writer(descriptor: int) -> asyncio.StreamWriter:
