@@ -80,3 +80,9 @@ Suggestion: Start both texts with a line ending, or neither.\
 
 def test_blanks_at_the_end_of_a_line_are_not_doubled():
     assert edited("'a'  \nb\n", "‘a’", "x  ") == ("typography", "x  \nb\n")
+
+
+def test_a_numbered_or_escaped_copy_may_have_lost_its_end():
+    assert edited("a\nb\nc\n", "     2\tb", "")[0] == "misfit"
+    assert edited('a\n"b"\nc\n', '\\"b\\"', "")[0] == "misfit"
+    assert edited("a\nb\nc\n", "     2\tb\n", "")[1] == "a\nc\n"

@@ -53,3 +53,9 @@ def test_spaces_of_another_text_may_be_meant_in_a_file_with_tabs():
         "indentation",
         ".first {\n\tcolor: blue;\n}\n",
     )
+
+
+def test_a_line_moved_as_deep_as_the_file_has_it_does_not_outweigh_short_ones_that_stay():
+    text = "x = 1\n\n        a = 1\n    a = 1\n    say('hi')\n"
+    old, new = "\n    a = 1\na = 1\nsay('hi')\n", "\n    a = 1\na = 1\n    say('hi')\n"
+    assert edited(text, old, new)[0] == "misfit"

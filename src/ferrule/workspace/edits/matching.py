@@ -69,9 +69,10 @@ def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Fo
     return Found([span], rung, _NOTES[rung])
 
 
-def _climb(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
+def _climb(lines: TextLines, old: str, new: str, *, given: bool = True) -> tuple[Span, Rung] | None:
+    """The rungs from the first; what was not given so, but made of it, is a copy and nothing to take to the letter."""
     wanted = as_lines(old)
-    exact = _exact(lines, old, new)
+    exact = _exact(lines, old, new) if given else None
     if exact is not None or not old.strip():
         return exact
     for rung, search, looser in _RUNGS:
@@ -201,7 +202,7 @@ def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] 
         return _doubted(lines, plain, "whether the numbers at the start of its new lines are line numbers is not clear")
     if plain == plain_new:
         raise identical()
-    found = _climb(lines, plain, plain_new)
+    found = _climb(lines, plain, plain_new, given=False)
     # A number stands before a whole line: what is found within one is another text with another number.
     if found is None or lines.before(found[0].start).strip(BLANKS):
         return None
@@ -226,7 +227,7 @@ def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] 
         if plain_new is None or plain_new == plain:
             unclear = Unclear("whether the new text is escaped too is not clear")
             raise _unclear(lines, places[0].first, places[0].old, unclear)
-        found = _climb(lines, plain, plain_new)
+        found = _climb(lines, plain, plain_new, given=False)
         if found is not None:
             spans.append(found[0])
     if len(spans) > 1:

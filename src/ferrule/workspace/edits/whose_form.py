@@ -85,6 +85,8 @@ def _indented_as_the_file(place: Place, file: Sequence[str], new: Sequence[str])
         return False
     if not alike:
         if as_file or _looks_like(file, new):
+            if any(line.strip(BLANKS) for line in _shared(old, new, unlike=file)):
+                raise Unclear("the new text shares lines both with it and with the file where the two differ")
             _check_not_moved(place, file, new)
             return True
         _check_like_the_copy(place, file, new)
