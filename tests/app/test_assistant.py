@@ -49,7 +49,8 @@ async def test_it_knows_where_it_is_and_has_the_standard_tools(workspace: Path) 
     request = model.requests[0]
     names = [tool.name for tool in request.tools]
     assert {"Read", "Edit", "Bash", "Task"} <= set(names)
-    assert not {"readFile", "executeCommand", "getGitInfo"} & set(names)
+    assert not {"readFile", "listFiles", "searchFiles", "executeCommand"} & set(names)
+    assert {"getGitInfo", "getCurrentDateTime"} <= set(names)
     for words in ("- Git branch: trunk", f"- Workspace: {workspace}", "Use tabs.", "Nobody can be asked now"):
         assert words in request.system
     assert model.closed

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -13,7 +11,6 @@ from inline_snapshot import snapshot
 from ferrule.app.choose_model import NoModelChosen, choose_model, known_providers
 from ferrule.app.load_settings import SettingsError, load_settings
 from ferrule.app.settings import ProviderSettings, Settings
-from ferrule.core.errors import MissingExtra
 from ferrule.core.model import ModelError
 
 
@@ -72,7 +69,7 @@ def test_nothing_chosen_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(caught.value) == snapshot("""\
 No model is chosen. Choose one:
 - `--model ollama/NAME`, lmstudio, llamacpp or vllm: a server on this machine, no key
-- `--model local/NAME`: a small model inside Ferrule, no key, no network
+- `--model local`: a small model on this machine, no key; 93 MB are fetched once
 - a key of a provider: export ANTHROPIC_API_KEY=…, OPENAI_API_KEY=…, GEMINI_API_KEY=…
 `ferrule models` lists what is here. To keep a choice: export FERRULE_MODEL=provider/name\
 """)
@@ -84,12 +81,15 @@ No model is chosen. Choose one:
     assert "secret" not in str(caught.value)
 
 
-def test_the_model_inside_is_opened_by_its_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
-    catalogue: Any = ModuleType("ferrule.models.local.catalogue")
-    catalogue.open_model = lambda name: f"opened {name}"
-    monkeypatch.setitem(sys.modules, "ferrule.models.local", ModuleType("ferrule.models.local"))
-    monkeypatch.setitem(sys.modules, "ferrule.models.local.catalogue", catalogue)
-    assert choose_model("local/smollm2", Settings()) == "opened smollm2"
-    monkeypatch.setitem(sys.modules, "ferrule.models.local.catalogue", None)
-    with pytest.raises(MissingExtra, match=r"ferrule\[local\]"):
-        choose_model("local/smollm2", Settings())
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [("local", "local/smollm2-135m"), ("local/qwen2.5-coder-1.5b", "local/qwen2.5-coder-1.5b")],
+)
+def test_a_model_on_this_machine_is_opened_by_its_name(given: str, name: str) -> None:
+    assert choose_model(given, Settings()).name == name
+
+
+def test_one_that_is_not_here_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FERRULE_DATA", str(tmp_path))
+    with pytest.raises(ModelError, match="There is no model `gpt-9` on this machine"):
+        choose_model("local/gpt-9", Settings())

@@ -22,7 +22,7 @@ def test_nothing_configured_is_explained_in_a_few_lines() -> None:
     assert model_words(NoModelChosen({})) == snapshot("""\
 No model is chosen. Choose one:
   --model ollama/NAME    a server on this machine: ollama, lmstudio, llamacpp or vllm
-  --model local/NAME     a small model inside Ferrule: no key, no network
+  --model local          a small model on this machine: no key; 93 MB, fetched once
 or give a key: export ANTHROPIC_API_KEY=…, OPENAI_API_KEY=…, GEMINI_API_KEY=…
 `ferrule models` lists what is here. To keep a choice: export FERRULE_MODEL=PROVIDER/NAME\
 """)
@@ -31,7 +31,7 @@ or give a key: export ANTHROPIC_API_KEY=…, OPENAI_API_KEY=…, GEMINI_API_KEY=
 还没有选择模型。请选择一个：
   --model openai/NAME    已设置 OPENAI_API_KEY
   --model ollama/NAME    本机上的服务：ollama、lmstudio、llamacpp 或 vllm
-  --model local/NAME     Ferrule 内置的小模型：不需要密钥，也不需要网络
+  --model local          本机上的小模型：不需要密钥；首次使用时下载 93 MB
 `ferrule models` 列出可用的模型。要保留选择：export FERRULE_MODEL=PROVIDER/NAME\
 """)
 

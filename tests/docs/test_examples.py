@@ -14,7 +14,6 @@ from itertools import takewhile
 from pathlib import Path
 
 import pytest
-
 from tests.models.local.weights_here import smollm2
 
 ROOT = Path(__file__).parents[2]

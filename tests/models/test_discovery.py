@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
-from typing import Any
-
 import pytest
 
-from ferrule.core.errors import MissingExtra
-from ferrule.models.discovery import Availability, Found, discover, embedded
+from ferrule.models.discovery import Availability, Found, discover
 from ferrule.models.providers import Provider
 
 from .endpoints.server import Reply, Server
@@ -78,19 +73,3 @@ async def test_a_silent_server_does_not_hold_up_the_others() -> None:
         both = {"one": hosted(deaf.url, "one"), "two": hosted(server.url, "two")}
         found = await discover(both, {"HOUSE_API_KEY": "secret"}, 0.3)
     assert [one.state for one in found[1:]] == [Availability.UNREACHABLE, Availability.READY]
-
-
-def test_the_model_inside_is_listed_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    catalogue: Any = ModuleType("ferrule.models.local.catalogue")
-    catalogue.available = lambda: ["small", type("Weights", (), {"name": "large"})()]
-    monkeypatch.setitem(sys.modules, "ferrule.models.local", ModuleType("ferrule.models.local"))
-    monkeypatch.setitem(sys.modules, "ferrule.models.local.catalogue", catalogue)
-    assert embedded() == Found("local", "this machine", Availability.READY, ("small", "large"))
-
-    def missing() -> list[str]:
-        raise MissingExtra("A model inside Ferrule", "local")
-
-    catalogue.available = missing
-    assert embedded().state is Availability.NOT_INSTALLED
-    monkeypatch.setitem(sys.modules, "ferrule.models.local.catalogue", None)
-    assert embedded().state is Availability.NOT_INSTALLED

@@ -50,7 +50,7 @@ def test_without_a_terminal_it_says_what_to_do_and_ends_with_2(desk: Desk) -> No
     )  # fmt: skip
     assert done.returncode == 2
     assert done.stdout == ""
-    for words in ("No model is chosen", "--model ollama/NAME", "--model local/NAME", "ANTHROPIC_API_KEY"):
+    for words in ("No model is chosen", "--model ollama/NAME", "--model local ", "ANTHROPIC_API_KEY"):
         assert words in done.stderr
 
 
