@@ -33,7 +33,7 @@ def named(text: str) -> list[tuple[str, str]]:
         ("docs 目录里有什么", [("folder", "docs")]),
         ("which directory is this folder in", []),
         ("what does the folder scripts contain", [("folder", "scripts")]),
-        ("every JSON file", []),
+        ("every JSON file, with subfolders and subdirectories", []),
         ("look for the word deprecated", [("code", "deprecated")]),
         ("查找 deprecated 这个词", [("code", "deprecated")]),
         ("get https://example.org/a?b=1.", [("url", "https://example.org/a?b=1")]),

@@ -20,7 +20,9 @@ def model_words(error: ModelError) -> str:
     for name, where in error.with_key.items():
         lines.append(_("  --model {name}/NAME    {where} is set").format(name=name, where=where))
     lines.append(_("  --model ollama/NAME    a server on this machine: ollama, lmstudio, llamacpp or vllm"))
-    lines.append(_("  --model {name}          a small model on this machine: no key; 93 MB, fetched once").format(name=EMBEDDED))
+    lines.append(
+        _("  --model {name}          a small model on this machine: no key; 93 MB, fetched once").format(name=EMBEDDED)
+    )
     if not error.with_key:
         lines.append(_("or give a key: export ANTHROPIC_API_KEY=…, OPENAI_API_KEY=…, GEMINI_API_KEY=…"))
     lines.append(_("`ferrule models` lists what is here. To keep a choice: export FERRULE_MODEL=PROVIDER/NAME"))

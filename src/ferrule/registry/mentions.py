@@ -74,10 +74,10 @@ _FORMS: tuple[tuple[Named, str], ...] = (
 _PATTERNS = tuple((kind, re.compile(form)) for kind, form in _FORMS)
 _NO_MENTIONS = frozenset({"e.g", "i.e", "a.m", "p.m", "u.s", "json", "yaml", "html", "css", "csv", "sql", "xml", "pdf"})
 _FOLDER_BEFORE = re.compile(
-    r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.\-]*)\s*(?:folder|directory|dir\b|目录|文件夹)", re.IGNORECASE
+    r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.\-]*)(?:\s+(?:folder|directory|dir)\b|\s*(?:目录|文件夹))", re.IGNORECASE
 )
 _FOLDER_AFTER = re.compile(
-    r"(?:folder|directory|目录|文件夹)\s*(?:called |named |叫|名为)?\s*(?P<name>[A-Za-z0-9_][A-Za-z0-9_.\-]*)",
+    r"(?:\b(?:folder|directory)\b|目录|文件夹)\s*(?:called |named |叫|名为)?\s*(?P<name>[A-Za-z0-9_][A-Za-z0-9_.\-]*)",
     re.IGNORECASE,
 )
 _NAMED_WORD = re.compile(
