@@ -5,10 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Named(StrEnum):
@@ -142,11 +138,6 @@ def without_mentions(text: str, *, blank: str = " ") -> str:
             kept.append(text[position : one.start])
             position = one.end
     return blank.join([*kept, text[position:]])
-
-
-def quoted(text: str) -> Iterator[str]:
-    """The texts in quotes, in order."""
-    return (one.text for one in mentions(text) if one.kind is Named.QUOTED)
 
 
 def _without_full_stop(named: str, end: int) -> tuple[str, int]:
