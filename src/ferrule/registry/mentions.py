@@ -5,10 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Named(StrEnum):
@@ -74,10 +70,10 @@ _FORMS: tuple[tuple[Named, str], ...] = (
 _PATTERNS = tuple((kind, re.compile(form)) for kind, form in _FORMS)
 _NO_MENTIONS = frozenset({"e.g", "i.e", "a.m", "p.m", "u.s", "json", "yaml", "html", "css", "csv", "sql", "xml", "pdf"})
 _FOLDER_BEFORE = re.compile(
-    r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.\-]*)\s*(?:folder|directory|dir\b|目录|文件夹)", re.IGNORECASE
+    r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.\-]*)(?:\s+(?:folder|directory|dir)\b|\s*(?:目录|文件夹))", re.IGNORECASE
 )
 _FOLDER_AFTER = re.compile(
-    r"(?:folder|directory|目录|文件夹)\s*(?:called |named |叫|名为)?\s*(?P<name>[A-Za-z0-9_][A-Za-z0-9_.\-]*)",
+    r"(?:\b(?:folder|directory)\b|目录|文件夹)\s*(?:called |named |叫|名为)?\s*(?P<name>[A-Za-z0-9_][A-Za-z0-9_.\-]*)",
     re.IGNORECASE,
 )
 _NAMED_WORD = re.compile(
@@ -142,11 +138,6 @@ def without_mentions(text: str, *, blank: str = " ") -> str:
             kept.append(text[position : one.start])
             position = one.end
     return blank.join([*kept, text[position:]])
-
-
-def quoted(text: str) -> Iterator[str]:
-    """The texts in quotes, in order."""
-    return (one.text for one in mentions(text) if one.kind is Named.QUOTED)
 
 
 def _without_full_stop(named: str, end: int) -> tuple[str, int]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from ferrule.models.guided.grammar import answer_grammar, arguments_grammar, literal, one_of
+from ferrule.models.guided.grammar import answer_grammar, arguments_grammar, literal
 from ferrule.models.guided.slots import Slot
 
 TEXT = {"type": "string"}
@@ -54,10 +54,6 @@ def test_a_free_value_follows_its_schema() -> None:
 
 def test_a_tool_without_arguments_has_an_empty_object() -> None:
     assert rules(arguments_grammar([], "anything"))["root"] == snapshot('"{"  "}"')
-
-
-def test_one_of_some_words() -> None:
-    assert one_of(["a", 'b"']) == 'root ::= "a" | "b\\""\n'
 
 
 def test_an_answer_may_hold_only_numbers_that_were_given() -> None:

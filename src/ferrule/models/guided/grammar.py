@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.registry.mentions import mentions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ferrule.models.guided.slots import Slot
 
@@ -29,11 +29,6 @@ anything ::= text | number | boolean | "null"
 def literal(text: str) -> str:
     """A text as a grammar's own words."""
     return '"' + "".join(_character(one) for one in text) + '"'
-
-
-def one_of(words: Iterable[str]) -> str:
-    """A grammar for exactly one of some texts."""
-    return "root ::= " + " | ".join(literal(word) for word in words) + "\n"
 
 
 def arguments_grammar(slots: Sequence[Slot], request: str) -> str:
