@@ -59,3 +59,7 @@ def test_a_line_moved_as_deep_as_the_file_has_it_does_not_outweigh_short_ones_th
     text = "x = 1\n\n        a = 1\n    a = 1\n    say('hi')\n"
     old, new = "\n    a = 1\na = 1\nsay('hi')\n", "\n    a = 1\na = 1\n    say('hi')\n"
     assert edited(text, old, new)[0] == "misfit"
+
+
+def test_lines_that_are_moved_and_no_more_are_meant_to_be():
+    assert edited("  a = 1\n  b = 'x'  \n", "b = 'x'\n", "  b = 'x'\n")[0] == "misfit"

@@ -27,7 +27,7 @@ _SHARED = 0.5
 _TELLING = 4
 _COMMON = frozenset({"return", "break", "continue", "finally", "default", "begin"})
 _LOOKED_AT = 3_000
-_USUAL_STEP = 4
+_FEW_STEPS, _OFTEN = 3, 0.25
 
 
 def is_as_the_file(place: Place, file: Sequence[str], new: Sequence[str]) -> bool:
@@ -105,7 +105,8 @@ def _check_not_moved(place: Place, file: Sequence[str], new: Sequence[str]) -> N
     surplus = mine[: len(mine) - len(theirs)] if len(mine) > len(theirs) else ""
     if any(line.strip(BLANKS) and not line.startswith(surplus) for line in new):
         return  # there is not as much to take away
-    if _is_a_step(place, file):
+    same_words = [line.strip(BLANKS) for line in place.old] == [line.strip(BLANKS) for line in new]
+    if same_words or _is_a_step(place, file):
         raise Unclear("whether the new text is indented like it or like the file is not clear")
 
 
@@ -121,7 +122,8 @@ def _is_a_step(place: Place, file: Sequence[str]) -> bool:
         for before, after in pairwise(blanks_before(line) for line in lines if line.strip(BLANKS))
         if after.startswith(before) and after != before and "\t" not in after
     )
-    return len(blanks) == (deeper.most_common(1)[0][0] if deeper else _USUAL_STEP)
+    steps = deeper.total()
+    return steps < _FEW_STEPS or deeper[len(blanks)] >= max(_OFTEN * steps, 1)
 
 
 def _check_like_the_copy(place: Place, file: Sequence[str], new: Sequence[str]) -> None:
