@@ -57,11 +57,11 @@ def test_a_tool_without_arguments_has_an_empty_object() -> None:
 
 
 def test_an_answer_may_hold_only_numbers_that_were_given() -> None:
-    found = rules(answer_grammar(["14 files in v2.py, 3.11"], most=100))
+    found = rules(answer_grammar(["14 files in v2.py, 3.11"]))
     assert found == snapshot(
-        {"root": "( [^0-9\\x00-\\x08\\x0B-\\x1F] | given ){1,100}", "given": '"v2.py" | "14" | "3.11" | "14" | "2"'}
+        {"root": "( [^0-9\\x00-\\x08\\x0B-\\x1F] | given )+", "given": '"v2.py" | "14" | "3.11" | "14" | "2"'}
     )
-    assert "given" not in rules(answer_grammar(["no number"], most=100))
+    assert "given" not in rules(answer_grammar(["no number"]))
 
 
 @given(st.text())

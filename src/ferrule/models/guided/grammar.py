@@ -13,14 +13,13 @@ if TYPE_CHECKING:
 
     from ferrule.models.guided.slots import Slot
 
-_MOST_TEXT = 2000
 _MOST_ITEMS = 20
 _MOST_COPIED = 60
 _PIECE = re.compile(r"[A-Za-z0-9_]+|[^\sA-Za-z0-9_]|\s+")
 _NUMBER = re.compile(r"\d+(?:[.,:/\-]\d+)*")
-_VALUES = rf"""text ::= "\"" ( [^"\\\x00-\x1F\x7F] | "\\" ["\\/bfnrt] ){{0,{_MOST_TEXT}}} "\""
-integer ::= "-"? ( "0" | [1-9] [0-9]{{0,14}} )
-number ::= integer ( "." [0-9]{{1,15}} )?
+_VALUES = r"""text ::= "\"" ( [^"\\\x00-\x1F\x7F] | "\\" ["\\/bfnrt] )* "\""
+integer ::= "-"? ( "0" | [1-9] [0-9]{0,14} )
+number ::= integer ( "." [0-9]{1,15} )?
 boolean ::= "true" | "false"
 anything ::= text | number | boolean | "null"
 """
@@ -110,7 +109,7 @@ def _named(schema: Mapping[str, Any], rules: dict[str, str], name: str) -> str:
     return name
 
 
-def answer_grammar(sources: Sequence[str], *, most: int) -> str:
+def answer_grammar(sources: Sequence[str]) -> str:
     """A grammar for words about some texts: every number and every name of a file or of code stands in one of them."""
     known = "\n".join(sources)
     numbers = sorted({found.group() for found in _NUMBER.finditer(known)}, key=lambda one: (-len(one), one))[:200]
@@ -118,7 +117,7 @@ def answer_grammar(sources: Sequence[str], *, most: int) -> str:
     names = sorted((one for one in named if any(mark.isdigit() for mark in one)), key=lambda one: (-len(one), one))
     given = " | ".join(literal(one) for one in [*names, *numbers])
     piece = "[^0-9\\x00-\\x08\\x0B-\\x1F]" + (" | given" if given else "")
-    return f"root ::= ( {piece} ){{1,{most}}}\n" + (f"given ::= {given}\n" if given else "")
+    return f"root ::= ( {piece} )+\n" + (f"given ::= {given}\n" if given else "")
 
 
 def _character(one: str) -> str:

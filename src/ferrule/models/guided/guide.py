@@ -183,10 +183,10 @@ class Guide:
     def _wording(self, request: str, lines: list[str], most_tokens: int) -> dict[str, Any]:
         body: dict[str, Any] = {"max_tokens": most_tokens, "repeat_penalty": 1.1}
         if lines:
-            grammar = answer_grammar([request, *lines], most=most_tokens * 6)
+            grammar = answer_grammar([request, *lines])
             return {**body, "messages": result_messages(request, lines), "grammar": grammar}
         if self._ability.only_ascii:
-            body["grammar"] = f"root ::= [ -~\\n]{{1,{most_tokens * 6}}}\n"
+            body["grammar"] = "root ::= [ -~\\n]+\n"
         return {**body, "messages": plain_messages(request)}
 
     async def _ask(self, body: Mapping[str, Any], *, chat: bool = False) -> AsyncGenerator[dict[str, Any]]:
