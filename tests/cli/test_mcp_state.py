@@ -21,3 +21,12 @@ def test_one_that_fails_is_said_and_the_others_are_listed(ferrule: Command) -> N
     done = ferrule("tools", "save_note")
     assert done.code == 0
     assert "The MCP server bad cannot be used: it ended with exit code 3." in done.err
+
+
+def test_a_call_of_a_server_that_does_not_start_says_why(ferrule: Command) -> None:
+    add(ferrule, "bad", "exit")
+    add(ferrule, "other")
+    done = ferrule("call", "mcp__bad__echo", "{}")
+    assert done.code == 1
+    assert "The MCP server bad cannot be used: it ended with exit code 3." in done.err
+    assert started(ferrule) == 1

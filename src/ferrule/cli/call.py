@@ -142,7 +142,10 @@ async def _call(app: App, call: RawCall, timeout: float | None, ending: _Ending)
         for note in app.notes:
             warn(note)
         if app.tools.servers is not None:
+            from ferrule.cli.mcp_state import say_problems
+
             await app.tools.servers.start_for(call.name)
+            say_problems(app.tools.servers)
         _warm_up(app, call)
         try:
             return await app.runtime.run(call, timeout=timeout)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ferrule.app.find_tools import Tools
     from ferrule.app.mcp_servers import KnownServer, KnownServers
     from ferrule.app.settings import Settings
+    from ferrule.mcp_client.servers import Servers
 
 
 def servers_for(workspace: Path) -> tuple[Settings, KnownServers]:
@@ -55,6 +56,11 @@ def list_servers(tools: Tools) -> None:
             await servers.close()
 
     asyncio.run(ask())
+    say_problems(servers)
+
+
+def say_problems(servers: Servers) -> None:
+    """Which servers cannot be used, and why."""
     for name, one in servers.joined.items():
         if one.server.problem:
             warn(_("The MCP server {name} cannot be used: {why}.").format(name=name, why=one.server.problem))

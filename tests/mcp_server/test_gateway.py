@@ -1,0 +1,81 @@
+"""Ferrule as a gateway: servers behind it, under its rules, to whoever is in front of it (O7)."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp_types import ElicitResult
+
+PLAIN = Path(__file__).parents[1] / "mcp_client" / "plain_peer.py"
+EXTRA = [sys.executable, "-I", str(PLAIN), "good"]
+
+
+def gateway(tmp_path: Path, *arguments: str) -> StdioServerParameters:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir(exist_ok=True)
+    settings = tmp_path / "ferrule.toml"
+    command, *rest = EXTRA
+    settings.write_text(f"[mcp_servers.peer]\ncommand = {json.dumps(command)}\nargs = {json.dumps(rest)}\n")
+    environment = {**os.environ, "FERRULE_CONFIG": str(settings), "FERRULE_DATA": str(tmp_path / "data")}
+    words = ["-m", "ferrule", "mcp", "--workspace", str(workspace), "--allow", "mcp__peer__*", *arguments]
+    return StdioServerParameters(command=sys.executable, args=words, env=environment)
+
+
+async def tools_of(client: Client) -> set[str]:
+    names: set[str] = set()
+    cursor: str | None = None
+    while True:
+        page = await client.list_tools(cursor=cursor, cache_mode="bypass")
+        names |= {tool.name for tool in page.tools}
+        cursor = page.next_cursor
+        if cursor is None:
+            return names
+
+
+async def until_listed(client: Client, name: str) -> None:
+    import asyncio
+
+    while name not in await tools_of(client):
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_tools_behind_it_are_listed_and_called(tmp_path: Path, mode: str) -> None:
+    async with Client(gateway(tmp_path, "--deny", "mcp__peer__die"), mode=mode) as client:
+        await until_listed(client, "mcp__peer__echo")
+        called: Any = await client.call_tool("mcp__peer__echo", {"text": "through"})
+        assert called.content[0].text == "through"
+        added: Any = await client.call_tool("mcp__peer__add", {"a": 1, "b": 2})
+        assert added.structured_content == {"sum": 3}
+        image: Any = await client.call_tool("mcp__peer__image", {})
+        assert "image" in [block.type for block in image.content]
+        denied: Any = await client.call_tool("mcp__peer__die", {})
+        assert denied.is_error
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_question_from_behind_reaches_the_client_in_front(tmp_path: Path, mode: str) -> None:
+    asked: list[str] = []
+
+    async def answer(context: Any, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="accept", content={"name": "Ada"})
+
+    async with Client(gateway(tmp_path), mode=mode, elicitation_callback=answer) as client:
+        await until_listed(client, "mcp__peer__ask")
+        result: Any = await client.call_tool("mcp__peer__ask", {})
+        assert json.loads(result.content[0].text) == {"action": "accept", "content": {"name": "Ada"}}
+    assert asked == ["The MCP server peer asks: Who?"]
+
+
+async def test_tools_that_come_behind_it_come_in_front_of_it(tmp_path: Path) -> None:
+    async with Client(gateway(tmp_path), mode="legacy") as client:
+        await until_listed(client, "mcp__peer__grow")
+        await client.call_tool("mcp__peer__grow", {})
+        await until_listed(client, "mcp__peer__extra")
