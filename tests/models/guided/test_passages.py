@@ -48,13 +48,25 @@ def test_nothing_is_something_to_say() -> None:
     assert passages_of(result("\n \n"), 900).lines == ("(nothing)",)
 
 
-def test_the_grammar_allows_lines_in_a_row_and_what_is_announced_to_the_end() -> None:
-    assert Passages(("a", "b:", "  c")).grammar == snapshot("""\
-root ::= ( p0 | p1 | p2 ) "\\n\\n"
-p0 ::= "a" ( "\\n" p1 )?
-p1 ::= "b:" ( "\\n" p2 )
-p2 ::= "  c"
+def test_a_short_text_is_quoted_to_its_end() -> None:
+    assert Passages(("a", "b")).grammar == snapshot("""\
+root ::= ( p0 | p1 ) "\\n\\n"
+p0 ::= "a" ( "\\n" p1 )
+p1 ::= "b"
 """)
+
+
+def test_of_a_long_one_lines_in_a_row_and_what_is_announced_to_the_end() -> None:
+    assert Passages(("a", "b:", *"cdefghijklmnopq")).grammar.splitlines()[1:4] == snapshot(
+        [
+            'p0 ::= "a" ( "\\n" p1 )?',
+            'p1 ::= "b:" ( "\\n" p2 )',
+            'p2 ::= "c" ( "\\n" p3 )',
+        ]
+    )
+
+
+def test_of_a_document_one_line_is_quoted() -> None:
     assert Passages(('say "hi"', "b"), is_document=True).grammar == snapshot("""\
 root ::= ( p0 | p1 ) "\\n\\n"
 p0 ::= "say \\"hi\\""

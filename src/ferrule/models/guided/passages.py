@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _NUMBERED = re.compile(r"^\s*\d+\t")
 _MOST_LINE = 200
+_SHORT = 15  # lines: where it stops is no choice for a model that stops too soon
 
 
 @dataclass(slots=True, frozen=True)
@@ -27,9 +28,9 @@ class Passages:
 
     @property
     def grammar(self) -> str:
-        """A grammar for what may be quoted. What a line announces with a colon follows to the end."""
+        """A grammar for what may be quoted. A short text is quoted to its end, and so is what a line announces."""
         rules: list[str] = []
-        announced = False
+        announced = len(self.lines) <= _SHORT
         for at, line in enumerate(self.lines):
             announced = announced or line.endswith(":")
             has_next = at + 1 < len(self.lines) and not self.is_document
