@@ -30,7 +30,7 @@ def test_an_unfinished_line_is_live_and_in_the_end_whole() -> None:
 def test_escapes_are_taken_out_also_when_they_come_in_pieces() -> None:
     assert fed("\x1b[3", "1mred\x1b[0m \x1b]0;ti", "tle\x07x\n").live(1) == ["red x"]
     assert fed("10%\r20%\r100%\n").live(1) == ["100%"]
-    assert fed("a\u202eb\n").live(1) == ["a\\u202eb"]
+    assert fed("a\u202eb\n").live(1) == ["a\\u{202e}b"]
 
 
 def test_a_line_without_end_is_bounded() -> None:
