@@ -112,7 +112,8 @@ def _would_part(before: str, new: Sequence[str]) -> bool:
 def would_dip(whole: str, new: Sequence[str], following: str | None) -> bool:
     """Whether by the letter the new text would end further left than the lines around it, which nothing explains."""
     last = next(line for line in reversed(new) if line.strip(BLANKS))
-    if following is None or _ENDS_ANYWHERE.search(last) or "<<" in "".join(new):
+    anywhere = _ENDS_ANYWHERE.search(last) or _CLOSES.match(last.lstrip(BLANKS)) or "<<" in "".join(new)
+    if following is None or anywhere:
         return False
     inside = blanks_before(following).startswith(whole)
     return inside and not opens_block(last) and whole.startswith(blanks_before(last)) and blanks_before(last) != whole
