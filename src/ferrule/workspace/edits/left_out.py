@@ -46,9 +46,14 @@ class LeftOut(Enum):
     """A copy of whole lines without their margin, and so is the new text."""
 
 
-def is_left_out(before: str, *, ends_line: bool) -> bool:
-    """Whether a match that starts after `before` on its line may be whole lines without their indentation."""
-    return bool(before) and not before.strip(BLANKS) and ends_line
+def is_left_out(before: str, old: Sequence[str], new: Sequence[str], *, ends_line: bool) -> bool:
+    """Whether a match after `before` on its line may be whole lines without their indentation, and it matters."""
+    if not before or before.strip(BLANKS) or not ends_line:
+        return False
+    first, *later = new
+    changed = bool(first.strip(BLANKS)) and blanks_before(first) == blanks_before(old[0]) and not any(later)
+    within_the_line = len(old) == 1 and (changed or new == [""])
+    return not within_the_line
 
 
 def what_is_left_out(before: str, old: Sequence[str], new: Sequence[str], following: str | None) -> LeftOut:
@@ -57,7 +62,7 @@ def what_is_left_out(before: str, old: Sequence[str], new: Sequence[str], follow
     Raises `Unclear` when the new lines may lack the indentation, too, or may not.
     """
     if new == [""]:
-        return LeftOut.PART if old[-1] else LeftOut.LINES
+        return LeftOut.PART if old[-1] else LeftOut.LINES  # without its ending, a line is emptied and stays
     first, *later = new
     later = [line for line in later if line.strip(BLANKS)]
     whole = before + blanks_before(old[0])
