@@ -90,3 +90,12 @@ def test_the_line_that_stays_below_new_ones_keeps_its_indentation():
 def test_a_directive_may_stand_in_the_first_column():
     text = "{\n    first();\n    last();\n}\n"
     assert edited(text, "first();\n", "first();\n#endif\n")[0] == "misfit"
+
+
+def test_what_closes_a_block_may_stand_further_left():
+    assert edited("  {\n  };\n\n  last();\n", "};\n\n", "}\n}\n\n")[0] == "misfit"
+
+
+def test_a_change_within_a_line_is_exact_whatever_stands_elsewhere():
+    assert edited("a  \n  a", " a", "") == ("exact", "a  \n ")
+    assert edited("a  \n  a", " a", " b") == ("exact", "a  \n  b")

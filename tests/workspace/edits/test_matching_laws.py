@@ -76,7 +76,19 @@ def test_what_stands_there_once_is_replaced_to_the_letter(edit: tuple[str, str, 
     assert written == mark + text.replace(old, _as_the_file_ends_lines(text, old, new), 1).encode(encoding)
 
 
-@given(an_exact_edit())
+@st.composite
+def an_edit_behind_a_margin(draw: st.DrawFn) -> tuple[str, str, str]:
+    margin = draw(st.sampled_from(["  ", "    ", "        ", "\t"]))
+    words = st.lists(st.sampled_from(["a", "foo()", "b,", "    c", "x:", "}", "", "\td"]), max_size=4)
+    old = "z\n".join(["", *draw(words)]).lstrip() or "z"
+    head, tail, new = ("\n".join(draw(words)) for _ in range(3))
+    old += draw(st.sampled_from(["", "\n"]))
+    text = f"{head}\n{margin}{old}{'' if old.endswith(chr(10)) else chr(10)}{margin}{tail}"
+    assume(text.count(old) == 1 and text.find(old) == text.rfind(old) and old != new)
+    return text, old, new
+
+
+@given(an_edit_behind_a_margin())
 @settings(max_examples=150, suppress_health_check=[HealthCheck.filter_too_much])
 def test_what_may_lack_its_margin_is_exact_to_the_letter_too_or_says_otherwise(edit: tuple[str, str, str]):
     text, old, new = edit

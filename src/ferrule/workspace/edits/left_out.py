@@ -46,9 +46,14 @@ class LeftOut(Enum):
     """A copy of whole lines without their margin, and so is the new text."""
 
 
-def is_left_out(before: str, *, ends_line: bool) -> bool:
-    """Whether a match that starts after `before` on its line may be whole lines without their indentation."""
-    return bool(before) and not before.strip(BLANKS) and ends_line
+def is_left_out(before: str, old: Sequence[str], new: Sequence[str], *, ends_line: bool) -> bool:
+    """Whether a match after `before` on its line may be whole lines without their indentation, and it matters."""
+    if not before or before.strip(BLANKS) or not ends_line:
+        return False
+    first, *later = new
+    changed = bool(first.strip(BLANKS)) and blanks_before(first) == blanks_before(old[0]) and not any(later)
+    within_the_line = len(old) == 1 and (changed or new == [""])
+    return not within_the_line
 
 
 def what_is_left_out(before: str, old: Sequence[str], new: Sequence[str], following: str | None) -> LeftOut:
@@ -57,7 +62,7 @@ def what_is_left_out(before: str, old: Sequence[str], new: Sequence[str], follow
     Raises `Unclear` when the new lines may lack the indentation, too, or may not.
     """
     if new == [""]:
-        return LeftOut.PART if old[-1] else LeftOut.LINES
+        return LeftOut.PART if old[-1] else LeftOut.LINES  # without its ending, a line is emptied and stays
     first, *later = new
     later = [line for line in later if line.strip(BLANKS)]
     whole = before + blanks_before(old[0])
@@ -112,7 +117,8 @@ def _would_part(before: str, new: Sequence[str]) -> bool:
 def would_dip(whole: str, new: Sequence[str], following: str | None) -> bool:
     """Whether by the letter the new text would end further left than the lines around it, which nothing explains."""
     last = next(line for line in reversed(new) if line.strip(BLANKS))
-    if following is None or _ENDS_ANYWHERE.search(last) or "<<" in "".join(new):
+    anywhere = _ENDS_ANYWHERE.search(last) or _CLOSES.match(last.lstrip(BLANKS)) or "<<" in "".join(new)
+    if following is None or anywhere:
         return False
     inside = blanks_before(following).startswith(whole)
     return inside and not opens_block(last) and whole.startswith(blanks_before(last)) and blanks_before(last) != whole

@@ -79,7 +79,7 @@ def _climb(lines: TextLines, old: str, new: str, *, given: bool = True) -> tuple
         places = {(place.start, place.end): place for place in search(lines, wanted)}
         if len(places) == 1 and looser is not None:
             only = next(iter(places.values()))
-            if is_left_out(only.before, ends_line=only.ends_line):
+            if is_left_out(only.before, only.old, as_lines(new), ends_line=only.ends_line):
                 _check_alone(lines, only.start, wanted)
             places.update({(other.start, other.end): other for other in _likewise(lines, wanted, only, looser)})
         if len(places) > 1:
@@ -95,7 +95,7 @@ def _climb(lines: TextLines, old: str, new: str, *, given: bool = True) -> tuple
 
 def _left_out(place: Place, new: list[str]) -> LeftOut:
     """What the blanks before a place are to it."""
-    if not is_left_out(place.before, ends_line=place.ends_line):
+    if not is_left_out(place.before, place.old, new, ends_line=place.ends_line):
         return LeftOut.PART
     try:
         return what_is_left_out(place.before, place.old, new, place.lines.next_with_words(place.end))
@@ -142,7 +142,7 @@ def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
     literal = Span(start, end, _with_endings(new, lines.style_at(end)) if len(wanted) == 1 else new)
     before = lines.before(start)
     ends_line = not wanted[-1] or not (lines.after(end) or "").strip(BLANKS)
-    if not old.strip() or not is_left_out(before, ends_line=ends_line):
+    if not old.strip() or not is_left_out(before, wanted, as_lines(new), ends_line=ends_line):
         return literal, Rung.EXACT
     _check_alone(lines, start, wanted)
     try:
