@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import click
@@ -54,6 +53,8 @@ def list_servers(tools: Tools) -> None:
             await servers.start_unlisted()
         finally:
             await servers.close()
+
+    import asyncio  # only where a server must be asked; listing tools should start at once
 
     asyncio.run(ask())
     say_problems(servers)
