@@ -110,3 +110,31 @@ def test_a_program_reads_what_it_is_given_and_else_nothing(tmp_path: Path) -> No
     assert asyncio.run(read(b"x" * 4096)) == b"4096\n"
     with pytest.raises(ValueError, match="4,097 bytes"):
         asyncio.run(read(b"x" * 4097))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="only Linux says which cores a program may use")
+def test_a_program_leaves_a_core_to_whoever_reads_it_with_all_its_threads(tmp_path: Path) -> None:
+    code = (
+        "import os, threading, sys;"
+        "print(threading.get_native_id(), flush=True);"
+        "seen = lambda: print(threading.get_native_id(), flush=True) or threading.Event().wait();"
+        "threading.Thread(target=seen).start()"
+    )
+
+    async def main() -> None:
+        async with python(code, tmp_path) as child:
+            written = b""
+            async for piece in child.output():
+                written += piece
+                if written.count(b"\n") == 2:
+                    break
+            threads = [int(line) for line in written.split()]
+            mine = os.sched_getaffinity(0)
+            child.leave_a_core()
+            child.leave_a_core()  # only the first time counts
+            left = {thread: os.sched_getaffinity(thread) for thread in threads}
+            assert len(threads) == 2
+            assert all(len(mine - cores) == (len(mine) > 1) for cores in left.values())
+            assert os.sched_getaffinity(0) == mine
+
+    asyncio.run(asyncio.wait_for(main(), 20))

@@ -57,6 +57,7 @@ class Child:
         self._waiting: asyncio.Future[None] | None = None
         self._exit: int | None = None
         self._has_exited = False
+        self._leaves_a_core = False
         self.confined = False
         """Whether the kernel holds it to its confinement."""
 
@@ -131,6 +132,16 @@ class Child:
                 self._process.kill()
         self._hear()
         return code
+
+    def leave_a_core(self) -> None:
+        """Keep it off one of the cores, where it uses all of them: what it gives has to be worked on as well."""
+        if self._leaves_a_core or not hasattr(os, "sched_setaffinity"):
+            return
+        self._leaves_a_core = True
+        with contextlib.suppress(OSError):  # it has ended
+            cores = sorted(os.sched_getaffinity(self._process.pid))
+            for thread in os.listdir(f"/proc/{self._process.pid}/task"):  # noqa: PTH208 - no Path on the hot path
+                os.sched_setaffinity(int(thread), cores[1:] or cores)
 
     def _code(self) -> int | None:
         """How it ended, without letting go of its number: the group must still be its own when it is killed."""

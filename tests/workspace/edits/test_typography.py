@@ -1,3 +1,5 @@
+from tests.workspace.edit_asking import edited
+
 from ferrule.workspace.edits.typography import Folding, typographic, walk
 
 
@@ -22,3 +24,16 @@ def test_keys_tell_where_they_came_from():
 def test_only_some_characters_have_a_plain_form():
     assert typographic("it’s")
     assert not typographic("naïve 中文")
+
+
+def test_marks_at_the_end_of_a_changed_line_may_be_meant_as_typed():
+    text = "one\n### persist(text…)\nlast\n"
+    assert edited(text, "one\n### persist(text...)\n", "one\n### other(words, ...)\n")[0] == "misfit"
+    assert edited(text, "one\n### persist(text...)\n", "one\n### persists(text...)\n")[1] == text.replace(
+        "ist(", "ists("
+    )
+
+
+def test_a_space_that_the_file_has_as_another_is_not_made_plain_by_the_way():
+    text = "{2.4\u00a0Lists%\n  label}\nend of it\n"
+    assert edited(text, "{2.4 Lists%\n  label}\n", "{2.4 Lists}\n")[0] == "misfit"

@@ -101,6 +101,13 @@ class Retype:
             for mine, theirs in pieces:
                 if mine != theirs or mine in _PLAIN or mine in _PLAIN_UNITS:
                     self._known.setdefault(mine, set()).add(theirs)
+        self._turned = {
+            (before[0], mine, after[0])
+            for pieces in self._pairs
+            for before, (mine, theirs), after in zip(pieces, pieces[1:], pieces[2:], strict=False)
+            if mine != theirs
+        }
+        """What the file writes otherwise, and what stands on both sides of it."""
         changed = [(m, t) for m, found in self._known.items() for t in found if m != t]
         self._made_typographic = any(mine in _PLAIN for mine, _ in changed)
         self._made_quotes = any(mine in _QUOTES for mine, _ in changed)
@@ -116,6 +123,9 @@ class Retype:
             raise Unclear("whether an apostrophe or a dash in its new words is meant as typed cannot be told")
         units = _UNITS.findall(line)
         around = ["", *units, ""]
+        for at, unit in enumerate(units):
+            if unit in _USUALLY_MEANT and (around[at], unit, around[at + 2]) in self._turned:
+                raise Unclear("whether a space or a dash in its new words is meant as typed cannot be told")
         written = [self._unit(unit, around[at].isalpha() and around[at + 2].isalpha()) for at, unit in enumerate(units)]
         return before + "".join(written) + after
 
@@ -166,4 +176,7 @@ def _shared(line: str, pieces: Pieces) -> tuple[str, str, str]:
         if end - len(mine) < start or not line.startswith(mine, end - len(mine)):
             break
         end, after = end - len(mine), theirs + after
+    tail = line[end:]
+    if typographic(after) and after != tail and not any(map(str.isalnum, tail)):
+        return line[start:], before, ""  # marks alone do not show that the end of the line is the same
     return line[start:end], before, after

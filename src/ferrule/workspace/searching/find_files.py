@@ -67,6 +67,7 @@ async def find_files(
                 else:  # beside the loop, so that what was shown is seen at once
                     import asyncio
 
+                    running.leave_a_core()
                     dated += await asyncio.to_thread(_with_dates, place.root, names)
         except TimeoutError:
             notes.append(f"The search was stopped after {SECONDS:g} s; there may be more. Narrow it.")
