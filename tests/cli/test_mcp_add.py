@@ -24,6 +24,25 @@ def test_a_command_with_its_arguments_is_added(ferrule: Command) -> None:
     }
 
 
+def test_what_follows_the_command_is_the_servers_own_even_where_an_option_of_ours_has_its_name(
+    ferrule: Command,
+) -> None:
+    for marked in ([], ["--"]):
+        done = ferrule("mcp", "add", "-e", "A=b", "x", "--timeout=9", *marked, "run-it", "--timeout", "5", "-e", "B=c")
+        assert done.code == 0, done.err
+        args = ["--timeout", "5", "-e", "B=c"]
+        assert servers(ferrule) == {"x": {"command": "run-it", "args": args, "env": {"A": "b"}, "timeout": 9.0}}
+        assert ferrule("mcp", "remove", "x").code == 0
+
+
+def test_an_option_that_there_is_not_is_no_command(ferrule: Command) -> None:
+    for arguments in (["x", "--user", "--", "run-it"], ["--scope", "user", "x", "run-it"], ["x", "--user"]):
+        done = ferrule("mcp", "add", *arguments)
+        assert (done.code, done.out) == (2, "")
+        assert "No such option" in done.err
+    assert not servers(ferrule)
+
+
 def test_an_address_is_added_with_its_headers(ferrule: Command) -> None:
     done = ferrule("mcp", "add", "web", "https://example.org/mcp", "--header", "Authorization=Bearer ${TOKEN}")
     assert done.code == 0

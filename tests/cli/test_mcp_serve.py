@@ -59,6 +59,13 @@ async def test_calls_are_on_the_record(ferrule: Command) -> None:
     assert [one["tool"] for one in listed] == ["echo_text"]
 
 
+def test_a_server_behind_it_that_cannot_be_used_is_said_so_and_the_rest_is_served(ferrule: Command) -> None:
+    assert ferrule("mcp", "add", "lost", "no-such-program").code == 0
+    done = ferrule("mcp", "serve", input="")
+    assert (done.code, done.out) == (0, "")
+    assert "The MCP server lost cannot be used: there is no program `no-such-program`." in done.err
+
+
 def test_a_tool_that_there_is_not_is_said_so(ferrule: Command) -> None:
     done = ferrule("mcp", "--tools", "Reed")
     assert done.code == 0  # its input ended at once

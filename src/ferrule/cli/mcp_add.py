@@ -19,9 +19,35 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_ADDRESS = ("http://", "https://")
+
+
+class _OptionsBeforeTheCommand(click.Command):
+    """Takes options before the server's command alone: whatever comes after it is the server's own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, self._with_the_command_marked(args))
+
+    def _with_the_command_marked(self, args: list[str]) -> list[str]:
+        valued = {name for one in self.params if isinstance(one, click.Option) and not one.is_flag for name in one.opts}
+        named = value_follows = False
+        for at, given in enumerate(args):
+            if value_follows:
+                value_follows = False
+            elif given == "--":
+                break
+            elif given.startswith("-") and given != "-":
+                value_follows = given in valued
+            elif named:
+                return args if given.startswith(_ADDRESS) else [*args[:at], "--", *args[at:]]
+            else:
+                named = True
+        return args
+
+
 @click.command(
     "add",
-    context_settings={"ignore_unknown_options": True},
+    cls=_OptionsBeforeTheCommand,
     help=_("Add the server NAME: a COMMAND with its arguments, or the address of one that speaks streamable HTTP."),
     epilog=_("Secrets are best named and not written: --env TOKEN='${MY_TOKEN}', or '${keyring:service/user}'."),
 )
@@ -48,7 +74,7 @@ def command(
     workspace: Path,
 ) -> None:
     table: dict[str, Any] = {}
-    if command_or_url.startswith(("http://", "https://")):
+    if command_or_url.startswith(_ADDRESS):
         if arguments or env:
             raise click.UsageError(_("An address takes no arguments and no --env; headers go with --header."))
         table["url"] = command_or_url

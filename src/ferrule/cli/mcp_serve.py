@@ -13,6 +13,7 @@ import click
 
 from ferrule.app.build import App
 from ferrule.app.settings import LimitSettings
+from ferrule.cli.mcp_state import say_problems
 from ferrule.cli.options import (
     permission_flags,
     permission_options,
@@ -116,6 +117,8 @@ def _server(app: App) -> McpServer:
     report_broken(app.tools)
     for note in app.notes:
         warn(note)
+    if app.tools.servers is not None:
+        say_problems(app.tools.servers)
     said = app.settings.limits.result_chars
     return McpServer(app.runtime, result_chars=RESULT_CHARS if said == LimitSettings().result_chars else said)
 

@@ -130,6 +130,12 @@ def opens_block(line: str) -> bool:
     return (_OPENS_BLOCK.search(words) or _GOES_ON.search(words)) is not None
 
 
+def not_deeper(first: str, second: str) -> bool:
+    """Whether of two lines as deep as each other the second would stand deeper as code is written."""
+    opens = _OPENS_BLOCK.search(words := _REMARK.sub("", first).rstrip()) or words.endswith(("(", "["))
+    return bool(opens) and not _CLOSES.match(second.lstrip(BLANKS))
+
+
 def _may_be_deeper(first: str, following: str, whole: str) -> bool:
     """Whether the next line could be meant to stand deeper than the first, and not where it stands by the letter."""
     first, following_words = _REMARK.sub("", first).strip(), following.lstrip()

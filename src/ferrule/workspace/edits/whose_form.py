@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ferrule.workspace.edits.left_out import opens_block, would_dip
+from ferrule.workspace.edits.left_out import not_deeper, opens_block, would_dip
 from ferrule.workspace.edits.match_rungs import Adapted
 from ferrule.workspace.edits.reindent import Unclear, margin
 from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
@@ -96,6 +96,7 @@ def _indented_as_the_file(place: Place, file: Sequence[str], new: Sequence[str])
         raise Unclear("the new text does not start as deep as it does")
     elif len(mine) > len(theirs) and _goes_on_at(place, ours):
         raise Unclear("the new text is as deep as the line before it, and the file is not")
+    _check_not_flat(old, new)
     return False
 
 
@@ -108,6 +109,19 @@ def _check_not_moved(place: Place, file: Sequence[str], new: Sequence[str]) -> N
     same_words = [line.strip(BLANKS) for line in place.old] == [line.strip(BLANKS) for line in new]
     if same_words or _is_a_step(place, file):
         raise Unclear("whether the new text is indented like it or like the file is not clear")
+
+
+def _check_not_flat(old: Sequence[str], new: Sequence[str]) -> None:
+    """Raises `Unclear` when all indentation may be gone from the new text, and with it how deep its lines stand."""
+    mine, ours = ([line for line in lines if line.strip(BLANKS)] for lines in (old, new))
+    if any(map(blanks_before, [*mine, *ours])):
+        return
+    there = set(pairwise(mine))
+    if any(not_deeper(*pair) for pair in pairwise(ours) if pair not in there):
+        raise Unclear(
+            "every line of the new text starts at the margin, even after one that opens a block, so how deep its lines "
+            "stand is not clear"
+        )
 
 
 def _is_a_step(place: Place, file: Sequence[str]) -> bool:
