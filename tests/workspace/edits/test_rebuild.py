@@ -38,3 +38,12 @@ def test_one_more_blank_on_every_line_is_taken_off_lines_that_have_their_own():
 def test_blanks_on_some_of_the_new_lines_are_not_guessed_at():
     text = "first line\nsecond line\n"
     assert edited(text, "first line \nsecond line \n", "third line \nother line\n")[0] == "misfit"
+
+
+def test_new_empty_lines_are_not_guessed_at_where_the_file_indents_some_of_its_own():
+    text = "def f():\n    one()\n    \n    two()\n    three()\n"
+    old, apart, together = "two()\nthree()\n", "two()\n\nthree()\n", "two()\nmore()\nthree()\n"
+    assert edited(text, old, apart)[0] == "misfit"
+    assert edited(text, old, together)[1] == text.replace("    three", "    more()\n    three")
+    usual = text.replace("    \n", "\n")
+    assert edited(usual, old, apart)[1] == usual.replace("    three", "\n    three")

@@ -63,3 +63,21 @@ def test_a_line_moved_as_deep_as_the_file_has_it_does_not_outweigh_short_ones_th
 
 def test_lines_that_are_moved_and_no_more_are_meant_to_be():
     assert edited("  a = 1\n  b = 'x'  \n", "b = 'x'\n", "  b = 'x'\n")[0] == "misfit"
+
+
+def test_a_new_text_without_any_indentation_is_not_guessed_at_where_it_opens_blocks():
+    old, flat = "first(self)\nsecond(self)\n", "first(self)\nif self.ready:\nsecond(self)\n"
+    assert edited(DEEP, old, flat)[0] == "misfit"
+    assert edited(DEEP, old, "first(self)\nif self.ready:\n    second(self)\n") == (
+        "indentation",
+        DEEP.replace("        second(self)\n", "        if self.ready:\n            second(self)\n"),
+    )
+    assert edited(DEEP, old, "first(\n)\nsecond(self)\n")[1] == DEEP.replace("first(self)", "first(\n        )")
+
+
+def test_an_opening_line_that_the_file_has_so_shows_nothing():
+    text = "class A {\n  go() {\n  more();\n  }\n}\n"
+    assert edited(text, "go() {\nmore();\n}\n", "go() {\nmore();\nless();\n}\n") == (
+        "indentation",
+        text.replace("  more();\n", "  more();\n  less();\n"),
+    )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ferrule.workspace.edits.match_rungs import Place
 
 _MOST_COMPARED = 4_000_000
+_EMPTY = "how far to indent its empty lines cannot be told from it"
 _TRAILING = "which blanks at the ends of its lines should stay cannot be told from it"
 
 
@@ -55,8 +56,10 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
     for j, line in enumerate(new):
         k = partners.get(j)
         if indented and line and not line.strip(BLANKS) and (k is None or line != old[k]):
-            raise Unclear("how far to indent its empty lines cannot be told from it")
+            raise Unclear(_EMPTY)
         if k is None:
+            if indented and not line and 0 < j < len(new) - 1 and place.lines.often_blank:
+                raise Unclear(_EMPTY)
             last_part = j == len(new) - 1 and not line
             if not last_part and line.rstrip(BLANKS) in losing:
                 raise Unclear(_TRAILING)

@@ -8,6 +8,9 @@ from itertools import accumulate
 BLANKS = " \t"
 
 
+_OFTEN = 0.25
+
+
 class TextLines:
     """The lines of a text, worked out when asked for: an exact edit of a large file needs few of them.
 
@@ -37,6 +40,12 @@ class TextLines:
             return text.split("\r\n")
         last = len(self._raw) - 1
         return [line[:-1] if index < last and line.endswith("\r") else line for index, line in enumerate(self._raw)]
+
+    @cached_property
+    def often_blank(self) -> bool:
+        """Whether lines without words are often indented in this text."""
+        blank = sum(1 for line in self.contents if line and not line.strip(BLANKS))
+        return blank > 0 and blank >= _OFTEN * (blank + self.contents.count(""))
 
     @cached_property
     def starts(self) -> list[int]:
