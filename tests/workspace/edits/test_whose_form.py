@@ -81,3 +81,4 @@ def test_an_opening_line_that_the_file_has_so_shows_nothing():
         "indentation",
         text.replace("  more();\n", "  more();\n  less();\n"),
     )
+    assert edited(text, "go() {\nmore();\n}\n", "go() {\nless();\n}\n")[1] == text.replace("more", "less")

@@ -116,8 +116,8 @@ def _check_not_flat(old: Sequence[str], new: Sequence[str]) -> None:
     mine, ours = ([line for line in lines if line.strip(BLANKS)] for lines in (old, new))
     if any(map(blanks_before, [*mine, *ours])):
         return
-    there = set(pairwise(mine))
-    if any(not_deeper(*pair) for pair in pairwise(ours) if pair not in there):
+    opens_nothing = set(mine[:-1])  # the file has the next line as deep
+    if any(not_deeper(*pair) for pair in pairwise(ours) if pair[0] not in opens_nothing):
         raise Unclear(
             "every line of the new text starts at the margin, even after one that opens a block, so how deep its lines "
             "stand is not clear"
