@@ -86,3 +86,15 @@ def test_a_numbered_or_escaped_copy_may_have_lost_its_end():
     assert edited("a\nb\nc\n", "     2\tb", "")[0] == "misfit"
     assert edited('a\n"b"\nc\n', '\\"b\\"', "")[0] == "misfit"
     assert edited("a\nb\nc\n", "     2\tb\n", "")[1] == "a\nc\n"
+
+
+def test_a_line_that_ends_before_a_blank_one_is_not_joined_with_the_blanks():
+    text = "    one\n    two\n    \nthree\n"
+    assert edited(text, "one\ntwo\n", "one\ntwo")[0] == "misfit"
+    assert edited(text, "    one\n    two\n", "    one\n    two")[1] == "    one\n    two    \nthree\n"  # to the letter
+
+
+def test_a_copy_is_not_given_an_empty_line_by_a_line_ending_alone():
+    text = "    one\n    two\nthree\n"
+    assert edited(text, "one\ntwo", "one\ntwo\n")[0] == "misfit"
+    assert edited(text, "    one\n    two", "    one\n    two\n")[1] == "    one\n    two\n\nthree\n"  # to the letter

@@ -47,3 +47,9 @@ def test_new_empty_lines_are_not_guessed_at_where_the_file_indents_some_of_its_o
     assert edited(text, old, together)[1] == text.replace("    three", "    more()\n    three")
     usual = text.replace("    \n", "\n")
     assert edited(usual, old, apart)[1] == usual.replace("    three", "\n    three")
+
+
+def test_an_empty_line_among_new_ones_is_not_taken_for_one_that_was_there():
+    text = "  first(1)\n  \n  second(2)\n"
+    assert edited(text, "first(1)\n\nsecond(2)\n", "first(3)\n\nthird(2)\n")[0] == "misfit"
+    assert edited(text, "first(1)\n\nsecond(2)\n", "first(1)\n\nthird(2)\n")[1] == text.replace("second", "third")

@@ -55,8 +55,8 @@ def lost_line_ending(old: list[str], new: list[str], *, before: str, follows: st
                 "Add the empty line to both texts.",
             )
         return False
-    # What ends with an empty line is whole without the ending of that line.
-    if not follows or [*new, ""] == old:
+    # What ends with an empty line is whole without the ending of that line; one may also be joined with the next.
+    if not follows or ([*new, ""] == old and not ends_line):
         return False
     if not ends_line and new[-1].strip(BLANKS) == old[-2].strip(BLANKS):
         return True
@@ -74,7 +74,7 @@ def _check_old_without_ending(old: list[str], new: list[str]) -> None:
             "stay is not clear",
             "To take the line away, end the old text with its line ending; to leave an empty line, end both with one.",
         )
-    if not new[-1] and new[:-1] != old:
+    if not new[-1]:
         raise Unclear(
             "only the new text ends with a line ending, so whether an empty line should follow is not clear",
             _BOTH_OR_NEITHER,

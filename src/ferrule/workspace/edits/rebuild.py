@@ -73,6 +73,8 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
             if added and line != old[k] and _ends_blank(line):
                 raise Unclear(_TRAILING)
             written.append(line)
+        elif not line.strip(BLANKS) and partners.get(j - 1) != k - 1 and partners.get(j + 1) != k + 1:
+            raise Unclear(_EMPTY)  # one empty line is like another: nothing shows that it is this one
         elif line in (old[k], file[k]):
             stripped_kept = stripped_kept or (line == old[k] and _loses_blanks(old, file, k))
             written.append(file[k])
