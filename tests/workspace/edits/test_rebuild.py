@@ -53,3 +53,12 @@ def test_an_empty_line_among_new_ones_is_not_taken_for_one_that_was_there():
     text = "  first(1)\n  \n  second(2)\n"
     assert edited(text, "first(1)\n\nsecond(2)\n", "first(3)\n\nthird(2)\n")[0] == "misfit"
     assert edited(text, "first(1)\n\nsecond(2)\n", "first(1)\n\nthird(2)\n")[1] == text.replace("second", "third")
+
+
+def test_an_edit_of_trailing_blanks_alone_is_made_to_the_letter_or_not_at_all():
+    text = " \nfirst line \nsecond line\n"
+    assert edited(text, " \nfirst line  \n", "\nfirst line \n")[0] == "misfit"
+    assert edited(text, " \nfirst line \n", "\nfirst line\n")[1] == "\nfirst line\nsecond line\n"
+    assert edited(text.replace("\n", "\r\n"), "first line \nsecond", "first line\nsecond")[1] == (
+        " \r\nfirst line\r\nsecond line\r\n"
+    )

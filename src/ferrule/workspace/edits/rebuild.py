@@ -31,6 +31,8 @@ def rebuild(place: Place, new: list[str]) -> str:
     if len(place.old) * len(new) > _MOST_COMPARED:
         raise Unclear("it is too long to compare with the new text line by line")
     file = place.file
+    if place.old != file and [line.rstrip(BLANKS) for line in place.old] == [line.rstrip(BLANKS) for line in new]:
+        raise Unclear(_TRAILING)  # blanks alone are to change, and the copy's are not to be relied on
     place.old, new = _without_added(place.old, file, new)
     if is_as_the_file(place, file, new):
         partners = partners_of(file, new)
