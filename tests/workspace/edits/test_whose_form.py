@@ -82,3 +82,18 @@ def test_an_opening_line_that_the_file_has_so_shows_nothing():
         text.replace("  more();\n", "  more();\n  less();\n"),
     )
     assert edited(text, "go() {\nmore();\n}\n", "go() {\nless();\n}\n")[1] == text.replace("more", "less")
+
+
+def test_one_line_as_deep_as_the_file_by_chance_does_not_outweigh_all_that_are_not():
+    body = ["with lock:", "    first(self)", "    try:", "        second(self)", "        third(self)"]
+    text, old = ("".join(f"{margin}{line}\n" for line in body) for margin in ("        ", ""))
+    text = f"class A:\n    def f(self):\n{text}"
+    moved = ["with other:", "  with lock:", "            first(self)", "          second(self)", "          third(self)"]
+    assert edited(text, old, "".join(f"{line}\n" for line in moved))[0] == "misfit"
+
+
+def test_a_text_as_deep_as_the_copy_is_not_taken_for_the_files_by_one_line():
+    text = "first: one\n  second: two\n    third: three\nfourth: four\n  fifth: five\n    sixth: six\n"
+    old = "".join(f"    {line}\n" for line in text.splitlines())
+    new = "    First: other\n      added: of\n    third: three\n        seventh: more\n"
+    assert edited(text, old, new)[0] == "misfit"

@@ -87,6 +87,8 @@ def _indented_as_the_file(place: Place, file: Sequence[str], new: Sequence[str])
         if as_file or _looks_like(file, new):
             if any(line.strip(BLANKS) for line in _shared(old, new, unlike=file)):
                 raise Unclear("the new text shares lines both with it and with the file where the two differ")
+            if 2 * as_file < _count_kept(old, new) or (ours == mine and margin(new) == margin(old)):
+                raise Unclear("the new text shares lines with the file, and is otherwise not indented like it")
             _check_not_moved(place, file, new)
             return True
         _check_like_the_copy(place, file, new)
@@ -175,6 +177,12 @@ def _shared(base: Sequence[str], new: Sequence[str], *, unlike: Sequence[str]) -
 
 def _count_shared(base: Sequence[str], new: Sequence[str], *, unlike: Sequence[str]) -> int:
     return sum(1 for _ in _shared(base, new, unlike=unlike))
+
+
+def _count_kept(old: Sequence[str], new: Sequence[str]) -> int:
+    """How many lines of the new text are in the old one, at whatever depth."""
+    there = {line.strip(BLANKS) for line in old if tells(line)}
+    return sum(1 for line in new if line.strip(BLANKS) in there)
 
 
 def tells(line: str) -> bool:
