@@ -33,6 +33,34 @@ class ToolFailed(Exception):  # noqa: N818 - carries what a tool raised to the s
         self.cause = cause
 
 
+class _Timer:
+    """A call's time. It stands still while the person is asked."""
+
+    __slots__ = ("_began", "_end", "_handle", "_left", "_loop", "_over")
+
+    def __init__(self, seconds: float, end: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
+        self._left, self._end, self._loop = seconds, end, loop
+        self._began, self._over = loop.time(), False
+        self._handle: asyncio.TimerHandle | None = loop.call_later(seconds, end)
+
+    def pause(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+            self._left -= self._loop.time() - self._began
+
+    def resume(self) -> None:
+        if self._over or self._handle is not None:
+            return
+        self._began = self._loop.time()
+        self._handle = self._loop.call_later(max(0.0, self._left), self._end)
+
+    def cancel(self) -> None:
+        self._over = True
+        if self._handle is not None:
+            self._handle.cancel()
+
+
 class Executor:
     """Runs tools: async ones in a task, sync ones in a thread, each within a time limit."""
 
@@ -181,7 +209,9 @@ class Executor:
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         """Return when the work is done; otherwise stop it, and raise what cut it short."""
-        timer = loop.call_later(timeout, _settle, waiter, _TIME_IS_UP)
+        timer = _Timer(timeout, lambda: _settle(waiter, _TIME_IS_UP), loop)
+        if context is not None:
+            context.timed_by(timer)
         self._waiters[invocation.call_id] = waiter
         try:
             reason = await waiter
