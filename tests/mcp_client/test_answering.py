@@ -181,19 +181,19 @@ async def test_whoever_made_the_first_call_is_not_asked_for_the_next_ones(tmp_pa
     assert (len(first.asked), len(second.asked)) == (1, 1)
 
 
-async def test_a_server_that_wants_an_address_opened_first_has_it_shown(tmp_path: Path) -> None:
-    agrees, refuses = Says(Elicited("accept")), Says(Elicited("decline"))
-    for person in (agrees, refuses):
-        async with using(tmp_path, plain(), ports=Ports(elicitor=person)) as used:
-            result = await used.call("elsewhere")
-            assert not result.success
-            assert person.asked == [("peer", "Link your account.", "https://accounts.example/link")]
-            assert result.llm_content == (snapshot("""\
-Error (execution_error): The MCP server `peer` refused `elsewhere`: Not linked yet. The person was shown the address. Call it again once they say that they are done there.
-
-Suggestion: Change the arguments to what the message asks for, or go on another way.\
-""") if person is agrees else snapshot("""\
-Error (execution_error): The MCP server `peer` refused `elsewhere`: Not linked yet. It wanted an address opened: the person did not want to open it.
-
-Suggestion: Change the arguments to what the message asks for, or go on another way.\
-"""))
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        ("accept", "The person agreed to open the address. Call it again once they say that they are done there."),
+        ("decline", "It wanted an address opened: the person did not want to open it."),
+    ],
+)
+async def test_a_server_that_wants_an_address_opened_first_has_it_shown(
+    tmp_path: Path, action: Any, words: str
+) -> None:
+    person = Says(Elicited(action))
+    async with using(tmp_path, plain(), ports=Ports(elicitor=person)) as used:
+        result = await used.call("elsewhere")
+    assert person.asked == [("peer", "Link your account.", "https://accounts.example/link")]
+    assert result.error is not None
+    assert result.error.message == f"The MCP server `peer` refused `elsewhere`: Not linked yet. {words}"

@@ -30,8 +30,11 @@ class PersonInput(Protocol):
         """What to do next; `typed` was typed before."""
         ...
 
-    async def answer(self) -> str:
-        """The answer to a question that is on the screen; nothing that was typed before it counts."""
+    async def answer(self, *, escapes: bool = False) -> str:
+        """The answer to a question that is on the screen; nothing that was typed before it counts.
+
+        With `escapes` the Esc key does what Ctrl-C does, where single keys are read.
+        """
         ...
 
     def interrupt(self) -> None:
@@ -65,7 +68,7 @@ class PlainInput:
             self._say(f"{line}\n")  # nobody typed it here, and the page should read like a conversation
         return line
 
-    async def answer(self) -> str:
+    async def answer(self, *, escapes: bool = False) -> str:
         forget_what_was_typed()
         self._rest = ""
         self._say("? ")

@@ -25,7 +25,7 @@ async def open_address(url: str) -> bool:
     """Hand it to the browser; False where that visibly failed. In a process of its own, which reads and writes nothing
     here and sees no module of the folder that we work in.
     """
-    process = subprocess.Popen(  # noqa: ASYNC220 - starting it takes no time; it is waited for beside the loop
+    process = subprocess.Popen(  # noqa: ASYNC220, S603 - quickly started, waited for beside the loop; the address was checked
         [sys.executable, "-I", "-m", "webbrowser", url],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -136,28 +136,35 @@ class Field:
         )
 
     def _fitting(self, value: Any) -> Any:
-        """The value, where the schema takes it."""
-        schema = self.schema
-        if isinstance(value, str) and self.kind == "text":
-            least, most = _number(schema.get("minLength")), _number(schema.get("maxLength"))
-            if least is not None and len(value) < least:
-                raise Misread(_("At least {least} characters are needed.").format(least=f"{least:g}"))
-            if most is not None and len(value) > most:
-                raise Misread(_("At most {most} characters are taken.").format(most=f"{most:g}"))
+        """The value, where the schema takes it; the usual reasons why not are told in the person's language."""
+        if self.kind == "text" and isinstance(value, str):
+            self._check_length(value)
             self._check_format(value)
-        if isinstance(value, list):
-            count = len(cast("list[Any]", value))
-            least, most = _number(schema.get("minItems")), _number(schema.get("maxItems"))
-            if least is not None and count < least:
-                raise Misread(_("Choose at least {least}.").format(least=f"{least:g}"))
-            if most is not None and count > most:
-                raise Misread(_("Choose at most {most}.").format(most=f"{most:g}"))
-        low, high = _number(schema.get("minimum")), _number(schema.get("maximum"))
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and ((low is not None and value < low) or (high is not None and value > high)):
-            raise Misread(_("That is out of range: {takes}.").format(takes=self.takes()))
+        elif self.kind == "many":
+            self._check_count(_length(value))
+        elif (number := _number(value)) is not None:
+            self._check_range(number)
         self._check_schema(value)
         return value
+
+    def _check_length(self, value: str) -> None:
+        least, most = _number(self.schema.get("minLength")), _number(self.schema.get("maxLength"))
+        if least is not None and len(value) < least:
+            raise Misread(_("At least {least} characters are needed.").format(least=f"{least:g}"))
+        if most is not None and len(value) > most:
+            raise Misread(_("At most {most} characters are taken.").format(most=f"{most:g}"))
+
+    def _check_count(self, count: int) -> None:
+        least, most = _number(self.schema.get("minItems")), _number(self.schema.get("maxItems"))
+        if least is not None and count < least:
+            raise Misread(_("Choose at least {least}.").format(least=f"{least:g}"))
+        if most is not None and count > most:
+            raise Misread(_("Choose at most {most}.").format(most=f"{most:g}"))
+
+    def _check_range(self, value: float) -> None:
+        low, high = _number(self.schema.get("minimum")), _number(self.schema.get("maximum"))
+        if (low is not None and value < low) or (high is not None and value > high):
+            raise Misread(_("That is out of range: {takes}.").format(takes=self.takes()))
 
     def _check_format(self, value: str) -> None:
         from datetime import date, datetime
@@ -195,6 +202,10 @@ def text_of(value: Any) -> str:
 
 def _number(value: Any) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _length(value: Any) -> int:
+    return len(cast("list[Any]", value)) if isinstance(value, list) else 0
 
 
 def _flag(typed: str) -> bool:

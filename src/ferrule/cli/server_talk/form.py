@@ -99,9 +99,10 @@ async def _ask(talk: Talk, field: Field, content: dict[str, Any], place: str) ->
                 content[field.name] = known
             elif field.required:
                 raise Misread(_("An answer is needed: {takes}.").format(takes=field.takes()))
-            return
         except Misread as misread:
             talk.tell([warning(str(misread))])
+        else:
+            return
 
 
 def _expected(field: Field, known: Any) -> str:

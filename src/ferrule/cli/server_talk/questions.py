@@ -68,7 +68,7 @@ class ServerQuestions:
 
         if self._place.shut_because:
             self.waiting_to_sign_in[server] = None
-            raise NotSigningIn(f"it wants you to sign in: ferrule mcp test {server}")
+            raise NotSigningIn(f"it wants you to sign in; at a terminal: ferrule mcp test {server}")
         async with self._place.asking() as talk:
             said = await visit(talk, server, "", url, sign_in=True)
             if said.action != "accept":
