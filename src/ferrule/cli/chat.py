@@ -150,6 +150,7 @@ async def _open(
     await stack.enter_async_context(app)
     assistant = ChatAssistant(app, model, resumed=resumed, asks=chat.person.by_person)
     stack.push_async_callback(assistant.close)
+    assistant.prepare_model(chat.printer.preparing)
     return assistant
 
 
