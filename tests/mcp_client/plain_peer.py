@@ -61,11 +61,12 @@ def tools() -> list[dict[str, Any]]:
         tool("surroundings"),
         tool("grow"),
         tool("change"),
-        tool("ask"),
+        tool("ask", annotations={"readOnlyHint": True}),  # two of them run at once
         tool("sample"),
         tool("form", {"schema": {"type": "object"}}),
         tool("address", {"url": {"type": "string"}}),
         tool("elsewhere"),
+        tool("withdraw", {"when": {"type": "string"}}),
         tool("refuse"),
         tool("nonsense"),
         tool("research", execution={"taskSupport": "required"}),
@@ -134,6 +135,13 @@ def call(name: str, arguments: dict[str, Any], token: Any) -> Any:
     if name == "form":
         asked = {"message": "Please fill this in.", "requestedSchema": arguments["schema"]}
         return text(json.dumps(ask_client("elicitation/create", asked)))
+    if name == "withdraw":
+        form = {"type": "object", "properties": {"name": {"type": "string"}}}
+        send({"id": "w", "method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": form}})
+        while not Path(arguments["when"]).exists():
+            time.sleep(0.02)
+        send({"method": "notifications/cancelled", "params": {"requestId": "w"}})
+        return text("withdrawn")
     if name == "address":
         asked = {"mode": "url", "message": "Please pay.", "url": arguments["url"], "elicitationId": "e2"}
         return text(json.dumps(ask_client("elicitation/create", asked)))

@@ -124,6 +124,7 @@ class Chat:
         while self.questions.waiting_to_sign_in and servers is not None:
             name, _none = self.questions.waiting_to_sign_in.popitem()
             server = servers.joined[name].server
+            self.screen.write([""])
             self._working = True
             self._signing_in = asyncio.create_task(_started(server))
             try:

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from ferrule.cli.chatting.text_rows import kept, wrapped
+from ferrule.cli.chatting.text_rows import wrapped
 from ferrule.cli.server_talk.questions import NO_TERMINAL
 from ferrule.cli.server_talk.talk import BAR
 from ferrule.cli.words import _
@@ -79,10 +79,10 @@ class ChatTalk:
 
     def _rows(self, line: Line) -> list[str]:
         screen = self._screen
+        if line.of_the_call and not line.words.startswith(BAR):
+            return [screen.paint("strong", line.words)]  # an address: the terminal wraps it, and can copy it whole
         if line.of_the_call:
-            text, before = line.words.removeprefix(BAR), f"{_INDENT}{BAR}"
-            # Words are wrapped; what has no spaces, such as an address, is cut nowhere but at the edge.
-            rows = wrapped(text, screen.width, before) if " " in text.strip() else kept(text, screen.width, before)
+            rows = wrapped(line.words.removeprefix(BAR), screen.width, f"{_INDENT}{BAR}")
             return [screen.paint("strong", row) for row in rows]
         if line.warning:
             rows = wrapped(f"{_('Warning')}: {line.words}", screen.width, _INDENT)

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from ferrule.cli.ask import Line
 from ferrule.cli.server_talk import browser
-from ferrule.cli.server_talk.talk import BAR, NO, YES, one_row, ours, theirs, warning
+from ferrule.cli.server_talk.talk import YES, one_row, ours, theirs, warning
 from ferrule.cli.words import _
 from ferrule.core.elicitation import Elicited
 from ferrule.policy.shown_text import shown
@@ -70,7 +70,7 @@ async def visit(talk: Talk, server: str, message: str, url: str, *, sign_in: boo
     except CannotOpen as why:
         talk.tell([*lines, warning(_("It was declined: {why}").format(why=why))])
         return Elicited("decline", why=str(why))
-    lines += [Line(f"{BAR}{shown(address.url)}", of_the_call=True)]
+    lines += [Line(shown(address.url), of_the_call=True)]  # without a bar: it may have to be copied
     lines += [ours(_("Its host is: {host}").format(host=shown(address.host)))]
     lines += [warning(words) for words in address.warnings]
     opens = browser.has_browser()
@@ -83,11 +83,13 @@ async def visit(talk: Talk, server: str, message: str, url: str, *, sign_in: boo
     try:
         said = (await talk.answer()).strip().casefold()
     except (KeyboardInterrupt, EOFError):
-        talk.tell([ours(_("Cancelled; {server} is told so.").format(server=name))])
+        if not sign_in:
+            talk.tell([ours(_("Cancelled; {server} is told so.").format(server=name))])
         return Elicited("cancel")
     if said not in YES:
-        talk.tell([ours(_("Declined; {server} is told so.").format(server=name))])
-        return Elicited("decline" if said in (*NO, "") else "cancel")
+        if not sign_in:
+            talk.tell([ours(_("Declined; {server} is told so.").format(server=name))])
+        return Elicited("decline")
     if opens and not await browser.open_address(address.url):
         talk.tell([ours(_("No browser could be opened. Open the address above yourself."))])
     elif opens:

@@ -12,6 +12,7 @@ import click
 
 from ferrule.cli.options import warn
 from ferrule.cli.server_talk.questions import NO_TERMINAL, ServerQuestions
+from ferrule.cli.server_talk.talk import BAR
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class TerminalTalk:
             if line.warning:
                 click.echo(click.style(f"  {_('Warning')}: {line.words}", bold=True), err=True)
             else:
-                click.echo(f"  {line.words}" if line.of_the_call else line.words, err=True)
+                click.echo(f"  {line.words}" if line.words.startswith(BAR) else line.words, err=True)
 
     async def answer(self) -> str:
         from ferrule.cli.chatting.person_input import PlainInput
