@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 from inline_snapshot import snapshot
+from tests.cli.server_talk.person import Person
 
 from ferrule.cli.server_talk import browser
 from ferrule.cli.server_talk.address import CannotOpen, read_address, visit
 from ferrule.core.elicitation import Elicited
-
-from tests.cli.server_talk.person import Person
 
 URL = "https://pay.example/checkout?x=1"
 

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic_core import to_json
 
 from ferrule.cli.server_talk.fields import Field, Misread
 from ferrule.cli.server_talk.form_schema import fields_of
 
+MOMENT = "2026-01-31T18:30:00Z"
 COLOURS = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]
 
 
@@ -59,7 +61,7 @@ def test_an_answer_is_read(schema: dict[str, Any], typed: str, value: Any) -> No
         ({"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 1}, "1 2", "Choose at most 1."),
         ({"type": "string", "format": "email"}, "ada", "That is not an e-mail address."),
         ({"type": "string", "format": "date"}, "31.1.2026", "That is not a date, such as 2026-01-31."),
-        ({"type": "string", "format": "date-time"}, "noon", "That is not a date and time, such as 2026-01-31T18:30:00Z."),
+        ({"format": "date-time", "type": "string"}, "noon", f"That is not a date and time, such as {MOMENT}."),
         ({"type": "string", "format": "uri"}, "example", "That is not an address, such as https://example.org/."),
         ({"type": "string"}, "x" * 30_000, "That is too long."),
     ],
@@ -100,13 +102,19 @@ def test_a_title_or_a_format_gives_a_secret_away() -> None:
     assert not fields_of({"properties": {"password": {"type": "boolean"}}})[0].secret
 
 
-@given(st.sampled_from([{"type": "integer", "minimum": -5, "maximum": 5}, {"type": "number"}, {"type": "boolean"},
-                        {"type": "string", "maxLength": 4}, {"type": "string", "enum": ["a", "b"]}]), st.text())  # fmt: skip
-def test_whatever_is_typed_is_either_a_fitting_value_or_words(schema: dict[str, Any], typed: str) -> None:
-    one = field(**schema)
+KINDS = [
+    field(type="integer", minimum=-5, maximum=5),
+    field(type="number"),
+    field(type="boolean"),
+    field(type="string", maxLength=4),
+    field(type="array", items={"enum": ["a", "b"]}),
+]
+
+
+@given(st.sampled_from(KINDS), st.text() | st.from_regex(r"-?[0-9.eyn ]{1,5}"))
+def test_whatever_is_typed_is_either_a_fitting_value_or_words(one: Field, typed: str) -> None:
     try:
         value = one.read(typed)
-    except Misread as misread:
-        assert str(misread)
-    else:
-        one._check_schema(value)
+    except Misread:
+        return
+    one.checked_by.load(to_json({"it": value}))

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
+from tests.cli.server_talk.person import Person
 
 from ferrule.cli.server_talk.form import fill
 from ferrule.core.elicitation import Elicited
-
-from tests.cli.server_talk.person import Person
 
 ONE: dict[str, Any] = {"properties": {"name": {"type": "string", "title": "Name"}}, "required": ["name"]}
 TWO: dict[str, Any] = {

@@ -7,12 +7,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.cli.server_talk.person import Person
 
 from ferrule.cli.server_talk.questions import ServerQuestions
 from ferrule.core.elicitation import Elicited
 from ferrule.mcp_client.ports import NotSigningIn
-
-from tests.cli.server_talk.person import Person
 
 
 class Desk:

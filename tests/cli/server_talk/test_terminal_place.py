@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -36,11 +37,9 @@ def test_a_call_at_a_terminal_asks_and_confirms_in_turn(ferrule: Command) -> Non
 def test_a_call_in_a_pipe_declines_and_says_so(ferrule: Command) -> None:
     add(ferrule)
     done = ferrule("call", "mcp__peer__ask", "{}", "--yes", stdin="Ada\n")
-    assert done.out.splitlines() == [
-        '{"action": "decline"}',
-        "[The MCP server `peer` asked the person something while this ran: 'Who?'. "
-        "It was declined: there is no terminal to ask the person at.]",
-    ]
+    note = "[The MCP server `peer` asked the person something while this ran: 'Who?'. It was declined: {why}.]"
+    why = "there is no terminal to ask the person at"
+    assert done.out.splitlines() == ['{"action": "decline"}', note.format(why=why)]
     words = "The MCP server peer asked you something. It was declined, because nobody can be asked here."
     assert words in done.err
 
@@ -83,8 +82,6 @@ async def test_an_asker_waits_while_a_servers_question_is_open() -> None:
 
     shared = place.sharing(asker)
     assert shared is not None
-    import asyncio
-
     async with place.asking():
         waiting = asyncio.ensure_future(shared(None))  # type: ignore[arg-type]
         await asyncio.sleep(0)

@@ -37,7 +37,7 @@ def theirs(text: str) -> list[Line]:
     """What the server wrote, with everything in it made visible, and a warning where it is not what it looks like."""
     if not text.strip():
         return []
-    lines = [Line(f"{BAR}{line}", of_the_call=True) for line in shown(text.strip()).split("\n")]
+    lines = [Line(f"{BAR}{line}", of_the_call=True) for line in shown(text.strip().expandtabs(4)).split("\n")]
     if found := disguises(text.strip()):
         lines.append(warning(_("it holds {what}").format(what=_(", ").join(_(one) for one in found))))
     return lines
