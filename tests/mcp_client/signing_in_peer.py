@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,7 +24,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def _base(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_address[1]}"
+        return f"http://127.0.0.1:{self.connection.getsockname()[1]}"
 
     def do_GET(self) -> None:
         path, query = urlsplit(self.path).path, parse_qs(urlsplit(self.path).query)
@@ -87,7 +87,7 @@ PAGES = {"authorization": "authorize", "token": "token", "registration": "regist
 
 
 @contextmanager
-def signing_in() -> Iterator[str]:
+def signing_in() -> Generator[str]:
     """The address of such a server."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True

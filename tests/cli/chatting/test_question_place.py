@@ -158,6 +158,20 @@ def test_a_server_that_wants_a_sign_in_is_signed_in_to_before_the_turn(desk: Des
     assert results(desk) == ["hello"]
 
 
+def test_plain_text_keeps_what_was_typed_apart_from_the_end_of_the_question(desk: Desk) -> None:
+    use(desk, "plain")
+    sign = desk.folder / "now"
+    chat = desk.chat([calls("", ("mcp__peer__withdraw", {"when": str(sign)})), "Bye."], "--plain")
+    chat.prompt(1)
+    chat.type("go")
+    chat.question()
+    chat.press("half an answ")
+    chat.wait("half an answ")
+    sign.touch()
+    chat.wait("Bye.")
+    assert "\n? half an answ\nThe call has ended, and the question with it.\n" in chat.text
+
+
 def test_a_pipe_is_nobody_to_ask(desk: Desk) -> None:
     use(desk, "plain")
     model = desk.script(calls("", ("mcp__peer__ask", {})), "It was declined.")

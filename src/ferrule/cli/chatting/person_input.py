@@ -72,7 +72,11 @@ class PlainInput:
         forget_what_was_typed()
         self._rest = ""
         self._say("? ")
-        return await self._line()
+        try:
+            return await self._line()
+        except (asyncio.CancelledError, KeyboardInterrupt, EOFError):
+            self._say("\n")  # what comes next does not belong to the answer
+            raise
 
     def interrupt(self) -> None:
         if self._reading is not None and not self._reading.done():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.cli.server_talk.talk import one_row, ours
@@ -10,7 +11,7 @@ from ferrule.cli.words import _
 from ferrule.core.elicitation import Elicited
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from ferrule.cli.server_talk.talk import Talk
@@ -55,11 +56,8 @@ class ServerQuestions:
             self._place.note(words.format(server=one_row(server, 60)))
             return Elicited("decline", why=shut)
         async with self._place.asking() as talk:
-            try:
+            with _taken_away(talk):
                 return await _put(talk, message, schema, server=server, url=url)
-            except asyncio.CancelledError:
-                talk.tell([ours(_("The call has ended, and the question with it."))])
-                raise
 
     async def show_url(self, server: str, url: str) -> None:
         """Show where to sign in; raises `NotSigningIn` where the person does not want to, or cannot be asked now."""
@@ -70,10 +68,21 @@ class ServerQuestions:
             self.waiting_to_sign_in[server] = None
             raise NotSigningIn(f"it wants you to sign in; at a terminal: ferrule mcp test {server}")
         async with self._place.asking() as talk:
-            said = await visit(talk, server, "", url, sign_in=True)
+            with _taken_away(talk):
+                said = await visit(talk, server, "", url, sign_in=True)
             if said.action != "accept":
                 raise NotSigningIn(said.why or f"you did not sign in; later: ferrule mcp test {server}")
             talk.tell([ours(_("Waiting until you have signed in there; Ctrl-C stops it."))])
+
+
+@contextmanager
+def _taken_away(talk: Talk) -> Generator[None]:
+    """Say so when a question goes before it is answered."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        talk.tell([ours(_("The call has ended, and the question with it."))])
+        raise
 
 
 async def _put(talk: Talk, message: str, schema: Mapping[str, Any], *, server: str, url: str) -> Elicited:
