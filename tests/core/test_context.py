@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ferrule import Caller, Partial, Progress, RawCall, Runtime, Session, ToolContext, ToolError, tool
-from ferrule.core.context import ANYONE, Cancellation
+from ferrule.core.context import ANYONE, Cancellation, limit_time
 
 
 class Model:
@@ -135,12 +135,12 @@ def test_a_clock_stands_still_while_the_person_is_asked_however_often() -> None:
             heard.append("resume")
 
     context = ToolContext(Session(), "c", "t")
-    context.timed_by(Clock())
+    limit_time(context, Clock())
     with context.asking_person(), context.asking_person():
         assert heard == ["pause"]
     assert heard == ["pause", "resume"]
     late = ToolContext(Session(), "c", "t")
     with late.asking_person():
-        late.timed_by(Clock())
+        limit_time(late, Clock())
         assert heard[2:] == ["pause"]
     assert heard[2:] == ["pause", "resume"]

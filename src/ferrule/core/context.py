@@ -223,12 +223,6 @@ class ToolContext:
             if self._pauses == 0 and self._clock is not None:
                 self._clock.resume()
 
-    def timed_by(self, clock: CallClock) -> None:
-        """Whoever limits the call's time says so here; the person may have been asked already."""
-        self._clock = clock
-        if self._pauses:
-            clock.pause()
-
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
         """Call another tool: looked up, validated, authorised and recorded like any other call."""
         from ferrule.core.call import RawCall
@@ -243,3 +237,10 @@ class ToolContext:
         if self._port is None:
             raise ToolError("This context has no runtime, so it cannot call other tools.")
         return self._port
+
+
+def limit_time(context: ToolContext, clock: CallClock) -> None:
+    """Have this clock stand still whenever the call asks the person; they may be asked already."""
+    context._clock = clock  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - for the pipeline, not for tools
+    if context._pauses:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        clock.pause()

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.context import limit_time
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.tool import Style
 from ferrule.pipeline.eager import disown, start_task
@@ -211,7 +212,7 @@ class Executor:
         """Return when the work is done; otherwise stop it, and raise what cut it short."""
         timer = _Timer(timeout, lambda: _settle(waiter, _TIME_IS_UP), loop)
         if context is not None:
-            context.timed_by(timer)
+            limit_time(context, timer)
         self._waiters[invocation.call_id] = waiter
         try:
             reason = await waiter
