@@ -14,7 +14,7 @@ class Person:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    async def elicit(self, message: str, schema: Mapping[str, Any]) -> Elicited:
+    async def elicit(self, message: str, schema: Mapping[str, Any], *, server: str = "", url: str = "") -> Elicited:
         return Elicited("accept", {"said": f"{self.name} to {message}"})
 
 

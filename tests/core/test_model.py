@@ -15,3 +15,12 @@ def test_an_error_says_what_happened_and_what_to_do() -> None:
     error = ModelError(ModelFault.KEY, "No key for Anthropic.", suggestion="Set ANTHROPIC_API_KEY.")
     assert str(error) == "No key for Anthropic. Set ANTHROPIC_API_KEY."
     assert error.fault == "key"
+
+
+def test_a_model_that_can_begin_early_is_known_by_it() -> None:
+    from ferrule.core.model import Prepares
+    from ferrule.models.local.local_model import LocalModel
+    from ferrule.testing import ScriptedModel
+
+    assert issubclass(LocalModel, Prepares)
+    assert not isinstance(ScriptedModel([]), Prepares)

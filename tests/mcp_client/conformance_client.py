@@ -36,7 +36,7 @@ EXAMPLES: dict[str, Any] = {"string": "test", "integer": 2, "number": 2, "boolea
 class Accepts:
     """Accepts every form as it is: the defaults are what is filled in."""
 
-    async def elicit(self, message: str, schema: Any) -> Elicited:
+    async def elicit(self, message: str, schema: Any, *, server: str = "", url: str = "") -> Elicited:
         return Elicited("accept", {})
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
-from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
+from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitRequestURLParams, InputRequiredResult
 
 COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 0
 server = MCPServer("modern")
@@ -36,6 +37,26 @@ async def ask(context: Context) -> str | InputRequiredResult:
         return InputRequiredResult(input_requests={"who": ElicitRequest(params=params)}, request_state="kept")
     said: Any = context.input_responses["who"]
     return f"{said.action} {said.content} {context.request_state}"
+
+
+@server.tool()
+async def form(schema: dict[str, Any], context: Context) -> str | InputRequiredResult:
+    """Ask the person to fill in a form."""
+    if context.input_responses is None:
+        params = ElicitRequestFormParams(message="Please fill this in.", requested_schema=schema)
+        return InputRequiredResult(input_requests={"form": ElicitRequest(params=params)}, request_state="kept")
+    said: Any = context.input_responses["form"]
+    return json.dumps({"action": said.action, "content": said.content})
+
+
+@server.tool()
+async def address(url: str, context: Context) -> str | InputRequiredResult:
+    """Ask the person to open an address."""
+    if context.input_responses is None:
+        params = ElicitRequestURLParams(message="Please pay.", url=url)
+        return InputRequiredResult(input_requests={"pay": ElicitRequest(params=params)}, request_state="kept")
+    said: Any = context.input_responses["pay"]
+    return json.dumps({"action": said.action})
 
 
 @server.tool()

@@ -61,8 +61,12 @@ def tools() -> list[dict[str, Any]]:
         tool("surroundings"),
         tool("grow"),
         tool("change"),
-        tool("ask"),
+        tool("ask", annotations={"readOnlyHint": True}),  # two of them run at once
         tool("sample"),
+        tool("form", {"schema": {"type": "object"}}),
+        tool("address", {"url": {"type": "string"}}),
+        tool("elsewhere"),
+        tool("withdraw", {"when": {"type": "string"}}),
         tool("refuse"),
         tool("nonsense"),
         tool("research", execution={"taskSupport": "required"}),
@@ -79,7 +83,7 @@ def ask_client(method: str, params: dict[str, Any]) -> Any:
     ready = threading.Event()
     answers[key] = ready
     send({"id": key, "method": method, "params": params})
-    ready.wait(20)
+    ready.wait(60)
     return answers.pop(key)
 
 
@@ -128,6 +132,19 @@ def call(name: str, arguments: dict[str, Any], token: Any) -> Any:
     if name == "ask":
         form = {"type": "object", "properties": {"name": {"type": "string", "default": "nobody"}}}
         return text(json.dumps(ask_client("elicitation/create", {"message": "Who?", "requestedSchema": form})))
+    if name == "form":
+        asked = {"message": "Please fill this in.", "requestedSchema": arguments["schema"]}
+        return text(json.dumps(ask_client("elicitation/create", asked)))
+    if name == "withdraw":
+        form = {"type": "object", "properties": {"name": {"type": "string"}}}
+        send({"id": "w", "method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": form}})
+        while not Path(arguments["when"]).exists():
+            time.sleep(0.02)
+        send({"method": "notifications/cancelled", "params": {"requestId": "w"}})
+        return text("withdrawn")
+    if name == "address":
+        asked = {"mode": "url", "message": "Please pay.", "url": arguments["url"], "elicitationId": "e2"}
+        return text(json.dumps(ask_client("elicitation/create", asked)))
     if name == "sample":
         message = {"role": "user", "content": {"type": "text", "text": "hello"}}
         return text(json.dumps(ask_client("sampling/createMessage", {"messages": [message], "maxTokens": 5})))
@@ -238,6 +255,11 @@ def run(key: Any, params: dict[str, Any]) -> None:
         wanted = "task" in params
         refused = {"error": {"code": -32601, "message": "only as a task"}}
         send({"id": key, **({"result": {"task": task("working")}} if wanted else refused)})
+        return
+    if name == "elsewhere":
+        asked = {"mode": "url", "message": "Link your account.", "url": "https://accounts.example/link"}
+        data = {"elicitations": [{**asked, "elicitationId": "e1"}]}
+        send({"id": key, "error": {"code": -32042, "message": "Not linked yet.", "data": data}})
         return
     if name == "refuse":
         send({"id": key, "error": {"code": -32602, "message": "`a` must be even"}})

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from ferrule.core.elicitation import Elicited, set_elicitor
 from ferrule.mcp_client.answering import Answering
@@ -19,10 +20,10 @@ from tests.mcp_client.peers import modern, plain, using
 class Says:
     def __init__(self, reply: Elicited) -> None:
         self.reply = reply
-        self.asked: list[tuple[str, Mapping[str, Any]]] = []
+        self.asked: list[tuple[str, str, str]] = []
 
-    async def elicit(self, message: str, schema: Mapping[str, Any]) -> Elicited:
-        self.asked.append((message, schema))
+    async def elicit(self, message: str, schema: Mapping[str, Any], *, server: str = "", url: str = "") -> Elicited:
+        self.asked.append((server, message, url))
         return self.reply
 
 
@@ -32,10 +33,7 @@ async def test_a_question_reaches_the_person_in_both_eras(tmp_path: Path) -> Non
         old = json.loads((await used.call("ask")).llm_content)
         assert old == {"action": "accept", "content": {"name": "Ada"}}
         assert (await used.call("ask", "new")).llm_content == "accept {'name': 'Ada'} kept"
-    assert [message for message, _ in person.asked] == [
-        "The MCP server peer asks: Who?",
-        "The MCP server new asks: Who?",
-    ]
+    assert person.asked == [("peer", "Who?", ""), ("new", "Who?", "")]
 
 
 async def test_defaults_are_filled_in(tmp_path: Path) -> None:
@@ -48,10 +46,16 @@ async def test_an_answer_that_does_not_fit_is_none(tmp_path: Path) -> None:
         assert json.loads((await used.call("ask")).llm_content)["action"] == "cancel"
 
 
-async def test_where_nobody_can_answer_it_is_declined(tmp_path: Path) -> None:
+async def test_where_nobody_can_answer_it_is_declined_and_the_model_reads_why(tmp_path: Path) -> None:
     async with using(tmp_path, plain(), modern(name="new")) as used:
-        assert json.loads((await used.call("ask")).llm_content)["action"] == "decline"
-        assert (await used.call("ask", "new")).llm_content == "decline None kept"
+        assert (await used.call("ask")).llm_content == snapshot("""\
+{"action": "decline"}
+[The MCP server `peer` asked the person something while this ran: 'Who?'. It was declined: nobody can be asked here.]\
+""")
+        assert (await used.call("ask", "new")).llm_content == snapshot("""\
+decline None kept
+[The MCP server `new` asked the person something while this ran: 'Who?'. It was declined: nobody can be asked here.]\
+""")
 
 
 @pytest.mark.parametrize("server", ["peer", "new"])
@@ -91,15 +95,16 @@ async def test_a_question_that_may_be_anyones_is_put_to_nobody(tmp_path: Path) -
     await asyncio.gather(*calls)
 
 
-async def test_an_address_is_shown_with_a_warning(tmp_path: Path) -> None:
+async def test_an_address_is_shown_as_one(tmp_path: Path) -> None:
     from mcp_types import ElicitRequestURLParams
 
     person = Says(Elicited("accept"))
     answering = Answering("peer", Ports(elicitor=person), [tmp_path])
     params = ElicitRequestURLParams(message="Pay", url="https://pay.example", elicitation_id="1")
-    said: Any = await answering.elicit(None, params)  # type: ignore[arg-type]
-    assert said.action == "accept"
-    assert person.asked[0][0].endswith("Open this address only if you expect it: https://pay.example")
+    with answering.on_behalf():
+        said: Any = await answering.elicit(None, params)  # type: ignore[arg-type]
+    assert (said.action, said.content) == ("accept", None)
+    assert person.asked == [("peer", "Pay", "https://pay.example")]
 
 
 async def test_the_folders_are_the_workspace_and_those_added(tmp_path: Path) -> None:
@@ -107,3 +112,88 @@ async def test_the_folders_are_the_workspace_and_those_added(tmp_path: Path) -> 
     answering = Answering("peer", Ports(), [tmp_path, tmp_path / "with space"])
     roots = (await answering.roots(None)).roots  # type: ignore[arg-type]
     assert [str(one.uri) for one in roots] == [tmp_path.as_uri(), (tmp_path / "with space").as_uri()]
+
+
+async def test_a_question_that_comes_when_no_call_runs_is_put_to_nobody(tmp_path: Path) -> None:
+    from mcp_types import ElicitRequestFormParams
+
+    person = Says(Elicited("accept"))
+    params = ElicitRequestFormParams(message="Who?", requested_schema={"type": "object", "properties": {}})
+    said: Any = await Answering("peer", Ports(elicitor=person), [tmp_path]).elicit(None, params)  # type: ignore[arg-type]
+    assert (said.action, person.asked) == ("decline", [])
+
+
+class Thinks:
+    """A person who never answers; it is noted when the question is taken away from them."""
+
+    def __init__(self) -> None:
+        self.asked, self.gone = asyncio.Event(), asyncio.Event()
+
+    async def elicit(self, message: str, schema: Mapping[str, Any], *, server: str = "", url: str = "") -> Elicited:
+        self.asked.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self.gone.set()
+        raise AssertionError
+
+
+@pytest.mark.parametrize("server", ["peer", "new"])
+async def test_a_question_whose_call_was_cancelled_goes_away(tmp_path: Path, server: str) -> None:
+    person = Thinks()
+    async with using(tmp_path, plain(), modern(name="new"), ports=Ports(elicitor=person)) as used:
+        call = asyncio.create_task(used.call("ask", server))
+        await person.asked.wait()
+        call.cancel()
+        await person.gone.wait()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert (await used.call("echo", server, text="still here")).llm_content == "still here"
+
+
+class ThinksLong(Says):
+    """Longer than a call may take."""
+
+    async def elicit(self, message: str, schema: Mapping[str, Any], *, server: str = "", url: str = "") -> Elicited:
+        await asyncio.sleep(1.7)
+        return await super().elicit(message, schema, server=server, url=url)
+
+
+async def test_the_time_that_a_person_takes_is_not_the_calls(tmp_path: Path) -> None:
+    person = ThinksLong(Elicited("accept", {"name": "Ada"}))
+    async with using(tmp_path, plain(), ports=Ports(elicitor=person)) as used:
+        result = await used.runtime.run(used.named("ask"), {}, timeout=1.5)
+    assert "Ada" in result.llm_content
+
+
+async def test_whoever_made_the_first_call_is_not_asked_for_the_next_ones(tmp_path: Path) -> None:
+    first, second = Says(Elicited("accept", {"name": "one"})), Says(Elicited("accept", {"name": "two"}))
+    async with using(tmp_path, plain()) as used:
+        await used.servers.joined["peer"].server.close()
+
+        async def on_behalf(person: Says | None) -> str:
+            set_elicitor(person)
+            return (await used.call("ask")).llm_content
+
+        assert "one" in await asyncio.create_task(on_behalf(first))  # this one starts the server again
+        assert "two" in await asyncio.create_task(on_behalf(second))
+        assert "decline" in await asyncio.create_task(on_behalf(None))
+    assert (len(first.asked), len(second.asked)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        ("accept", "The person agreed to open the address. Call it again once they say that they are done there."),
+        ("decline", "It wanted an address opened: the person did not want to open it."),
+    ],
+)
+async def test_a_server_that_wants_an_address_opened_first_has_it_shown(
+    tmp_path: Path, action: Any, words: str
+) -> None:
+    person = Says(Elicited(action))
+    async with using(tmp_path, plain(), ports=Ports(elicitor=person)) as used:
+        result = await used.call("elsewhere")
+    assert person.asked == [("peer", "Link your account.", "https://accounts.example/link")]
+    assert result.error is not None
+    assert result.error.message == f"The MCP server `peer` refused `elsewhere`: Not linked yet. {words}"

@@ -111,3 +111,13 @@ async def test_what_the_session_says_of_us_is_said_here_too() -> None:
     line.direct.end()
     with pytest.raises(MCPError):
         await call
+
+
+async def test_an_error_keeps_its_data() -> None:
+    line = Line()
+    call = line.call()
+    await until(lambda: line.sent)
+    line.direct.take({"id": line.sent[0]["id"], "error": {"code": -32042, "message": "first", "data": {"a": 1}}})
+    with pytest.raises(MCPError) as error:
+        await call
+    assert (error.value.code, error.value.data) == (-32042, {"a": 1})

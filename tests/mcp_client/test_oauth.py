@@ -11,6 +11,7 @@ from mcp.client.auth import OAuthFlowError
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from ferrule.mcp_client.oauth import SignIn, TokenFile, oauth
+from ferrule.mcp_client.ports import NotSigningIn
 from ferrule.mcp_client.private_files import read_json
 
 URL = "https://example.org/mcp"
@@ -105,3 +106,14 @@ def _free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]
+
+
+async def test_who_does_not_want_to_sign_in_closes_the_way_back() -> None:
+    async def show(url: str) -> None:
+        raise NotSigningIn("you did not sign in")
+
+    way = SignIn("peer", show, _free_port())
+    with pytest.raises(OAuthFlowError, match="you did not sign in"):
+        await way.begin("https://sign.in/")
+    with pytest.raises(OSError, match="Connect call failed"):
+        await asyncio.open_connection("127.0.0.1", way.port)

@@ -135,7 +135,7 @@ def clock(workspace: Path) -> tuple[tuple[str, ...], Calls]:
 
 
 class Accepts:
-    async def elicit(self, message: str, schema: Any) -> Elicited:
+    async def elicit(self, message: str, schema: Any, *, server: str = "", url: str = "") -> Elicited:
         required = dict.fromkeys(schema.get("required", ()), "x")
         return Elicited("accept", required)
 

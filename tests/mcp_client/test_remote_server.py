@@ -15,8 +15,10 @@ from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
 from ferrule.mcp_client.definition_store import DefinitionStore
 from ferrule.mcp_client.definitions import Definition
+from ferrule.mcp_client.ports import NotSigningIn, Ports
 from ferrule.mcp_client.server_config import ServerConfig
 from tests.mcp_client.peers import Used, alive, modern, plain, until, using
+from tests.mcp_client.signing_in_peer import signing_in
 
 ECHO = Definition(
     {
@@ -166,3 +168,45 @@ Suggestion: Use another tool; its tools are listed anew.\
 """)
     assert (await used.call("add", a=1, b=2)).llm_content == "3"
     await used.servers.close()
+
+
+async def test_a_sign_in_that_nobody_waits_for_any_more_is_given_up(tmp_path: Path) -> None:
+    """And the next call begins a new one."""
+    shown: list[str] = []
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def show(name: str, url: str) -> None:
+        shown.append(name)
+        began.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            ended.set()
+
+    with signing_in() as url:
+        guarded = ServerConfig("peer", url=url)
+        remembered(tmp_path, guarded)
+        used = Used([guarded], tmp_path, ports=Ports(show_url=show))
+        for times in (1, 2):
+            call = asyncio.create_task(used.call("echo", text="x"))
+            await began.wait()
+            began.clear()
+            call.cancel()
+            await ended.wait()
+            ended.clear()
+            assert len(shown) == times
+        await used.servers.close()
+
+
+async def test_signing_in_takes_the_persons_time_and_not_the_calls(tmp_path: Path) -> None:
+    async def show(name: str, url: str) -> None:
+        await asyncio.sleep(1.2)
+        raise NotSigningIn("you did not sign in")
+
+    with signing_in() as url:
+        guarded = ServerConfig("peer", url=url, timeout=1.0)
+        remembered(tmp_path, guarded)
+        used = Used([guarded], tmp_path, ports=Ports(show_url=show))
+        result = await used.call("echo", text="x")
+        await used.servers.close()
+    assert "cannot be used: you did not sign in." in result.llm_content

@@ -92,3 +92,23 @@ async def test_a_client_that_fails_to_ask_is_said_so() -> None:
 
 def test_there_is_no_client_outside_of_a_call() -> None:
     assert current_peer() is None
+
+
+@tool(kind="readonly")
+async def ask_for_another() -> str:
+    """Ask what a server behind us wants opened."""
+    said = await the_peer().elicit("Pay.", {}, server="behind", url="https://pay.example/")
+    return said.action
+
+
+@both_eras
+async def test_an_address_goes_to_the_client_as_one(era: str) -> None:
+    seen: list[Any] = []
+
+    async def answer(context: Any, params: Any) -> types.ElicitResult:
+        seen.append(params)
+        return types.ElicitResult(action="accept")
+
+    async with client_of(serving([ask_for_another]), era, elicitation_callback=answer) as client:
+        assert text_of(await client.call_tool("ask_for_another", {})) == "accept"
+    assert (seen[0].message, seen[0].url) == ("The MCP server behind asks: Pay.", "https://pay.example/")

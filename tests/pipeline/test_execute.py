@@ -61,6 +61,26 @@ Suggestion: Ask for less at once, or for a longer time limit.\
     )
 
 
+@tool(kind="readonly", timeout=0.1)
+async def asks_at_once(context: ToolContext) -> str:
+    with context.asking_person(), context.asking_person():
+        await asyncio.sleep(0.3)
+    return "answered"
+
+
+@tool(kind="readonly", timeout=0.1)
+async def asks_and_then_sleeps(context: ToolContext) -> None:
+    await asyncio.sleep(0)
+    with context.asking_person():
+        await asyncio.sleep(0.3)
+    await asyncio.sleep(10)
+
+
+def test_the_time_that_a_person_takes_does_not_count() -> None:
+    assert run(asks_at_once).data == "answered"
+    assert error_kind(run(asks_and_then_sleeps)) == "timeout_error"
+
+
 def test_a_sync_tool_that_listens_is_stopped_politely() -> None:
     result = run(waits_politely)
     assert error_kind(result) == "timeout_error"

@@ -25,6 +25,7 @@ from ferrule.cli.options import (
     workspace_option,
 )
 from ferrule.cli.output import write, write_json
+from ferrule.cli.server_talk.terminal_place import TerminalPlace, terminal_ports
 from ferrule.cli.since import SECONDS
 from ferrule.cli.words import _
 from ferrule.core.call import RawCall
@@ -82,9 +83,15 @@ def command(
     if not loaded.settings.sandbox.enabled:
         warn(_("The sandbox is off: commands run unconfined, with all your rights, your network and your secrets."))
     text = _read_stdin(loaded.settings.limits.argument_bytes) if arguments == "-" else arguments
-    call, ending = RawCall(tool, text), _Ending()
+    call, ending, place = RawCall(tool, text), _Ending(), TerminalPlace()
     try:
-        app = App(loaded.settings, workspace.resolve(), ask=asker(yes, ending.note), single_call=True)
+        app = App(
+            loaded.settings,
+            workspace.resolve(),
+            ask=place.sharing(asker(yes, ending.note)),
+            single_call=True,
+            ports=terminal_ports(place),
+        )
     except (ValueError, OSError) as error:
         raise click.UsageError(str(error)) from None
     except Exception as error:

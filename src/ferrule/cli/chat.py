@@ -134,14 +134,23 @@ async def _open(
     from ferrule.cli.chatting.asker import ChatAsker
     from ferrule.cli.chatting.assistant import ChatAssistant
 
-    asker = ChatAsker(chat.screen, chat.printer, chat.person, paused=chat.steering.paused, interrupt=chat.interrupted)
+    asker = ChatAsker(
+        chat.screen,
+        chat.printer,
+        chat.person,
+        paused=chat.steering.paused,
+        interrupt=chat.interrupted,
+        turn=chat.place.turn,
+    )
+    ports = chat.questions.ports(signs_in=chat.person.by_person)
     try:
-        app = App(settings, workspace, ask=asker)
+        app = App(settings, workspace, ask=asker, ports=ports)
     except (ValueError, OSError) as error:
         raise click.UsageError(str(error)) from None
     await stack.enter_async_context(app)
     assistant = ChatAssistant(app, model, resumed=resumed, asks=chat.person.by_person)
     stack.push_async_callback(assistant.close)
+    assistant.prepare_model(chat.printer.preparing)
     return assistant
 
 

@@ -96,7 +96,12 @@ def command(
     file = _add_to_project(name, table, workspace) if project else user_settings_file()
     if not project:
         ServerFile(file).add(name, table)
-    write(_("{name} is now in {file}. See what it offers: ferrule mcp test {name}").format(name=name, file=file))
+    words = (
+        _("{name} is now in {file}. See what it offers, and sign in if it wants that: ferrule mcp test {name}")
+        if "url" in table and "headers" not in table
+        else _("{name} is now in {file}. See what it offers: ferrule mcp test {name}")
+    )
+    write(words.format(name=name, file=file))
 
 
 def _add_to_project(name: str, table: dict[str, Any], workspace: Path) -> Path:

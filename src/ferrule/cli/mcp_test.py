@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 def command(name: str, as_json: bool, workspace: Path) -> None:
     from dataclasses import replace
 
-    from ferrule.mcp_client.ports import Ports
+    from ferrule.cli.server_talk.questions import ServerQuestions
+    from ferrule.cli.server_talk.terminal_place import TerminalPlace
     from ferrule.mcp_client.servers import Servers
     from ferrule.registry.registry import Registry
 
@@ -48,7 +49,8 @@ def command(name: str, as_json: bool, workspace: Path) -> None:
         Registry(),
         folders=(workspace, *added_folders(settings, workspace)),
         data=mcp_folder(),
-        ports=Ports(show_url=_show_url),
+        # Also where there is no terminal: then it says what to run at one, and does not wait.
+        ports=ServerQuestions(TerminalPlace()).ports(signs_in=True),
     )
     document = asyncio.run(_test(servers, servers.joined[name]))
     if as_json:
@@ -56,11 +58,6 @@ def command(name: str, as_json: bool, workspace: Path) -> None:
     else:
         _print(document)
     sys.exit(0 if document["problem"] is None else 1)
-
-
-async def _show_url(name: str, url: str) -> None:
-    write(_("{name} wants you to sign in. Open this address in your browser:").format(name=name), err=True)
-    write(url, err=True)
 
 
 async def _test(servers: Any, joined: Joined) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from ferrule.cli.options import (
 )
 from ferrule.cli.output import write
 from ferrule.cli.piped_input import piped_context, whole_input, with_context
+from ferrule.cli.server_talk.terminal_place import TerminalPlace, terminal_ports
 from ferrule.cli.since import SECONDS
 from ferrule.cli.words import _
 
@@ -123,9 +124,10 @@ def command(
     warn_of_freedom(settings)
     stopping = Stopping()
     resumed = resumed_session(workspace.resolve(), go_on, resume)
-    who = asker(yes, stopping.note_sigterm)
+    place = TerminalPlace()
+    who = place.sharing(asker(yes, stopping.note_sigterm))
     try:
-        app = App(settings, workspace.resolve(), ask=who)
+        app = App(settings, workspace.resolve(), ask=who, ports=terminal_ports(place))
     except (ValueError, OSError) as error:
         raise click.UsageError(str(error)) from None
     work = _run(app, model, text, resumed, _report(as_json, stream_json, quiet), stopping, asks=who is not None)

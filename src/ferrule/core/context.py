@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ferrule.core.errors import ErrorKind, ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 
     from ferrule.core.call import RawCall
     from ferrule.core.events import CallEvent
@@ -118,10 +119,18 @@ class CallPort(Protocol):
     ) -> list[ToolResult]: ...
 
 
+class CallClock(Protocol):
+    """What counts the time that a call may take."""
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+
 class ToolContext:
     """Annotate a parameter with this type and Ferrule passes it in; it never shows in the schema."""
 
-    __slots__ = ("_emit", "_port", "call_id", "cancellation", "lineage", "session", "tool")
+    __slots__ = ("_clock", "_emit", "_pauses", "_port", "call_id", "cancellation", "lineage", "session", "tool")
 
     def __init__(
         self,
@@ -140,6 +149,8 @@ class ToolContext:
         self.cancellation = Cancellation()
         self._emit = emit
         self._port = port
+        self._clock: CallClock | None = None
+        self._pauses = 0
 
     @property
     def session_id(self) -> str:
@@ -199,6 +210,19 @@ class ToolContext:
 
             self._emit(Partial(self.call_id, self.tool, content))
 
+    @contextmanager
+    def asking_person(self) -> Generator[None]:
+        """While the person is asked: the time they take is not the call's. Only in the event loop's own thread."""
+        self._pauses += 1
+        if self._pauses == 1 and self._clock is not None:
+            self._clock.pause()
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            if self._pauses == 0 and self._clock is not None:
+                self._clock.resume()
+
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
         """Call another tool: looked up, validated, authorised and recorded like any other call."""
         from ferrule.core.call import RawCall
@@ -213,3 +237,10 @@ class ToolContext:
         if self._port is None:
             raise ToolError("This context has no runtime, so it cannot call other tools.")
         return self._port
+
+
+def limit_time(context: ToolContext, clock: CallClock) -> None:
+    """Have this clock stand still whenever the call asks the person; they may be asked already."""
+    context._clock = clock  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - for the pipeline, not for tools
+    if context._pauses:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        clock.pause()

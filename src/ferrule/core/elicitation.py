@@ -20,12 +20,18 @@ class Elicited:
 
     action: Literal["accept", "decline", "cancel"]
     content: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    why: str = ""
+    """Why the person was not asked, where they were not: it completes «it was declined: …»."""
 
 
 class Elicitor(Protocol):
-    """Shows the person a message and a form (a flat JSON Schema of an object), and gives back what they did."""
+    """Shows the person a message and a form (a flat JSON Schema of an object), and gives back what they did.
 
-    async def elicit(self, message: str, schema: Mapping[str, Any]) -> Elicited: ...
+    `server` is the MCP server that asks, and none where a tool does. Where there is a `url`, the person is asked to
+    open it instead: accepting means that they agreed to, not that they are done there.
+    """
+
+    async def elicit(self, message: str, schema: Mapping[str, Any], *, server: str = "", url: str = "") -> Elicited: ...
 
 
 _current: ContextVar[Elicitor | None] = ContextVar("ferrule.elicitor", default=None)

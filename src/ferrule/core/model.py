@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from ferrule.core.conversation import AssistantMessage, Message
     from ferrule.core.tool import Tool
@@ -127,6 +127,15 @@ class Model(Protocol):
 
     async def close(self) -> None:
         """Let go of connections and processes."""
+        ...
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A model that takes long before its first answer, and can begin with that earlier."""
+
+    async def prepare(self, say: Callable[[str], None]) -> None:
+        """Get ready; `say` hears what takes long. Raises `ModelError` where it cannot be."""
         ...
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import mcp_types as types
+from mcp.shared.exceptions import MCPError
 
 from ferrule.core.elicitation import Elicited, Elicitor, current_elicitor
 from ferrule.core.problems import InvalidParams
@@ -19,12 +22,28 @@ if TYPE_CHECKING:
 
     from mcp.client.session import ClientRequestContext
 
+    from ferrule.core.context import ToolContext
     from ferrule.mcp_client.ports import Ports
 
 logger = logging.getLogger("ferrule.mcp")
 
 _MOST_OF_MESSAGE = 4_000
-_NO_FIELDS: Mapping[str, Any] = {"type": "object", "properties": {}}
+_MOST_OF_NOTE = 200
+_MOST_ADDRESSES = 5
+_NOBODY = "nobody can be asked here"
+
+
+@dataclass(slots=True, eq=False)
+class CallBehind:
+    """A call that runs: who can ask the person for it, and what its result must say of questions nobody answered."""
+
+    elicitor: Elicitor | None
+    context: ToolContext | None
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    notes: list[str] = field(default_factory=list[str])
+
+
+_call_behind: ContextVar[CallBehind | None] = ContextVar("ferrule.mcp_call_behind", default=None)
 
 
 class Answering:
@@ -35,34 +54,44 @@ class Answering:
         self._ports = ports
         self._folders = folders
         self._turn = asyncio.Lock()
-        self._running: list[Elicitor | None] = []
+        self._running: list[CallBehind] = []
 
     @contextmanager
-    def on_behalf(self) -> Generator[None]:
+    def on_behalf(self, context: ToolContext | None = None) -> Generator[CallBehind]:
         """While a call runs: whoever can ask the person for it can be asked for what the server wants to know."""
-        elicitor = current_elicitor()
-        self._running.append(elicitor)
+        call = CallBehind(current_elicitor(), context)
+        self._running.append(call)
+        before = _call_behind.set(call)
         try:
-            yield
+            yield call
         finally:
-            self._running.remove(elicitor)
+            _call_behind.reset(before)
+            self._running.remove(call)
+            call.over.set()
 
     async def elicit(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult | types.ErrorData:
         """Ask the person; a form's defaults are filled in, and what does not fit the form is no answer."""
-        elicitor = self._elicitor()
-        if elicitor is None:
-            return types.ElicitResult(action="decline")
-        message = f"The MCP server {self._server} asks: {params.message[:_MOST_OF_MESSAGE]}"
-        schema = _NO_FIELDS
         if isinstance(params, types.ElicitRequestURLParams):
-            message += f"\nOpen this address only if you expect it: {params.url}"
-        else:
-            schema = cast("Mapping[str, Any]", params.requested_schema)
-        async with self._turn:
-            said = await elicitor.elicit(message, schema)
-        return self._result(schema, said)
+            return types.ElicitResult(action=(await self._ask(params.message, {}, params.url)).action)
+        schema = cast("Mapping[str, Any]", params.requested_schema)
+        return self._filled(schema, await self._ask(params.message, schema))
+
+    async def sent_elsewhere(self, error: MCPError) -> MCPError:
+        """For a call that the server refuses until the person has been at an address: the error, with what they did."""
+        asked: list[types.ElicitRequestURLParams] = []
+        try:
+            wanted = types.ElicitationRequiredErrorData.model_validate(error.data)
+            asked = wanted.elicitations[:_MOST_ADDRESSES]
+        except ValueError:
+            return error
+        for one in asked:
+            if (said := await self._ask(one.message, {}, one.url)).action != "accept":
+                why = said.why or "the person did not want to open it"
+                return MCPError(error.code, f"{error} It wanted an address opened: {why}.")
+        done = "The person agreed to open the address. Call it again once they say that they are done there."
+        return MCPError(error.code, f"{error} {done}")
 
     async def sample(self, context: ClientRequestContext, params: types.CreateMessageRequestParams) -> Any:
         """Pass the request to whoever has a model to lend."""
@@ -76,24 +105,75 @@ class Answering:
             {"roots": [{"uri": folder.as_uri(), "name": folder.name or str(folder)} for folder in self._folders]}
         )
 
-    def _elicitor(self) -> Elicitor | None:
-        """Who can ask. A question that may be any of several clients' is put to none of them."""
-        if (own := current_elicitor()) is not None:
-            return own
-        running = {id(one): one for one in self._running}
-        if len(running) > 1:
-            return None
-        only = next(iter(running.values()), None)
-        return only if only is not None else self._ports.elicitor
+    async def _ask(self, message: str, schema: Mapping[str, Any], url: str = "") -> Elicited:
+        calls = self._calls_behind()
+        elicitor, why = self._elicitor(calls)
+        if elicitor is None:
+            said = Elicited("decline", why=why)
+        else:
+            asking = self._in_turn(elicitor, message[:_MOST_OF_MESSAGE], schema, url)
+            said = await _unless_over(asking, calls)
+        if said.why:
+            logger.info("A question of the MCP server %s was declined: %s", self._server, said.why)
+            shown = " ".join(message.split())[:_MOST_OF_NOTE]
+            for call in calls:
+                call.notes.append(
+                    f"[The MCP server `{self._server}` asked the person something while this ran: {shown!r}. "
+                    f"It was declined: {said.why}.]"
+                )
+        return said
 
-    def _result(self, schema: Mapping[str, Any], said: Elicited) -> types.ElicitResult:
-        if said.action != "accept" or schema is _NO_FIELDS:
+    async def _in_turn(self, elicitor: Elicitor, message: str, schema: Mapping[str, Any], url: str) -> Elicited:
+        async with self._turn:
+            return await elicitor.elicit(message, schema, server=self._server, url=url)
+
+    def _calls_behind(self) -> list[CallBehind]:
+        """The call that a question belongs to; all that run where the server does not tell, as older ones."""
+        own = _call_behind.get()
+        return [own] if own is not None and own in self._running else list(self._running)
+
+    def _elicitor(self, calls: list[CallBehind]) -> tuple[Elicitor | None, str]:
+        """Who can ask. A question that may be any of several clients' is put to none of them, and one that comes when
+        no call runs to nobody: the person would not know what it is about.
+        """
+        if not calls:
+            return None, "no call of this server was running"
+        people = {id(one.elicitor): one.elicitor for one in calls}
+        if len(people) > 1:
+            return None, "it could not be told whose call it belonged to"
+        elicitor = next(iter(people.values())) or self._ports.elicitor
+        return elicitor, "" if elicitor is not None else _NOBODY
+
+    def _filled(self, schema: Mapping[str, Any], said: Elicited) -> types.ElicitResult:
+        if said.action != "accept":
             return types.ElicitResult(action=said.action)
         from pydantic_core import to_json
 
         try:
             filled = SchemaParams(self._server, dict(schema)).load(to_json(dict(said.content)))
         except (InvalidParams, TypeError) as problem:
-            logger.warning("An answer for %s does not fit what was asked for: %s", self._server, problem)
+            logger.info("An answer for %s does not fit what was asked for: %s", self._server, problem)
             return types.ElicitResult(action="cancel")
         return types.ElicitResult(action="accept", content=filled)
+
+
+async def _unless_over(asking: Any, calls: list[CallBehind]) -> Elicited:
+    """The answer. A question whose calls have all ended is taken away; while it is open their time stands still."""
+    with ExitStack() as standing_still:
+        for call in calls:
+            if call.context is not None:
+                standing_still.enter_context(call.context.asking_person())
+        answer = asyncio.ensure_future(asking)
+        ends = asyncio.ensure_future(_all_over(calls))
+        try:
+            await asyncio.wait({answer, ends}, return_when=asyncio.FIRST_COMPLETED)
+            return answer.result() if answer.done() else Elicited("cancel")
+        finally:
+            for one in (answer, ends):
+                one.cancel()
+            await asyncio.gather(answer, ends, return_exceptions=True)
+
+
+async def _all_over(calls: list[CallBehind]) -> None:
+    for call in calls:
+        await call.over.wait()

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import mcp_types as types
 from mcp.client import Client
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mcp.client.session import IncomingMessage
     from mcp.shared.dispatcher import ProgressFnT
 
+    from ferrule.core.context import ToolContext
     from ferrule.mcp_client.answering import Answering
     from ferrule.mcp_client.direct_calls import DirectCalls
 
@@ -147,16 +148,37 @@ class Connection:
         return found, [f"its list of tools has more than {bounds.PAGES} pages; the first are used"]
 
     async def call(
-        self, tool: str, arguments: Mapping[str, Any], progress: ProgressFnT | None, *, as_task: bool = False
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        progress: ProgressFnT | None,
+        *,
+        as_task: bool = False,
+        context: ToolContext | None = None,
     ) -> dict[str, Any]:
-        """The result in the protocol's form; raises what the SDK raises."""
-        with self._answering.on_behalf():
-            if as_task:
-                result = await call_as_task(self._client.session, tool, arguments, progress)
-            elif self._direct is not None:
-                return await self._call_directly(self._direct, {"name": tool, "arguments": arguments}, progress)
-            else:
-                result = await self._client.call_tool(tool, dict(arguments), progress_callback=progress)
+        """The result in the protocol's form, with a note where a question was declined; raises what the SDK raises."""
+        with self._answering.on_behalf(context) as call:
+            try:
+                result = await self._call(tool, arguments, progress, as_task=as_task)
+            except MCPError as error:
+                if error.code == types.URL_ELICITATION_REQUIRED:
+                    raise await self._answering.sent_elsewhere(error) from None
+                if call.notes:
+                    raise MCPError(error.code, " ".join((str(error), *call.notes)), error.data) from None
+                raise
+        if call.notes and isinstance(content := result.get("content"), list):
+            cast("list[Any]", content).extend({"type": "text", "text": note} for note in call.notes)
+        return result
+
+    async def _call(
+        self, tool: str, arguments: Mapping[str, Any], progress: ProgressFnT | None, *, as_task: bool
+    ) -> dict[str, Any]:
+        if as_task:
+            result = await call_as_task(self._client.session, tool, arguments, progress)
+        elif self._direct is not None:
+            return await self._call_directly(self._direct, {"name": tool, "arguments": arguments}, progress)
+        else:
+            result = await self._client.call_tool(tool, dict(arguments), progress_callback=progress)
         return result.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     async def _call_directly(

@@ -101,7 +101,9 @@ class DirectCalls:
         told = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
         code = told.get("code")
         words = str(told.get("message") or "the answer holds neither a result nor an error")
-        answer.set_exception(MCPError(code=code if isinstance(code, int) else INTERNAL_ERROR, message=words))
+        answer.set_exception(
+            MCPError(code=code if isinstance(code, int) else INTERNAL_ERROR, message=words, data=told.get("data"))
+        )
 
     def _take_progress(self, params: Any) -> bool:
         told = cast("dict[str, Any]", params) if isinstance(params, dict) else {}

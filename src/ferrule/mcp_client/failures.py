@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LONGEST = 2_000
 _LONGEST_REASON = 300
 _CONNECTION_CLOSED, _INVALID_PARAMS, _METHOD_NOT_FOUND, _PARSE_ERROR = -32000, -32602, -32601, -32700
-_CANCELLED = -32800
+_CANCELLED, _ADDRESS_FIRST = -32800, -32042
 
 
 class Failed(Exception):  # noqa: N818 - reads as what it says
@@ -107,10 +107,13 @@ def refused_call(server: str, tool: str, error: MCPError) -> ToolError:
         kind = ErrorKind.NOT_FOUND
     if error.code == _CANCELLED:
         kind = ErrorKind.CANCELLED
+    suggestion = "Change the arguments to what the message asks for, or go on another way."
+    if error.code == _ADDRESS_FIRST:
+        suggestion = "The arguments are not at fault. Tell the person what the server waits for, or go on another way."
     return ToolError(
         f"The MCP server `{server}` refused `{tool}`: {words}",
         kind=kind,
-        suggestion="Change the arguments to what the message asks for, or go on another way.",
+        suggestion=suggestion,
         details={"server": server, "code": error.code},
     )
 

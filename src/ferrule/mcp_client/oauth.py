@@ -16,6 +16,7 @@ from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthF
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import ValidationError
 
+from ferrule.mcp_client.ports import NotSigningIn
 from ferrule.mcp_client.private_files import read_json, write_json
 
 if TYPE_CHECKING:
@@ -93,7 +94,13 @@ class SignIn:
             self._server.close()
         self._answer = asyncio.get_running_loop().create_future()
         self._server = await asyncio.start_server(self._take, "127.0.0.1", self.port)
-        await self._show(url)
+        try:
+            await self._show(url)
+        except BaseException as error:
+            self._server.close()
+            if isinstance(error, NotSigningIn):
+                raise OAuthFlowError(str(error)) from None
+            raise
 
     async def finish(self) -> AuthorizationCodeResult:
         """What the browser came back with."""

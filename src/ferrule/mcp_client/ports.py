@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 Sampler = Callable[[str, Any], Awaitable[Any]]
 """Lets a server ask the model: its name and the SDK's parameters in, the SDK's result out."""
 ShowUrl = Callable[[str, str], Awaitable[None]]
-"""Shows the person the address at which to sign in to a server: its name, and the address."""
+"""Shows the person the address at which to sign in to a server: its name, and the address. Raises `NotSigningIn`."""
+
+
+class NotSigningIn(Exception):  # noqa: N818 - reads as what it says
+    """Nobody signs in now; the words say why, and complete «the server cannot be used: …»."""
 
 
 @dataclass(slots=True)

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import nullcontext
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.elicitation import set_elicitor
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.definitions import Listing, read_listing
 from ferrule.mcp_client.failures import (
@@ -73,6 +76,7 @@ class RemoteServer:
         self._relisting: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting = 0
         self._failures = 0
         self._not_before = 0.0
         self._opened_at = 0.0
@@ -97,14 +101,28 @@ class RemoteServer:
             left = self._not_before - loop.time()
             if left > 0:
                 raise NotYet(self.problem, left)
-            self._opening = loop.create_task(self._open())
+            # Not as the caller: what the server asks for later calls must not reach whoever made the first one.
+            anyone = copy_context()
+            anyone.run(set_elicitor, None)
+            self._opening = loop.create_task(self._open(), context=anyone)
             self._opening.add_done_callback(self._opened)
-        return await asyncio.shield(self._opening)
+        return await self._wait_for(self._opening)
+
+    async def _wait_for(self, opening: asyncio.Task[Connection]) -> Connection:
+        self._waiting += 1
+        try:
+            return await asyncio.shield(opening)
+        finally:
+            self._waiting -= 1
+            if self._waiting == 0 and self._signs_in and not opening.done():
+                opening.cancel()  # nobody wants to sign in any more
+                self._opening = None
 
     async def call(self, tool: RemoteTool, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         """Run one call; raises `ToolError` whatever the server does."""
         try:
-            connection = await self.connected()
+            with context.asking_person() if self._signs_in else nullcontext():
+                connection = await self.connected()
             self._before_call(tool)
             return await self._call(connection, tool, arguments, context)
         except Failed as failed:
@@ -133,7 +151,9 @@ class RemoteServer:
 
         name = tool.definition.name
         try:
-            return await connection.call(name, arguments, _progress(context), as_task=tool.definition.needs_task)
+            return await connection.call(
+                name, arguments, _progress(context), as_task=tool.definition.needs_task, context=context
+            )
         except asyncio.CancelledError:
             self._check_soon(connection)
             raise
@@ -188,11 +208,15 @@ class RemoteServer:
     @property
     def _patience(self) -> float:
         """Signing in takes a person's time."""
-        signs_in = self.config.url and self._ports.show_url is not None
-        return self.config.start_timeout + (300.0 if signs_in else 0.0)
+        return self.config.start_timeout + (300.0 if self._signs_in else 0.0)
+
+    @property
+    def _signs_in(self) -> bool:
+        return bool(self.config.url) and self._ports.show_url is not None
 
     def _opened(self, task: asyncio.Task[Connection]) -> None:
-        self._opening = None
+        if self._opening is task:
+            self._opening = None
         if task.cancelled():
             return
         error = task.exception()

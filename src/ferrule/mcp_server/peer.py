@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from uuid import uuid4
 
 from mcp import types
 from mcp.shared.exceptions import MCPError, NoBackChannelError
@@ -54,10 +55,27 @@ class Peer(ABC):
         able = self.capabilities.elicitation
         return able is not None and (able.form is not None or able.url is None)
 
-    async def elicit(self, message: str, schema: Mapping[str, Any], key: str | None = None) -> Elicited:
-        """Show the person a message and a form."""
-        self._must(self.can_elicit, "elicitation")
-        params = types.ElicitRequestFormParams(message=message, requested_schema=dict(schema))
+    @property
+    def can_open(self) -> bool:
+        """Whether it can show the person an address to open."""
+        able = self.capabilities.elicitation
+        return able is not None and able.url is not None
+
+    async def elicit(
+        self, message: str, schema: Mapping[str, Any], key: str | None = None, *, server: str = "", url: str = ""
+    ) -> Elicited:
+        """Show the person a message and a form; an address as such where the client can show it so."""
+        if server:
+            message = f"The MCP server {server} asks: {message}"
+        params: types.ElicitRequestParams
+        if url and self.can_open:
+            params = types.ElicitRequestURLParams(message=message, url=url, elicitation_id=uuid4().hex)
+        else:
+            self._must(self.can_elicit, "elicitation")
+            if url:
+                message += f"\nOpen this address only if you expect it: {url}"
+                schema = {"type": "object", "properties": {}}
+            params = types.ElicitRequestFormParams(message=message, requested_schema=dict(schema))
         said = await self.request(types.ElicitRequest(params=params), types.ElicitResult, key)
         return Elicited(said.action, said.content or {})
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.context import limit_time
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.tool import Style
 from ferrule.pipeline.eager import disown, start_task
@@ -31,6 +32,34 @@ class ToolFailed(Exception):  # noqa: N818 - carries what a tool raised to the s
     def __init__(self, cause: BaseException) -> None:
         super().__init__(cause)
         self.cause = cause
+
+
+class _Timer:
+    """A call's time. It stands still while the person is asked."""
+
+    __slots__ = ("_began", "_end", "_handle", "_left", "_loop", "_over")
+
+    def __init__(self, seconds: float, end: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
+        self._left, self._end, self._loop = seconds, end, loop
+        self._began, self._over = loop.time(), False
+        self._handle: asyncio.TimerHandle | None = loop.call_later(seconds, end)
+
+    def pause(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+            self._left -= self._loop.time() - self._began
+
+    def resume(self) -> None:
+        if self._over or self._handle is not None:
+            return
+        self._began = self._loop.time()
+        self._handle = self._loop.call_later(max(0.0, self._left), self._end)
+
+    def cancel(self) -> None:
+        self._over = True
+        if self._handle is not None:
+            self._handle.cancel()
 
 
 class Executor:
@@ -181,7 +210,9 @@ class Executor:
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         """Return when the work is done; otherwise stop it, and raise what cut it short."""
-        timer = loop.call_later(timeout, _settle, waiter, _TIME_IS_UP)
+        timer = _Timer(timeout, lambda: _settle(waiter, _TIME_IS_UP), loop)
+        if context is not None:
+            limit_time(context, timer)
         self._waiters[invocation.call_id] = waiter
         try:
             reason = await waiter

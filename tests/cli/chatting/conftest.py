@@ -112,8 +112,12 @@ class Room:
     @asynccontextmanager
     async def open(self, *replies: Reply, settings: Settings | None = None) -> AsyncGenerator[Chat]:
         chat = self.chat
-        asker = ChatAsker(chat.screen, chat.printer, self, paused=chat.steering.paused, interrupt=chat.interrupted)
-        async with App(settings or Settings(), self.workspace, ask=asker) as app:
+        asker = ChatAsker(
+            chat.screen, chat.printer, self, paused=chat.steering.paused, interrupt=chat.interrupted,
+            turn=chat.place.turn,
+        )  # fmt: skip
+        ports = chat.questions.ports(signs_in=self.by_person)
+        async with App(settings or Settings(), self.workspace, ask=asker, ports=ports) as app:
             assistant = ChatAssistant(app, ScriptedModel(list(replies)), resumed=None, asks=True)
             chat._assistant = assistant
             try:
@@ -124,7 +128,7 @@ class Room:
     async def message(self, typed: str = "") -> str:
         return await self.answer()
 
-    async def answer(self) -> str:
+    async def answer(self, *, escapes: bool = False) -> str:
         if not self.typed:
             raise EOFError
         said = self.typed.pop(0)

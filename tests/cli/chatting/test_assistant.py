@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 import pytest
 from tests.cli.chatting.conftest import Room
 
 from ferrule.agent.saved_sessions import SessionProblem
 from ferrule.app.settings import AssistantSettings, Settings
-from ferrule.testing import call, say
+from ferrule.core.model import ModelError, ModelFault
+from ferrule.testing import ScriptedModel, call, say
 
 
 async def test_a_new_conversation_has_read_nothing(room: Room) -> None:
@@ -38,3 +42,44 @@ async def test_resuming_the_one_that_is_open_changes_nothing(room: Room) -> None
         conversation = chat.assistant.agent.conversation
         chat.assistant.resume(chat.assistant.id[:8])
         assert chat.assistant.agent.conversation is conversation
+
+
+class Slow(ScriptedModel):
+    """A model that is loaded first."""
+
+    def __init__(self, fails: bool = False) -> None:
+        super().__init__(["Hello."])
+        self.loaded, self.fails, self.stopped = asyncio.Event(), fails, False
+
+    async def prepare(self, say: Callable[[str], None]) -> None:
+        say("Fetching it (93 MB) …")
+        try:
+            await self.loaded.wait()
+        except asyncio.CancelledError:
+            self.stopped = True
+            raise
+        if self.fails:
+            raise ModelError(ModelFault.UNREACHABLE, "No network.")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_model_is_loaded_while_the_person_types(room: Room, fails: bool) -> None:
+    told: list[str] = []
+    async with room.open("unused") as chat:
+        model = Slow(fails)
+        chat.assistant.agent.model = model
+        chat.assistant.prepare_model(told.append)
+        await asyncio.sleep(0)
+        assert told == ["the model is being loaded…", "Fetching it (93 MB) …"]
+        model.loaded.set()
+        while told[-1]:
+            await asyncio.sleep(0)
+
+
+async def test_leaving_stops_the_loading(room: Room) -> None:
+    async with room.open("unused") as chat:
+        model = Slow()
+        chat.assistant.agent.model = model
+        chat.assistant.prepare_model(lambda _words: None)
+        await asyncio.sleep(0)
+    assert model.stopped

@@ -166,3 +166,29 @@ def test_a_plain_screen_says_once_that_a_call_takes_long() -> None:
     for clock.now in (1.0, 3.0, 5.0):
         printer.tick()
     assert out.getvalue() == "[running] Read a.py — reading…\n"
+
+
+def test_whoever_waits_for_a_model_sees_what_it_does() -> None:
+    screen, clock = Kept(), Clock()
+    printer = EventPrinter(screen, clock)
+    printer.preparing("the model is being loaded…")
+    printer.tick()
+    assert screen.tail == []
+    printer.handle(TurnStarted(1, ""))
+    printer.tick()
+    assert "the model is being loaded…" in screen.tail[0]
+    printer.preparing("")
+    printer.tick()
+    assert "thinking…" in screen.tail[0]
+
+
+def test_plain_text_says_once_what_a_model_does() -> None:
+    out = io.StringIO()
+    printer = EventPrinter(PlainScreen(out))
+    printer.preparing("the model is being loaded…")
+    printer.tick()
+    assert out.getvalue() == ""
+    printer.handle(TurnStarted(1, ""))
+    printer.tick()
+    printer.tick()
+    assert out.getvalue().count("the model is being loaded…") == 1

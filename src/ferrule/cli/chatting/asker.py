@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from ferrule.cli.ask import choices_of, lines_of, understood
@@ -12,6 +13,7 @@ from ferrule.cli.words import _
 from ferrule.pipeline.confirm import Answer, Choice
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
@@ -28,7 +30,8 @@ _INDENT = "  "
 class ChatAsker:
     """Shows a question below what was said before it and waits for the person's answer.
 
-    Ctrl-C stops the whole turn; the end of the input means no. A pipe is nobody to ask.
+    Ctrl-C stops the whole turn; the end of the input means no. A pipe is nobody to ask. `turn` is held while a question
+    is open, whoever asks it.
     """
 
     def __init__(
@@ -39,12 +42,14 @@ class ChatAsker:
         *,
         paused: Callable[[], AbstractContextManager[None]],
         interrupt: Callable[[], None],
+        turn: asyncio.Lock,
     ) -> None:
         self._screen = screen
         self._printer = printer
         self._person = person
         self._paused = paused
         self._interrupt = interrupt
+        self._turn = turn
 
     async def __call__(self, question: Question) -> Answer:
         if not self._person.by_person:
@@ -54,7 +59,9 @@ class ChatAsker:
         invocation = question.invocation
         preview = await preview_change(invocation, invocation.session) if invocation.session is not None else None
         await self._printer.reached(invocation.call_id)
-        with self._printer.held(invocation.call_id) as view, self._paused():
+        async with self._turn, AsyncExitStack() as alone:
+            view = alone.enter_context(self._printer.held(invocation.call_id))
+            alone.enter_context(self._paused())
             self._screen.write([*self._rows(question, preview)])
             answer = await self._answered(question)
             if view is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,10 @@ from ferrule.agent.saved_sessions import SavedSession, SessionProblem, listed
 from ferrule.app.assistant import build_assistant, model_for, resume
 from ferrule.app.locations import sessions_folder
 from ferrule.cli.words import _
+from ferrule.core.model import ModelError, Prepares
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ferrule.agent.saved_sessions import SessionLine
     from ferrule.app.assistant import Resumed
@@ -29,6 +31,8 @@ class ChatAssistant:
         self.app = app
         self._built = build_assistant(app, model, resumed=resumed, asks=asks)
         self.agent = self._built.agent
+        self._preparing: asyncio.Task[None] | None = None
+        self._tell: Callable[[str], None] = lambda _words: None
 
     @property
     def id(self) -> str:
@@ -74,8 +78,34 @@ class ChatAssistant:
     async def use_model(self, name: str) -> None:
         """From the next turn on."""
         model, before = model_for(name, self.app.settings), self.agent.model
+        await self._stop_preparing()
         self.agent.model = model
         await before.close()
+        self.prepare_model(self._tell)
+
+    def prepare_model(self, tell: Callable[[str], None]) -> None:
+        """Have a model that must be fetched or loaded begin with it now, before it is asked; `tell` hears what it does,
+        and of the end as no words.
+        """
+        self._tell = tell
+        if isinstance(self.agent.model, Prepares):
+            self._preparing = asyncio.create_task(self._prepare(self.agent.model))
+
+    async def _prepare(self, model: Prepares) -> None:
+        self._tell(_("the model is being loaded…"))
+        try:
+            await model.prepare(self._tell)
+        except ModelError:
+            pass  # the first turn tries again, and says why not
+        finally:
+            self._tell("")
+
+    async def _stop_preparing(self) -> None:
+        if self._preparing is not None:
+            self._preparing.cancel()
+            await asyncio.wait({self._preparing})
+            self._preparing = None
 
     async def close(self) -> None:
+        await self._stop_preparing()
         await self._built.close()

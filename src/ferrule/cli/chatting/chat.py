@@ -12,15 +12,18 @@ from ferrule.cli.chatting.commands import run_command
 from ferrule.cli.chatting.event_printer import EventPrinter
 from ferrule.cli.chatting.interrupts import Interrupts
 from ferrule.cli.chatting.mentions import expand
+from ferrule.cli.chatting.question_place import QuestionPlace
 from ferrule.cli.chatting.steering import Steering
 from ferrule.cli.chatting.text_rows import wrapped
 from ferrule.cli.chatting.visible_text import visible
+from ferrule.cli.server_talk.questions import ServerQuestions
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
     from ferrule.cli.chatting.assistant import ChatAssistant
     from ferrule.cli.chatting.person_input import PersonInput
     from ferrule.cli.chatting.screen import Screen
+    from ferrule.mcp_client.remote_server import RemoteServer
 
 _TICK = 0.08
 _LEFT_BY_SIGNAL = {"SIGTERM": 143, "SIGHUP": 129}
@@ -42,6 +45,12 @@ class Chat:
         """What the person did that the model should know of; it goes along with the next message."""
         self._interrupts = Interrupts()
         self._working = False
+        self.place = QuestionPlace(
+            screen, self.printer, person, paused=self.steering.paused, working=lambda: self._working
+        )
+        self.questions = ServerQuestions(self.place)
+        """What MCP servers ask of the person."""
+        self._signing_in: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._assistant: ChatAssistant | None = None
 
@@ -98,6 +107,33 @@ class Chat:
                 )
             for note in self.assistant.app.notes:
                 self.say(note, "warned")
+            self._say_server_problems()
+
+    def _say_server_problems(self) -> None:
+        servers = self.assistant.app.tools.servers
+        for name, one in servers.joined.items() if servers is not None else ():
+            if one.server.problem and name not in self.questions.waiting_to_sign_in:
+                self._say_server_problem(name, one.server.problem)
+
+    def _say_server_problem(self, name: str, why: str) -> None:
+        self.say(_("The MCP server {name} cannot be used: {why}.").format(name=name, why=why), "warned")
+
+    async def _sign_in(self) -> None:
+        """Servers that want the person to sign in are offered it before a turn, so that it has their tools."""
+        servers = self.assistant.app.tools.servers
+        while self.questions.waiting_to_sign_in and servers is not None:
+            name, _none = self.questions.waiting_to_sign_in.popitem()
+            server = servers.joined[name].server
+            self.screen.write([""])
+            self._working = True
+            self._signing_in = asyncio.create_task(_started(server))
+            try:
+                await asyncio.wait({self._signing_in})
+            finally:
+                self._signing_in.cancel()
+                self._working, self._signing_in = False, None
+            if server.problem:
+                self._say_server_problem(name, server.problem)
 
     async def _once(self, opening: asyncio.Task[ChatAssistant]) -> None:
         self.screen.write([""])
@@ -120,6 +156,7 @@ class Chat:
             return
         await self._begin(opening)
         if not await run_command(self, said):
+            await self._sign_in()
             await self._turn(said)
 
     def _say_goodbye(self) -> None:
@@ -163,8 +200,10 @@ class Chat:
 
     def interrupted(self) -> None:
         """Ctrl-C: at work it stops the turn, at the prompt the line; soon after another one it leaves."""
-        if not self._working:
+        if not self._working or self.place.is_open:
             self.person.interrupt()
+        elif self._signing_in is not None:
+            self._signing_in.cancel()
         elif self._interrupts.again():
             self._leave(0)
         else:
@@ -184,3 +223,10 @@ class Chat:
             loop.add_signal_handler(signal.SIGINT, self.interrupted)
             for name, code in _LEFT_BY_SIGNAL.items():
                 loop.add_signal_handler(getattr(signal, name), self._leave, code)
+
+
+async def _started(server: RemoteServer) -> None:
+    from ferrule.mcp_client.failures import Failed
+
+    with suppress(Failed):  # noted in its `problem`
+        await server.start()

@@ -54,6 +54,12 @@ class EventPrinter:
         self._news = asyncio.Event()
         self.typed = ""
         """What the person is typing while the agent works."""
+        self._preparing = ""
+        self._told_preparing = ""
+
+    def preparing(self, words: str) -> None:
+        """What the model does before it can be asked; no words once it is ready. Shown only to whoever waits for it."""
+        self._preparing = words
 
     def handle(self, event: AgentEvent) -> None:
         """Show an event; while a question is open, once that is answered."""
@@ -176,15 +182,17 @@ class EventPrinter:
         if not rows and self._waiting_since is not None:
             passed = now - self._waiting_since
             took = f" ({passed:.0f} s)" if passed >= 1 else ""
-            spin = SPINNER[self._frame % len(SPINNER)]
-            rows.append(
-                screen.paint("faint", cut(f"{spin} {_('thinking…')}{took} {_('Ctrl-C stops it')}", screen.width))
-            )
+            stops = _("Ctrl-C stops it")
+            spin, doing = SPINNER[self._frame % len(SPINNER)], one_line(self._preparing) or _("thinking…")
+            rows.append(screen.paint("faint", cut(f"{spin} {doing}{took} {stops}", screen.width)))
         if self.typed:
             rows.append(cut(f"» {one_line(self.typed)}", screen.width))
         return rows
 
     def _say_what_takes_long(self) -> None:
+        if self._waiting_since is not None and self._preparing not in ("", self._told_preparing):
+            self._told_preparing = self._preparing
+            self.note(self._preparing)
         for view in self._calls.values():
             if not view.told and self._now() - view.began > _LONG:
                 view.told = True

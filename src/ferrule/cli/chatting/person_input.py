@@ -30,8 +30,11 @@ class PersonInput(Protocol):
         """What to do next; `typed` was typed before."""
         ...
 
-    async def answer(self) -> str:
-        """The answer to a question that is on the screen; nothing that was typed before it counts."""
+    async def answer(self, *, escapes: bool = False) -> str:
+        """The answer to a question that is on the screen; nothing that was typed before it counts.
+
+        With `escapes` the Esc key does what Ctrl-C does, where single keys are read.
+        """
         ...
 
     def interrupt(self) -> None:
@@ -65,11 +68,15 @@ class PlainInput:
             self._say(f"{line}\n")  # nobody typed it here, and the page should read like a conversation
         return line
 
-    async def answer(self) -> str:
+    async def answer(self, *, escapes: bool = False) -> str:
         forget_what_was_typed()
         self._rest = ""
         self._say("? ")
-        return await self._line()
+        try:
+            return await self._line()
+        except (asyncio.CancelledError, KeyboardInterrupt, EOFError):
+            self._say("\n")  # what comes next does not belong to the answer
+            raise
 
     def interrupt(self) -> None:
         if self._reading is not None and not self._reading.done():

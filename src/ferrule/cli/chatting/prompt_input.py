@@ -60,14 +60,20 @@ class PromptInput:
             output=output,
             style=_LOOK,
         )
+        self._escapes = False
         self._answers: PromptSession[str] = PromptSession(
-            [("class:prompt", "? ")], history=InMemoryHistory(), output=output, style=_LOOK
+            [("class:prompt", "? ")],
+            history=InMemoryHistory(),
+            key_bindings=_escape(Condition(lambda: self._escapes)),
+            output=output,
+            style=_LOOK,
         )
 
     async def message(self, typed: str = "") -> str:
         return await self._session.prompt_async(default=typed, handle_sigint=False)
 
-    async def answer(self) -> str:
+    async def answer(self, *, escapes: bool = False) -> str:
+        self._escapes = escapes
         clear_typeahead(self._answers.input)
         forget_what_was_typed()
         return await self._answers.prompt_async(handle_sigint=False)
@@ -104,6 +110,17 @@ def _completes() -> bool:
     return (
         word.startswith("@") or '@"' in before or (before.startswith("/") and get_app().current_buffer.text[:1] == "/")
     )
+
+
+def _escape(allowed: Condition) -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("escape", eager=True, filter=allowed)
+    def leave(event: KeyPressEvent) -> None:
+        event.app.exit(exception=KeyboardInterrupt(), style="class:aborting")
+
+    _used: list[Any] = [leave]
+    return keys
 
 
 def _keys() -> KeyBindings:

@@ -1,0 +1,76 @@
+"""Where a command such as `ferrule call` asks: on standard error, with answers from the terminal and from no pipe."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from ferrule.cli.options import warn
+from ferrule.cli.server_talk.questions import NO_TERMINAL, ServerQuestions
+from ferrule.cli.server_talk.talk import BAR
+from ferrule.cli.words import _
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from ferrule.cli.ask import Line
+    from ferrule.mcp_client.ports import Ports
+    from ferrule.pipeline.confirm import Answer, Asker, Question
+
+
+class TerminalPlace:
+    """One question at a time: our own confirmations and what servers ask take turns."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    @property
+    def shut_because(self) -> str:
+        seen = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+        return "" if seen else NO_TERMINAL
+
+    @asynccontextmanager
+    async def asking(self) -> AsyncGenerator[TerminalTalk]:
+        async with self._turn:
+            yield TerminalTalk()
+
+    def note(self, words: str) -> None:
+        warn(words)
+
+    def sharing(self, asker: Asker | None) -> Asker | None:
+        """An asker that waits until no server's question is open."""
+        if asker is None:
+            return None
+
+        async def ask(question: Question) -> Answer | str:
+            async with self._turn:
+                said = asker(question)
+                return await said if isinstance(said, Awaitable) else said
+
+        return ask
+
+
+class TerminalTalk:
+    """Whole lines; a server's are indented as well, so that none can pass for ours."""
+
+    def tell(self, lines: Sequence[Line]) -> None:
+        for line in lines:
+            if line.warning:
+                click.echo(click.style(f"  {_('Warning')}: {line.words}", bold=True), err=True)
+            else:
+                click.echo(f"  {line.words}" if line.words.startswith(BAR) else line.words, err=True)
+
+    async def answer(self) -> str:
+        from ferrule.cli.chatting.person_input import PlainInput
+
+        return await PlainInput(sys.stdin, lambda words: click.echo(words, nl=False, err=True)).answer()
+
+
+def terminal_ports(place: TerminalPlace) -> Ports:
+    """For a command: what servers ask is asked at its terminal; where there is none it is declined, and said."""
+    return ServerQuestions(place).ports(signs_in=not place.shut_because)

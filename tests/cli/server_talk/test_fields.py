@@ -1,0 +1,120 @@
+"""What is typed becomes the value that the schema wants, or words about what would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_core import to_json
+
+from ferrule.cli.server_talk.fields import Field, Misread
+from ferrule.cli.server_talk.form_schema import fields_of
+
+MOMENT = "2026-01-31T18:30:00Z"
+COLOURS = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]
+
+
+def field(**schema: Any) -> Field:
+    return fields_of({"properties": {"it": schema}})[0]
+
+
+@pytest.mark.parametrize(
+    ("schema", "typed", "value"),
+    [
+        ({"type": "string"}, " Ada ", "Ada"),
+        ({"type": "integer"}, "1,024", 1024),
+        ({"type": "number"}, "2.5", 2.5),
+        ({"type": "number"}, "3", 3),
+        ({"type": "boolean"}, "Y", True),
+        ({"type": "boolean"}, "否", False),
+        ({"type": "string", "enum": ["a", "b"]}, "2", "b"),
+        ({"type": "string", "enum": ["a", "b"], "enumNames": ["One", "Two"]}, "two", "b"),
+        ({"type": "string", "oneOf": COLOURS}, "green", "g"),
+        ({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}, "2, 1 2", ["b", "a"]),
+        ({"type": "array", "items": {"anyOf": COLOURS}}, "1、2", ["r", "g"]),
+        ({"type": "string", "format": "email"}, "a@b.example", "a@b.example"),
+        ({"type": "string", "format": "date"}, "2026-01-31", "2026-01-31"),
+        ({"type": "string", "format": "date-time"}, "2026-01-31T18:30:00Z", "2026-01-31T18:30:00Z"),
+        ({"type": "string", "format": "uri"}, "https://example.org/", "https://example.org/"),
+    ],
+)
+def test_an_answer_is_read(schema: dict[str, Any], typed: str, value: Any) -> None:
+    assert field(**schema).read(typed) == value
+
+
+@pytest.mark.parametrize(
+    ("schema", "typed", "words"),
+    [
+        ({"type": "string", "minLength": 3}, "ab", "At least 3 characters are needed."),
+        ({"type": "string", "maxLength": 1}, "ab", "At most 1 characters are taken."),
+        ({"type": "integer"}, "2.5", "That is not a whole number."),
+        ({"type": "integer"}, "9" * 200, "That is not a whole number."),
+        ({"type": "number"}, "nan", "That is not a number."),
+        ({"type": "integer", "minimum": 1, "maximum": 9}, "10", "That is out of range: a whole number, 1 to 9."),
+        ({"type": "number", "minimum": 1}, "0", "That is out of range: a number, at least 1."),
+        ({"type": "number", "maximum": 1}, "2", "That is out of range: a number, at most 1."),
+        ({"type": "boolean"}, "perhaps", "Type y for yes or n for no."),
+        ({"type": "string", "enum": ["a"]}, "2", "`2` is not in the list: type a number from 1 to 1."),
+        ({"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 2}, "1", "Choose at least 2."),
+        ({"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 1}, "1 2", "Choose at most 1."),
+        ({"type": "string", "format": "email"}, "ada", "That is not an e-mail address."),
+        ({"type": "string", "format": "date"}, "31.1.2026", "That is not a date, such as 2026-01-31."),
+        ({"format": "date-time", "type": "string"}, "noon", f"That is not a date and time, such as {MOMENT}."),
+        ({"type": "string", "format": "uri"}, "example", "That is not an address, such as https://example.org/."),
+        ({"type": "string"}, "x" * 30_000, "That is too long."),
+    ],
+)  # fmt: skip
+def test_what_is_no_answer_is_told_in_words(schema: dict[str, Any], typed: str, words: str) -> None:
+    with pytest.raises(Misread) as misread:
+        field(**schema).read(typed)
+    assert str(misread.value) == words
+
+
+def test_a_pattern_is_kept_to() -> None:
+    with pytest.raises(Misread, match="The server does not take that: "):
+        field(type="string", pattern="^[a-z]+$").read("A1")
+
+
+def test_a_default_that_does_not_fit_is_none() -> None:
+    assert field(type="integer", default=5, maximum=9).default == 5
+    assert field(type="integer", default=50, maximum=9).default is None
+    assert field(type="boolean", default="yes").default is None
+    assert field(type="string", enum=["a"], default="b").default is None
+
+
+def test_values_are_shown_by_their_titles() -> None:
+    assert field(type="string", oneOf=COLOURS).shown("g") == "Green"
+    assert field(type="array", items={"anyOf": COLOURS}).shown(["r", "g"]) == "Red, Green"
+    assert field(type="boolean").shown(True) == "yes"
+
+
+@pytest.mark.parametrize("name", ["password", "api_key", "accessToken", "密码"])
+def test_what_wants_a_secret_is_known(name: str) -> None:
+    assert fields_of({"properties": {name: {"type": "string"}}})[0].secret
+
+
+def test_a_title_or_a_format_gives_a_secret_away() -> None:
+    assert field(type="string", title="Your password").secret
+    assert field(type="string", format="password").secret
+    assert not field(type="string", title="Your name").secret
+    assert not fields_of({"properties": {"password": {"type": "boolean"}}})[0].secret
+
+
+KINDS = [
+    field(type="integer", minimum=-5, maximum=5),
+    field(type="number"),
+    field(type="boolean"),
+    field(type="string", maxLength=4),
+    field(type="array", items={"enum": ["a", "b"]}),
+]
+
+
+@given(st.sampled_from(KINDS), st.text() | st.from_regex(r"-?[0-9.eyn ]{1,5}"))
+def test_whatever_is_typed_is_either_a_fitting_value_or_words(one: Field, typed: str) -> None:
+    try:
+        value = one.read(typed)
+    except Misread:
+        return
+    one.checked_by.load(to_json({"it": value}))
