@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import subprocess
+import sys
 import tarfile
 import urllib.request
 import zipfile
@@ -44,8 +45,7 @@ def pypi_changes(name: str, cache: Path, apart: int = 1) -> Iterator[Change]:
             if file["packagetype"] == "sdist" and not file["yanked"]:
                 # A mirror may give addresses relative to its index.
                 dated.append((file["upload_time"], urljoin(f"https://pypi.org/simple/{name}/", file["url"])))
-    urls = [url for _, url in sorted(dated)]
-    yield from _between(_archive(urls[max(len(urls) - 1 - apart, 0)], cache), _archive(urls[-1], cache))
+    yield from _between_releases(name, [url for _, url in sorted(dated)], cache, apart)
 
 
 def npm_changes(name: str, cache: Path, apart: int = 1) -> Iterator[Change]:
@@ -54,6 +54,14 @@ def npm_changes(name: str, cache: Path, apart: int = 1) -> Iterator[Change]:
         about = json.load(answer)
     stable = sorted((about["time"][version], version) for version in about["versions"] if "-" not in version)
     urls = [about["versions"][version]["dist"]["tarball"] for _, version in stable]
+    yield from _between_releases(name, urls, cache, apart)
+
+
+def _between_releases(name: str, urls: list[str], cache: Path, apart: int) -> Iterator[Change]:
+    """Files that differ between the newest release and an earlier one; addresses are in order of time."""
+    if len(urls) < 2:
+        print(f"{name} has no two releases with sources to compare.", file=sys.stderr)
+        return
     yield from _between(_archive(urls[max(len(urls) - 1 - apart, 0)], cache), _archive(urls[-1], cache))
 
 
