@@ -1,0 +1,179 @@
+"""A model that says what a script says, behind the HTTP API of a real one: agents are driven with it, without a network.
+
+An agent's request holds the whole conversation, so the endpoint keeps none: the number of results in it is the place in
+the script. A request without tools (agents ask for titles and the like) is answered with a word.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+LAST_WORDS = "That was all."
+
+
+class Offered(NamedTuple):
+    """A tool as the agent offers it to the model."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    group: str | None = None
+    """The namespace that a call must name too, where the API has such."""
+
+
+@dataclass
+class Given:
+    """A result as the agent gives it to the model."""
+
+    text: str
+    pictures: list[str] = field(default_factory=list[str])
+    """The base64 of each."""
+    failed: bool | None = None
+    """Whether it is marked as an error; None where the API cannot say."""
+
+
+class Call(NamedTuple):
+    tool: str
+    """As Ferrule names it."""
+    arguments: dict[str, Any]
+
+
+class Asked(NamedTuple):
+    """A request: what the model may call, what it was given so far, and what else it was told."""
+
+    tools: list[Offered]
+    results: list[Given]
+    system: str
+
+
+class Wire(Protocol):
+    """One provider's HTTP API."""
+
+    def wants_model(self, path: str) -> bool:
+        """Whether a POST to a path is a request to the model."""
+        ...
+
+    def read(self, body: Any) -> Asked: ...
+
+    def call(self, tool: Offered, arguments: dict[str, Any], number: int) -> list[tuple[str, Any]]:
+        """The events of an answer that calls a tool."""
+        ...
+
+    def say(self, text: str) -> list[tuple[str, Any]]: ...
+
+    def whole(self, events: list[tuple[str, Any]]) -> Any:
+        """The same as one body, for a request that does not stream."""
+        ...
+
+    def streams(self, path: str, body: Any) -> bool: ...
+
+
+@dataclass
+class Endpoint:
+    """What was asked so far. `url` is the address to give to an agent."""
+
+    wire: Wire
+    script: Sequence[Call]
+    url: str = ""
+    asked: list[Asked] = field(default_factory=list[Asked])
+    """The requests with tools, in order."""
+    bodies: list[Any] = field(default_factory=list[Any])
+    missing: list[str] = field(default_factory=list[str])
+    """The script's tools that the agent did not offer to the model."""
+
+    @property
+    def results(self) -> list[Given]:
+        """What the model was given in the end."""
+        return max((one.results for one in self.asked), key=len, default=[])
+
+    @property
+    def tools(self) -> list[Offered]:
+        return self.asked[0].tools if self.asked else []
+
+    def offered(self, name: str) -> Offered:
+        """A tool of Ferrule's under whatever name the agent gave it."""
+        for tool in self.asked[-1].tools:
+            if tool.name == name or tool.name.endswith(f"_{name}"):
+                if tool.group is not None or "ferrule" in tool.name:
+                    return tool
+        raise LookupError(name)
+
+    def answer(self, body: Any) -> list[tuple[str, Any]]:
+        asked = self.wire.read(body)
+        self.bodies.append(body)
+        if not asked.tools:
+            return self.wire.say("A title")
+        self.asked.append(asked)
+        done = len(asked.results)
+        if done >= len(self.script):
+            return self.wire.say(LAST_WORDS)
+        step = self.script[done]
+        try:
+            tool = self.offered(step.tool)
+        except LookupError:
+            self.missing.append(step.tool)
+            return self.wire.say(f"There is no {step.tool}.")
+        return self.wire.call(tool, step.arguments, done)
+
+
+@contextmanager
+def serving(wire: Wire, script: Sequence[Call]) -> Generator[Endpoint]:
+    """The endpoint on a free port, until the block ends."""
+    endpoint = Endpoint(wire, script)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            data = self.rfile.read(int(self.headers.get("content-length") or 0))
+            if not wire.wants_model(self.path):
+                self._send(404, "application/json", b'{"error": {"message": "not here"}}')
+                return
+            body = json.loads(data)
+            events = endpoint.answer(body)
+            if not wire.streams(self.path, body):
+                self._send(200, "application/json", json.dumps(wire.whole(events)).encode())
+                return
+            lines = [
+                (f"event: {name}\n" if name else "")
+                + f"data: {data if isinstance(data, str) else json.dumps(data)}\n\n"
+                for name, data in events
+            ]
+            self._send(200, "text/event-stream", "".join(lines).encode())
+
+        def do_GET(self) -> None:
+            self._send(404, "application/json", b'{"error": {"message": "not here"}}')
+
+        def do_HEAD(self) -> None:
+            self._send(200, "application/json", b"")
+
+        def _send(self, status: int, kind: str, data: bytes) -> None:
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    endpoint.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield endpoint
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

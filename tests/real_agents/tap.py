@@ -1,0 +1,42 @@
+"""Stands between an agent and `ferrule mcp` on stdio and keeps what they say to each other: `tap.py LOG COMMAND…`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from typing import IO, Any
+
+
+def main() -> int:
+    log_path, *command = sys.argv[1:]
+    with open(log_path, "a", buffering=1) as log, subprocess.Popen(  # noqa: PTH123
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
+        assert server.stdin is not None and server.stdout is not None
+        threading.Thread(target=_carry, args=("agent", sys.stdin.buffer, server.stdin, log), daemon=True).start()
+        _carry("ferrule", server.stdout, sys.stdout.buffer, log)
+        return server.wait()
+
+
+def _carry(who: str, source: IO[bytes], sink: IO[bytes], log: IO[str]) -> None:
+    try:
+        for line in source:
+            log.write(json.dumps({"from": who, "line": line.decode(errors="replace")}) + "\n")
+            sink.write(line)
+            sink.flush()
+        sink.close()
+    except (BrokenPipeError, ValueError):
+        pass  # the other side is gone
+
+
+def conversation(log_path: Any) -> list[tuple[str, Any]]:
+    """Who said what, in order."""
+    with open(log_path) as log:  # noqa: PTH123
+        entries = [json.loads(line) for line in log]
+    return [(one["from"], json.loads(one["line"])) for one in entries]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
