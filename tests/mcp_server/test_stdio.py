@@ -15,7 +15,6 @@ import pytest
 from inline_snapshot import snapshot
 from mcp import Client, StdioServerParameters
 
-from ferrule.mcp_server.stdio import claim_stdio
 from tests.mcp_server.processes import environment, stdio_server
 from tests.mcp_server.serving import ERAS, both_eras, text_of
 
@@ -210,21 +209,6 @@ def test_input_from_a_file_is_served_too(tmp_path: Path) -> None:
         )
     assert ended.returncode == 0
     assert json.loads((tmp_path / "output").read_text())["result"]["serverInfo"]["name"] == "ferrule"
-
-
-def test_claiming_leaves_nothing_to_read_and_sends_prints_to_the_errors() -> None:
-    program = (
-        "import os, sys\n"
-        "from ferrule.mcp_server.stdio import claim_stdio\n"
-        "reading, writing = claim_stdio()\n"
-        "print('to the errors'); sys.stdout.flush()\n"
-        "assert os.read(0, 10) == b''\n"
-        "os.write(writing, os.read(reading, 10))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], input=b"wire", capture_output=True, check=True)
-    assert (done.stdout, done.stderr) == (b"wire", b"to the errors\n")
-    assert claim_stdio is not None
-    assert os.get_inheritable(1)
 
 
 def test_without_an_input_there_is_nobody_to_serve(tmp_path: Path) -> None:

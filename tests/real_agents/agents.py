@@ -107,13 +107,17 @@ def _codex(place: Place) -> tuple[list[str], dict[str, str]]:
     server = (
         [f"url = {quoted(place.url)}"]
         if place.url
-        else [f"command = {quoted(place.command[0])}", f"args = {quoted(place.command[1:])}", "[mcp_servers.ferrule.env]"]
+        else [
+            f"command = {quoted(place.command[0])}",
+            f"args = {quoted(place.command[1:])}",
+            "[mcp_servers.ferrule.env]",
+        ]
         + [f"{name} = {quoted(value)}" for name, value in place.variables.items()]
     )
     lines = [
         'model = "gpt-5"', 'model_provider = "scripted"', 'approval_policy = "never"', "check_for_update_on_startup = false",
         "[model_providers.scripted]", 'name = "Scripted"', f"base_url = {quoted(place.model_url + '/v1')}",
-        'wire_api = "responses"', "[analytics]", "enabled = false", "[mcp_servers.ferrule]", "required = true", *server,
+        'wire_api = "responses"', "[analytics]", "enabled = false", "[mcp_servers.ferrule]", *server,
     ]  # fmt: skip
     place.write(".codex/config.toml", "\n".join(lines))
     arguments = ["exec", "--skip-git-repo-check", "--sandbox", "danger-full-access", "Go on."]

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import IO, Any
 
 
 def main() -> int:
     log_path, *command = sys.argv[1:]
-    with open(log_path, "a", buffering=1) as log, subprocess.Popen(  # noqa: PTH123
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as server:
+    # Some agents do not let a server have this variable, and the one that is installed may be another Ferrule.
+    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2] / "src")
+    with (
+        open(log_path, "a", buffering=1) as log,
+        subprocess.Popen(  # noqa: PTH123
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as server,
+    ):
         assert server.stdin is not None and server.stdout is not None
         threading.Thread(target=_carry, args=("agent", sys.stdin.buffer, server.stdin, log), daemon=True).start()
         _carry("ferrule", server.stdout, sys.stdout.buffer, log)
