@@ -34,7 +34,13 @@ class Page(NamedTuple):
     next: str | None
 
 
-class PortableMCP(MCP):
+class WholeMCP(MCP):
+    """Schemas as they are. Which output schemas are shown is decided here, for few are."""
+
+    writes_output = False
+
+
+class PortableMCP(WholeMCP):
     """Schemas that every agent can pass on: no reference, no alternatives at the root, the keywords all providers take.
 
     What a schema loses stands in its description, and calls are validated against the whole of it all the same.
@@ -61,7 +67,7 @@ class Definitions:
 
     def __init__(self, tools: ToolSource, *, portable: bool = True, page_size: int = PAGE_SIZE) -> None:
         self._tools = tools
-        self._exporter = Exporter(PortableMCP() if portable else MCP())
+        self._exporter = Exporter(PortableMCP() if portable else WholeMCP())
         self._page_size = page_size
         self._revision = -1
         self._names: list[str] = []
@@ -107,7 +113,7 @@ class Definitions:
 
 
 def _shown(tool: Tool[Any], source: dict[str, Any]) -> Shown:
-    definition = {key: value for key, value in source.items() if key != "outputSchema"}
+    definition = dict(source)
     output = shown_output(tool)
     fits = output_check(output) if output is not None else None
     if fits is not None:

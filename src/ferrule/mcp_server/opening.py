@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from ferrule.mcp_server.standard_streams import Lines
 
 
+_MOMENT = 0.05
+
+
 @dataclass
 class Opened:
     """What was said so far: the lines that the SDK must hear too, and the answers that were given to them."""
@@ -37,13 +41,28 @@ async def serve_promptly(
     definitions: Definitions, make_server: Callable[[], McpServer], reading: int, writing: int
 ) -> None:
     """Serve like `serve_stdio`, and greet the client before the SDK is imported. Only for a server of default words."""
+    definitions.page()  # made now, while nothing else wants the processor
     async with connected(reading, writing) as lines:
-        importing = asyncio.get_running_loop().run_in_executor(None, import_module, "ferrule.mcp_server.stdio")
-        opened = await open_with(lines, definitions, importing)
-        await importing
+        over = asyncio.Event()
+        importing = asyncio.ensure_future(_import_sdk(over))
+        try:
+            opened = await open_with(lines, definitions, importing)
+            over.set()
+            await importing
+        finally:
+            importing.cancel()
         from ferrule.mcp_server.stdio import serve_lines
 
         await serve_lines(make_server(), lines, opened)
+
+
+async def _import_sdk(over: asyncio.Event) -> None:
+    """Import it beside the opening; but a client that speaks at once is answered at once, and not beside an import."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_MOMENT):
+            await over.wait()
+    await asyncio.to_thread(import_module, "ferrule.mcp_server.stdio")
+    await asyncio.to_thread(import_module, "ferrule.mcp_server.server")
 
 
 async def open_with(lines: Lines, definitions: Definitions, until: asyncio.Future[Any]) -> Opened:
