@@ -72,7 +72,7 @@ def test_changes_show_at_once() -> None:
 def test_a_name_that_providers_refuse_is_shown_as_one_they_take_and_found_again() -> None:
     definitions = Definitions(Registry([raw("files.read/ü" + "x" * 90)]))
     (shown,) = names(definitions.all())
-    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", shown)
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", f"mcp__ferrule__{shown}")  # as Claude Code shows it to its model
     assert definitions.own_name(shown) == "files.read/ü" + "x" * 90
 
 

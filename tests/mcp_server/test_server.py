@@ -134,6 +134,22 @@ a tool that writes asks first:
 
 
 @both_eras
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [("cancel", "the question was closed without an answer"), ("decline", "that of a client which runs without one")],
+)
+async def test_a_form_that_nobody_filled_in_is_not_called_the_persons_no(era: str, action: str, words: str) -> None:
+    async def away(_context: Any, _params: Any) -> types.ElicitResult:
+        return types.ElicitResult(action=action)  # pyright: ignore[reportArgumentType]
+
+    async with client_of(serving([save_note], RulePolicy()), era, elicitation_callback=away) as client:
+        result = await client.call_tool("save_note", {"text": "a"})
+    assert result.is_error
+    assert words in text_of(result)
+    assert "`ferrule mcp --allow save_note`" in text_of(result)
+
+
+@both_eras
 async def test_a_no_is_a_refusal_with_the_persons_reason(era: str) -> None:
     person = answering(answer="no", reason="not on a Friday")
     async with client_of(serving([save_note]), era, elicitation_callback=person) as client:

@@ -117,7 +117,7 @@ def _codex(place: Place) -> tuple[list[str], dict[str, str]]:
     lines = [
         'model = "gpt-5"', 'model_provider = "scripted"', 'approval_policy = "never"', "check_for_update_on_startup = false",
         "[model_providers.scripted]", 'name = "Scripted"', f"base_url = {quoted(place.model_url + '/v1')}",
-        'wire_api = "responses"', "[analytics]", "enabled = false", "[mcp_servers.ferrule]", *server,
+        'wire_api = "responses"', "[analytics]", "enabled = false", "[mcp_servers.ferrule]", "required = true", *server,
     ]  # fmt: skip
     place.write(".codex/config.toml", "\n".join(lines))
     arguments = ["exec", "--skip-git-repo-check", "--sandbox", "danger-full-access", "Go on."]

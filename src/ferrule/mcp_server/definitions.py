@@ -12,6 +12,7 @@ from ferrule.dialects.dialect import Dialect
 from ferrule.dialects.exporter import Exporter
 from ferrule.dialects.gemini import Gemini
 from ferrule.dialects.mcp import MCP
+from ferrule.dialects.names import MAX_LENGTH, NameMap
 from ferrule.mcp_server.results import output_check, shown_output
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 PAGE_SIZE = 1000
 """Large, because some agents read the first page alone."""
+NAME_CHARS = MAX_LENGTH - len("mcp__ferrule__")
+"""Agents write the server's name before a tool's, and not all of them shorten what is then too long for a provider."""
 
 
 class BadCursor(ValueError):  # noqa: N818 - reads as what it says
@@ -67,7 +70,7 @@ class Definitions:
 
     def __init__(self, tools: ToolSource, *, portable: bool = True, page_size: int = PAGE_SIZE) -> None:
         self._tools = tools
-        self._exporter = Exporter(PortableMCP() if portable else WholeMCP())
+        self._exporter = Exporter(PortableMCP() if portable else WholeMCP(), names=NameMap(NAME_CHARS))
         self._page_size = page_size
         self._revision = -1
         self._names: list[str] = []

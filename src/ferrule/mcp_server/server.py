@@ -18,6 +18,7 @@ from ferrule._version import __version__
 from ferrule.app.build import close_session
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import ErrorInfo
+from ferrule.mcp_server.added_arguments import without_added
 from ferrule.mcp_server.asking import QUESTION_SECONDS
 from ferrule.mcp_server.definitions import PAGE_SIZE, BadCursor, Definitions
 from ferrule.mcp_server.introduction import INSTRUCTIONS, NAME, TITLE
@@ -129,8 +130,11 @@ class McpServer:
             running.answer(params.input_responses or {})
         else:
             name = self.definitions.own_name(params.name)
-            running = session.begin(context, name, params.arguments, params.input_responses)
             shown = self.definitions.get(params.name)
+            arguments = params.arguments
+            if shown is not None:
+                arguments = without_added(arguments, shown.definition["inputSchema"])
+            running = session.begin(context, name, arguments, params.input_responses)
             running.fits = shown.fits if shown is not None else None
         patience = self._patience(context, params.name)
         try:
