@@ -126,7 +126,12 @@ def test_a_refusal_without_a_rule_says_so() -> None:
 
 def test_a_declined_form_may_be_nobodys_no() -> None:
     stopped = declined(question(rule="save_note"))
-    assert (stopped.message, stopped.suggestion) == snapshot(("`save_note` was not run: a tool that writes asks first, and the answer was no, either the person's or that of a client which runs without one.", 'Do not try the same call again; go on another way. If nobody was asked: The person can allow it where Ferrule is started: `ferrule mcp --allow save_note`, or with the same in settings. `--mode accept-edits` lets every edit inside the workspace run.'))
+    assert (stopped.message, stopped.suggestion) == snapshot(
+        (
+            "`save_note` was not run: a tool that writes asks first, and the answer was no, either the person's or that of a client which runs without one.",
+            "Do not try the same call again; go on another way. If nobody was asked: The person can allow it where Ferrule is started: `ferrule mcp --allow save_note`, or with the same in settings. `--mode accept-edits` lets every edit inside the workspace run.",
+        )
+    )
 
 
 async def test_outside_of_a_clients_call_nobody_can_be_asked() -> None:

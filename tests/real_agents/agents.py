@@ -24,7 +24,6 @@ TOOLS = Path(os.environ.get("MCP_NODE_TOOLS") or ROOT / ".venv" / "node-tools") 
 SECONDS = 180
 _QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    "ENABLE_TOOL_SEARCH": "false",
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_TELEMETRY": "1",
     "GEMINI_CLI_TRUST_WORKSPACE": "true",

@@ -1,7 +1,8 @@
 """A model that says what a script says, behind the HTTP API of a real one: agents are driven with it, without a network.
 
 An agent's request holds the whole conversation, so the endpoint keeps none: the number of results in it is the place in
-the script. A request without tools (agents ask for titles and the like) is answered with a word.
+the script. A request without tools (agents ask for titles and the like) is answered with a word. Where an agent offers
+its servers' tools only to a model that looks for them, the endpoint looks first.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 LAST_WORDS = "That was all."
+SEARCH = "ToolSearch"
+"""Claude Code's tool that brings the tools which it holds back."""
+LOOKED = "looked_"
+"""Begins the id of a call that is not in the script."""
 
 
 class Offered(NamedTuple):
@@ -48,11 +53,12 @@ class Call(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A request: what the model may call, what it was given so far, and what else it was told."""
+    """A request: what the model may call, and what it was given so far."""
 
     tools: list[Offered]
     results: list[Given]
-    system: str
+    told: str
+    """All the rest of it, as JSON."""
 
 
 class Wire(Protocol):
@@ -64,7 +70,7 @@ class Wire(Protocol):
 
     def read(self, body: Any) -> Asked: ...
 
-    def call(self, tool: Offered, arguments: dict[str, Any], number: int) -> list[tuple[str, Any]]:
+    def call(self, tool: Offered, arguments: dict[str, Any], call_id: str) -> list[tuple[str, Any]]:
         """The events of an answer that calls a tool."""
         ...
 
@@ -87,8 +93,11 @@ class Endpoint:
     asked: list[Asked] = field(default_factory=list[Asked])
     """The requests with tools, in order."""
     bodies: list[Any] = field(default_factory=list[Any])
+    looked_for: list[str] = field(default_factory=list[str])
     missing: list[str] = field(default_factory=list[str])
     """The script's tools that the agent did not offer to the model."""
+    paths: list[str] = field(default_factory=list[str])
+    """Everything that was asked for, of the model or not."""
 
     @property
     def results(self) -> list[Given]:
@@ -99,13 +108,13 @@ class Endpoint:
     def tools(self) -> list[Offered]:
         return self.asked[0].tools if self.asked else []
 
-    def offered(self, name: str) -> Offered:
+    def offered(self, name: str) -> Offered | None:
         """A tool of Ferrule's under whatever name the agent gave it."""
         for tool in self.asked[-1].tools:
-            if tool.name == name or tool.name.endswith(f"_{name}"):
-                if tool.group is not None or "ferrule" in tool.name:
-                    return tool
-        raise LookupError(name)
+            is_ours = "ferrule" in (tool.group or tool.name)
+            if is_ours and (tool.name == name or tool.name.endswith(f"_{name}")):
+                return tool
+        return None
 
     def answer(self, body: Any) -> list[tuple[str, Any]]:
         asked = self.wire.read(body)
@@ -117,12 +126,16 @@ class Endpoint:
         if done >= len(self.script):
             return self.wire.say(LAST_WORDS)
         step = self.script[done]
-        try:
-            tool = self.offered(step.tool)
-        except LookupError:
-            self.missing.append(step.tool)
-            return self.wire.say(f"There is no {step.tool}.")
-        return self.wire.call(tool, step.arguments, done)
+        tool = self.offered(step.tool)
+        if tool is not None:
+            return self.wire.call(tool, step.arguments, f"step_{done}")
+        search = next((one for one in asked.tools if one.name == SEARCH), None)
+        if search is not None and step.tool not in self.looked_for:
+            self.looked_for.append(step.tool)
+            query = {"query": f"select:mcp__ferrule__{step.tool}", "max_results": 1}
+            return self.wire.call(search, query, f"{LOOKED}{done}")
+        self.missing.append(step.tool)
+        return self.wire.say(f"There is no {step.tool}.")
 
 
 @contextmanager
@@ -135,6 +148,7 @@ def serving(wire: Wire, script: Sequence[Call]) -> Generator[Endpoint]:
 
         def do_POST(self) -> None:
             data = self.rfile.read(int(self.headers.get("content-length") or 0))
+            endpoint.paths.append(self.path)
             if not wire.wants_model(self.path):
                 self._send(404, "application/json", b'{"error": {"message": "not here"}}')
                 return

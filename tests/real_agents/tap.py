@@ -15,22 +15,19 @@ def main() -> int:
     log_path, *command = sys.argv[1:]
     # Some agents do not let a server have this variable, and the one that is installed may be another Ferrule.
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[2] / "src")
-    with (
-        open(log_path, "a", buffering=1) as log,
-        subprocess.Popen(  # noqa: PTH123
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        ) as server,
-    ):
-        assert server.stdin is not None and server.stdout is not None
-        threading.Thread(target=_carry, args=("agent", sys.stdin.buffer, server.stdin, log), daemon=True).start()
-        _carry("ferrule", server.stdout, sys.stdout.buffer, log)
-        return server.wait()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        with Path(log_path).open("a", buffering=1) as log:
+            threading.Thread(target=_carry, args=("agent", sys.stdin.buffer, server.stdin, log), daemon=True).start()
+            _carry("ferrule", server.stdout, sys.stdout.buffer, log)
+            return server.wait()
 
 
 def _carry(who: str, source: IO[bytes], sink: IO[bytes], log: IO[str]) -> None:
     try:
         for line in source:
-            log.write(json.dumps({"from": who, "line": line.decode(errors="replace")}) + "\n")
+            log.write(json.dumps({"from": who, "said": json.loads(line)}) + "\n")
             sink.write(line)
             sink.flush()
         sink.close()
@@ -38,11 +35,10 @@ def _carry(who: str, source: IO[bytes], sink: IO[bytes], log: IO[str]) -> None:
         pass  # the other side is gone
 
 
-def conversation(log_path: Any) -> list[tuple[str, Any]]:
+def conversation(log_path: Path) -> list[tuple[str, Any]]:
     """Who said what, in order."""
-    with open(log_path) as log:  # noqa: PTH123
-        entries = [json.loads(line) for line in log]
-    return [(one["from"], json.loads(one["line"])) for one in entries]
+    entries = [json.loads(line) for line in log_path.read_text().splitlines()]
+    return [(one["from"], one["said"]) for one in entries]
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.real_agents.endpoint import Asked, Given, Offered
+from tests.real_agents.endpoint import LOOKED, Asked, Given, Offered
 
 
 class AnthropicMessages:
@@ -26,12 +26,12 @@ class AnthropicMessages:
             for message in body["messages"]
             if isinstance(message["content"], list)
             for block in message["content"]
-            if block["type"] == "tool_result"
+            if block["type"] == "tool_result" and not block["tool_use_id"].startswith(LOOKED)
         ]
         return Asked(tools, results, json.dumps([body.get("system"), body["messages"]]))
 
-    def call(self, tool: Offered, arguments: dict[str, Any], number: int) -> list[tuple[str, Any]]:
-        block = {"type": "tool_use", "id": f"toolu_{number}", "name": tool.name, "input": {}}
+    def call(self, tool: Offered, arguments: dict[str, Any], call_id: str) -> list[tuple[str, Any]]:
+        block = {"type": "tool_use", "id": call_id, "name": tool.name, "input": {}}
         delta = {"type": "input_json_delta", "partial_json": json.dumps(arguments)}
         return _message(block, delta, "tool_use")
 

@@ -29,9 +29,9 @@ class OpenAIChat:
                 results[-1].pictures += pictures
         return Asked(tools, results, json.dumps(body["messages"]))
 
-    def call(self, tool: Offered, arguments: dict[str, Any], number: int) -> list[tuple[str, Any]]:
+    def call(self, tool: Offered, arguments: dict[str, Any], call_id: str) -> list[tuple[str, Any]]:
         function = {"name": tool.name, "arguments": json.dumps(arguments)}
-        call = {"index": 0, "id": f"call_{number}", "type": "function", "function": function}
+        call = {"index": 0, "id": call_id, "type": "function", "function": function}
         return _chunks({"role": "assistant", "tool_calls": [call]}, "tool_calls")
 
     def say(self, text: str) -> list[tuple[str, Any]]:

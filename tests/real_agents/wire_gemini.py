@@ -29,7 +29,7 @@ class GeminiGenerate:
         ]
         return Asked(tools, results, json.dumps([body.get("systemInstruction"), body["contents"]]))
 
-    def call(self, tool: Offered, arguments: dict[str, Any], number: int) -> list[tuple[str, Any]]:
+    def call(self, tool: Offered, arguments: dict[str, Any], call_id: str) -> list[tuple[str, Any]]:
         return _answer({"functionCall": {"name": tool.name, "args": arguments}})
 
     def say(self, text: str) -> list[tuple[str, Any]]:

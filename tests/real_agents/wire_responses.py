@@ -28,11 +28,11 @@ class OpenAIResponses:
         results = [_given(item["output"]) for item in body["input"] if item["type"] == "function_call_output"]
         return Asked(tools, results, json.dumps([body.get("instructions"), body["input"]]))
 
-    def call(self, tool: Offered, arguments: dict[str, Any], number: int) -> list[tuple[str, Any]]:
+    def call(self, tool: Offered, arguments: dict[str, Any], call_id: str) -> list[tuple[str, Any]]:
         item = {
             "type": "function_call",
-            "id": f"fc_{number}",
-            "call_id": f"call_{number}",
+            "id": f"fc_{call_id}",
+            "call_id": call_id,
             "name": tool.name,
             "arguments": json.dumps(arguments),
             "status": "completed",

@@ -1,7 +1,7 @@
 """Arguments that an agent writes into every tool's schema for itself, and then sends along with the call.
 
-Gemini CLI asks its model for `wait_for_previous`, heeds it, and leaves it in. It is nothing that the tool was asked for,
-so it goes where the tool would refuse it; where a tool has it or takes anything, it stays.
+Gemini CLI asks its model for `wait_for_previous`, heeds it, and leaves it in. It is nothing that the tool was asked, so
+it goes where the tool would refuse it; where a tool has it or takes anything, it stays.
 """
 
 from __future__ import annotations

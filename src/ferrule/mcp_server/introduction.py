@@ -1,4 +1,4 @@
-"""What the server says of itself when a client comes, in either era. Said without the SDK, which takes long to import."""
+"""What the server says of itself when a client comes, in either era; without the SDK, which takes long to import."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A client's first words, answered before the SDK is there.
 
 Importing the SDK takes three quarters of a start, and agents are impatient: Codex goes on without a server that has not
-listed its tools after little more than a second, and Claude Code takes one that is slow to be discovered for an old one.
+listed its tools after a second, and Claude Code takes one that is slow to be discovered for an old one.
 So the greeting and the first list of tools are answered while the SDK is imported in a thread. Only what is ordinary is
 answered here, and as the SDK would; the rest waits for it. It then hears the greeting too, and its answer is dropped.
 """
