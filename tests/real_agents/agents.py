@@ -114,7 +114,8 @@ def _codex(place: Place) -> tuple[list[str], dict[str, str]]:
         + [f"{name} = {quoted(value)}" for name, value in place.variables.items()]
     )
     lines = [
-        'model = "gpt-5"', 'model_provider = "scripted"', 'approval_policy = "never"', "check_for_update_on_startup = false",
+        'model = "gpt-5"', 'model_provider = "scripted"', 'approval_policy = "never"',
+        "check_for_update_on_startup = false",
         "[model_providers.scripted]", 'name = "Scripted"', f"base_url = {quoted(place.model_url + '/v1')}",
         'wire_api = "responses"', "[analytics]", "enabled = false", "[mcp_servers.ferrule]", "required = true", *server,
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A model that says what a script says, behind the HTTP API of a real one: agents are driven with it, without a network.
+"""A model that says what a script says, behind the HTTP API of a real one: it drives agents without a network.
 
 An agent's request holds the whole conversation, so the endpoint keeps none: the number of results in it is the place in
 the script. A request without tools (agents ask for titles and the like) is answered with a word. Where an agent offers

@@ -68,7 +68,7 @@ class Ran:
 
     @property
     def listed(self) -> list[dict[str, Any]]:
-        return next(one["result"]["tools"] for who, one in self.said if "tools" in one.get("result", {}))
+        return next(one["result"]["tools"] for _, one in self.said if "tools" in one.get("result", {}))
 
 
 def picture() -> bytes:
@@ -81,7 +81,7 @@ def picture() -> bytes:
 
 
 @contextmanager
-def place_in(folder: Path, model_url: str, transport: str) -> Generator[Place]:
+def place_in(folder: Path, model_url: str, transport: str = "stdio", mode: str = "accept-edits") -> Generator[Place]:
     home, workspace, ferrule = folder / "home", folder / "work", folder / "ferrule"
     for one in (home, workspace, ferrule):
         one.mkdir()
@@ -90,7 +90,7 @@ def place_in(folder: Path, model_url: str, transport: str) -> Generator[Place]:
     (workspace / "long.txt").write_text("".join(f"line {at} {'x' * 80}\n" for at in range(5000)))
     ours = {key: value for key, value in environment(ferrule).items() if key.startswith("FERRULE_")}
     (ferrule / "tools" / "more.py").write_text(MORE_TOOLS)
-    options = ["--mode", "accept-edits", "--deny", "Glob(secret*)"]
+    options = ["--mode", mode]
     if transport == "http":
         with http_server(ferrule, workspace, "--http", "127.0.0.1:0", *options) as (url, _):
             yield Place(home, workspace, model_url, url=url)
@@ -99,8 +99,8 @@ def place_in(folder: Path, model_url: str, transport: str) -> Generator[Place]:
     yield Place(home, workspace, model_url, command, ours)
 
 
-def run(agent: Agent, folder: Path, *script: Call, transport: str = "stdio") -> Ran:
-    with serving(agent.wire(), script) as endpoint, place_in(folder, endpoint.url, transport) as place:
+def run(agent: Agent, folder: Path, *script: Call, transport: str = "stdio", mode: str = "accept-edits") -> Ran:
+    with serving(agent.wire(), script) as endpoint, place_in(folder, endpoint.url, transport, mode) as place:
         done = agent.run(place)
         words = done.stdout + done.stderr
         assert done.returncode == 0, words[-4000:]
@@ -116,6 +116,7 @@ def holds(given: Given, text: str) -> bool:
 
 
 READ = Call("Read", {"file_path": "notes.txt"})
+ASKS = Call("Write", {"file_path": "new.txt", "content": "new\n"})
 WORK = (
     READ,
     Call("Glob", {"pattern": "*.txt"}),
@@ -146,13 +147,27 @@ def test_an_agent_works_with_our_tools(agent: Agent, transport: str, tmp_path: P
     assert transport == "http" or len(ran.sent) == len(WORK)
 
 
+def comparable(agent: Agent, schema: Any) -> Any:
+    """A schema without what an agent adds or leaves out: Codex passes on the shape alone, and no bounds of values."""
+    dropped = {"minimum", "maximum", "minItems", "maxItems", "title", "format"} if agent is CODEX else set[str]()
+    if isinstance(schema, list):
+        return [comparable(agent, one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    shape = {key: comparable(agent, one) for key, one in schema.items() if key not in dropped}
+    if isinstance(shape.get("properties"), dict) and agent is GEMINI:
+        shape["properties"].pop("wait_for_previous", None)
+    if agent is CODEX and shape.get("type") == "object":
+        shape.setdefault("properties", {})
+    return shape
+
+
 @each_agent
 def test_every_tool_reaches_the_model_as_we_listed_it(agent: Agent, tmp_path: Path) -> None:
-    (made,) = [name for name in [LONG_NAME] if len(name) == 64]
     ran = run(agent, tmp_path, READ, Call("echo_text", {"text": "hi"}))
     names = [tool["name"] for tool in ran.listed]
     assert len(names) == len(set(names)) > 15
-    assert made not in names  # no agent would have room for its own prefix
+    assert LONG_NAME not in names  # no agent would have room for its own prefix
     held_back = agent is CLAUDE
     for tool in ran.listed:
         if held_back and tool["name"] not in ("Read", "echo_text"):
@@ -161,17 +176,15 @@ def test_every_tool_reaches_the_model_as_we_listed_it(agent: Agent, tmp_path: Pa
         offered = ran.endpoint.offered(tool["name"])
         assert offered is not None, tool["name"]
         assert PREFIXED.fullmatch(offered.name)
-        added = {"wait_for_previous"} if agent is GEMINI else set[str]()
-        properties = {key: one for key, one in offered.schema.get("properties", {}).items() if key not in added}
-        assert {**offered.schema, "properties": properties} == {"properties": {}, **tool["inputSchema"]}
-    if agent in (CLAUDE, CODEX, GEMINI):
-        assert "Read a file before you edit it." in ran.endpoint.asked[-1].told
+        assert comparable(agent, offered.schema) == comparable(agent, tool["inputSchema"])
+    instructed = any("Read a file before you edit it." in json.dumps(one) for one in ran.endpoint.bodies)
+    assert instructed == (agent is not OPENCODE)
 
 
 @each_agent
 def test_a_name_of_any_length_can_be_called(agent: Agent, tmp_path: Path) -> None:
     shown = "a_tool_whose_name_has_sixty_four_lette"
-    with serving(agent.wire(), [READ]) as endpoint, place_in(tmp_path, endpoint.url, "stdio") as place:
+    with serving(agent.wire(), [READ]) as endpoint, place_in(tmp_path, endpoint.url) as place:
         assert agent.run(place).returncode == 0
     listed = next(
         one["result"]["tools"] for _, one in tap.conversation(tmp_path / "said") if "tools" in one.get("result", {})
@@ -215,12 +228,11 @@ def test_a_picture_arrives_whole(agent: Agent, tmp_path: Path) -> None:
 def test_a_call_that_asks_is_refused_with_what_would_allow_it_where_nobody_is_there(
     agent: Agent, tmp_path: Path
 ) -> None:
-    outside = tmp_path / "outside.txt"
-    ran = run(agent, tmp_path, Call("Write", {"file_path": str(outside), "content": "no"}))
+    ran = run(agent, tmp_path, ASKS, mode="default")
     (given,) = ran.endpoint.results
-    assert not outside.exists()
+    assert not (ran.workspace / "new.txt").exists()
     assert "`Write` was not run" in given.text
-    assert f"--allow 'Edit(/{outside})'" in given.text
+    assert f"`ferrule mcp --allow 'Edit(/{ran.workspace}/**)'`" in given.text
     expected = {
         CLAUDE.name: "the question was closed without an answer",
         CODEX.name: "that of a client which runs without one",
@@ -231,7 +243,6 @@ def test_a_call_that_asks_is_refused_with_what_would_allow_it_where_nobody_is_th
 
 
 def test_claude_code_puts_our_question_and_brings_the_answer(tmp_path: Path) -> None:
-    outside = tmp_path / "outside.txt"
     answer = {"hookEventName": "Elicitation", "action": "accept", "content": {"answer": "once"}}
     hook = {
         "type": "command",
@@ -245,10 +256,10 @@ def test_claude_code_puts_our_question_and_brings_the_answer(tmp_path: Path) -> 
         CLAUDE.wire,
         lambda place: _with(CLAUDE.prepare(place), "--settings", str(settings)),
     )
-    ran = run(answering, tmp_path, Call("Write", {"file_path": str(outside), "content": "yes"}))
-    assert holds(ran.endpoint.results[0], "Created")
-    assert outside.read_text() == "yes"
-    assert "which is outside the workspace" in (tmp_path / "asked").read_text()
+    ran = run(answering, tmp_path, ASKS, mode="default")
+    assert holds(ran.endpoint.results[0], "Created `new.txt`")
+    assert (ran.workspace / "new.txt").read_text() == "new\n"
+    assert "new.txt" in (tmp_path / "asked").read_text()
 
 
 def _with(prepared: tuple[list[str], dict[str, str]], *more: str) -> tuple[list[str], dict[str, str]]:

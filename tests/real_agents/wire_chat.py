@@ -20,8 +20,8 @@ class OpenAIChat:
         tools = [Offered(one["name"], one.get("description", ""), one["parameters"]) for one in functions]
         results: list[Given] = []
         for message in body["messages"]:
-            content = message.get("content") or ""
-            parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            content: Any = message.get("content") or ""
+            parts: list[Any] = [{"type": "text", "text": content}] if isinstance(content, str) else content
             pictures = [one["image_url"]["url"].partition("base64,")[2] for one in parts if one["type"] == "image_url"]
             if message["role"] == "tool":
                 results.append(Given("\n".join(one["text"] for one in parts if one["type"] == "text"), pictures))

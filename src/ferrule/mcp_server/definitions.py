@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 from bisect import bisect_right
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferrule.core.errors import DefinitionError
+from ferrule.dialects.anthropic import Anthropic
 from ferrule.dialects.dialect import Dialect
 from ferrule.dialects.exporter import Exporter
 from ferrule.dialects.gemini import Gemini
@@ -49,7 +51,14 @@ class PortableMCP(WholeMCP):
     What a schema loses stands in its description, and calls are validated against the whole of it all the same.
     """
 
-    abilities = Gemini.abilities
+    # Gemini's keywords are the fewest. OpenAI refuses an array without `items`, and Codex takes it for one of texts;
+    # Anthropic refuses names of properties that are not plain.
+    abilities = replace(
+        Gemini.abilities,
+        keywords=(Gemini.abilities.keywords or frozenset()) - {"prefixItems"},
+        array_needs_items=True,
+        property_name=Anthropic.abilities.property_name,
+    )
 
     def _schema(self, schema: Any, wanted: bool, ledger: Ledger) -> tuple[dict[str, Any], bool, Ledger]:
         return Dialect._schema(self, schema, False, ledger)  # noqa: SLF001 - past MCP's own, which keeps the whole schema
