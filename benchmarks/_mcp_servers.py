@@ -44,7 +44,8 @@ async def main(whose: str, transport: str) -> None:
 
 async def _stdio(whose: str) -> None:
     if whose == "ours":
-        from ferrule.mcp_server.stdio import claim_stdio, serve_stdio
+        from ferrule.mcp_server.standard_streams import claim_stdio
+        from ferrule.mcp_server.stdio import serve_stdio
 
         reading, writing = claim_stdio()
         await serve_stdio(ours(), reading, writing)

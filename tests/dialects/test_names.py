@@ -61,11 +61,19 @@ def test_nobody_can_choose_the_name_that_another_tool_was_given() -> None:
 def test_two_names_with_one_hash_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     real = module.portable_name
     monkeypatch.setattr(
-        module, "portable_name", lambda name, salt=0: f"same__{salt:010x}" if name != "ok" else real(name)
+        module, "portable_name", lambda name, salt=0, longest=64: f"same__{salt:010x}" if name != "ok" else real(name)
     )
     known = NameMap()
     assert known.external("a.b") != known.external("a/b")
     assert known.internal(known.external("a/b")) == "a/b"
+
+
+def test_names_leave_room_for_what_others_write_before_them() -> None:
+    known = NameMap(50)
+    assert known.external("x" * 50) == "x" * 50
+    made = known.external("x" * 51)
+    assert len(made) == 50
+    assert known.internal(made) == "x" * 51
 
 
 def test_a_name_never_shown_comes_back_as_it_is() -> None:

@@ -20,9 +20,10 @@ from mcp.shared.subscriptions import PromptsListChanged
 from ferrule import Output, Registry, Runtime, ToolContext, ToolError, raw_tool, tool
 from ferrule.core.result import Attachment
 from ferrule.mcp_server.http import Address, serve_http
+from ferrule.mcp_server.introduction import TASKS
 from ferrule.mcp_server.peer import LACKING, Peer, current_peer
 from ferrule.mcp_server.server import McpServer
-from ferrule.mcp_server.tasks import EXTENSION, LONG_RUNNING
+from ferrule.mcp_server.tasks import LONG_RUNNING
 
 warnings.simplefilter("ignore", MCPDeprecationWarning)  # logging and sampling are old, and asked for all the same
 
@@ -354,8 +355,8 @@ async def slow_compute(seconds: float = 1, label: str = "") -> str:
 @served(tags=(LONG_RUNNING,))
 async def failing_job() -> str:
     """Fail after a while."""
-    if EXTENSION not in (peer().capabilities.extensions or {}):
-        raise ToolError("Only as a task.", details={LACKING: {"extensions": {EXTENSION: {}}}})
+    if TASKS not in (peer().capabilities.extensions or {}):
+        raise ToolError("Only as a task.", details={LACKING: {"extensions": {TASKS: {}}}})
     await asyncio.sleep(1)
     raise ToolError("The job failed.")
 

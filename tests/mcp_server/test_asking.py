@@ -13,7 +13,7 @@ from ferrule import Session, tool
 from ferrule.builtin.bash import bash
 from ferrule.core.elicitation import Elicited
 from ferrule.core.errors import Stopped
-from ferrule.mcp_server.asking import ask_through_client, form_of, message_of, refusal, understood
+from ferrule.mcp_server.asking import ask_through_client, declined, form_of, message_of, refusal, understood
 from ferrule.pipeline.confirm import Answer, Choice, Question
 from ferrule.policy.decide import RulePolicy
 
@@ -120,6 +120,16 @@ def test_a_refusal_without_a_rule_says_so() -> None:
         (
             "`save_note` was not run: a tool that writes asks first, and nobody answers.",
             "No rule lets it run unasked. Go on another way, or ask the person to run it themselves.",
+        )
+    )
+
+
+def test_a_declined_form_may_be_nobodys_no() -> None:
+    stopped = declined(question(rule="save_note"))
+    assert (stopped.message, stopped.suggestion) == snapshot(
+        (
+            "`save_note` was not run: a tool that writes asks first, and the answer was no, either the person's or that of a client which runs without one.",
+            "Do not try the same call again; go on another way. If nobody was asked: The person can allow it where Ferrule is started: `ferrule mcp --allow save_note`, or with the same in settings. `--mode accept-edits` lets every edit inside the workspace run.",
         )
     )
 

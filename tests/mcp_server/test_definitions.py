@@ -16,7 +16,7 @@ from ferrule.mcp_server.definitions import BadCursor, Definitions
 
 ALLOWED = {
     "additionalProperties", "anyOf", "description", "enum", "format", "items", "maxItems", "maximum", "minItems",
-    "minimum", "prefixItems", "properties", "required", "title", "type",
+    "minimum", "properties", "required", "title", "type",
 }  # fmt: skip
 
 
@@ -72,8 +72,33 @@ def test_changes_show_at_once() -> None:
 def test_a_name_that_providers_refuse_is_shown_as_one_they_take_and_found_again() -> None:
     definitions = Definitions(Registry([raw("files.read/ü" + "x" * 90)]))
     (shown,) = names(definitions.all())
-    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", shown)
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", f"mcp__ferrule__{shown}")  # as Claude Code shows it to its model
     assert definitions.own_name(shown) == "files.read/ü" + "x" * 90
+
+
+def test_every_array_says_what_it_holds_and_every_property_has_a_plain_name() -> None:
+    @tool(kind="readonly")
+    def place_all(pair: tuple[int, str], anything: list[Any]) -> str:
+        """Place."""
+        return ""
+
+    whatever = {"type": "object", "properties": {"list": {"type": "array"}, "not plain": {"type": "string"}}}
+    placed, raw_one = Definitions(Registry([place_all, raw("x", whatever)])).all()
+    assert placed["inputSchema"]["properties"] == snapshot(
+        {
+            "pair": {
+                "maxItems": 2,
+                "minItems": 2,
+                "type": "array",
+                "description": 'Items in this order: [{"type": "integer"}, {"type": "string"}].',
+                "items": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+            },
+            "anything": {"items": {}, "type": "array"},
+        }
+    )
+    assert raw_one["inputSchema"] == snapshot(
+        {"type": "object", "properties": {"list": {"type": "array", "items": {}}}}
+    )
 
 
 def test_every_built_in_is_within_what_all_agents_take() -> None:

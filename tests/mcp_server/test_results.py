@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 from ferrule import Runtime, raw_tool, tool
 from ferrule.core.result import Attachment, Output, ToolResult
 from ferrule.core.tool import Tool
-from ferrule.mcp_server.results import call_result, output_check, shown_output
+from ferrule.mcp_server.results import RESULT_CHARS, call_result, output_check, shown_output
 
 
 async def answer(made: Tool[Any], most: int = 80_000) -> dict[str, Any]:
@@ -87,6 +87,21 @@ Error (execution_error): `list_much` ran, but its result cannot be sent as its o
 Suggestion: What it did is done; calling it again would do it again. Ask for less where that is possible.\
 """)
     assert "characters left out" in sent["content"][1]["text"]
+
+
+async def test_data_may_be_longer_than_words_because_it_cannot_be_cut() -> None:
+    @tool(kind="readonly", max_result=1_000_000)
+    def list_much() -> list[int]:
+        """List."""
+        return list(range(10_000))
+
+    @tool(kind="readonly", max_result=1_000_000)
+    def say_much() -> str:
+        """Say."""
+        return "word " * 10_000
+
+    assert len((await answer(list_much, RESULT_CHARS))["structuredContent"]["result"]) == 10_000
+    assert len((await answer(say_much, RESULT_CHARS))["content"][0]["text"]) < 40_000 - 100
 
 
 async def test_a_text_attachment_can_be_read() -> None:

@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from ferrule import Output, ToolContext, ToolError, tool
 from ferrule.core.result import Attachment
-from ferrule.mcp_server.server import INSTRUCTIONS
+from ferrule.mcp_server.introduction import INSTRUCTIONS
 from ferrule.policy.decide import RulePolicy
 from tests.mcp_server.serving import answering, both_eras, client_of, serving, text_of
 
@@ -131,6 +131,22 @@ a tool that writes asks first:
 «Always» would mean, in this session: save_note
   it covers: any call of save_note\
 """)
+
+
+@both_eras
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [("cancel", "the question was closed without an answer"), ("decline", "that of a client which runs without one")],
+)
+async def test_a_form_that_nobody_filled_in_is_not_called_the_persons_no(era: str, action: str, words: str) -> None:
+    async def away(_context: Any, _params: Any) -> types.ElicitResult:
+        return types.ElicitResult(action=action)  # pyright: ignore[reportArgumentType]
+
+    async with client_of(serving([save_note], RulePolicy()), era, elicitation_callback=away) as client:
+        result = await client.call_tool("save_note", {"text": "a"})
+    assert result.is_error
+    assert words in text_of(result)
+    assert "`ferrule mcp --allow save_note`" in text_of(result)
 
 
 @both_eras

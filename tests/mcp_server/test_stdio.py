@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -15,7 +14,6 @@ import pytest
 from inline_snapshot import snapshot
 from mcp import Client, StdioServerParameters
 
-from ferrule.mcp_server.stdio import claim_stdio
 from tests.mcp_server.processes import environment, stdio_server
 from tests.mcp_server.serving import ERAS, both_eras, text_of
 
@@ -153,7 +151,7 @@ def test_a_client_that_does_not_read_is_waited_for(tmp_path: Path) -> None:
     with stdio_server(tmp_path, tmp_path) as server:
         server.greet()
         answer = server.call(1, "give_much", characters=5_000_000)["result"]["content"][0]["text"]
-    assert len(answer) < 81_000
+    assert len(answer) < 40_000
     assert "left out" in answer
 
 
@@ -210,21 +208,6 @@ def test_input_from_a_file_is_served_too(tmp_path: Path) -> None:
         )
     assert ended.returncode == 0
     assert json.loads((tmp_path / "output").read_text())["result"]["serverInfo"]["name"] == "ferrule"
-
-
-def test_claiming_leaves_nothing_to_read_and_sends_prints_to_the_errors() -> None:
-    program = (
-        "import os, sys\n"
-        "from ferrule.mcp_server.stdio import claim_stdio\n"
-        "reading, writing = claim_stdio()\n"
-        "print('to the errors'); sys.stdout.flush()\n"
-        "assert os.read(0, 10) == b''\n"
-        "os.write(writing, os.read(reading, 10))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], input=b"wire", capture_output=True, check=True)
-    assert (done.stdout, done.stderr) == (b"wire", b"to the errors\n")
-    assert claim_stdio is not None
-    assert os.get_inheritable(1)
 
 
 def test_without_an_input_there_is_nobody_to_serve(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ConfigDict
 
 from ferrule import ToolError, tool
+from ferrule.mcp_server.introduction import TASKS
 from ferrule.mcp_server.peer import current_peer
-from ferrule.mcp_server.tasks import EXTENSION
 from tests.mcp_server.serving import answering, client_of, serving, text_of
 
 
@@ -40,7 +40,7 @@ async def until(client: Client, task: str, *statuses: str) -> dict[str, Any]:
     return shown
 
 
-FOLLOWS: dict[str, Any] = {"extensions": [advertise(EXTENSION)]}
+FOLLOWS: dict[str, Any] = {"extensions": [advertise(TASKS)]}
 
 
 async def test_a_call_that_takes_long_becomes_a_task_and_its_result_comes_later() -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -72,12 +73,12 @@ def command(
     http: str | None,
     token_variable: str,
 ) -> None:
-    try:
-        from ferrule.mcp_server.stdio import claim_stdio
-    except ImportError as error:
-        if error.name is None or error.name.partition(".")[0] not in ("mcp", "mcp_types"):
-            raise
-        raise MissingExtra("Serving MCP", "mcp") from None
+    from ferrule.mcp_server.standard_streams import claim_stdio
+
+    if (
+        find_spec("mcp") is None or find_spec("jsonschema_rs") is None
+    ):  # importing them now would keep the client waiting
+        raise MissingExtra("Serving MCP", "mcp")
     token = os.environ.pop(token_variable, "") or None  # no plugin and no command that a client runs may see it
     taken = claim_stdio() if http is None else None  # before a plugin is imported that might print
     flags = {**permission_flags(mode, allow, ask, deny), **sandbox_flags(no_sandbox, allow_host)}
@@ -124,10 +125,11 @@ def _server(app: App) -> McpServer:
 
 
 async def _serve_stdio(app: App, reading: int, writing: int) -> None:
-    from ferrule.mcp_server.stdio import serve_stdio
+    from ferrule.mcp_server.definitions import Definitions
+    from ferrule.mcp_server.opening import serve_promptly
 
     async with app:
-        await serve_stdio(_server(app), reading, writing)
+        await serve_promptly(Definitions(app.runtime.tools), lambda: _server(app), reading, writing)
 
 
 async def _serve_http(app: App, where: str, token: str | None) -> None:

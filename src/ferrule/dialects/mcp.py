@@ -39,6 +39,8 @@ class MCP(Dialect):
 
     name = "mcp"
     carries: ClassVar = frozenset({"attachments", "data", "error", "llm_content", "success"})
+    writes_output: ClassVar = True
+    """Whether definitions hold the output schema; making it takes as long as making the input's."""
 
     def _schema(self, schema: Any, wanted: bool, ledger: Ledger) -> tuple[dict[str, Any], bool, Ledger]:
         if wanted:
@@ -64,7 +66,7 @@ class MCP(Dialect):
             "description": description,
             "inputSchema": schema,
         }
-        if tool.output_schema is not None:
+        if self.writes_output and tool.output_schema is not None:
             output = output_object(tool.output_schema)
             if output is None:
                 ledger.lose(ROOT, "outputSchema", "a result may be an object or something else; left out")

@@ -40,6 +40,10 @@ async def ask_through_client(question: Question) -> Answer:
         raise refusal(question, f"the person did not answer within {QUESTION_SECONDS:.0f} seconds") from None
     except ToolError as error:
         raise refusal(question, f"the person could not be asked. {error.message.rstrip('.')}") from None
+    if said.action == "cancel":
+        raise refusal(question, "the question was closed without an answer")
+    if said.action == "decline":
+        raise declined(question)
     return understood(said, question)
 
 
@@ -86,20 +90,30 @@ def understood(said: Elicited, question: Question) -> Answer:
 
 def refusal(question: Question, why: str) -> Stopped:
     """A call that would ask, where nobody can be asked: what the person can do so that it runs."""
-    tool = question.invocation.tool
+    return _stopped(question, why, _what_allows(question))
+
+
+def declined(question: Question) -> Stopped:
+    """A no to the whole form. Agents that run without a person say it by themselves, so it may be nobody's."""
+    why = "the answer was no, either the person's or that of a client which runs without one"
+    helps = f"Do not try the same call again; go on another way. If nobody was asked: {_what_allows(question)}"
+    return _stopped(question, why, helps)
+
+
+def _stopped(question: Question, why: str, helps: str) -> Stopped:
+    words = f"`{question.invocation.tool.name}` was not run: {question.reason}, and {why}."
+    return Stopped(Stage.CONFIRM, ErrorKind.PERMISSION, words, helps)
+
+
+def _what_allows(question: Question) -> str:
     rules = question.rules or ((question.rule,) if question.rule else ())
-    if rules:
-        flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
-        helps = (
-            f"The person can allow it where Ferrule is started: `ferrule mcp {flags}`, or with the same in settings."
-        )
-        if tool.kind is Kind.WRITE:
-            helps += " `--mode accept-edits` lets every edit inside the workspace run."
-    else:
-        helps = "No rule lets it run unasked. Go on another way, or ask the person to run it themselves."
-    return Stopped(
-        Stage.CONFIRM, ErrorKind.PERMISSION, f"`{tool.name}` was not run: {question.reason}, and {why}.", helps
-    )
+    if not rules:
+        return "No rule lets it run unasked. Go on another way, or ask the person to run it themselves."
+    flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
+    helps = f"The person can allow it where Ferrule is started: `ferrule mcp {flags}`, or with the same in settings."
+    if question.invocation.tool.kind is Kind.WRITE:
+        helps += " `--mode accept-edits` lets every edit inside the workspace run."
+    return helps
 
 
 def _one_line(text: str) -> str:

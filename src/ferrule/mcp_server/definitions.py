@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import binascii
 from bisect import bisect_right
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferrule.core.errors import DefinitionError
+from ferrule.dialects.anthropic import Anthropic
 from ferrule.dialects.dialect import Dialect
 from ferrule.dialects.exporter import Exporter
 from ferrule.dialects.gemini import Gemini
 from ferrule.dialects.mcp import MCP
+from ferrule.dialects.names import MAX_LENGTH, NameMap
 from ferrule.mcp_server.results import output_check, shown_output
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 PAGE_SIZE = 1000
 """Large, because some agents read the first page alone."""
+NAME_CHARS = MAX_LENGTH - len("mcp__ferrule__")
+"""Agents write the server's name before a tool's, and not all of them shorten what is then too long for a provider."""
 
 
 class BadCursor(ValueError):  # noqa: N818 - reads as what it says
@@ -34,13 +39,26 @@ class Page(NamedTuple):
     next: str | None
 
 
-class PortableMCP(MCP):
+class WholeMCP(MCP):
+    """Schemas as they are. Which output schemas are shown is decided here, for few are."""
+
+    writes_output = False
+
+
+class PortableMCP(WholeMCP):
     """Schemas that every agent can pass on: no reference, no alternatives at the root, the keywords all providers take.
 
     What a schema loses stands in its description, and calls are validated against the whole of it all the same.
     """
 
-    abilities = Gemini.abilities
+    # Gemini's keywords are the fewest. OpenAI refuses an array without `items`, and Codex takes it for one of texts;
+    # Anthropic refuses names of properties that are not plain.
+    abilities = replace(
+        Gemini.abilities,
+        keywords=(Gemini.abilities.keywords or frozenset()) - {"prefixItems"},
+        array_needs_items=True,
+        property_name=Anthropic.abilities.property_name,
+    )
 
     def _schema(self, schema: Any, wanted: bool, ledger: Ledger) -> tuple[dict[str, Any], bool, Ledger]:
         return Dialect._schema(self, schema, False, ledger)  # noqa: SLF001 - past MCP's own, which keeps the whole schema
@@ -61,7 +79,7 @@ class Definitions:
 
     def __init__(self, tools: ToolSource, *, portable: bool = True, page_size: int = PAGE_SIZE) -> None:
         self._tools = tools
-        self._exporter = Exporter(PortableMCP() if portable else MCP())
+        self._exporter = Exporter(PortableMCP() if portable else WholeMCP(), names=NameMap(NAME_CHARS))
         self._page_size = page_size
         self._revision = -1
         self._names: list[str] = []
@@ -107,7 +125,7 @@ class Definitions:
 
 
 def _shown(tool: Tool[Any], source: dict[str, Any]) -> Shown:
-    definition = {key: value for key, value in source.items() if key != "outputSchema"}
+    definition = dict(source)
     output = shown_output(tool)
     fits = output_check(output) if output is not None else None
     if fits is not None:

@@ -9,9 +9,6 @@ from mcp import types
 from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
-MESSAGE_BYTES = 16 * 1024 * 1024
-"""The longest message that is taken."""
-
 
 def read_message(line: bytes) -> types.JSONRPCMessage | types.JSONRPCError:
     """The message in a line, or the error to answer it with; the latter is a `JSONRPCError` that nobody sent."""

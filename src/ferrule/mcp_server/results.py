@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
 
-RESULT_CHARS = 80_000
-"""About 20,000 tokens; agents cut or refuse what is over 25,000."""
+RESULT_CHARS = 39_000
+"""What no agent cuts once more: Gemini CLI keeps 40,000 characters, opencode 50 kB, and Claude Code shows a model 2 kB
+of what is over 50,000. (Codex keeps less of a model that it does not know, and cuts the middle like we do.)"""
+STRUCTURED_CHARS = 80_000
+"""For JSON, which cannot be cut: about 20,000 tokens. Agents refuse what is over 25,000."""
 _DIALECT = MCP()
 _WRAPPED = "ferrule/wrapped"
 
@@ -41,7 +44,9 @@ def call_result(
     answer: dict[str, Any] = {"resultType": "complete", **_DIALECT.write_result(result)}
     answer.get("_meta", {}).pop(_WRAPPED, None)
     structured: Any = answer.pop("structuredContent", None)
-    too_long = _shorten(answer["content"], most) or "characters_left_out" in result.metadata
+    is_data = fits is not None and not answer["isError"] and most == RESULT_CHARS  # and nobody chose less
+    room = STRUCTURED_CHARS if is_data else most
+    too_long = _shorten(answer["content"], room) or "characters_left_out" in result.metadata
     if fits is None or answer["isError"]:
         return answer
     problem = "it is too long to be sent whole" if too_long else fits(structured)

@@ -18,8 +18,10 @@ from ferrule._version import __version__
 from ferrule.app.build import close_session
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import ErrorInfo
+from ferrule.mcp_server.added_arguments import without_added
 from ferrule.mcp_server.asking import QUESTION_SECONDS
 from ferrule.mcp_server.definitions import PAGE_SIZE, BadCursor, Definitions
+from ferrule.mcp_server.introduction import INSTRUCTIONS, NAME, TITLE
 from ferrule.mcp_server.list_changes import ListChanges
 from ferrule.mcp_server.peer import LACKING
 from ferrule.mcp_server.progress import ProgressReports
@@ -40,11 +42,6 @@ if TYPE_CHECKING:
 
 _MOST_PARKED = 256
 _MOMENT = 0.1
-INSTRUCTIONS = (
-    "Tools that run under the person's own permission rules. Paths are relative to the workspace. "
-    "Read a file before you edit it. A call that needs the person's leave asks them or is refused; the refusal says "
-    "what would allow it, so tell the person instead of trying other ways around it."
-)
 
 
 class McpServer:
@@ -58,7 +55,7 @@ class McpServer:
         self,
         runtime: Runtime,
         *,
-        name: str = "ferrule",
+        name: str = NAME,
         instructions: str = INSTRUCTIONS,
         portable: bool = True,
         page_size: int = PAGE_SIZE,
@@ -78,7 +75,7 @@ class McpServer:
         self.sdk = _Sdk(
             name,
             version=__version__,
-            title="Ferrule",
+            title=TITLE,
             instructions=instructions,
             lifespan=self._running,
             cache_hints={"tools/list": CacheHint(), "server/discover": CacheHint()},
@@ -133,8 +130,11 @@ class McpServer:
             running.answer(params.input_responses or {})
         else:
             name = self.definitions.own_name(params.name)
-            running = session.begin(context, name, params.arguments, params.input_responses)
             shown = self.definitions.get(params.name)
+            arguments = params.arguments
+            if shown is not None:
+                arguments = without_added(arguments, shown.definition["inputSchema"])
+            running = session.begin(context, name, arguments, params.input_responses)
             running.fits = shown.fits if shown is not None else None
         patience = self._patience(context, params.name)
         try:

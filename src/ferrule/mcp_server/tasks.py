@@ -13,6 +13,7 @@ from mcp import types
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 
+from ferrule.mcp_server.introduction import TASKS
 from ferrule.mcp_server.sessions import is_stateless
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     Answer = Callable[[RunningCall], dict[str, Any]]
 
-EXTENSION = "io.modelcontextprotocol/tasks"
 TASK_AFTER = 10.0
 """Seconds that a call may take before it becomes a task."""
 LONG_RUNNING = "long-running"
@@ -98,7 +98,7 @@ class Tasks:
 
     def serve(self, server: Server[Any]) -> None:
         """Offer the extension."""
-        server.extensions[EXTENSION] = {}
+        server.extensions[TASKS] = {}
         server.add_request_handler("tasks/get", TaskParams, self._get)
         server.add_request_handler("tasks/update", TaskUpdateParams, self._update)
         server.add_request_handler("tasks/cancel", TaskParams, self._cancel)
@@ -106,7 +106,7 @@ class Tasks:
     def can_follow(self, context: ServerRequestContext[Any, Any]) -> bool:
         """Whether this request may be answered with a task."""
         able = context.session.client_capabilities
-        return is_stateless(context) and able is not None and EXTENSION in (able.extensions or {}) and self._make_room()
+        return is_stateless(context) and able is not None and TASKS in (able.extensions or {}) and self._make_room()
 
     def adopt(self, running: RunningCall, session: ClientSession) -> dict[str, Any]:
         """Let a call go on as a task; what to answer instead of its result."""
@@ -139,8 +139,8 @@ class Tasks:
         if not is_stateless(context):
             raise MCPError(types.METHOD_NOT_FOUND, "Tasks are followed with revision 2026-07-28.")
         able = context.session.client_capabilities
-        if able is None or EXTENSION not in (able.extensions or {}):
-            raise lacking({"extensions": {EXTENSION: {}}})
+        if able is None or TASKS not in (able.extensions or {}):
+            raise lacking({"extensions": {TASKS: {}}})
         headers: Mapping[str, str] = getattr(context.request, "headers", {})
         if decode_header_value(headers.get(MCP_NAME_HEADER, params.task_id)) != params.task_id:
             raise MCPError(types.HEADER_MISMATCH, "The header `Mcp-Name` must be the `taskId` of the body.")

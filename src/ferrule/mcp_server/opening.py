@@ -1,0 +1,180 @@
+"""A client's first words, answered before the SDK is there.
+
+Importing the SDK takes three quarters of a start, and agents are impatient: Codex goes on without a server that has not
+listed its tools after a second, and Claude Code takes one that is slow to be discovered for an old one.
+So the greeting and the first list of tools are answered while the SDK is imported in a thread. Only what is ordinary is
+answered here, and as the SDK would; the rest waits for it. It then hears the greeting too, and its answer is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.mcp_server.introduction import HANDSHAKE_REVISIONS, META, STATELESS_REVISION, discovery, handshake
+from ferrule.mcp_server.standard_streams import connected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferrule.mcp_server.definitions import Definitions
+    from ferrule.mcp_server.server import McpServer
+    from ferrule.mcp_server.standard_streams import Lines
+
+
+_MOMENT = 0.05
+
+
+@dataclass
+class Opened:
+    """What was said so far: the lines that the SDK must hear too, and the answers that were given to them."""
+
+    lines: list[bytes] = field(default_factory=list[bytes])
+    answers: dict[int | str, dict[str, Any]] = field(default_factory=dict[int | str, dict[str, Any]])
+
+
+async def serve_promptly(
+    definitions: Definitions, make_server: Callable[[], McpServer], reading: int, writing: int
+) -> None:
+    """Serve like `serve_stdio`, and greet the client before the SDK is imported. Only for a server of default words."""
+    definitions.page()  # made now, while nothing else wants the processor
+    async with connected(reading, writing) as lines:
+        over = asyncio.Event()
+        importing = asyncio.ensure_future(_import_sdk(over))
+        try:
+            opened = await open_with(lines, definitions, importing)
+            over.set()
+            await importing
+        finally:
+            importing.cancel()
+        from ferrule.mcp_server.stdio import serve_lines
+
+        await serve_lines(make_server(), lines, opened)
+
+
+async def _import_sdk(over: asyncio.Event) -> None:
+    """Import it beside the opening; but a client that speaks at once is answered at once, and not beside an import."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_MOMENT):
+            await over.wait()
+    await asyncio.to_thread(import_module, "ferrule.mcp_server.stdio")
+    await asyncio.to_thread(import_module, "ferrule.mcp_server.server")
+
+
+async def open_with(lines: Lines, definitions: Definitions, until: asyncio.Future[Any]) -> Opened:
+    """Answer what is ordinary, up to the first line that is not, the end of input, or until `until` is done."""
+    opening = _Opening(definitions)
+    while not until.done() and not opening.over:
+        line = await _read_until(lines, until)
+        answer = opening.hear(line) if line is not None else None
+        if answer is not None:
+            try:
+                await lines.write(json.dumps(answer).encode() + b"\n")
+            except (OSError, RuntimeError):  # nobody reads any more, which the SDK's loop finds out by itself
+                break
+    return opening.opened
+
+
+async def _read_until(lines: Lines, until: asyncio.Future[Any]) -> bytes | None:
+    """The next line; None at the end of input, or when there was none until then."""
+    reading = asyncio.ensure_future(lines.read())
+    try:
+        await asyncio.wait((reading, until), return_when=asyncio.FIRST_COMPLETED)
+        if reading.done() and reading.result() is None:
+            await asyncio.wait((until,))
+    finally:
+        if not reading.done():
+            reading.cancel()
+            await asyncio.wait((reading,))
+    return None if reading.cancelled() else reading.result()
+
+
+class _Opening:
+    """Hears line after line; `over` when the rest is the SDK's."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self.opened = Opened()
+        self.over = False
+        self._definitions = definitions
+        self._greeted = False
+
+    def hear(self, line: bytes) -> dict[str, Any] | None:
+        """The answer to a line, if it gets one here. What the SDK need not hear is not kept for it."""
+        message = _ordinary(line)
+        method = message.get("method")
+        if method == "server/discover" and _is_envelope(_object(message, "params").get("_meta")):
+            # The SDK speaks the era that it hears first. A client that gave up waiting for this may still choose.
+            return _answer(message, discovery())
+        self.opened.lines.append(line)
+        if method == "notifications/initialized" and self._greeted:
+            return None
+        if method == "initialize" and not self._greeted and _is_greeting(_object(message, "params")):
+            self._greeted = True
+            return self._keep(_answer(message, handshake(message["params"]["protocolVersion"])))
+        if method == "tools/list" and self._greeted and _is_first_page(message):
+            page = self._definitions.page()
+            more = {"nextCursor": page.next} if page.next else {}
+            self.over = True
+            return self._keep(_answer(message, {"tools": page.tools, **more}))
+        self.over = True
+        return None
+
+    def _keep(self, answer: dict[str, Any]) -> dict[str, Any]:
+        self.opened.answers[answer["id"]] = answer["result"]
+        return answer
+
+
+def _ordinary(line: bytes) -> dict[str, Any]:
+    """A request or notification as it should be; nothing for whatever else it is."""
+    try:
+        message: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(message, dict):
+        return {}
+    found = cast("dict[str, Any]", message)
+    if not isinstance(found.get("params", {}), dict):
+        return {}
+    is_request = found.get("method") != "notifications/initialized"
+    has_id = isinstance(found.get("id"), (int, str)) and not isinstance(found.get("id"), bool)
+    return found if found.get("jsonrpc") == "2.0" and has_id == is_request else {}
+
+
+def _answer(request: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request["id"], "result": result}
+
+
+def _is_greeting(params: dict[str, Any]) -> bool:
+    revision = params.get("protocolVersion")
+    known = isinstance(revision, str) and revision in HANDSHAKE_REVISIONS
+    return known and _is_client(params.get("clientInfo"), params.get("capabilities"))
+
+
+def _is_envelope(meta: Any) -> bool:
+    if not isinstance(meta, dict):
+        return False
+    said = cast("dict[str, Any]", meta)
+    known = said.get(f"{META}protocolVersion") == STATELESS_REVISION
+    return known and _is_client(said.get(f"{META}clientInfo"), said.get(f"{META}clientCapabilities"))
+
+
+def _is_client(info: Any, capabilities: Any) -> bool:
+    if not isinstance(info, dict) or not isinstance(capabilities, dict):
+        return False
+    said = cast("dict[str, Any]", info)
+    named = isinstance(said.get("name"), str) and isinstance(said.get("version"), str)
+    return named and all(isinstance(one, dict) for one in cast("dict[str, Any]", capabilities).values())
+
+
+def _is_first_page(message: dict[str, Any]) -> bool:
+    params = _object(message, "params")
+    return params.get("cursor") is None and f"{META}protocolVersion" not in _object(params, "_meta")
+
+
+def _object(of: dict[str, Any], key: str) -> dict[str, Any]:
+    found = of.get(key)
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
