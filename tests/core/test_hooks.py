@@ -9,6 +9,7 @@ import pytest
 
 from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, reads, writes
 from ferrule.core.context import Session
+from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import tool
 from ferrule.core.hooks import HookedTool
 from ferrule.core.problems import InvalidParams, Problem
@@ -206,3 +207,13 @@ def test_a_hook_that_knows_the_session_comes_first(make: Make) -> None:
     invocation.session = Session(id="s1")
     assert (invocation.signature, invocation.abstract_rule) == ("Oslo in s1", "greet_city:s1")
     assert invocation.summary == "greet_city Oslo in s1"
+
+
+@either_way
+def test_a_tool_can_say_that_no_leave_would_help(make: Make) -> None:
+    closed = ToolError("There is nobody in Oslo.")
+    tool = make(refusal_in=lambda params, session: closed if city_of(params) == "Oslo" else None)
+    session = Session()
+    assert tool.refusal_in(tool.build({"city": "Oslo"}).params, session) is closed
+    assert tool.refusal_in(tool.build({"city": "Rome"}).params, session) is None
+    assert make().refusal_in(make().build({"city": "Oslo"}).params, session) is None

@@ -20,6 +20,7 @@ from ferrule import (
     Registry,
     Runtime,
     Session,
+    ToolError,
     ToolResult,
     Verdict,
     tool,
@@ -351,3 +352,27 @@ def test_a_link_that_was_turned_while_the_person_was_asked_is_not_followed(tmp_p
     result = asyncio.run(Runtime([touch], ask=ask).run("touch", {"path": str(link / "x")}))
     assert not result.success
     assert not (tmp_path / "b/x").exists()
+
+
+def test_nobody_is_asked_for_a_call_that_would_fail_whatever_they_say() -> None:
+    def gone(params: Any, session: Session) -> ToolError | None:
+        return ToolError(f"`{params.path}` is gone.", suggestion="Name another.") if params.path == "a" else None
+
+    @tool(kind="write", refusal_in=gone)
+    async def erase(path: str) -> str:
+        return f"erased {path}"
+
+    asked: list[str] = []
+
+    def ask(question: Question) -> str:
+        asked.append(question.invocation.params.path)
+        return "once"
+
+    runtime = Runtime([erase], ask=ask)
+    failed = asyncio.run(runtime.run("erase", {"path": "a"}))
+    assert failed.llm_content == "Error (execution_error): `a` is gone.\n\nSuggestion: Name another."
+    assert asyncio.run(runtime.run("erase", {"path": "b"})).llm_content == "erased b"
+    assert asked == ["b"]
+    # It guards nothing: what is allowed is run, and has to refuse by itself.
+    allowed = Runtime([erase], policy=KindPolicy(allow=["erase"]))
+    assert asyncio.run(allowed.run("erase", {"path": "a"})).llm_content == "erased a"

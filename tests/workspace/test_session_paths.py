@@ -126,3 +126,44 @@ def test_without_a_session_a_call_says_what_it_was_given() -> None:
         invocation = edit.build({"file_path": path, **EDIT})
         assert (invocation.signature, invocation.abstract_rule) == (path, rule)
         assert (edit.signature(invocation.params), edit.abstract_rule(invocation.params)) == (path, rule)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("Read", {"file_path": "{}/a.txt"}),
+        ("Write", {"file_path": "{}/a.txt", "content": "x"}),
+        ("Edit", {"file_path": "{}/a.txt", "old_string": "a", "new_string": "b"}),
+        ("MultiEdit", {"file_path": "{}/a.txt", "edits": [{"old_string": "a", "new_string": "b"}]}),
+        ("FileSearch", {"pattern": "a", "replace_with": "b", "preview_only": False, "path": "{}"}),
+        ("Grep", {"pattern": "a", "path": "{}"}),
+        ("Glob", {"pattern": "*", "path": "{}"}),
+        ("LS", {"path": "{}"}),
+        ("readFile", {"filePath": "{}/a.txt"}),
+        ("listFiles", {"directoryPath": "{}"}),
+        ("searchFiles", {"pattern": "*", "baseDir": "{}"}),
+    ],
+)
+def test_nobody_is_asked_about_a_path_that_no_leave_opens(tool: str, arguments: dict[str, Any], tmp_path: Path) -> None:
+    workspace, outside = tmp_path / "ws", tmp_path / "outside"
+    for folder in (workspace, outside):
+        folder.mkdir()
+        (folder / "a.txt").write_text("a\n")
+    asked: list[str] = []
+
+    def ask(question: Question) -> str:
+        asked.append(question.summary)
+        return "no"
+
+    class AsksAlways(KindPolicy):
+        def decide(self, invocation: Invocation, session: Session) -> Decision:
+            return Decision("ask", "everything asks")
+
+    runtime = Runtime(builtin_tools(), session=Session(workspace=workspace), policy=AsksAlways(), ask=ask)
+    given = {key: value.format(outside) if isinstance(value, str) else value for key, value in arguments.items()}
+    result = asyncio.run(runtime.run(tool, given))
+    assert "is outside the workspace" in result.llm_content
+    assert asked == []
+    inside = {key: value.format(".") if isinstance(value, str) else value for key, value in arguments.items()}
+    assert "the person said no" in asyncio.run(runtime.run(tool, inside)).llm_content
+    assert len(asked) == 1

@@ -30,10 +30,12 @@ from ferrule.workspace.searching.replacement import (
 from ferrule.workspace.searching.replacement_words import MOST, Replacing, left_out
 from ferrule.workspace.searching.replacing import Replacements, apply, prepare
 from ferrule.workspace.searching.search import Query, search
-from ferrule.workspace.session_paths import reads_below
+from ferrule.workspace.session_paths import reads_below, refuses_outside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from ferrule.core.errors import ToolError
 
 
 class FileSearchParams(BaseModel):
@@ -118,6 +120,9 @@ class FileSearch(Tool[FileSearchParams]):
         if session is None or "\0" in params.path:
             return WRITES_ANYTHING
         return (writes("path", real_path(session, params.path)),)
+
+    def refusal_in(self, params: FileSearchParams, session: Session) -> ToolError | None:
+        return refuses_outside(params.path, session)
 
     def signature(self, params: FileSearchParams) -> str:
         return params.path

@@ -14,7 +14,7 @@ from ferrule.workspace.place_kinds import require_file_or_folder
 from ferrule.workspace.searching.globs import glob_below, split_globs
 from ferrule.workspace.searching.matches import FileMatches, Names, file_matches, in_words
 from ferrule.workspace.searching.search import Mode, Query, search
-from ferrule.workspace.session_paths import paths_of, reads_below
+from ferrule.workspace.session_paths import paths_of, reads_below, refuses_outside
 
 _MOST = 10_000
 
@@ -73,6 +73,7 @@ def _check(params: Any) -> list[Problem]:
     doing="searching for `{pattern}`",
     timeout=30,
     touches_in=lambda params, session: reads_below(params.path, session),
+    refusal_in=lambda params, session: refuses_outside(params.path, session),
     check=_check,
     render=_render,
     display=_summary,

@@ -14,7 +14,7 @@ from ferrule.workspace.changing import Make, change_file, require_text
 from ferrule.workspace.edits.edit_spans import Rung
 from ferrule.workspace.edits.edited_bytes import edited_bytes
 from ferrule.workspace.edits.multi_edit import find_edits
-from ferrule.workspace.session_paths import file_signature, folder_rule, writes_file
+from ferrule.workspace.session_paths import file_signature, folder_rule, refuses_file_outside, writes_file
 from ferrule.workspace.texts.text import Text
 
 
@@ -35,6 +35,7 @@ class OneEdit(BaseModel):
     tags=("standard", "files"),
     doing="editing `{file_path}`",
     touches_in=writes_file,
+    refusal_in=refuses_file_outside,
     signature_in=file_signature,
     abstract_rule_in=folder_rule("MultiEdit"),
 )

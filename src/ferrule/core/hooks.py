@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from ferrule.core.access import Touch, Touches
     from ferrule.core.context import Session
+    from ferrule.core.errors import ToolError
     from ferrule.core.problems import Problem
 
 
@@ -23,6 +24,7 @@ class HookedOptions(ToolOptions, total=False):
     touches: Callable[[Any], Iterable[Touch]] | Touches
     touches_in: Callable[[Any, Session | None], Iterable[Touch]]
     only_reads: Callable[[Any], bool]
+    refusal_in: Callable[[Any, Session], ToolError | None]
     signature: Callable[[Any], str]
     signature_in: Callable[[Any, Session | None], str]
     abstract_rule: Callable[[Any], str]
@@ -33,8 +35,8 @@ class HookedOptions(ToolOptions, total=False):
 
 
 _HOOKS = (
-    "touches", "touches_in", "only_reads", "signature", "signature_in", "abstract_rule", "abstract_rule_in", "check",
-    "render", "display",
+    "touches", "touches_in", "only_reads", "refusal_in", "signature", "signature_in", "abstract_rule",
+    "abstract_rule_in", "check", "render", "display",
 )  # fmt: skip
 
 
@@ -63,6 +65,10 @@ class HookedTool(Tool[Any]):
     def only_reads(self, params: Any) -> bool:
         hook = self._hooks.get("only_reads")
         return bool(hook(params)) if hook else False
+
+    def refusal_in(self, params: Any, session: Session) -> ToolError | None:
+        hook = self._hooks.get("refusal_in")
+        return hook(params, session) if hook else None
 
     def signature(self, params: Any) -> str:
         if hook := self._hooks.get("signature"):

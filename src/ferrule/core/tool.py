@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ferrule.core.context import Session, ToolContext
+    from ferrule.core.errors import ToolError
     from ferrule.core.params import Params
     from ferrule.core.problems import Problem
 
@@ -252,6 +253,13 @@ class Tool(Generic[P]):
         what its kind says: it is not shown in plan mode, and no provider is told that it is read-only.
         """
         return False
+
+    def refusal_in(self, params: P, session: Session) -> ToolError | None:
+        """Why the call would fail whoever allows it; None unless that is sure. Nobody is asked for such a call.
+
+        This saves a question that is no use, and guards nothing: `run` must refuse by itself.
+        """
+        return None
 
     def signature(self, params: P) -> str:
         """What a permission rule is matched against; the canonical arguments unless said."""

@@ -249,6 +249,8 @@ class Runtime:
                     f"`{tool.name}` was not run: {decision.reason}.",
                     "Do not try the same call again; go on another way, or ask the person.",
                 )
+            if (problem := tool.refusal_in(invocation.params, session)) is not None:
+                raise Stopped(Stage.AUTHORISE, problem.kind, problem.message, problem.suggestion, problem.details)
             answer = await self._confirm(invocation, decision, self.policy, session)
             record.answer = answer.choice.value
             if answer.choice is Choice.NO:

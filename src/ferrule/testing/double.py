@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ferrule.core.access import Touches
     from ferrule.core.context import Session
     from ferrule.core.description import Description
+    from ferrule.core.errors import ToolError
     from ferrule.core.params import Params
     from ferrule.core.problems import Problem
 
@@ -52,6 +53,9 @@ class Double(Tool[Any]):
 
     def only_reads(self, params: Any) -> bool:
         return self.original.only_reads(params)
+
+    def refusal_in(self, params: Any, session: Session) -> ToolError | None:
+        return self.original.refusal_in(params, session)
 
     def signature(self, params: Any) -> str:
         return self.original.signature(params)

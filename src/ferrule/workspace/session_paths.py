@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.access import READS_ANYTHING, Touches, reads, writes
 from ferrule.workspace.files import files_of, real_path
+from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ferrule.core.context import Session
+    from ferrule.core.errors import ToolError
     from ferrule.workspace.paths import Paths
 
 
@@ -40,6 +42,20 @@ def reads_file(params: Any, session: Session | None) -> Touches:
 def writes_file(params: Any, session: Session | None) -> Touches:
     """A change of the file in `file_path`."""
     return (writes("path", real_path(session, params.file_path)),)
+
+
+def refuses_outside(path: str | None, session: Session) -> ToolError | None:
+    """That a path leads out of the workspace, where it does: whoever allows the call, it would be refused."""
+    try:
+        paths_of(session).locate(path or ".")
+    except PathProblem as problem:
+        return problem if problem.code == "outside" else None
+    return None
+
+
+def refuses_file_outside(params: Any, session: Session) -> ToolError | None:
+    """The same of the file in `file_path`."""
+    return refuses_outside(params.file_path, session)
 
 
 def file_signature(params: Any, session: Session | None) -> str:

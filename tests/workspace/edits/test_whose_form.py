@@ -88,7 +88,13 @@ def test_one_line_as_deep_as_the_file_by_chance_does_not_outweigh_all_that_are_n
     body = ["with lock:", "    first(self)", "    try:", "        second(self)", "        third(self)"]
     text, old = ("".join(f"{margin}{line}\n" for line in body) for margin in ("        ", ""))
     text = f"class A:\n    def f(self):\n{text}"
-    moved = ["with other:", "  with lock:", "            first(self)", "          second(self)", "          third(self)"]
+    moved = [
+        "with other:",
+        "  with lock:",
+        "            first(self)",
+        "          second(self)",
+        "          third(self)",
+    ]
     assert edited(text, old, "".join(f"{line}\n" for line in moved))[0] == "misfit"
 
 
