@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.workspace.desk import Desk
 
-from ferrule import Answer, Choice, Decision, Invocation, KindPolicy, Question, Runtime, Session
+from ferrule import Answer, Choice, Decision, Invocation, KindPolicy, Question, Runtime, Session, Verdict
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.core.access import READS_ANYTHING, collide, writes
 from ferrule.workspace.session_paths import paths_of, reads_below
@@ -157,7 +157,7 @@ def test_nobody_is_asked_about_a_path_that_no_leave_opens(tool: str, arguments: 
 
     class AsksAlways(KindPolicy):
         def decide(self, invocation: Invocation, session: Session) -> Decision:
-            return Decision("ask", "everything asks")
+            return Decision(Verdict.ASK, "everything asks")
 
     runtime = Runtime(builtin_tools(), session=Session(workspace=workspace), policy=AsksAlways(), ask=ask)
     given = {key: value.format(outside) if isinstance(value, str) else value for key, value in arguments.items()}
