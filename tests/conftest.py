@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import sys
 
 import pytest
 from hypothesis import settings
+
+# Hundreds of tests start Python: compiling everything anew for each of them, as this variable has it, takes minutes.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A loaded machine is no reason to fail, and no test may depend on the order of examples. In CI the examples are the
 # same in every run, so that a change is judged by what it changed; elsewhere they are new each time.
