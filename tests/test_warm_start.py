@@ -24,7 +24,7 @@ found = {
     "path": sys.path[0],
     "variables": {name: value for name, value in os.environ.items() if name != "LC_CTYPE"},
     "streams": [(one.encoding, one.errors, one.isatty(), one.line_buffering, one.write_through) for one in streams],
-    "open": sorted(int(name) for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")),
+    "open": sorted(int(name) for name in os.listdir("/dev/fd") if os.path.exists(f"/dev/fd/{name}")),
     "handlers": [str(signal.getsignal(number)) for number in sorted(signal.valid_signals())],
     "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
     "leads a session": os.getsid(0) == os.getpid(),
