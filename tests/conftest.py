@@ -1,13 +1,22 @@
-"""Shared settings of the tests."""
+"""Shared settings of the tests, and what holds for each of them: it leaves no temporary files behind."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Hundreds of tests start Python: compiling everything anew for each of them, as this variable has it, takes minutes.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A loaded machine is no reason to fail, and no test may depend on the order of examples. In CI the examples are the
 # same in every run, so that a change is judged by what it changed; elsewhere they are new each time.
@@ -23,3 +32,68 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = inspect.signature(pyfuncitem.obj).parameters
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """For `-n auto`, half as many workers again as there are cores: many tests wait for what takes its time."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores + (cores + 1) // 2
+
+
+# Temporary files
+
+
+class TemporaryFolder:
+    """The folder for temporary files while tests run in this process, and what stands in it since which test."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="ferrule-tests-"))
+        self.path.chmod(0o1777)  # as /tmp is: some tests become another user
+        self._before = os.environ.get("TMPDIR"), tempfile.tempdir
+        self._since: dict[str, str] = {}
+        os.environ["TMPDIR"] = tempfile.tempdir = str(self.path)
+
+    def left(self, test: str, *, fixtures_ended: bool) -> list[str]:
+        """What tests left, once the fixtures that they share have ended too; told once."""
+        there = set(os.listdir(self.path))  # noqa: PTH208 - after each of thousands of tests
+        self._since = {name: self._since.get(name, test) for name in there}
+        if not fixtures_ended or not there:
+            return []
+        told = [f"{name}, since {since}" for name, since in sorted(self._since.items())]
+        for name in there:
+            shutil.rmtree(self.path / name, ignore_errors=True)
+            (self.path / name).unlink(missing_ok=True)
+        return told
+
+    def close(self) -> None:
+        variable, tempfile.tempdir = self._before
+        if variable is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = variable
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+TEMPORARY = pytest.StashKey[TemporaryFolder]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
+    """Not where workers run the tests. The folders of pytest itself stay where they are, to be looked at."""
+    if session.config.getoption("numprocesses", None):
+        return (yield)
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    session.config.stash[TEMPORARY] = folder = TemporaryFolder()
+    try:
+        return (yield)
+    finally:
+        folder.close()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    yield
+    shared = nextitem is not None and nextitem.path == item.path
+    if left := item.config.stash[TEMPORARY].left(item.nodeid, fixtures_ended=not shared):
+        pytest.fail(f"Left among the temporary files: {'; '.join(left)}")

@@ -278,7 +278,7 @@ def test_a_pattern_that_never_ends_is_bounded(tmp_path: Path) -> None:
     began = monotonic()
     runtime = Runtime([grep], session=Session(workspace=tmp_path))
     result = asyncio.run(runtime.run("Grep", {"pattern": r"^(?=(a+)+$)(a|aa)+$"}, timeout=2))
-    assert monotonic() - began < 15
+    assert monotonic() - began < 60
     assert children() == set()
     assert "too many ways to match" in result.llm_content or result.error is not None
 

@@ -274,9 +274,9 @@ def test_the_end_of_a_large_log_is_read_quickly_and_without_holding_it(desk: Des
     total = 105 * 70_000 + 1
     assert desk.read("big.log", offset=total - 1).llm_content == f"{total:>6}\tthe end"  # counts the lines, once
     tracemalloc.start()
-    started = time.perf_counter()
+    started = time.process_time()
     result = desk.read("big.log", offset=total - 3, limit=3)
-    took = time.perf_counter() - started
+    took = time.process_time() - started
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert result.metadata["lines_read"] == 3

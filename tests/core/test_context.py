@@ -97,8 +97,8 @@ def test_a_sync_tool_can_sleep_until_it_is_cancelled() -> None:
     cancellation.raise_if_requested()
     threading.Timer(0.02, cancellation.request).start()
     began = time.monotonic()
-    assert cancellation.wait(10) is True
-    assert time.monotonic() - began < 5
+    assert cancellation.wait(120) is True
+    assert time.monotonic() - began < 60
     assert cancellation.requested
     with pytest.raises(ToolError) as error:
         cancellation.raise_if_requested()

@@ -22,7 +22,7 @@ SECONDS = 3.0
 
 def answer(schema: Any, text: str) -> str:
     """`ok`, `definition`, or the codes of the problems; fails when it takes long."""
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         SchemaParams("do_it", schema).load(text)
         outcome = "ok"
@@ -30,7 +30,7 @@ def answer(schema: Any, text: str) -> str:
         outcome = "definition"
     except InvalidParams as invalid:
         outcome = " ".join(sorted({problem.code for problem in invalid.problems}))
-    assert time.perf_counter() - started < SECONDS
+    assert time.process_time() - started < SECONDS
     return outcome
 
 

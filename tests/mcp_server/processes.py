@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
 from typing import Any
+
+from tests.warm_start import WarmProgram, popen_warm, start_warm
 
 TOOLS = '''
 import asyncio, os, subprocess, sys
@@ -56,20 +57,18 @@ def environment(home: Path) -> dict[str, str]:
     (home / "tools" / "tools.py").write_text(TOOLS)
     (home / "ferrule.toml").write_text(f'[tools]\nfolders = ["{home / "tools"}"]\n')
     kept = {key: value for key, value in os.environ.items() if not key.startswith("FERRULE_")}
-    return {**kept, "FERRULE_CONFIG": str(home / "ferrule.toml"), "FERRULE_DATA": str(home / "data")}
+    return {
+        **kept, "FERRULE_CONFIG": str(home / "ferrule.toml"), "FERRULE_DATA": str(home / "data"), "LC_ALL": "C.UTF-8"
+    }  # fmt: skip
 
 
 class StdioServer:
     """One server on stdio. What it writes is read as it comes, so that nothing blocks."""
 
     def __init__(self, home: Path, workspace: Path, *options: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "ferrule", "mcp", "--workspace", str(workspace), *options],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment(home),
-        )
+        arguments = ["-m", "ferrule", "mcp", "--workspace", str(workspace), *options]
+        self.pipes = popen_warm(arguments, Path.cwd(), environment(home))
+        self.process = self.pipes.program
         self.lines: Queue[bytes] = Queue()
         self.errors: list[bytes] = []
         self._readers = [threading.Thread(target=one) for one in (self._read, self._read_errors)]
@@ -77,19 +76,16 @@ class StdioServer:
             reader.start()
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
+        for line in self.pipes.stdout:
             self.lines.put(line)
         self.lines.put(b"")
 
     def _read_errors(self) -> None:
-        assert self.process.stderr is not None
-        self.errors.extend(self.process.stderr)
+        self.errors.extend(self.pipes.stderr)
 
     def send(self, data: bytes | dict[str, Any]) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(data).encode() + b"\n" if isinstance(data, dict) else data)
-        self.process.stdin.flush()
+        self.pipes.stdin.write(json.dumps(data).encode() + b"\n" if isinstance(data, dict) else data)
+        self.pipes.stdin.flush()
 
     def receive(self) -> dict[str, Any]:
         line = self.lines.get(timeout=60)
@@ -115,15 +111,13 @@ class StdioServer:
         self.process.kill()
         for reader in self._readers:
             reader.join()
-        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
-            assert pipe is not None
+        for pipe in (self.pipes.stdin, self.pipes.stdout, self.pipes.stderr):
             with suppress(BrokenPipeError):
                 pipe.close()
         self.process.wait()
 
     def close_input(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
+        self.pipes.stdin.close()
 
 
 @contextmanager
@@ -135,32 +129,37 @@ def stdio_server(home: Path, workspace: Path, *options: str) -> Generator[StdioS
         server.end()
 
 
+@dataclass
+class Serving:
+    process: WarmProgram
+    said: list[str]
+
+
 @contextmanager
-def http_server(home: Path, workspace: Path, *options: str, **variables: str) -> Generator[tuple[str, Any]]:
+def http_server(home: Path, workspace: Path, *options: str, **variables: str) -> Generator[tuple[str, Serving]]:
     """One over HTTP; gives its address, and the process with what it said first."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ferrule", "mcp", "serve", "--workspace", str(workspace), *options],
-        stderr=subprocess.PIPE,
-        env=environment(home) | variables,
-        text=True,
-    )
-    assert process.stderr is not None
+    arguments = ["-m", "ferrule", "mcp", "serve", "--workspace", str(workspace), *options]
+    hears, err = os.pipe()
+    with Path(os.devnull).open("r+b") as nothing:
+        process = start_warm(
+            arguments, Path.cwd(), environment(home) | variables, nothing.fileno(), nothing.fileno(), err
+        )
+    os.close(err)
     said: list[str] = []
     draining: threading.Thread | None = None
-    process.said = said  # pyright: ignore[reportAttributeAccessIssue]
-    try:
-        for line in process.stderr:
-            said.append(line)
-            if found := re.search(r"http://\S+", line):
-                break
-        else:
-            raise AssertionError("".join(said))
-        draining = threading.Thread(target=process.stderr.read)
-        draining.start()
-        yield found[0], process
-    finally:
-        process.kill()
-        if draining is not None:
-            draining.join()
-        process.stderr.close()
-        process.wait()
+    with os.fdopen(hears) as errors:
+        try:
+            for line in errors:
+                said.append(line)
+                if found := re.search(r"http://\S+", line):
+                    break
+            else:
+                raise AssertionError("".join(said))
+            draining = threading.Thread(target=errors.read)
+            draining.start()
+            yield found[0], Serving(process, said)
+        finally:
+            process.kill()
+            if draining is not None:
+                draining.join()
+            process.wait()

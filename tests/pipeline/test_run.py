@@ -215,7 +215,7 @@ def test_a_recorder_that_hangs_does_not_keep_a_cancelled_caller_for_long() -> No
 
     began = time.monotonic()
     asyncio.run(main(0.02))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 def test_a_recorder_may_also_watch() -> None:

@@ -435,7 +435,7 @@ def test_pipes_sockets_and_devices_are_never_opened(desk: Desk) -> None:
         started = time.monotonic()
         denied(desk, "pipe", "special")
         denied(desk, "socket", "special")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
     assert desk.read("pipe").llm_content == snapshot("""\
 Error (execution_error): `pipe` is a pipe, and is not opened.
 

@@ -101,6 +101,18 @@ def test_temporary_files_are_private(box: Box) -> None:
     assert not Path("/tmp/mine").exists()
 
 
+def test_a_place_for_temporary_files_that_is_not_shown_is_replaced(box: Box) -> None:
+    elsewhere = box.outside / "scratch"
+    elsewhere.mkdir()
+    box.own()
+    done = box.run('echo "$TMPDIR"; made=$(mktemp) && echo made', variables={"TMPDIR": str(elsewhere)})
+    assert (done.code, done.out) == (0, "/tmp\nmade\n"), done.err
+    inside = box.workspace / "scratch"
+    inside.mkdir()
+    box.own()
+    assert box.run("mktemp", variables={"TMPDIR": str(inside)}).out.startswith(f"{inside}/")
+
+
 def test_the_environment_holds_nothing_secret(box: Box) -> None:
     secrets = dict.fromkeys(
         ("OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "LD_PRELOAD", "DB_PASS"), "hunter2"

@@ -7,6 +7,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,15 +85,16 @@ def test_what_does_not_exist_yet_does_not_stay(box: Box, made: str) -> None:
     assert [made.startswith(subject) for subject in subjects(done.denials)] == [True]
 
 
-def test_a_denial_says_what_happened(box: Box) -> None:
-    assert box.run("echo x >ferrule.toml").denials == snapshot(
-        (
-            Denial(
-                kind="guarded",
-                subject="ferrule.toml",
-                message="The command made or changed `ferrule.toml`, which is guarded: it makes other programs run things. It was moved out of the workspace.",
-                suggestion="Do without it, or ask the person to make this change.",
-            ),
+def test_a_denial_says_what_happened_and_where_it_is_now(box: Box) -> None:
+    (denial,) = box.run("echo x >ferrule.toml").denials
+    (kept,) = box.temporary.glob("ferrule-quarantine-*/0-ferrule.toml")
+    assert kept.read_text() == "x\n"
+    assert replace(denial, message=denial.message.replace(str(kept), "PLACE")) == snapshot(
+        Denial(
+            kind="guarded",
+            subject="ferrule.toml",
+            message="The command made or changed `ferrule.toml`, which is guarded: it makes other programs run things. It was moved to `PLACE`.",
+            suggestion="Do without it, or ask the person to make this change.",
         )
     )
 

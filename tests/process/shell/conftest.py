@@ -12,10 +12,12 @@ from tests.process.shell.shell_room import Room
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder that every user can reach, which pytest's own is not."""
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that every user can reach, which pytest's own is not; what commands made that must not stay is there."""
     made = Path(tempfile.mkdtemp(prefix="ferrule-test-"))
     made.chmod(0o755)
+    (made / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(made / "temporary"))
     yield made
     shutil.rmtree(made, ignore_errors=True)
 

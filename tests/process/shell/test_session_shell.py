@@ -25,6 +25,22 @@ def test_another_event_loop_gets_a_new_shell_in_the_same_state(plain: Room) -> N
     assert asyncio.run(again()) == "1\n/\n"
 
 
+def test_an_event_loop_that_ends_before_the_state_is_saved_loses_nothing(plain: Room) -> None:
+    session = plain.session()
+    asyncio.run(session.run("x=1"))
+    ended = asyncio.new_event_loop()
+    session._shell.saving = ended.create_future()  # as when nobody heard that it is saved
+    ended.close()
+
+    async def again() -> str:
+        try:
+            return (await session.run("echo $x")).stdout
+        finally:
+            await session.close()
+
+    assert asyncio.run(again()) == "1\n"
+
+
 def test_a_stale_sandbox_is_renewed(room: Room) -> None:
     async def body(session: ShellSession) -> None:
         await session.run("x=1")

@@ -279,9 +279,9 @@ def test_a_miss_on_a_large_file_is_quick():
     old = "value_77 = compute(78)\nvalue_78 = compute(79)\n"
     best = 9.0
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         with pytest.raises(EditProblem):
             find_edit(text, old, "")
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.process_time() - start)
     assert len(text) > 1_000_000
     assert best < 0.25

@@ -89,7 +89,7 @@ class _Preparation:
         sweep = self._guard()
         for path in self._profile.hidden:
             self._arguments += _hidden(os.path.realpath(path))
-        environment = clean_environment(os.environ, self._profile.environment)
+        environment = clean_environment(os.environ, self._temporary() | dict(self._profile.environment))
         command = tuple(arguments)
         proxy = None
         if self._profile.hosts is not None:
@@ -102,6 +102,13 @@ class _Preparation:
         start = self._bounded(command)
         launch = Launch(start, environment, "/", descriptors=tuple(self._descriptors), contains_all=True)
         return Prepared(launch, sweep=sweep, proxy=proxy, closing=self._closing)
+
+    def _temporary(self) -> dict[str, str]:
+        """Where temporary files go when the person's own place for them is not there in the sandbox."""
+        usual = os.environ.get("TMPDIR")
+        if not usual or any(is_within(os.path.realpath(usual), root) for root in self._roots):
+            return {}
+        return {"TMPDIR": "/tmp"}  # noqa: S108 - inside the sandbox
 
     def _bounded(self, command: tuple[str, ...]) -> tuple[str, ...]:
         """Under its limits: inside for a person, whose processes are counted there; around it all for root."""

@@ -85,7 +85,7 @@ class Sweep:
 
     def _take(self, one: Watched, path: str) -> Denial:
         try:
-            self._quarantine.take(one.tree.descriptor, path)
+            kept = self._quarantine.take(one.tree.descriptor, path)
         except OSError as error:
             said = (
                 f"The command made or changed `{path}`, which is guarded, and it could not be taken away "
@@ -93,7 +93,7 @@ class Sweep:
             )
             return Denial("guarded", path, said, "Tell the person, who should look at it before using the folder.")
         was_there = self._restores and one.found is not None and path in one.found.marks
-        outcome = "It was put back as it was." if was_there else "It was moved out of the workspace."
+        outcome = f"It was moved to `{kept}`{', and what was there before put back' if was_there else ''}."
         return Denial(
             "guarded",
             path,

@@ -112,13 +112,24 @@ class SessionShell:
         saving, self.saving = self.saving, None
         if saving is None or self._shell is None:
             return
-        if not saving.done():
+        if not saving.done() and saving.get_loop() is not asyncio.get_running_loop():
+            await self._until_saved(self._shell)
+        elif not saving.done():
             await asyncio.wait({saving}, timeout=_SECONDS_TO_SAVE)
-        if not saving.done() or saving.exception() is not None:
+            if not saving.done():
+                return
+        if saving.done() and saving.exception() is not None:
             return
         if (state := self._shell.saved(self.state)) is not None:
             self.state = state
         self._shell.clear_saved()
+
+    async def _until_saved(self, shell: PlacedShell) -> None:
+        """The event loop that was to hear of it has ended, and the shell goes on: look at what it has saved."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + _SECONDS_TO_SAVE
+        while shell.saved(self.state) is None and clock() < end:  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.005)
 
     async def front_pair(self, guard: KeptGuard) -> tuple[int, tuple[int, int]]:
         """The output pipes of the command in front; the same again and again, unless one left something behind."""
