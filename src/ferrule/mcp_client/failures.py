@@ -35,6 +35,10 @@ class NotYet(Failed):
         self.seconds = seconds
 
 
+class Malformed(RuntimeError):  # noqa: N818 - reads as what it says
+    """An answer that is none in the protocol's sense; completes «a result that does not fit the protocol: …»."""
+
+
 def reason_of(error: BaseException) -> str:
     """The innermost cause, in one short line."""
     while isinstance(error, BaseExceptionGroup):
@@ -43,7 +47,7 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, Failed):
         return error.reason
     name, words = type(error).__name__, " ".join(str(error).split())
-    if name in ("CannotStart", "MissingValue", "OAuthFlowError"):
+    if name in ("CannotStart", "MissingValue", "Malformed", "OAuthFlowError"):
         return words[:_LONGEST_REASON]
     if name == "ValidationError":
         return f"it does not keep to the protocol: {_first_problem(cast('ValidationError', error))}"

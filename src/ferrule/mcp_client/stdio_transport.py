@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
     from ferrule.mcp_client.server_log import ServerLog
+
+logger = logging.getLogger("ferrule.mcp")
 
 _SECONDS_TO_READ_THE_REST = 0.5
 
@@ -148,6 +151,10 @@ class StdioTransport:
             return  # the session is over
         except OSError as error:
             why = f"its output could not be read: {error.strerror}"
+        except Exception as error:
+            # Whatever it sent that nobody thought of: calls must not wait for answers that nobody reads any more.
+            logger.exception("A message of an MCP server could not be taken")
+            why = f"it sent what could not be taken ({type(error).__name__})"
         await asyncio.wait({self._program.ended}, timeout=_SECONDS_TO_HEAR_OF_THE_END)
         self._on_end((self._exit or why) + where)
         self.direct.end()
