@@ -55,7 +55,7 @@ class DirectCalls:
                 self.stamp = found
 
     async def request(self, method: str, params: dict[str, Any], progress: ProgressFnT | None = None) -> dict[str, Any]:
-        """The result; raises `MCPError` with the server's error or when the connection ends, `Malformed` for neither."""
+        """The result; raises `MCPError` for the server's error or the connection's end, `Malformed` for neither."""
         if self._over:
             raise _closed()
         number = next(self._ids)

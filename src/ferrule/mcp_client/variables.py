@@ -61,8 +61,9 @@ class Variables:
         return value
 
     def _hide(self, name: str, value: str) -> None:
-        if len(value) >= _SHORTEST_SECRET:
-            self._hidden.setdefault(value, name)
+        for form in (value, value.strip()):  # what is left of a value that was too much for a header
+            if len(form) >= _SHORTEST_SECRET:
+                self._hidden.setdefault(form, name)
 
 
 def from_keyring(service: str, user: str) -> str:
