@@ -240,7 +240,8 @@ def run(key: Any, params: dict[str, Any]) -> None:
         send({"id": key, **({"result": {"task": task("working")}} if wanted else refused)})
         return
     if name == "refuse":
-        send({"id": key, "error": {"code": -32602, "message": "`a` must be even"}})
+        code = arguments.get("code", -32602)
+        send({"id": key, "error": {"code": code, "message": "`a` must be even"}})
         return
     result = call(name, arguments, (params.get("_meta") or {}).get("progressToken"))
     if result is not None:
