@@ -11,6 +11,8 @@ import pytest
 from ferrule.mcp_client.server_config import ServerConfig
 from tests.mcp_client.peers import plain, using
 
+OUTSIDE = "a character outside ASCII or a blank at its ends"
+
 
 async def test_a_folder_of_its_own_starts_at_the_workspace(tmp_path: Path) -> None:
     (tmp_path / "workspace" / "sub").mkdir(parents=True)
@@ -44,8 +46,7 @@ async def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest
     ("header", "value", "said"),
     [
         ("X", "${KEY}", "the value for the header `X` holds a line end, which no header takes"),
-        ("X", "clé ${NAME}", "the value for the header `X` holds a character outside ASCII or a blank at its ends, "
-         "which no header takes"),
+        ("X", "clé ${NAME}", f"the value for the header `X` holds {OUTSIDE}, which no header takes"),
         ("X Y", "z", "`X Y` is no name of a header"),
     ],
 )  # fmt: skip

@@ -87,7 +87,7 @@ def _address(
 
 
 def _check_headers(headers: Mapping[str, str]) -> None:
-    """Before anybody else finds them wrong: their words would quote the value, which is a secret more often than not."""
+    """Before anybody else finds them wrong, whose words would quote the value: more often than not a secret."""
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name):
             raise Failed(f"`{name[:100]}` is no name of a header")
