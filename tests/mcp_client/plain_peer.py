@@ -189,6 +189,10 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
         return {
             "tools": [*found, {"name": "loop", "inputSchema": loop}, {"name": "wrong", "inputSchema": wrong}, *tools()]
         }
+    if BEHAVIOUR == "steers":
+        steering = "\x1b[31mred\x9b2J\u202e"
+        elsewhere = {"type": "object", "properties": {"a": {"$ref": f"https://example.org/{steering}"}}}
+        return {"tools": [*tools(), tool("said", description=steering), {"name": steering, "inputSchema": elsewhere}]}
     if BEHAVIOUR == "odd-list":
         return {"tools": [{"title": "a tool without a name"}]}
     return {"tools": tools()}

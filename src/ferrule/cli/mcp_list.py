@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +9,7 @@ import click
 from ferrule.app.mcp_servers import mcp_folder
 from ferrule.cli.mcp_state import servers_for
 from ferrule.cli.options import json_option, workspace_option
-from ferrule.cli.output import write
+from ferrule.cli.output import write, write_json
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
 
@@ -27,7 +26,7 @@ def command(as_json: bool, workspace: Path) -> None:
     _settings, known = servers_for(workspace)
     if as_json:
         document = [_document(one) for one in known.servers]
-        click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+        write_json(document)
         return
     if not known.servers:
         click.echo(_("There are no servers. Add one: ferrule mcp add NAME COMMAND …"), err=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from ferrule.app.locations import added_folders
 from ferrule.app.mcp_servers import mcp_folder
 from ferrule.cli.mcp_state import must_find, servers_for
 from ferrule.cli.options import json_option, warn, workspace_option
-from ferrule.cli.output import write
+from ferrule.cli.output import write, write_json
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
 
@@ -50,9 +50,10 @@ def command(name: str, as_json: bool, workspace: Path) -> None:
         data=mcp_folder(),
         ports=Ports(show_url=_show_url),
     )
+    logging.getLogger("ferrule.mcp").setLevel(logging.ERROR)  # what is left out is said with the rest
     document = asyncio.run(_test(servers, servers.joined[name]))
     if as_json:
-        click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+        write_json(document)
     else:
         _print(document)
     sys.exit(0 if document["problem"] is None else 1)
