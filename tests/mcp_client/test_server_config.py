@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,6 +73,14 @@ def test_a_file_that_is_none_is_said(tmp_path: Path, text: str) -> None:
     found = read_mcp_json(file)
     assert (found.servers, len(found.problems)) == ([], 1)
     assert read_mcp_json(tmp_path / "missing").problems == []
+
+
+@pytest.mark.parametrize("made", [lambda file: file.symlink_to("/dev/zero"), lambda file: os.mkfifo(file)])
+def test_a_file_that_is_a_device_or_a_pipe_holds_nothing_up(tmp_path: Path, made: Callable[[Path], None]) -> None:
+    made(tmp_path / ".mcp.json")
+    assert read_mcp_json(tmp_path / ".mcp.json").problems == [
+        f"{tmp_path}/.mcp.json could not be read: it is no ordinary file."
+    ]
 
 
 def test_a_fingerprint_changes_with_whatever_decides_what_runs() -> None:

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.mcp_client.bounds import START_SECONDS
+from ferrule.workspace.given_files import read_given
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,7 +91,7 @@ def read_mcp_json(file: Path, *, scope: str = "") -> Found:
     """The `mcpServers` form that other agents use; a file that is not there holds nothing."""
     found = Found()
     try:
-        document: Any = json.loads(file.read_bytes())
+        document: Any = json.loads(read_given(file))
     except (FileNotFoundError, NotADirectoryError):
         return found
     except OSError as error:
