@@ -194,7 +194,11 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
         elsewhere = {"type": "object", "properties": {"a": {"$ref": f"https://example.org/{steering}"}}}
         return {"tools": [*tools(), tool("said", description=steering), {"name": steering, "inputSchema": elsewhere}]}
     if BEHAVIOUR == "odd-list":
-        return {"tools": [{"title": "a tool without a name"}]}
+        return {"tools": "none"}
+    if BEHAVIOUR == "some-odd":
+        odd = [{"title": "a tool without a name"}, {"name": "none", "inputSchema": False}, "text", None]
+        odd += [{"name": "untyped", "inputSchema": {}}, {"name": "listed", "inputSchema": {"type": "array"}}]
+        return {"tools": [*odd, *tools()]}
     return {"tools": tools()}
 
 

@@ -155,5 +155,20 @@ async def test_a_list_that_no_parser_follows_is_an_error(tmp_path: Path) -> None
 async def test_a_list_that_is_none_is_an_error(tmp_path: Path) -> None:
     async with using(tmp_path, plain("odd-list")) as used:
         assert used.problem() == snapshot(
-            "its tools could not be listed: it does not keep to the protocol: `tools.0.inputSchema`: Field required"
+            "its tools could not be listed: it does not keep to the protocol: `tools`: Input should be a valid list"
+        )
+
+
+async def test_definitions_that_are_none_cost_only_themselves(tmp_path: Path) -> None:
+    async with using(tmp_path, plain("some-odd")) as used:
+        assert (await used.call("echo", text="still here")).llm_content == "still here"
+        assert used.servers.joined["peer"].problems == snapshot(
+            [
+                "number 1 of its tools is left out: `inputSchema`: Field required",
+                "the tool `none` is left out: `inputSchema`: Input should be a valid dictionary",
+                "number 3 of its tools is left out: Input should be a valid dictionary",
+                "number 4 of its tools is left out: Input should be a valid dictionary",
+                "the tool `untyped` is left out: `inputSchema.type`: Field required",
+                "the tool `listed` is left out: `inputSchema.type`: Input should be 'object'",
+            ]
         )

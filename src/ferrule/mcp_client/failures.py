@@ -58,7 +58,7 @@ def _reason(error: BaseException) -> str:
     if name in ("ConnectError", "ConnectTimeout"):
         return f"{_place(error)} cannot be reached: {words or 'nobody answers'}"
     if name == "ValidationError":
-        return f"it does not keep to the protocol: {_first_problem(cast('ValidationError', error))}"
+        return f"it does not keep to the protocol: {first_problem(cast('ValidationError', error))}"
     if name == "MCPError":
         return f"it answered: {words}"
     return f"{name}: {words}" if words else name
@@ -150,10 +150,11 @@ def malformed_result(server: str, tool: str, why: str) -> ToolError:
 
 def of_protocol(error: ValidationError) -> str:
     """What is wrong with a result, as the end of `malformed_result`."""
-    return f"the protocol: {_first_problem(error)}."
+    return f"the protocol: {first_problem(error)}."
 
 
-def _first_problem(error: ValidationError) -> str:
+def first_problem(error: ValidationError) -> str:
+    """The first thing that is wrong, and where."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"])
     return f"`{place}`: {first['msg']}" if place else first["msg"]
