@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.mcp_client.message_lines import CutOff, TooLong, answered_id, lines
+from ferrule.mcp_client.message_lines import CutOff, TooLong, answered_id, lines, read_line
 
 
 class Pieces:
@@ -62,3 +64,15 @@ def test_a_long_answer_still_says_what_it_answers() -> None:
     (found,) = read([b'{"id":3,"result":"' + b"x" * 2000 + b'"}\n'], most=100)
     assert isinstance(found, TooLong)
     assert found.answered == 3
+
+
+@given(st.text(st.characters(), max_size=8))
+def test_half_a_character_costs_itself_alone(text: str) -> None:
+    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    assert read_line(json.dumps({"text": text}).encode()) == {"text": whole}
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b'{"a": "\\ud800"', b"[" * 100_000 + b'"\\ud800"'])
+def test_what_is_no_json_stays_none(line: bytes) -> None:
+    with pytest.raises(ValueError, match=r"EOF|Expecting|nested|recursion"):
+        read_line(line)

@@ -24,11 +24,10 @@ from mcp_types import (
     JSONRPCResponse,
     jsonrpc_message_adapter,
 )
-from pydantic_core import from_json
 
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.direct_calls import DirectCalls
-from ferrule.mcp_client.message_lines import CutOff, TooLong, answered_id, lines
+from ferrule.mcp_client.message_lines import CutOff, TooLong, answered_id, lines, read_line
 from ferrule.mcp_client.pace import Pace
 from ferrule.process.kept_program import KeptProgram
 
@@ -175,7 +174,7 @@ class StdioTransport:
             self._log.add_garbage(line.head)
             return self._failure(line.answered, why)
         try:
-            parsed = from_json(line)
+            parsed = read_line(line)
             if isinstance(parsed, dict) and self.direct.take(cast("dict[str, Any]", parsed)):
                 return TAKEN
             return jsonrpc_message_adapter.validate_python(parsed, by_name=False)
