@@ -107,3 +107,10 @@ def test_time_limits_are_above_nothing() -> None:
         ServerConfig("x", ("a",), start_timeout=float("inf"))
     with pytest.raises(ConfigProblem, match="needs a name"):
         ServerConfig(" ", ("a",))
+
+
+def test_a_secret_in_ones_own_command_is_not_shown_and_a_workspaces_command_is_shown_exactly() -> None:
+    url = "https://ann:hunter2@example.org/mcp?token=${TOKEN}"
+    assert ServerConfig("x", url=url).shown == "https://ann:[redacted]@example.org/mcp?token=${TOKEN}"
+    assert ServerConfig("x", url=url, scope="/work").shown == url
+    assert ServerConfig("x", ("run", "--api-key", "hunter2hunter2")).shown == "run --api-key [redacted]"

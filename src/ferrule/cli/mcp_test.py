@@ -11,7 +11,7 @@ import click
 
 from ferrule.app.locations import added_folders
 from ferrule.app.mcp_servers import mcp_folder
-from ferrule.cli.mcp_state import must_find, servers_for
+from ferrule.cli.mcp_state import given_to, must_find, servers_for
 from ferrule.cli.options import json_option, warn, workspace_option
 from ferrule.cli.output import write, write_json
 from ferrule.cli.table import print_table
@@ -38,11 +38,10 @@ def command(name: str, as_json: bool, workspace: Path) -> None:
     settings, known = servers_for(workspace)
     found = must_find(known, name)
     if not found.trusted:
-        raise click.UsageError(
-            _(
-                "{name} is not trusted yet. It would start: {command}. If that is right: ferrule mcp trust {name}"
-            ).format(name=name, command=found.config.shown)
-        )
+        words = _(
+            "{name} is not trusted yet. It would start: {command}. If that is right: ferrule mcp trust {name}"
+        ).format(name=name, command=found.config.shown)
+        raise click.UsageError("\n".join((words, *given_to(found.config))))
     servers = Servers(
         [replace(found.config, enabled=True)],
         Registry(),

@@ -73,10 +73,24 @@ class ServerConfig:
 
     @property
     def shown(self) -> str:
-        """The command or the address as it was written: no variable is filled in."""
+        """The command or the address as it was written: no variable is filled in.
+
+        Secrets that stand in it are taken out of the person's own. What a workspace brings is shown exactly: they are
+        asked to judge it.
+        """
         import shlex
 
-        return self.url or shlex.join(self.command)
+        words = self.url or shlex.join(self.command)
+        return words if self.scope else _without_secrets(words)
+
+
+def _without_secrets(words: str) -> str:
+    import re
+
+    from ferrule.core.secrets import redact_text
+
+    parts = re.split(r"(\$\{[^{}]*\})", words)  # a place is no secret, and says where one comes from
+    return "".join(part if at % 2 else redact_text(part) for at, part in enumerate(parts))
 
 
 @dataclass(slots=True)
