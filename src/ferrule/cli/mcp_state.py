@@ -79,6 +79,18 @@ def list_servers(tools: Tools) -> None:
 
 def say_problems(servers: Servers) -> None:
     """Which servers cannot be used, and why."""
+    for line in problem_lines(servers):
+        warn(line)
+
+
+def problem_lines(servers: Servers) -> list[str]:
+    """One for each server that cannot be used now. Of those that still start, the tools come when they are ready."""
+    lines: list[str] = []
     for name, one in servers.joined.items():
         if one.server.problem:
-            warn(_("The MCP server {name} cannot be used: {why}.").format(name=name, why=one.server.problem))
+            lines.append(_("The MCP server {name} cannot be used: {why}.").format(name=name, why=one.server.problem))
+        elif one.server.starting:
+            lines.append(
+                _("The MCP server {name} has not answered yet; its tools come when it does.").format(name=name)
+            )
+    return lines

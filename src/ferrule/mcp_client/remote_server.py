@@ -84,6 +84,11 @@ class RemoteServer:
         """Who it says it is, while it runs."""
         return self._connection.offered if self._connection is not None and self._connection.alive else None
 
+    @property
+    def starting(self) -> bool:
+        """Whether it is being started just now."""
+        return self._opening is not None and not self._opening.done()
+
     # Using it
 
     async def connected(self) -> Connection:

@@ -98,6 +98,11 @@ class Chat:
                 )
             for note in self.assistant.app.notes:
                 self.say(note, "warned")
+            if self.assistant.app.tools.servers is not None:
+                from ferrule.cli.mcp_state import problem_lines
+
+                for line in problem_lines(self.assistant.app.tools.servers):
+                    self.say(line, "warned")
 
     async def _once(self, opening: asyncio.Task[ChatAssistant]) -> None:
         self.screen.write([""])
