@@ -114,3 +114,24 @@ def test_a_secret_in_ones_own_command_is_not_shown_and_a_workspaces_command_is_s
     assert ServerConfig("x", url=url).shown == "https://ann:[redacted]@example.org/mcp?token=${TOKEN}"
     assert ServerConfig("x", url=url, scope="/work").shown == url
     assert ServerConfig("x", ("run", "--api-key", "hunter2hunter2")).shown == "run --api-key [redacted]"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://", "http://:80/mcp", "https://[::1", "http://a:99999", "http://a:b/mcp", "http://a:0"]
+)
+def test_an_address_that_is_none_is_said_when_it_is_added(url: str) -> None:
+    with pytest.raises(ConfigProblem, match="`x`: `url` is no address: "):
+        ServerConfig("x", url=url)
+
+
+@pytest.mark.parametrize(
+    "url", ["HTTP://localhost/mcp", "http://[::1]:80/mcp", "https://${HOST}:${PORT}/mcp", "${URL}"]
+)
+def test_other_addresses_are_taken(url: str) -> None:
+    assert ServerConfig("x", url=url).url == url
+
+
+def test_a_password_that_spoils_an_address_is_not_told() -> None:
+    with pytest.raises(ConfigProblem) as raised:
+        ServerConfig("x", url="https://ann:hunter2/x@example.org/mcp")
+    assert "hunter2" not in str(raised.value)

@@ -51,8 +51,10 @@ class ServerConfig:
             raise ConfigProblem(f"`{self.name}` has {both}; a server is a program or an address")
         if self.command and not self.command[0].strip():
             raise ConfigProblem(f"`{self.name}`: `command` names no program")
-        if self.url and not self.url.startswith(("http://", "https://", "${")):
+        if self.url and not self.url.lower().startswith(("http://", "https://", "${")):
             raise ConfigProblem(f"`{self.name}`: `url` must start with http:// or https://")
+        if self.url and "${" not in self.url and (wrong := _wrong_address(self.url)):
+            raise ConfigProblem(f"`{self.name}`: `url` is no address: {wrong}")
         for what, value in (("timeout", self.timeout), ("start_timeout", self.start_timeout)):
             if value is not None and not 0 < value < float("inf"):
                 raise ConfigProblem(f"`{self.name}`: `{what}` is a number of seconds above 0")
@@ -82,6 +84,18 @@ class ServerConfig:
 
         words = self.url or shlex.join(self.command)
         return words if self.scope else _without_secrets(words)
+
+
+def _wrong_address(url: str) -> str:
+    """What is wrong with an address; never the address itself, which may hold a secret."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return "its host or its port cannot be read"
+    return "" if parts.hostname and port != 0 else "it names no host"
 
 
 def _without_secrets(words: str) -> str:
