@@ -221,6 +221,10 @@ def run(key: Any, params: dict[str, Any]) -> None:
             write("x" * MILLION)
         write(f'"}}]}},"jsonrpc":"2.0","id":{key}}}\n')
         return
+    if BEHAVIOUR == "bomb":
+        write(f'{{"jsonrpc":"2.0","id":{key},"result":{{"content":[],"structuredContent":{{"a":[')
+        write("[]," * (10 * MILLION) + "[]]}}}\n")
+        return
     if BEHAVIOUR == "endless":
         while True:
             write("x" * MILLION)

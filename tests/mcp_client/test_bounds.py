@@ -35,6 +35,14 @@ Suggestion: Ask for less at once, if the tool can; the same call would fail the 
         assert used.servers.joined["peer"].server.offered is not None
 
 
+async def test_a_result_of_ten_million_values_is_refused_before_any_is_made(tmp_path: Path) -> None:
+    async with using(tmp_path, plain("bomb")) as used:
+        before = memory()
+        result = await used.call("echo", text="x")
+        assert "the answer holds more than 500,000 values, which are not read" in result.llm_content
+        assert memory() - before < MEMORY
+
+
 async def test_a_message_that_never_ends_takes_no_memory_and_ends_with_its_call(tmp_path: Path) -> None:
     async with using(tmp_path, plain("endless", timeout=1.0), plain(name="other")) as used:
         before = memory()

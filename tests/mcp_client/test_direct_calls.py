@@ -90,6 +90,9 @@ async def test_progress_reaches_its_call() -> None:
     assert told == [(1.0, 2.0, "half"), (2.0, None, None)]
     line.direct.take({"id": token, "result": {}})
     await call
+    assert line.direct.idle_words == 4  # and the answer was none
+    line.direct.take({"id": token, "result": {}})
+    assert line.direct.idle_words == 5
 
 
 async def test_a_call_that_is_given_up_is_cancelled_there_too() -> None:

@@ -45,6 +45,8 @@ class DirectCalls:
         self._telling: set[asyncio.Task[None]] = set()
         self._over = False
         self.stamp: dict[str, Any] = {}
+        self.idle_words = 0
+        """How many messages came that answered nothing."""
 
     def note_stamp(self, params: Mapping[str, Any] | None) -> None:
         """What the session says of us in a request of its own."""
@@ -86,6 +88,8 @@ class DirectCalls:
         waiting = self._waiting.get(number)
         if waiting is not None and not waiting.answer.done():
             self._settle(waiting.answer, message)
+        else:
+            self.idle_words += 1
         return True  # late, or to nobody; not the session's either way
 
     def end(self) -> None:
@@ -112,6 +116,7 @@ class DirectCalls:
         token, done, total, words = (told.get(key) for key in ("progressToken", "progress", "total", "message"))
         if type(token) is not int or token < _FIRST_ID:
             return False
+        self.idle_words += 1
         waiting, reached = self._waiting.get(token), _number(done)
         if waiting is not None and waiting.progress is not None and reached is not None:
             task = asyncio.ensure_future(_tell(waiting.progress, reached, _number(total), str(words or "") or None))

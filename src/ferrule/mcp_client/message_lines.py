@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 16
 _END_KEPT = 512
+_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*[,}]')
 
@@ -85,6 +86,17 @@ def answered_id(head: bytes, tail: bytes) -> int | None:
     """The id in the first or last few bytes of a message. Not from between: there a result's own ids stand."""
     found = _ID.search(head[:_END_KEPT]) or next(iter(reversed(list(_ID.finditer(tail[-_END_KEPT:])))), None)
     return int(found[1]) if found else None
+
+
+def has_too_many_values(line: bytes, most: int) -> bool:
+    """Whether a line holds more JSON values than allowed; told by its commas, so that nothing has to be made of them.
+
+    Commas in texts are no sign of anything, but looking for texts is slow: that is done only where there are many.
+    """
+    if line.count(b",") + line.count(b"[") <= most:
+        return False
+    bare = _TEXT.sub(b"", line)
+    return bare.count(b",") + bare.count(b"[") > most
 
 
 def read_line(line: bytes) -> Any:

@@ -27,7 +27,7 @@ from mcp_types import (
 
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.direct_calls import DirectCalls
-from ferrule.mcp_client.message_lines import CutOff, TooLong, answered_id, lines, read_line
+from ferrule.mcp_client.message_lines import CutOff, TooLong, answered_id, has_too_many_values, lines, read_line
 from ferrule.mcp_client.pace import Pace
 from ferrule.process.kept_program import KeptProgram
 
@@ -128,7 +128,7 @@ class StdioTransport:
         return reader
 
     async def _read(self, stream: asyncio.StreamReader) -> None:
-        why, where = "it closed its output", ""
+        why, where, heard = "it closed its output", "", 0
         try:
             async for line in lines(stream, bounds.MESSAGE_BYTES):
                 if isinstance(line, CutOff):
@@ -136,6 +136,9 @@ class StdioTransport:
                     break
                 message = self._understood(line)
                 if message is TAKEN:
+                    if self.direct.idle_words > heard:  # progress, and answers that nobody waits for
+                        heard = self.direct.idle_words
+                        await self._pace.spend()
                     continue
                 if message is None:
                     if self._log.garbage_lines > bounds.GARBAGE_LINES:
@@ -173,6 +176,10 @@ class StdioTransport:
             why = f"the answer takes {line.size:,} bytes; more than {bounds.MESSAGE_BYTES:,} are not read"
             self._log.add_garbage(line.head)
             return self._failure(line.answered, why)
+        if len(line) > bounds.MESSAGE_VALUES and has_too_many_values(line, bounds.MESSAGE_VALUES):
+            self._log.add_garbage(line)
+            why = f"the answer holds more than {bounds.MESSAGE_VALUES:,} values, which are not read"
+            return self._failure(answered_id(line, line), why)
         try:
             parsed = read_line(line)
             if isinstance(parsed, dict) and self.direct.take(cast("dict[str, Any]", parsed)):
