@@ -94,3 +94,10 @@ def test_values_are_counted_and_what_stands_in_texts_is_not(value: Any, most: in
         return isinstance(one, list) + max(0, len(inner) - 1) + sum(map(signs, inner))
 
     assert has_too_many_values(json.dumps(value).encode(), most) == (signs(value) > most)
+
+
+def test_long_texts_are_passed_over_and_one_without_an_end_ends_the_count() -> None:
+    long = json.dumps(["," * 200_000, [], "," * 10]).encode()
+    assert not has_too_many_values(long, 4)
+    assert has_too_many_values(long, 3)
+    assert not has_too_many_values(b'["' + b"," * 200_000, 4)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 16
 _END_KEPT = 512
 _TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
+_WHOLE = re.compile(rb'(?:[^"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+')
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*[,}]')
 
@@ -95,8 +96,16 @@ def has_too_many_values(line: bytes, most: int) -> bool:
     """
     if line.count(b",") + line.count(b"[") <= most:
         return False
-    bare = _TEXT.sub(b"", line)
-    return bare.count(b",") + bare.count(b"[") > most
+    found = at = 0
+    while at < len(line) and found <= most:
+        end = _WHOLE.match(line, at, at + _CHUNK).end()  # type: ignore[union-attr] - it matches nothing at all too
+        bare = _TEXT.sub(b"", line[at:end])
+        found += bare.count(b",") + bare.count(b"[")
+        if end == at:  # a text that is longer than a chunk, or one that never ends
+            text = _TEXT.match(line, at)
+            end = text.end() if text is not None else len(line)
+        at = end
+    return found > most
 
 
 def read_line(line: bytes) -> Any:
