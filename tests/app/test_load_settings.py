@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -100,6 +102,16 @@ def test_a_workspace_cannot_raise_limits(files: tuple[Path, Path]) -> None:
     loaded = load_settings(files[1].parent)
     assert (loaded.settings.limits.timeout, loaded.settings.limits.concurrency) == (10, 3)
     assert loaded.set_aside == ["limits.timeout"]
+
+
+@pytest.mark.parametrize("made", [lambda file: file.symlink_to("/dev/zero"), lambda file: os.mkfifo(file)])
+def test_a_workspace_cannot_hold_up_every_command_with_a_file_that_is_none(
+    files: tuple[Path, Path], made: Callable[[Path], None]
+) -> None:
+    files[1].unlink(missing_ok=True)
+    made(files[1])
+    with pytest.raises(SettingsError, match="could not be read: it is no ordinary file"):
+        load_settings(files[1].parent)
 
 
 @pytest.mark.parametrize("trusted", ["{workspace}", "{parent}"])

@@ -66,3 +66,31 @@ def test_json_keeps_what_others_wrote(tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match="Nothing was changed"):
             ServerJson(file).add("c", {})
         assert file.read_text() == text
+
+
+def test_a_link_in_a_workspace_never_changes_a_file_elsewhere(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "settings.json"
+    elsewhere.write_text('{"mcpServers": {"mine": {"command": "x"}}}')
+    workspace = tmp_path / "workspace"
+    (workspace / "sub").mkdir(parents=True)
+    (workspace / ".mcp.json").symlink_to("../settings.json")
+    before = elsewhere.read_text()
+    for change in (
+        lambda: ServerJson(workspace / ".mcp.json").add("evil", {"command": "y"}),
+        lambda: ServerJson(workspace / ".mcp.json").remove("mine"),
+    ):
+        with pytest.raises(SettingsError, match="is a link that leads out"):
+            change()
+    assert elsewhere.read_text() == before
+    (workspace / ".mcp.json").unlink()
+    (workspace / ".mcp.json").symlink_to("sub/servers.json")
+    ServerJson(workspace / ".mcp.json").add("mine", {"command": "x"})
+    assert json.loads((workspace / "sub" / "servers.json").read_text())["mcpServers"] == {"mine": {"command": "x"}}
+
+
+def test_who_may_read_a_workspaces_file_stays_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / ".mcp.json"
+    file.write_text("{}")
+    file.chmod(0o600)
+    ServerJson(file).add("mine", {"command": "x"})
+    assert file.stat().st_mode & 0o777 == 0o600

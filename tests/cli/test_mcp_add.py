@@ -78,3 +78,10 @@ def test_a_projects_server_is_shared_and_trusted_by_whoever_added_it(ferrule: Co
     written = json.loads((ferrule.workspace / ".mcp.json").read_text())
     assert list(written["mcpServers"]) == ["shared"]
     assert [one["trusted"] for one in ferrule("mcp", "list", "--json").json] == [True]
+
+
+def test_an_address_in_capitals_is_one_too_and_one_that_is_wrong_is_said(ferrule: Command) -> None:
+    assert ferrule("mcp", "add", "x", "HTTPS://example.org/mcp").code == 0
+    assert ferrule("mcp", "list", "--json").json[0]["url"] == "HTTPS://example.org/mcp"
+    wrong = ferrule("mcp", "add", "y", "http://example.org:99999/mcp")
+    assert (wrong.code, "is no address" in wrong.err) == (2, True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from .conftest import Command
 from .mcp_peer import started, write_json
 
@@ -32,3 +34,17 @@ def test_tools_that_changed_are_accepted_as_they_are(ferrule: Command) -> None:
     assert "`ferrule mcp trust theirs`" in changed.err
     ferrule("mcp", "trust", "theirs")
     assert ferrule(*CALL).code == 0
+
+
+def test_what_a_workspaces_server_would_get_is_said_before_it_is_trusted(ferrule: Command) -> None:
+    table = {"command": "git", "cwd": "sub", "env": {"LD_PRELOAD": "./x.so", "KEY": "${MY_KEY}"}}
+    (ferrule.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"theirs": table}}))
+    for said in (
+        ferrule("mcp", "list").out,
+        ferrule("mcp", "test", "theirs").err,
+        ferrule("mcp", "trust", "theirs").out,
+    ):
+        assert "It starts in: sub" in said
+        assert "It is given: KEY, LD_PRELOAD" in said
+        assert "It gets of yours: ${MY_KEY}" in said
+        assert "x.so" not in said

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.mcp_client.peers import alive
+
+from .mcp_peer import add
 
 if TYPE_CHECKING:
     from .conftest import Command
@@ -217,3 +220,27 @@ def test_at_a_terminal_the_person_is_asked(ferrule: Command) -> None:
     out, _ = running.communicate(timeout=30)
     os.close(leader)
     assert (running.returncode, out) == (0, "Kept.\n")
+
+
+def test_ctrl_c_while_servers_start_ends_it_before_any_model_is_asked(ferrule: Command) -> None:
+    """P6: nothing has begun, so there is nothing to wait for."""
+    notes = ferrule.folder / "notes"
+    os.mkfifo(notes)  # the server says when it has been started
+    add(ferrule, "peer", "silent")
+    program = subprocess.Popen(
+        ferrule.arguments("run", "hello", script(ferrule, "It answered.")),
+        cwd=ferrule.workspace, env=ferrule.environment, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    server = int(notes.read_text().split()[1])
+    program.send_signal(signal.SIGINT)
+    out, err = program.communicate(timeout=30)
+    assert (program.returncode, out, err) == (130, "", "")
+    assert not alive(server)
+
+
+def test_servers_that_cannot_be_used_are_said_before_the_answer(ferrule: Command) -> None:
+    add(ferrule, "peer", "exit")
+    done = ferrule("run", "hello", script(ferrule, "It answered."))
+    assert (done.code, done.out) == (0, "It answered.\n")
+    assert "The MCP server peer cannot be used: it ended with exit code 3." in done.err

@@ -206,8 +206,16 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
         return {
             "tools": [*found, {"name": "loop", "inputSchema": loop}, {"name": "wrong", "inputSchema": wrong}, *tools()]
         }
+    if BEHAVIOUR == "steers":
+        steering = "\x1b[31mred\x9b2J\u202e"
+        elsewhere = {"type": "object", "properties": {"a": {"$ref": f"https://example.org/{steering}"}}}
+        return {"tools": [*tools(), tool("said", description=steering), {"name": steering, "inputSchema": elsewhere}]}
     if BEHAVIOUR == "odd-list":
-        return {"tools": [{"title": "a tool without a name"}]}
+        return {"tools": "none"}
+    if BEHAVIOUR == "some-odd":
+        odd = [{"title": "a tool without a name"}, {"name": "none", "inputSchema": False}, "text", None]
+        odd += [{"name": "untyped", "inputSchema": {}}, {"name": "listed", "inputSchema": {"type": "array"}}]
+        return {"tools": [*odd, *tools()]}
     return {"tools": tools()}
 
 
@@ -229,6 +237,10 @@ def run(key: Any, params: dict[str, Any]) -> None:
         for _ in range(100):
             write("x" * MILLION)
         write(f'"}}]}},"jsonrpc":"2.0","id":{key}}}\n')
+        return
+    if BEHAVIOUR == "bomb":
+        write(f'{{"jsonrpc":"2.0","id":{key},"result":{{"content":[],"structuredContent":{{"a":[')
+        write("[]," * (10 * MILLION) + "[]]}}}\n")
         return
     if BEHAVIOUR == "endless":
         while True:
@@ -262,7 +274,8 @@ def run(key: Any, params: dict[str, Any]) -> None:
         send({"id": key, "error": {"code": -32042, "message": "Not linked yet.", "data": data}})
         return
     if name == "refuse":
-        send({"id": key, "error": {"code": -32602, "message": "`a` must be even"}})
+        code = arguments.get("code", -32602)
+        send({"id": key, "error": {"code": code, "message": "`a` must be even"}})
         return
     result = call(name, arguments, (params.get("_meta") or {}).get("progressToken"))
     if result is not None:

@@ -35,6 +35,14 @@ Suggestion: Ask for less at once, if the tool can; the same call would fail the 
         assert used.servers.joined["peer"].server.offered is not None
 
 
+async def test_a_result_of_ten_million_values_is_refused_before_any_is_made(tmp_path: Path) -> None:
+    async with using(tmp_path, plain("bomb")) as used:
+        before = memory()
+        result = await used.call("echo", text="x")
+        assert "the answer holds more than 500,000 values, which are not read" in result.llm_content
+        assert memory() - before < MEMORY
+
+
 async def test_a_message_that_never_ends_takes_no_memory_and_ends_with_its_call(tmp_path: Path) -> None:
     async with using(tmp_path, plain("endless", timeout=1.0), plain(name="other")) as used:
         before = memory()
@@ -155,5 +163,20 @@ async def test_a_list_that_no_parser_follows_is_an_error(tmp_path: Path) -> None
 async def test_a_list_that_is_none_is_an_error(tmp_path: Path) -> None:
     async with using(tmp_path, plain("odd-list")) as used:
         assert used.problem() == snapshot(
-            "its tools could not be listed: it does not keep to the protocol: `tools.0.inputSchema`: Field required"
+            "its tools could not be listed: it does not keep to the protocol: `tools`: Input should be a valid list"
+        )
+
+
+async def test_definitions_that_are_none_cost_only_themselves(tmp_path: Path) -> None:
+    async with using(tmp_path, plain("some-odd")) as used:
+        assert (await used.call("echo", text="still here")).llm_content == "still here"
+        assert used.servers.joined["peer"].problems == snapshot(
+            [
+                "number 1 of its tools is left out: `inputSchema`: Field required",
+                "the tool `none` is left out: `inputSchema`: Input should be a valid dictionary",
+                "number 3 of its tools is left out: Input should be a valid dictionary",
+                "number 4 of its tools is left out: Input should be a valid dictionary",
+                "the tool `untyped` is left out: `inputSchema.type`: Field required",
+                "the tool `listed` is left out: `inputSchema.type`: Input should be 'object'",
+            ]
         )

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ferrule.mcp_client.server_config import ServerConfig
 from tests.mcp_client.peers import plain, using
+
+OUTSIDE = "a character outside ASCII or a blank at its ends"
 
 
 async def test_a_folder_of_its_own_starts_at_the_workspace(tmp_path: Path) -> None:
@@ -37,3 +40,31 @@ async def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "ferrule.mcp_client.connection", None)
     async with using(tmp_path, plain()) as used:
         assert "pip install 'ferrule[mcp]'" in used.problem()
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "said"),
+    [
+        ("X", "${KEY}", "the value for the header `X` holds a line end, which no header takes"),
+        ("X", "clé ${NAME}", f"the value for the header `X` holds {OUTSIDE}, which no header takes"),
+        ("X Y", "z", "`X Y` is no name of a header"),
+    ],
+)  # fmt: skip
+async def test_a_header_that_cannot_be_sent_is_named_and_its_value_never_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, header: str, value: str, said: str
+) -> None:
+    """O7: whatever finds it wrong later would quote it, to the person's terminal and to the model."""
+    monkeypatch.setenv("KEY", "hunter2hunter2\nEvil: yes")
+    monkeypatch.setenv("NAME", "someone else")
+    config = ServerConfig("peer", url="http://127.0.0.1:9/mcp", headers={header: value})
+    async with using(tmp_path, config) as used:
+        assert used.problem() == said
+
+
+async def test_why_a_server_fails_never_tells_what_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY", "hunter2hunter2")
+    config = replace(plain(), command=("no-such-program-${KEY}",))
+    async with using(tmp_path, config) as used:
+        assert used.problem() == "there is no program `no-such-program-[KEY]`"

@@ -10,6 +10,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from ferrule.mcp_client.direct_calls import DirectCalls
+from ferrule.mcp_client.failures import Malformed
 from tests.mcp_client.peers import until
 
 
@@ -38,8 +39,7 @@ async def test_errors_are_raised_and_nonsense_is_one() -> None:
     line = Line()
     for answer, code, words in (
         ({"error": {"code": -5, "message": "no"}}, -5, "no"),
-        ({"error": "odd"}, -32603, "the answer holds neither a result nor an error"),
-        ({"result": []}, -32603, "the answer holds neither a result nor an error"),
+        ({"error": {"code": "odd", "message": None}}, -32603, ""),
     ):
         line.sent.clear()
         call = line.call()
@@ -48,6 +48,16 @@ async def test_errors_are_raised_and_nonsense_is_one() -> None:
         with pytest.raises(MCPError) as raised:
             await call
         assert (raised.value.code, str(raised.value)) == (code, words)
+
+
+@pytest.mark.parametrize("answer", [{"error": "odd"}, {"result": []}, {"result": "text"}, {}])
+async def test_an_answer_that_is_none_is_the_servers_fault_and_not_the_arguments(answer: dict[str, Any]) -> None:
+    line = Line()
+    call = line.call()
+    await until(lambda: line.sent)
+    line.direct.take({"id": line.sent[0]["id"], **answer})
+    with pytest.raises(Malformed, match="neither an object as its result nor an error"):
+        await call
 
 
 async def test_what_is_the_sessions_is_left_to_it() -> None:
@@ -70,12 +80,19 @@ async def test_progress_reaches_its_call() -> None:
     call = line.call(progress)
     await until(lambda: line.sent)
     token = line.sent[0]["params"]["_meta"]["progressToken"]
-    for params in ({"progress": 1, "total": 2, "message": "half"}, {"progress": 2}, {"progress": "odd"}):
+    beyond = 10**400  # JSON has no largest number, and floats do
+    for params in (
+        {"progress": 1, "total": 2, "message": "half"}, {"progress": "odd"}, {"progress": beyond},
+        {"progress": 2, "total": beyond},
+    ):  # fmt: skip
         assert line.direct.take({"method": "notifications/progress", "params": {"progressToken": token, **params}})
     await until(lambda: len(told) == 2)
     assert told == [(1.0, 2.0, "half"), (2.0, None, None)]
     line.direct.take({"id": token, "result": {}})
     await call
+    assert line.direct.idle_words == 4  # and the answer was none
+    line.direct.take({"id": token, "result": {}})
+    assert line.direct.idle_words == 5
 
 
 async def test_a_call_that_is_given_up_is_cancelled_there_too() -> None:

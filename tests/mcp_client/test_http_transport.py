@@ -171,4 +171,55 @@ async def test_nobody_there_is_said(tmp_path: Path) -> None:
     with peer(words("x")) as (config, _):
         pass
     async with using(tmp_path, config) as used:
-        assert used.problem() == snapshot("ConnectError: All connection attempts failed")
+        place = config.url.removeprefix("http://").removesuffix("/mcp")
+        assert used.problem() == f"{place} cannot be reached: All connection attempts failed"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "body", "said"),
+    [
+        (403, "text/plain", b"not for you", "HTTP 403 Forbidden: not for you"),
+        (500, "text/html", b"<h1>sorry</h1>", "HTTP 500 Internal Server Error"),
+        (429, "application/json", b'{"detail": "slow down"}', 'HTTP 429 Too Many Requests: {"detail": "slow down"}'),
+        (
+            400,
+            "application/json",
+            b'{"jsonrpc": "2.0", "id": null, "error": {"code": 5, "message": "odd"}}',
+            "odd",
+        ),
+    ],
+)
+async def test_how_http_refuses_a_call_is_said(tmp_path: Path, status: int, kind: str, body: bytes, said: str) -> None:
+    def refuse(handler: Peer, message: dict[str, Any]) -> None:
+        handler.send_response(status)
+        handler.send_header("content-type", kind)
+        handler.send_header("content-length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    with peer(refuse) as (config, _):
+        async with using(tmp_path, config) as used:
+            result = await used.call("get")
+            assert result.error is not None
+            assert result.error.message == f"The MCP server `peer` refused `get`: {said}"
+
+
+async def test_an_error_with_the_code_of_a_closed_connection_is_the_servers_own(tmp_path: Path) -> None:
+    def fail(handler: Peer, message: dict[str, Any]) -> None:
+        error = {"code": -32000, "message": "the database is down"}
+        handler.send_body(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}).encode())
+
+    with peer(fail) as (config, _):
+        async with using(tmp_path, config) as used:
+            assert "refused `get`: the database is down" in (await used.call("get")).llm_content
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"jsonrpc": "2.0"}'])
+async def test_an_answer_that_is_no_message_is_said_in_our_words(tmp_path: Path, body: bytes) -> None:
+    with peer(lambda handler, message: handler.send_body(body)) as (config, _):
+        async with using(tmp_path, config) as used:
+            assert (await used.call("get")).llm_content == snapshot("""\
+Error (execution_error): The MCP server `peer` gave no result for `get` that can be used: the answer is not a message of the protocol.
+
+Suggestion: Ask for less at once, if the tool can; the same call would fail the same way.\
+""")  # noqa: E501

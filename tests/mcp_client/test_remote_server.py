@@ -61,6 +61,16 @@ Suggestion: Look at what was done before you call it again; the next call starts
         assert (await used.call("echo", text="back")).llm_content == "back"
 
 
+async def test_an_error_with_the_code_of_a_closed_connection_is_no_end(tmp_path: Path) -> None:
+    """-32000 is what many servers answer for whatever goes wrong."""
+    async with using(tmp_path, plain()) as used:
+        before = used.servers.joined["peer"].server.offered
+        result = await used.call("refuse", code=-32000)
+        assert result.error is not None
+        assert result.error.message == "The MCP server `peer` refused `refuse`: `a` must be even"
+        assert used.servers.joined["peer"].server.offered == before
+
+
 async def test_many_calls_start_it_once(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     config = plain(notes=notes)

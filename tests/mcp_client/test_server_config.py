@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,6 +75,14 @@ def test_a_file_that_is_none_is_said(tmp_path: Path, text: str) -> None:
     assert read_mcp_json(tmp_path / "missing").problems == []
 
 
+@pytest.mark.parametrize("made", [lambda file: file.symlink_to("/dev/zero"), lambda file: os.mkfifo(file)])
+def test_a_file_that_is_a_device_or_a_pipe_holds_nothing_up(tmp_path: Path, made: Callable[[Path], None]) -> None:
+    made(tmp_path / ".mcp.json")
+    assert read_mcp_json(tmp_path / ".mcp.json").problems == [
+        f"{tmp_path}/.mcp.json could not be read: it is no ordinary file."
+    ]
+
+
 def test_a_fingerprint_changes_with_whatever_decides_what_runs() -> None:
     one = ServerConfig("x", ("a", "b"), env={"C": "d"})
     others = [
@@ -97,3 +107,31 @@ def test_time_limits_are_above_nothing() -> None:
         ServerConfig("x", ("a",), start_timeout=float("inf"))
     with pytest.raises(ConfigProblem, match="needs a name"):
         ServerConfig(" ", ("a",))
+
+
+def test_a_secret_in_ones_own_command_is_not_shown_and_a_workspaces_command_is_shown_exactly() -> None:
+    url = "https://ann:hunter2@example.org/mcp?token=${TOKEN}"
+    assert ServerConfig("x", url=url).shown == "https://ann:[redacted]@example.org/mcp?token=${TOKEN}"
+    assert ServerConfig("x", url=url, scope="/work").shown == url
+    assert ServerConfig("x", ("run", "--api-key", "hunter2hunter2")).shown == "run --api-key [redacted]"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://", "http://:80/mcp", "https://[::1", "http://a:99999", "http://a:b/mcp", "http://a:0"]
+)
+def test_an_address_that_is_none_is_said_when_it_is_added(url: str) -> None:
+    with pytest.raises(ConfigProblem, match="`x`: `url` is no address: "):
+        ServerConfig("x", url=url)
+
+
+@pytest.mark.parametrize(
+    "url", ["HTTP://localhost/mcp", "http://[::1]:80/mcp", "https://${HOST}:${PORT}/mcp", "${URL}"]
+)
+def test_other_addresses_are_taken(url: str) -> None:
+    assert ServerConfig("x", url=url).url == url
+
+
+def test_a_password_that_spoils_an_address_is_not_told() -> None:
+    with pytest.raises(ConfigProblem) as raised:
+        ServerConfig("x", url="https://ann:hunter2/x@example.org/mcp")
+    assert "hunter2" not in str(raised.value)

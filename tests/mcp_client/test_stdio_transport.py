@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
@@ -52,6 +54,26 @@ async def test_how_it_ended_is_said(tmp_path: Path, script: str, said: str) -> N
         with pytest.raises(anyio.EndOfStream):
             await read.receive()
     assert ends[0] == said
+
+
+async def test_a_message_that_nobody_thought_of_ends_the_connection_and_no_call_waits_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: list[str] = []
+    made = transport(tmp_path, ECHO, ends)
+
+    def fail(_message: object) -> bool:
+        raise OverflowError("nobody thought of this")
+
+    monkeypatch.setattr(made.direct, "take", fail)
+    async with made as (read, write):
+        waiting = asyncio.create_task(made.direct.request("tools/call", {}))
+        await write.send(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=1, method="x")))
+        with pytest.raises(anyio.EndOfStream):
+            await read.receive()
+        with pytest.raises(MCPError, match="Connection closed"):
+            await waiting
+    assert ends == ["it sent what could not be taken (OverflowError)"]
 
 
 async def test_an_end_is_noticed_while_a_child_holds_the_output(tmp_path: Path) -> None:

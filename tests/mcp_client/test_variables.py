@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from ferrule.mcp_client.variables import MissingValue, Variables
+from ferrule.mcp_client.variables import MissingValue, Variables, places_in
 
 
 def test_places_are_filled_in() -> None:
@@ -60,3 +60,8 @@ def test_a_keyring_that_fails_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(MissingValue, match="pip install keyring"):
         Variables({}).fill("${keyring:a/b}")
+
+
+def test_what_of_the_persons_would_be_filled_in_is_named_once() -> None:
+    texts = ["${A} and ${B:-c}", "${A}", "$D {E} ${", "${keyring:s/u}"]
+    assert places_in(texts) == ["${A}", "${B:-c}", "${keyring:s/u}"]

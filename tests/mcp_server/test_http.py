@@ -83,7 +83,9 @@ async def test_the_sdks_client_calls_a_tool(era: str, served: str) -> None:
     [
         {"Host": "evil.example.com"},
         {"Host": "evil.example.com:80"},
+        {"Host": "localhost:1@evil.example.com"},
         {"Origin": "http://evil.example.com"},
+        {"Origin": "http://localhost:80.evil.example.com"},
         {"Origin": "null"},
     ],
 )

@@ -46,6 +46,8 @@ def test_what_is_no_message_is_told_why() -> None:
         '{"jsonrpc":"2.0","id":[1],"method":"ping"}',
         '{"jsonrpc":"2.0","id":3}',
         "[" * 100_000,
+        r'{"jsonrpc":"2.0","id":4,"method":"ping","params":{"text":"\ud800"}}',
+        r'{"jsonrpc":"2.0","id":"\ud800","method":"ping"}',
     ]
     assert [refused(line) for line in lines] == snapshot(
         [
@@ -66,6 +68,8 @@ def test_what_is_no_message_is_told_why() -> None:
             (None, -32600, "`id` must be a string or an integer."),
             (3, -32600, "This is neither a request, nor a notification, nor a response."),
             (None, -32700, "This line is no JSON that can be read: it is nested too deeply."),
+            (4, -32700, "It holds half a character (a lone surrogate such as `\\ud800`), which no text may."),
+            (None, -32700, "It holds half a character (a lone surrogate such as `\\ud800`), which no text may."),
         ]
     )
     assert too_long(10).error.message == snapshot("A message may have at most 10 bytes. This one was skipped.")
@@ -84,6 +88,13 @@ ENVELOPES = st.fixed_dictionaries(
 @given(st.binary(max_size=200) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_anything_is_read_or_refused(line: bytes) -> None:
     read_message(line)
+
+
+@given(st.text(st.characters(), max_size=3) | JSON, st.text(st.characters(), max_size=3) | JSON)
+def test_every_refusal_can_be_written(request_id: object, method: object) -> None:
+    """One that cannot would end the server, with all that its client does."""
+    found = read_message(json.dumps({"jsonrpc": "2.0", "id": request_id, "method": method}).encode())
+    found.model_dump_json(by_alias=True, exclude_unset=True)
 
 
 @given(ENVELOPES)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.policy.stand_in import analyse, bash, invoke
 
 from ferrule import Session, Touch, tool
+from ferrule.core.errors import ErrorKind, Stopped
 from ferrule.policy.commands.parts import Analysis
 from ferrule.policy.request import Requests, roots_of
 
@@ -31,6 +33,15 @@ def test_touches_are_sorted_and_paths_are_real(session: Session):
     assert request.reads == (f"{root}/real.txt",)
     assert request.writes == (f"{root}/out.txt",)
     assert (request.hosts, request.writes_else) == (("example.org",), True)
+
+
+def test_a_path_with_a_nul_byte_is_said_to_be_none(session: Session):
+    @tool(kind="readonly", touches=lambda params: [Touch("path:a\0b")])
+    def act() -> None: ...
+
+    with pytest.raises(Stopped) as stopped:
+        Requests().of(invoke(act, session), session)
+    assert (stopped.value.kind, stopped.value.message) == (ErrorKind.VALIDATION, "The path holds a NUL byte.")
 
 
 def test_a_tool_that_says_nothing_may_write_anything(session: Session):

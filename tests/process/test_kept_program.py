@@ -79,6 +79,23 @@ async def test_a_program_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         await KeptProgram.start(["sh"], folder=tmp_path / "gone", environment=PLAIN)
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("./folder", "`./folder` is a folder, and no program"),
+        ("./notes.txt", "`./notes.txt` may not be executed; if it is a program: chmod +x"),
+        ("py -m x", "there is no program `py -m x`; a command's arguments are given one by one, and not in its name"),
+        ("./none", "there is no program `./none`"),
+    ],
+)  # fmt: skip
+async def test_what_is_the_matter_with_a_command_is_said(tmp_path: Path, command: str, said: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(CannotStart) as raised:
+        await KeptProgram.start([command], folder=tmp_path, environment={"PATH": "/usr/bin"})
+    assert str(raised.value) == said
+
+
 async def test_a_file_that_cannot_be_run_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "broken"
     file.write_bytes(b"\x00\x01")

@@ -104,7 +104,11 @@ class App:
                 for tool in plugin.tools:
                     self.tools.registry.unregister(tool.name, tool.version)
         if self.tools.servers is not None and not self._single_call:
-            await self.tools.servers.start_unlisted(wait=_SERVERS_SECONDS)
+            try:
+                await self.tools.servers.start_unlisted(wait=_SERVERS_SECONDS)
+            except BaseException as error:  # whoever did not want to wait; what was started is ended all the same
+                await self.__aexit__(type(error), error, None)
+                raise
         return self
 
     async def __aexit__(

@@ -16,6 +16,7 @@ from ferrule.app.settings import (
     SourcedRule,
     SourcedServer,
 )
+from ferrule.workspace.given_files import read_given
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,7 +69,7 @@ def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Lo
         files.append(user_file)
         _check(user, str(user_file))
         merged = _merge(merged, _sourced(user, "user", user_file))
-    if project := _read(project_file):
+    if project := _read(project_file, of_the_workspace=True):
         files.append(project_file)
         asked = _check(project, str(project_file))
         if not is_trusted(workspace, merged.get("trusted_folders", [])):
@@ -117,17 +118,18 @@ def _hold_to(organisation: Mapping[str, Any], settings: Settings, overruled: lis
         settings.sandbox.enabled = True
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: Path, *, of_the_workspace: bool = False) -> dict[str, Any]:
+    """A file of settings; the person's own may also be a pipe that they made for it."""
     import tomllib
 
     try:
-        with file.open("rb") as opened:
-            return tomllib.load(opened)
+        data = read_given(file) if of_the_workspace else file.read_bytes()
+        return tomllib.loads(data.decode())
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise SettingsError(f"{file} could not be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SettingsError(f"{file} is not valid TOML: {error}.") from None
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.app.load_settings import SettingsError
 from ferrule.policy.rule_errors import RuleError
 from ferrule.policy.settings_document import SettingsDocument
+from ferrule.workspace.given_files import read_given
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,10 +72,16 @@ class ServerFile(SettingsDocument):
 
 
 class ServerJson:
-    """A workspace's `.mcp.json`. Its form has no comments to keep; keys of other programs stay."""
+    """A workspace's `.mcp.json`. Its form has no comments to keep; keys of other programs stay.
+
+    A link in its place is followed inside the workspace alone: one that leads out would have the person change a file
+    that they never named, such as another agent's settings.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = Path(os.path.realpath(path))
+        self._leads_out = not self.path.is_relative_to(os.path.realpath(path.parent))
+        self._named = path
 
     def add(self, name: str, table: Mapping[str, Any]) -> None:
         document = self._read()
@@ -91,7 +98,7 @@ class ServerJson:
 
     def _read(self) -> dict[str, Any]:
         try:
-            found: Any = json.loads(self.path.read_text())
+            found: Any = json.loads(read_given(self.path))
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, RecursionError) as error:
@@ -101,9 +108,13 @@ class ServerJson:
         return cast("dict[str, Any]", found)
 
     def _write(self, document: dict[str, Any]) -> None:
+        if self._leads_out:
+            raise SettingsError(f"{self._named} is a link that leads out, to {self.path}. Nothing was changed.")
         temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}")
         try:
-            temporary.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+            temporary.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            if self.path.exists():  # who may read it stays as it was
+                temporary.chmod(self.path.stat().st_mode & 0o7777)
             temporary.replace(self.path)
         except OSError as error:
             with suppress(OSError):

@@ -36,6 +36,12 @@ class LazyGroup(click.Group):
             return None
         return import_module(f"ferrule.cli.{cmd_name}").command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        from ferrule.cli.log_lines import show_log_lines
+
+        show_log_lines()
+        return super().invoke(ctx)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

@@ -39,7 +39,7 @@ class _OptionsBeforeTheCommand(click.Command):
             elif given.startswith("-") and given != "-":
                 value_follows = given in valued
             elif named:
-                return args if given.startswith(_ADDRESS) else [*args[:at], "--", *args[at:]]
+                return args if given.lower().startswith(_ADDRESS) else [*args[:at], "--", *args[at:]]
             else:
                 named = True
         return args
@@ -74,7 +74,7 @@ def command(
     workspace: Path,
 ) -> None:
     table: dict[str, Any] = {}
-    if command_or_url.startswith(_ADDRESS):
+    if command_or_url.lower().startswith(_ADDRESS):
         if arguments or env:
             raise click.UsageError(_("An address takes no arguments and no --env; headers go with --header."))
         table["url"] = command_or_url

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
 from ferrule.app.mcp_servers import mcp_folder
-from ferrule.cli.mcp_state import servers_for
+from ferrule.cli.mcp_state import given_to, servers_for
 from ferrule.cli.options import json_option, workspace_option
-from ferrule.cli.output import write
+from ferrule.cli.output import write, write_json
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
 
@@ -27,19 +26,22 @@ def command(as_json: bool, workspace: Path) -> None:
     _settings, known = servers_for(workspace)
     if as_json:
         document = [_document(one) for one in known.servers]
-        click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+        write_json(document)
         return
     if not known.servers:
         click.echo(_("There are no servers. Add one: ferrule mcp add NAME COMMAND …"), err=True)
         return
     rows = [[one.config.name, _state(one), str(one.file or "-"), one.config.shown] for one in known.servers]
     print_table([_("NAME"), _("STATE"), _("SOURCE"), _("COMMAND")], rows)
-    waiting = [one.config.name for one in known.servers if not one.trusted and one.config.enabled]
+    waiting = [one.config for one in known.servers if not one.trusted and one.config.enabled]
     if waiting:
         write("")
+        for config in waiting:
+            for line in given_to(config):
+                write(f"{config.name}: {line}")
         write(
             _("A workspace's server would start a program. Look at its command, then: ferrule mcp trust {name}").format(
-                name=waiting[0]
+                name=waiting[0].name
             )
         )
 
@@ -69,7 +71,7 @@ def _document(one: KnownServer) -> dict[str, object]:
         "trusted": one.trusted,
         "file": str(one.file) if one.file else None,
         "command": list(config.command) or None,
-        "url": config.url or None,
+        "url": config.shown if config.url else None,
         "env": sorted(config.env),
         "headers": sorted(config.headers),
         "tools": _tools(one) if one.trusted else None,

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ferrule.app.find_tools import Tools
     from ferrule.app.mcp_servers import KnownServer, KnownServers
     from ferrule.app.settings import Settings
+    from ferrule.mcp_client.server_config import ServerConfig
+    from ferrule.mcp_client.remote_server import RemoteServer
     from ferrule.mcp_client.servers import Servers
 
 
@@ -38,6 +40,22 @@ def must_find(known: KnownServers, name: str) -> KnownServer:
         hint = _("Did you mean `{name}`?").format(name=close[0]) if close else _("`ferrule mcp list` shows them.")
         raise click.UsageError(_("There is no server `{name}`. {hint}").format(name=name, hint=hint))
     return found
+
+
+def given_to(config: ServerConfig) -> list[str]:
+    """What a person should know besides its command before they let a server start; no values, which may be secret."""
+    from ferrule.mcp_client.variables import places_in
+
+    lines: list[str] = []
+    if config.folder:
+        lines.append(_("It starts in: {folder}").format(folder=config.folder))
+    if names := sorted([*config.env, *config.headers]):
+        lines.append(_("It is given: {names}").format(names=", ".join(names)))
+    written = (*config.command, config.url, *config.env.values(), *config.headers.values(), config.client_id,
+               config.client_secret, config.folder)  # fmt: skip
+    if places := places_in(written):
+        lines.append(_("It gets of yours: {places}").format(places=", ".join(places)))
+    return lines
 
 
 def list_servers(tools: Tools) -> None:
@@ -62,6 +80,14 @@ def list_servers(tools: Tools) -> None:
 
 def say_problems(servers: Servers) -> None:
     """Which servers cannot be used, and why."""
-    for name, one in servers.joined.items():
-        if one.server.problem:
-            warn(_("The MCP server {name} cannot be used: {why}.").format(name=name, why=one.server.problem))
+    for line in filter(None, (problem_line(name, one.server) for name, one in servers.joined.items())):
+        warn(line)
+
+
+def problem_line(name: str, server: RemoteServer) -> str | None:
+    """What to say of a server that cannot be used now; of one that still starts, the tools come when it is ready."""
+    if server.problem:
+        return _("The MCP server {name} cannot be used: {why}.").format(name=name, why=server.problem)
+    if server.starting:
+        return _("The MCP server {name} has not answered yet; its tools come when it does.").format(name=name)
+    return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,9 @@ import click
 
 from ferrule.app.locations import added_folders
 from ferrule.app.mcp_servers import mcp_folder
-from ferrule.cli.mcp_state import must_find, servers_for
+from ferrule.cli.mcp_state import given_to, must_find, servers_for
 from ferrule.cli.options import json_option, warn, workspace_option
-from ferrule.cli.output import write
+from ferrule.cli.output import write, write_json
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
 
@@ -39,11 +39,10 @@ def command(name: str, as_json: bool, workspace: Path) -> None:
     settings, known = servers_for(workspace)
     found = must_find(known, name)
     if not found.trusted:
-        raise click.UsageError(
-            _(
-                "{name} is not trusted yet. It would start: {command}. If that is right: ferrule mcp trust {name}"
-            ).format(name=name, command=found.config.shown)
-        )
+        words = _(
+            "{name} is not trusted yet. It would start: {command}. If that is right: ferrule mcp trust {name}"
+        ).format(name=name, command=found.config.shown)
+        raise click.UsageError("\n".join((words, *given_to(found.config))))
     servers = Servers(
         [replace(found.config, enabled=True)],
         Registry(),
@@ -52,9 +51,10 @@ def command(name: str, as_json: bool, workspace: Path) -> None:
         # Also where there is no terminal: then it says what to run at one, and does not wait.
         ports=ServerQuestions(TerminalPlace()).ports(signs_in=True),
     )
+    logging.getLogger("ferrule.mcp").setLevel(logging.ERROR)  # what is left out is said with the rest
     document = asyncio.run(_test(servers, servers.joined[name]))
     if as_json:
-        click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+        write_json(document)
     else:
         _print(document)
     sys.exit(0 if document["problem"] is None else 1)

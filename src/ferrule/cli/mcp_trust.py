@@ -9,7 +9,7 @@ import click
 from ferrule.app.locations import user_settings_file
 from ferrule.app.mcp_servers import mcp_folder
 from ferrule.app.server_file import ServerFile
-from ferrule.cli.mcp_state import must_find, servers_for
+from ferrule.cli.mcp_state import given_to, must_find, servers_for
 from ferrule.cli.options import workspace_option
 from ferrule.cli.output import write
 from ferrule.cli.words import _
@@ -34,6 +34,5 @@ def command(name: str, workspace: Path) -> None:
         ServerFile(user_settings_file()).trust(found.config.fingerprint)
     Approvals(mcp_folder() / "approved.json").forget(found.config.identity)
     write(_("{name} may be started: {command}").format(name=name, command=found.config.shown))
-    given = [*found.config.env, *found.config.headers]
-    if given:
-        write(_("It is given: {names}").format(names=", ".join(sorted(given))))
+    for line in given_to(found.config):
+        write(line)

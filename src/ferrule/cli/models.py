@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ferrule.app.choose_model import known_providers
 from ferrule.cli.options import json_option, settings_for, workspace_option
+from ferrule.cli.output import write_json
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
 from ferrule.models.discovery import EMBEDDED, Availability, Found, discover
@@ -30,7 +30,7 @@ def command(query: tuple[str, ...], whole: bool, as_json: bool, workspace: Path)
     settings = settings_for(workspace).settings
     found = asyncio.run(discover(known_providers(settings)))
     if as_json:
-        click.echo(json.dumps([_document(one, query) for one in found], ensure_ascii=False, indent=2))
+        write_json([_document(one, query) for one in found])
         return
     rows: list[list[str]] = []
     left_out = 0

@@ -151,6 +151,10 @@ async def _run(
         report_broken(app.tools)
         for note in app.notes:
             warn(note)
+        if app.tools.servers is not None:
+            from ferrule.cli.mcp_state import say_problems
+
+            say_problems(app.tools.servers)
         try:
             chosen = model_for(model or (resumed.saved.model if resumed is not None else ""), app.settings)
         except ModelError as error:
@@ -162,9 +166,9 @@ async def _run(
         report.begin(agent)
         try:
             async with aclosing(agent.run(text)) as events:
-                if stopping.asked:
-                    agent.interrupt()
                 async for event in events:
+                    if stopping.asked:  # before there was a turn to stop
+                        agent.interrupt()
                     last.show(event)
                     report.show(event)
                     if isinstance(event, TurnEnded):
@@ -185,7 +189,7 @@ def _exit_code(ended: TurnEnded | None, refused: bool) -> int:
 class Stopping:
     """Ctrl-C and SIGTERM stop the turn, so that calls end, are recorded, and the answer so far is printed.
 
-    A second Ctrl-C does not wait for that.
+    A second Ctrl-C does not wait for that, and while there is no turn yet there is nothing to wait for.
     """
 
     def __init__(self) -> None:
@@ -200,7 +204,7 @@ class Stopping:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
         def stop() -> None:
-            if self.asked and task is not None:
+            if task is not None and (self.asked or self.agent is None):
                 task.cancel()
             self.asked = True
             if self.agent is not None:

@@ -10,7 +10,7 @@ from ferrule._version import __version__
 from ferrule.agent.agent_events import Answered, CallAsked, Compacted, Noted, TurnEnded
 from ferrule.agent.event_form import VERSION, call_form, to_form
 from ferrule.cli.options import warn
-from ferrule.cli.output import write
+from ferrule.cli.output import write, write_json
 from ferrule.cli.words import _
 from ferrule.core.errors import ErrorKind
 from ferrule.core.events import Done, Pending
@@ -112,7 +112,7 @@ class JsonReport:
         elif isinstance(event, Noted):
             self._notes.append(event.text)
         elif isinstance(event, TurnEnded):
-            write(json.dumps(self._document(event), ensure_ascii=False, indent=2))
+            write_json(self._document(event))
 
     def _document(self, event: TurnEnded) -> dict[str, Any]:
         agent = self._agent

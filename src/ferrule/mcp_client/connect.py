@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import MissingExtra
+from ferrule.mcp_client.failures import Failed
 from ferrule.process.environment import clean_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from ferrule.mcp_client.connection import Connection
     from ferrule.mcp_client.ports import Ports
     from ferrule.mcp_client.server_config import ServerConfig
     from ferrule.mcp_client.server_log import ServerLog
     from ferrule.mcp_client.variables import Variables
+
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"(?:[!-~](?:[ -~\t]*[!-~])?)?")
 
 
 def connect(
@@ -65,6 +71,7 @@ def _address(
 
     url = variables.fill(config.url)
     headers = variables.fill_table(config.headers)
+    _check_headers(headers)
     auth = None
     if not any(name.lower() == "authorization" for name in headers):
         auth = oauth(
@@ -77,6 +84,16 @@ def _address(
         )
     signs_in = auth is not None and ports.show_url is not None
     return lambda on_end: http_transport(url, headers=headers, auth=auth, signs_in=signs_in)
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    """Before anybody else finds them wrong, whose words would quote the value: more often than not a secret."""
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise Failed(f"`{name[:100]}` is no name of a header")
+        if not _HEADER_VALUE.fullmatch(value):
+            odd = "a line end" if "\n" in value or "\r" in value else "a character outside ASCII or a blank at its ends"
+            raise Failed(f"the value for the header `{name[:100]}` holds {odd}, which no header takes")
 
 
 def _shown(name: str, ports: Ports) -> Callable[[str], Awaitable[None]] | None:

@@ -23,6 +23,7 @@ from ferrule.mcp_client import bounds
 from ferrule.mcp_client.failures import Failed, reason_of
 from ferrule.mcp_client.input_rounds import with_input
 from ferrule.mcp_client.task_calls import call_as_task
+from ferrule.mcp_client.tool_pages import sift_pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -87,6 +88,7 @@ class Connection:
         )
         self._task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        self._left_out: list[str] = []
 
     async def open(self, seconds: float) -> None:
         """Connect; raises `Failed` when the server does not answer in time, or not in the protocol's words."""
@@ -134,18 +136,20 @@ class Connection:
     async def tools(self) -> tuple[list[dict[str, Any]], list[str]]:
         """What the server lists, as far as is allowed, and what was left out."""
         found: list[dict[str, Any]] = []
+        self._left_out.clear()
         cursor: str | None = None
         for _ in range(bounds.PAGES):
             page = await self._client.list_tools(cursor=cursor)
             found += [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in page.tools]
             if len(found) > bounds.TOOLS:
-                return found[: bounds.TOOLS], [f"it offers more than {bounds.TOOLS:,} tools; the first are used"]
+                more = f"it offers more than {bounds.TOOLS:,} tools; the first are used"
+                return found[: bounds.TOOLS], [*self._left_out, more]
             if page.next_cursor is None:
-                return found, []
+                return found, [*self._left_out]
             if page.next_cursor == cursor:
-                return found, ["its list of tools leads back to the same page"]
+                return found, [*self._left_out, "its list of tools leads back to the same page"]
             cursor = page.next_cursor
-        return found, [f"its list of tools has more than {bounds.PAGES} pages; the first are used"]
+        return found, [*self._left_out, f"its list of tools has more than {bounds.PAGES} pages; the first are used"]
 
     async def call(
         self,
@@ -208,6 +212,7 @@ class Connection:
             async with self._client as client:
                 # Results are checked by our own validator, which has bounds; the SDK's has none.
                 client.session.validate_tool_result = _not_checked_here
+                sift_pages(client.session, client.protocol_version, self._left_out.append)
                 if not self._ready.done():
                     self._ready.set_result(client)
                 watching = asyncio.create_task(self._watch(client))

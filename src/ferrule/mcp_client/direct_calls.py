@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 from mcp.shared.exceptions import MCPError
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR
 
+from ferrule.mcp_client.failures import Malformed
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -43,6 +45,8 @@ class DirectCalls:
         self._telling: set[asyncio.Task[None]] = set()
         self._over = False
         self.stamp: dict[str, Any] = {}
+        self.idle_words = 0
+        """How many messages came that answered nothing."""
 
     def note_stamp(self, params: Mapping[str, Any] | None) -> None:
         """What the session says of us in a request of its own."""
@@ -53,7 +57,7 @@ class DirectCalls:
                 self.stamp = found
 
     async def request(self, method: str, params: dict[str, Any], progress: ProgressFnT | None = None) -> dict[str, Any]:
-        """The result; raises `MCPError` with the server's error, or when the connection ends."""
+        """The result; raises `MCPError` for the server's error or the connection's end, `Malformed` for neither."""
         if self._over:
             raise _closed()
         number = next(self._ids)
@@ -84,6 +88,8 @@ class DirectCalls:
         waiting = self._waiting.get(number)
         if waiting is not None and not waiting.answer.done():
             self._settle(waiting.answer, message)
+        else:
+            self.idle_words += 1
         return True  # late, or to nobody; not the session's either way
 
     def end(self) -> None:
@@ -98,9 +104,11 @@ class DirectCalls:
         if isinstance(result, dict):
             answer.set_result(cast("dict[str, Any]", result))
             return
-        told = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
-        code = told.get("code")
-        words = str(told.get("message") or "the answer holds neither a result nor an error")
+        if not isinstance(error, dict):
+            answer.set_exception(Malformed("the answer holds neither an object as its result nor an error"))
+            return
+        told = cast("dict[str, Any]", error)
+        code, words = told.get("code"), str(told.get("message") or "")
         answer.set_exception(
             MCPError(code=code if isinstance(code, int) else INTERNAL_ERROR, message=words, data=told.get("data"))
         )
@@ -110,10 +118,10 @@ class DirectCalls:
         token, done, total, words = (told.get(key) for key in ("progressToken", "progress", "total", "message"))
         if type(token) is not int or token < _FIRST_ID:
             return False
-        waiting = self._waiting.get(token)
-        if waiting is not None and waiting.progress is not None and isinstance(done, (int, float)):
-            known = float(total) if isinstance(total, (int, float)) else None
-            task = asyncio.ensure_future(_tell(waiting.progress, float(done), known, str(words or "") or None))
+        self.idle_words += 1
+        waiting, reached = self._waiting.get(token), _number(done)
+        if waiting is not None and waiting.progress is not None and reached is not None:
+            task = asyncio.ensure_future(_tell(waiting.progress, reached, _number(total), str(words or "") or None))
             self._telling.add(task)
             task.add_done_callback(self._telling.discard)
         return True
@@ -123,6 +131,16 @@ class DirectCalls:
             self._write(
                 json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
             )
+
+
+def _number(given: Any) -> float | None:
+    """A number as the protocol has it; none where it is something else, or larger than any."""
+    if not isinstance(given, (int, float)):
+        return None
+    try:
+        return float(given)
+    except OverflowError:
+        return None
 
 
 async def _tell(progress: ProgressFnT, done: float, total: float | None, words: str | None) -> None:

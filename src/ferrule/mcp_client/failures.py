@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import ceil
 from typing import TYPE_CHECKING, cast
 
@@ -17,6 +18,7 @@ _LONGEST = 2_000
 _LONGEST_REASON = 300
 _CONNECTION_CLOSED, _INVALID_PARAMS, _METHOD_NOT_FOUND, _PARSE_ERROR = -32000, -32602, -32601, -32700
 _CANCELLED, _ADDRESS_FIRST = -32800, -32042
+_SDK_COULD_NOT_PARSE = re.compile(r"Failed to parse [^:]+: \d+ validation error")
 
 
 class Failed(Exception):  # noqa: N818 - reads as what it says
@@ -35,21 +37,40 @@ class NotYet(Failed):
         self.seconds = seconds
 
 
+class Malformed(RuntimeError):  # noqa: N818 - reads as what it says
+    """An answer that is none in the protocol's sense; completes «a result that does not fit the protocol: …»."""
+
+
 def reason_of(error: BaseException) -> str:
     """The innermost cause, in one short line."""
     while isinstance(error, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
         error = inner[0]
-    if isinstance(error, Failed):
-        return error.reason
-    name, words = type(error).__name__, " ".join(str(error).split())
-    if name in ("CannotStart", "MissingValue", "OAuthFlowError"):
-        return words[:_LONGEST_REASON]
+    return _reason(error).rstrip(".")[:_LONGEST_REASON]
+
+
+def _reason(error: BaseException) -> str:
+    name, words = type(error).__name__, " ".join(str(error).split())[:_LONGEST_REASON]
+    if isinstance(error, Failed) or name in ("CannotStart", "MissingValue", "Malformed", "OAuthFlowError"):
+        return words
+    if name in ("OAuthRegistrationError", "OAuthTokenError"):
+        return f"signing in did not work ({words}); one that takes a token gets it in the header `Authorization`"
+    if name in ("ConnectError", "ConnectTimeout"):
+        return f"{_place(error)} cannot be reached: {words or 'nobody answers'}"
     if name == "ValidationError":
-        return f"it does not keep to the protocol: {_first_problem(cast('ValidationError', error))}"
+        return f"it does not keep to the protocol: {first_problem(cast('ValidationError', error))}"
     if name == "MCPError":
-        return f"it answered: {words[:_LONGEST_REASON]}"
-    return (f"{name}: {words}" if words else name)[:_LONGEST_REASON]
+        return f"it answered: {words}"
+    return f"{name}: {words}" if words else name
+
+
+def _place(error: BaseException) -> str:
+    """Where a request went, without what else its address may hold."""
+    url = getattr(getattr(error, "_request", None), "url", None)
+    if url is None:
+        return "its address"
+    port = f":{url.port}" if url.port else ""
+    return f"{url.host}{port}"
 
 
 def cannot_be_used(server: str, failed: Failed, log: ServerLog | None) -> ToolError:
@@ -93,10 +114,13 @@ def ended_in_call(server: str, reason: str, log: ServerLog | None) -> ToolError:
     )
 
 
-def refused_call(server: str, tool: str, error: MCPError) -> ToolError:
+def refused_call(server: str, tool: str, error: MCPError, log: ServerLog | None = None) -> ToolError:
     """For a call that the server answered with an error of the protocol."""
-    words = " ".join(str(error).split())[:_LONGEST] or "no reason was given"
+    words = " ".join(str(error)[: 2 * _LONGEST].split())[:_LONGEST] or "no reason was given"
+    words = log.clean(words) if log is not None else words
     if error.code == _PARSE_ERROR:
+        if _SDK_COULD_NOT_PARSE.match(words):
+            words = "the answer is not a message of the protocol"
         return ToolError(
             f"The MCP server `{server}` gave no result for `{tool}` that can be used: {words}.",
             suggestion="Ask for less at once, if the tool can; the same call would fail the same way.",
@@ -129,10 +153,11 @@ def malformed_result(server: str, tool: str, why: str) -> ToolError:
 
 def of_protocol(error: ValidationError) -> str:
     """What is wrong with a result, as the end of `malformed_result`."""
-    return f"the protocol: {_first_problem(error)}."
+    return f"the protocol: {first_problem(error)}."
 
 
-def _first_problem(error: ValidationError) -> str:
+def first_problem(error: ValidationError) -> str:
+    """The first thing that is wrong, and where."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"])
     return f"`{place}`: {first['msg']}" if place else first["msg"]

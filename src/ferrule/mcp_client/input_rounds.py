@@ -9,6 +9,8 @@ import mcp_types as types
 from mcp.client.session import ClientRequestContext
 from mcp.shared.exceptions import MCPError
 
+from ferrule.mcp_client.failures import Malformed
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -27,7 +29,7 @@ async def with_input(
     while result.get("resultType") == "input_required":
         rounds += 1
         if rounds > _MOST_ROUNDS:
-            raise RuntimeError(f"it asked for more after {_MOST_ROUNDS} rounds of questions")
+            raise Malformed(f"it asked for more after {_MOST_ROUNDS} rounds of questions")
         wanted = types.InputRequiredResult.model_validate(result)
         again = dict(params)
         if wanted.request_state is not None:

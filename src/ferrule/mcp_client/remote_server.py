@@ -44,6 +44,8 @@ _STEADY_SECONDS = 30.0
 _FIRST_WAIT = 1.0
 _CLOSED = "Connection closed"
 """What the SDK tells every call when the connection itself has ended."""
+_ALONE = "SSE stream "
+"""How the error begins of a call over HTTP whose own stream ended; the others' go on."""
 
 
 class RemoteServer:
@@ -85,6 +87,11 @@ class RemoteServer:
     def offered(self) -> Offered | None:
         """Who it says it is, while it runs."""
         return self._connection.offered if self._connection is not None and self._connection.alive else None
+
+    @property
+    def starting(self) -> bool:
+        """Whether it is being started just now."""
+        return self._opening is not None and not self._opening.done()
 
     # Using it
 
@@ -158,15 +165,15 @@ class RemoteServer:
             self._check_soon(connection)
             raise
         except MCPError as error:
-            if error.code == CONNECTION_CLOSED:
-                # Over HTTP each call has a stream of its own, which can end alone; then its error says how.
+            # Servers use the same code for errors of their own.
+            if error.code == CONNECTION_CLOSED and (not connection.alive or str(error).startswith((_CLOSED, _ALONE))):
                 alone = connection.alive and str(error) != _CLOSED
-                reason = str(error) if alone else await connection.end_reason()
+                reason = self.log.clean(reason_of(Failed(str(error))) if alone else await connection.end_reason())
                 raise ended_in_call(self.config.name, reason, self.log) from None
             if _session_over(error):
                 await connection.close()
                 raise ended_in_call(self.config.name, "it ended the session", self.log) from None
-            raise refused_call(self.config.name, name, error) from None
+            raise refused_call(self.config.name, name, error, self.log) from None
         except ValidationError as error:
             raise malformed_result(self.config.name, name, of_protocol(error)) from None
         except (RuntimeError, ExceptionGroup) as error:
@@ -190,10 +197,8 @@ class RemoteServer:
                 on_change=self._relist_soon,
             )
             await connection.open(self._patience)
-        except Failed:
-            raise
         except Exception as error:  # noqa: BLE001 - whatever it raised is why the server cannot be used
-            raise Failed(reason_of(error)) from None
+            raise Failed(self.log.clean(reason_of(error))) from None
         try:
             await asyncio.wait_for(self._list(connection), bounds.LIST_SECONDS)
         except BaseException as error:
@@ -202,7 +207,7 @@ class RemoteServer:
                 raise
             if isinstance(error, TimeoutError):
                 raise Failed(f"it did not list its tools within {bounds.LIST_SECONDS:g} s") from None
-            raise Failed(f"its tools could not be listed: {reason_of(error)}") from None
+            raise Failed(self.log.clean(f"its tools could not be listed: {reason_of(error)}")) from None
         return connection
 
     @property
@@ -232,7 +237,7 @@ class RemoteServer:
         """The first end costs nothing; a server that keeps ending is left alone for longer each time."""
         now = asyncio.get_running_loop().time()
         self._connection = None
-        self.problem = connection.ended_because
+        self.problem = self.log.clean(connection.ended_because)
         if now - self._opened_at > _STEADY_SECONDS:
             self._failures = 0
         self._fail(now)
@@ -261,7 +266,7 @@ class RemoteServer:
         try:
             await asyncio.wait_for(self._list(connection), bounds.LIST_SECONDS)
         except Exception as error:  # noqa: BLE001 - the tools stay as they were, and the person can read why
-            self.problem = f"its tools could not be listed again: {reason_of(error)}"
+            self.problem = self.log.clean(f"its tools could not be listed again: {reason_of(error)}")
 
     def _check_soon(self, connection: Connection) -> None:
         """After a call that was given up: is the server slow, or is nobody there?"""

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.mcp_client.bounds import START_SECONDS
+from ferrule.workspace.given_files import read_given
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,8 +51,10 @@ class ServerConfig:
             raise ConfigProblem(f"`{self.name}` has {both}; a server is a program or an address")
         if self.command and not self.command[0].strip():
             raise ConfigProblem(f"`{self.name}`: `command` names no program")
-        if self.url and not self.url.startswith(("http://", "https://", "${")):
+        if self.url and not self.url.lower().startswith(("http://", "https://", "${")):
             raise ConfigProblem(f"`{self.name}`: `url` must start with http:// or https://")
+        if self.url and "${" not in self.url and (wrong := _wrong_address(self.url)):
+            raise ConfigProblem(f"`{self.name}`: `url` is no address: {wrong}")
         for what, value in (("timeout", self.timeout), ("start_timeout", self.start_timeout)):
             if value is not None and not 0 < value < float("inf"):
                 raise ConfigProblem(f"`{self.name}`: `{what}` is a number of seconds above 0")
@@ -72,10 +75,36 @@ class ServerConfig:
 
     @property
     def shown(self) -> str:
-        """The command or the address as it was written: no variable is filled in."""
+        """The command or the address as it was written: no variable is filled in.
+
+        Secrets that stand in it are taken out of the person's own. What a workspace brings is shown exactly: they are
+        asked to judge it.
+        """
         import shlex
 
-        return self.url or shlex.join(self.command)
+        words = self.url or shlex.join(self.command)
+        return words if self.scope else _without_secrets(words)
+
+
+def _wrong_address(url: str) -> str:
+    """What is wrong with an address; never the address itself, which may hold a secret."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return "its host or its port cannot be read"
+    return "" if parts.hostname and port != 0 else "it names no host"
+
+
+def _without_secrets(words: str) -> str:
+    import re
+
+    from ferrule.core.secrets import redact_text
+
+    parts = re.split(r"(\$\{[^{}]*\})", words)  # a place is no secret, and says where one comes from
+    return "".join(part if at % 2 else redact_text(part) for at, part in enumerate(parts))
 
 
 @dataclass(slots=True)
@@ -90,7 +119,7 @@ def read_mcp_json(file: Path, *, scope: str = "") -> Found:
     """The `mcpServers` form that other agents use; a file that is not there holds nothing."""
     found = Found()
     try:
-        document: Any = json.loads(file.read_bytes())
+        document: Any = json.loads(read_given(file))
     except (FileNotFoundError, NotADirectoryError):
         return found
     except OSError as error:

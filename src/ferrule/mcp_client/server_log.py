@@ -38,7 +38,7 @@ class ServerLog:
     @property
     def text(self) -> str:
         """What is kept, without secrets."""
-        return self._clean(self._kept.decode(errors="replace"))
+        return self.clean(self._kept.decode(errors="replace"))
 
     @property
     def last_line(self) -> str:
@@ -48,9 +48,10 @@ class ServerLog:
     @property
     def garbage(self) -> str:
         """The first line of its output that was no message."""
-        return self._clean(self._garbage)
+        return self.clean(self._garbage)
 
-    def _clean(self, text: str) -> str:
+    def clean(self, text: str) -> str:
+        """Words about the server, or of it, without the secrets that it was given."""
         if self._variables is not None:
             text = self._variables.masked(text)
         return redact_text(text)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferrule.mcp")
 
 ORIGIN = "mcp"
+_MOST_PROBLEMS = 20
 
 
 @dataclass(slots=True)
@@ -150,6 +151,8 @@ class Servers:
                 one.problems.append(f"the tool `{own_name[:100]}` is left out: {error}")
                 continue
             one.tools[own_name] = tool
+        if (more := len(one.problems) - _MOST_PROBLEMS) > 0:
+            one.problems[_MOST_PROBLEMS:] = [f"{more:,} more things are wrong with its tools"]
         for problem in one.problems:
             logger.warning("MCP server %s: %s", name, problem)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -23,11 +24,10 @@ from mcp_types import (
     JSONRPCResponse,
     jsonrpc_message_adapter,
 )
-from pydantic_core import from_json
 
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.direct_calls import DirectCalls
-from ferrule.mcp_client.message_lines import CutOff, TooLong, answered_id, lines
+from ferrule.mcp_client.message_lines import CutOff, TooLong, answered_id, has_too_many_values, lines, read_line
 from ferrule.mcp_client.pace import Pace
 from ferrule.process.kept_program import KeptProgram
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
     from ferrule.mcp_client.server_log import ServerLog
+
+logger = logging.getLogger("ferrule.mcp")
 
 _SECONDS_TO_READ_THE_REST = 0.5
 
@@ -126,7 +128,7 @@ class StdioTransport:
         return reader
 
     async def _read(self, stream: asyncio.StreamReader) -> None:
-        why, where = "it closed its output", ""
+        why, where, heard = "it closed its output", "", 0
         try:
             async for line in lines(stream, bounds.MESSAGE_BYTES):
                 if isinstance(line, CutOff):
@@ -134,6 +136,9 @@ class StdioTransport:
                     break
                 message = self._understood(line)
                 if message is TAKEN:
+                    if self.direct.idle_words > heard:  # progress, and answers that nobody waits for
+                        heard = self.direct.idle_words
+                        await self._pace.spend()
                     continue
                 if message is None:
                     if self._log.garbage_lines > bounds.GARBAGE_LINES:
@@ -148,6 +153,10 @@ class StdioTransport:
             return  # the session is over
         except OSError as error:
             why = f"its output could not be read: {error.strerror}"
+        except Exception as error:
+            # Whatever it sent that nobody thought of: calls must not wait for answers that nobody reads any more.
+            logger.exception("A message of an MCP server could not be taken")
+            why = f"it sent what could not be taken ({type(error).__name__})"
         await asyncio.wait({self._program.ended}, timeout=_SECONDS_TO_HEAR_OF_THE_END)
         self._on_end((self._exit or why) + where)
         self.direct.end()
@@ -167,8 +176,12 @@ class StdioTransport:
             why = f"the answer takes {line.size:,} bytes; more than {bounds.MESSAGE_BYTES:,} are not read"
             self._log.add_garbage(line.head)
             return self._failure(line.answered, why)
+        if len(line) > bounds.MESSAGE_VALUES and has_too_many_values(line, bounds.MESSAGE_VALUES):
+            self._log.add_garbage(line)
+            why = f"the answer holds more than {bounds.MESSAGE_VALUES:,} values, which are not read"
+            return self._failure(answered_id(line, line), why)
         try:
-            parsed = from_json(line)
+            parsed = read_line(line)
             if isinstance(parsed, dict) and self.direct.take(cast("dict[str, Any]", parsed)):
                 return TAKEN
             return jsonrpc_message_adapter.validate_python(parsed, by_name=False)

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _PLACE = re.compile(r"\$\{([^{}]*)\}")
 _KEYRING = "keyring:"
@@ -61,8 +61,14 @@ class Variables:
         return value
 
     def _hide(self, name: str, value: str) -> None:
-        if len(value) >= _SHORTEST_SECRET:
-            self._hidden.setdefault(value, name)
+        for form in (value, value.strip()):  # what is left of a value that was too much for a header
+            if len(form) >= _SHORTEST_SECRET:
+                self._hidden.setdefault(form, name)
+
+
+def places_in(texts: Iterable[str]) -> list[str]:
+    """What of the person's would be filled into these texts, as it is written there, each once."""
+    return list(dict.fromkeys(found[0] for text in texts for found in _PLACE.finditer(text)))
 
 
 def from_keyring(service: str, user: str) -> str:

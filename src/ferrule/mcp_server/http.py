@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import re
 import secrets
 import signal
 import socket
@@ -18,7 +19,9 @@ import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import PlainTextResponse
 
+from ferrule.mcp_server.prompt_requests import prompt
 from ferrule.mcp_server.request_ids import RequestIds
+from ferrule.mcp_server.session_room import SessionRoom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -34,6 +37,7 @@ IDLE_SECONDS = 30 * 60.0
 MOST_CONNECTIONS = 256
 _LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _LEAST_TOKEN = 16
+_PLACE = re.compile(rb"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])?(?::[0-9]{1,5})?")
 
 
 class BadAddress(ValueError):  # noqa: N818 - reads as what it says
@@ -98,7 +102,7 @@ def http_app(server: McpServer, address: Address, token: str | None = None) -> A
             allowed_origins=[form for name in names for form in (f"http://{name}", f"http://{name}:*")],
         ),
     )
-    return Guard(RequestIds(app, BODY_BYTES), token, strangers=not address.is_local)
+    return Guard(SessionRoom(RequestIds(app, BODY_BYTES), MOST_SESSIONS), token, strangers=not address.is_local)
 
 
 class Guard:
@@ -122,6 +126,11 @@ class Guard:
         if scope["path"] != PATH:
             return PlainTextResponse(f"There is nothing here. The MCP endpoint is {PATH}.\n", 404)
         if self._strangers and b"origin" in headers:
+            return _error(403, "Requests from web pages are not taken.")
+        if not self._strangers and not _PLACE.fullmatch(headers.get(b"host", b"")):
+            # What comes after is compared by how it begins: nothing but a port may follow a name.
+            return _error(421, "The header `Host` is no name with a port, so this is not for this server.")
+        if not self._strangers and not _PLACE.fullmatch(headers.get(b"origin", b"").partition(b"://")[2]):
             return _error(403, "Requests from web pages are not taken.")
         if self._token is None:
             return None
@@ -150,6 +159,8 @@ async def serve_http(
         timeout_graceful_shutdown=2,
         lifespan="on",
     )
+    config.load()
+    config.http_protocol_class = prompt(config.http_protocol_class)
     with _listening(address) as listening:
         ready(listening.getsockname()[1])
         await _Server(config).serve([listening])

@@ -46,6 +46,9 @@ def _what_is_wrong(line: bytes) -> Refused:
     message = cast("dict[str, Any]", given)
     request_id = message.get("id")
     known = request_id if isinstance(request_id, (str, int)) and not isinstance(request_id, bool) else None
+    if not _is_text(message):
+        words = "It holds half a character (a lone surrogate such as `\\ud800`), which no text may."
+        return Refused.of(types.PARSE_ERROR, words, known if _is_text(known) else None)
     if message.get("jsonrpc") != "2.0":
         why = '`jsonrpc` must be "2.0".'
     elif "method" in message and not isinstance(message["method"], str):
@@ -61,3 +64,12 @@ def _what_is_wrong(line: bytes) -> Refused:
 
 def _has_id(line: bytes) -> bool:
     return "id" in json.loads(line)
+
+
+def _is_text(given: Any) -> bool:
+    """Whether it can be written again: JSON's escapes can spell half a character, and no encoding has that."""
+    try:
+        json.dumps(given, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -28,6 +28,7 @@ from ferrule.mcp_server.progress import ProgressReports
 from ferrule.mcp_server.results import RESULT_CHARS, call_result
 from ferrule.mcp_server.sessions import Sessions, is_stateless
 from ferrule.mcp_server.tasks import LONG_RUNNING, TASK_AFTER, Tasks, lacking
+from ferrule.mcp_server.worded_errors import word_errors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -82,6 +83,7 @@ class McpServer:
             get_tool_input_schema=self._input_schema,
             on_subscriptions_listen=self._listen,
         )
+        self.sdk.middleware.append(word_errors)
         self.sdk.middleware.append(
             RequestStateBoundary(RequestStateSecurity.ephemeral(ttl=QUESTION_SECONDS), default_audience=name)
         )

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
+from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.policy.commands.parts import Analysis
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Requests:
             if scheme == "command":
                 commands.append(self.understood(name, str(session.command_directory)))
             elif scheme == "path":
+                if "\0" in name:  # the system would refuse it in words that nobody can act on
+                    raise Stopped(Stage.AUTHORISE, ErrorKind.VALIDATION, "The path holds a NUL byte.", "Remove it.")
                 (writes if write else reads).append(os.path.realpath(session.directory / name))
             elif scheme == "host":
                 hosts.append(name)

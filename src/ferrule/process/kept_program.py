@@ -214,10 +214,23 @@ class KeptProgram:
 def _must_find(command: str, folder: Path, environment: Mapping[str, str]) -> str:
     executable = find_executable(command, folder, environment)
     if executable is None:
-        raise CannotStart(f"there is no program `{command}`")
+        raise CannotStart(_why_not(command, folder))
     if not folder.is_dir():
         raise CannotStart(f"there is no folder `{folder}`")
     return executable
+
+
+def _why_not(command: str, folder: Path) -> str:
+    """What is the matter with a command that is no program."""
+    if os.sep in command:
+        path = folder / Path(command).expanduser()
+        if path.is_dir():
+            return f"`{command}` is a folder, and no program"
+        if path.exists():
+            return f"`{command}` may not be executed; if it is a program: chmod +x"
+    if " " in command.strip():
+        return f"there is no program `{command}`; a command's arguments are given one by one, and not in its name"
+    return f"there is no program `{command}`"
 
 
 def find_executable(command: str, folder: Path, environment: Mapping[str, str]) -> str | None:

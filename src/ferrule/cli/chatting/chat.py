@@ -112,11 +112,14 @@ class Chat:
     def _say_server_problems(self) -> None:
         servers = self.assistant.app.tools.servers
         for name, one in servers.joined.items() if servers is not None else ():
-            if one.server.problem and name not in self.questions.waiting_to_sign_in:
-                self._say_server_problem(name, one.server.problem)
+            if name not in self.questions.waiting_to_sign_in:
+                self._say_server_problem(name, one.server)
 
-    def _say_server_problem(self, name: str, why: str) -> None:
-        self.say(_("The MCP server {name} cannot be used: {why}.").format(name=name, why=why), "warned")
+    def _say_server_problem(self, name: str, server: RemoteServer) -> None:
+        from ferrule.cli.mcp_state import problem_line
+
+        if line := problem_line(name, server):
+            self.say(line, "warned")
 
     async def _sign_in(self) -> None:
         """Servers that want the person to sign in are offered it before a turn, so that it has their tools."""
@@ -132,8 +135,7 @@ class Chat:
             finally:
                 self._signing_in.cancel()
                 self._working, self._signing_in = False, None
-            if server.problem:
-                self._say_server_problem(name, server.problem)
+            self._say_server_problem(name, server)
 
     async def _once(self, opening: asyncio.Task[ChatAssistant]) -> None:
         self.screen.write([""])

@@ -1,0 +1,32 @@
+"""What is logged cannot drive a terminal either, and is said once."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Command
+from .mcp_peer import add
+from .test_call import at_a_terminal
+
+STEERING = ("\x1b[31mred", "\x9b2J", "\u202e")
+
+
+@pytest.mark.parametrize("command", [["tools"], ["mcp", "test", "peer"], ["mcp", "test", "peer", "--json"]])
+def test_what_a_server_names_its_tools_does_not_steer_the_terminal(ferrule: Command, command: list[str]) -> None:
+    add(ferrule, "peer", "steers")
+    seen, _ = at_a_terminal(ferrule, command, "")
+    assert not any(one in seen for one in STEERING)
+    assert "is left out: its schema refers to https://example.org/" in seen
+
+
+def test_in_a_pipe_a_line_of_the_log_is_what_it_was(ferrule: Command) -> None:
+    add(ferrule, "peer", "steers")
+    said = ferrule("tools").err
+    assert all(one in said for one in STEERING)
+
+
+def test_what_is_left_out_is_said_once_by_the_test_of_a_server(ferrule: Command) -> None:
+    add(ferrule, "peer", "steers")
+    done = ferrule("mcp", "test", "peer")
+    assert done.code == 0
+    assert done.err.count("is left out") == 1
