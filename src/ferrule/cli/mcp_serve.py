@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from ferrule.mcp_server.server import McpServer
 
+_NEEDED = ("mcp", "mcp_types", "jsonschema_rs")
 TOKEN_VARIABLE = "FERRULE_MCP_TOKEN"  # noqa: S105 - the name of a variable
 
 
@@ -75,9 +76,7 @@ def command(
 ) -> None:
     from ferrule.mcp_server.standard_streams import claim_stdio
 
-    if (
-        find_spec("mcp") is None or find_spec("jsonschema_rs") is None
-    ):  # importing them now would keep the client waiting
+    if any(find_spec(needed) is None for needed in _NEEDED):  # importing them now would keep the client waiting
         raise MissingExtra("Serving MCP", "mcp")
     token = os.environ.pop(token_variable, "") or None  # no plugin and no command that a client runs may see it
     taken = claim_stdio() if http is None else None  # before a plugin is imported that might print
@@ -92,10 +91,15 @@ def command(
     except (ValueError, OSError) as error:
         raise click.UsageError(str(error)) from None
     _choose(app, tools)
-    if taken is not None:
-        asyncio.run(_until_ended(_serve_stdio(app, *taken)))
-    elif http is not None:
-        asyncio.run(_serve_http(app, http, token))
+    try:
+        if taken is not None:
+            asyncio.run(_until_ended(_serve_stdio(app, *taken)))
+        elif http is not None:
+            asyncio.run(_serve_http(app, http, token))
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in _NEEDED:
+            raise
+        raise MissingExtra("Serving MCP", "mcp") from None
 
 
 def _choose(app: App, names: tuple[str, ...]) -> None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ferrule.app.find_tools import Tools
     from ferrule.app.mcp_servers import KnownServer, KnownServers
     from ferrule.app.settings import Settings
-    from ferrule.mcp_client.server_config import ServerConfig
     from ferrule.mcp_client.remote_server import RemoteServer
+    from ferrule.mcp_client.server_config import ServerConfig
     from ferrule.mcp_client.servers import Servers
 
 
