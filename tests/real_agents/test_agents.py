@@ -24,10 +24,6 @@ from tests.real_agents import tap
 from tests.real_agents.agents import ALL, CLAUDE, CODEX, GEMINI, OPENCODE, Agent, Place
 from tests.real_agents.endpoint import Call, Endpoint, Given, serving
 
-pytestmark = pytest.mark.skipif(
-    not all(agent.path.exists() for agent in ALL),
-    reason="the agents are not installed: scripts/real-agents does it, and takes 1.2 GB",
-)
 each_agent = pytest.mark.parametrize("agent", ALL, ids=lambda agent: agent.program)
 PREFIXED = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 LONG_NAME = "a_tool_whose_name_has_sixty_four_letters_which_is_what_names_may"
