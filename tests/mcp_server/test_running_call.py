@@ -12,6 +12,9 @@ from ferrule.core.result import ToolResult
 from ferrule.mcp_server.running_call import RunningCall
 
 
+RESULT = ToolResult("call_1", "t", success=True, llm_content="done", display_content="done")
+
+
 def begin(work: Any, answers: dict[str, Any] | None = None) -> RunningCall:
     running = RunningCall(RawCall("work"), answers)
 
@@ -112,3 +115,42 @@ async def test_whoever_waits_for_an_end_that_never_comes_can_be_cancelled() -> N
     with pytest.raises(asyncio.CancelledError):
         await waiting
     await running.stop()
+
+
+async def test_a_call_that_never_waits_is_done_as_soon_as_it_is_begun_at_once() -> None:
+    async def work() -> ToolResult:
+        return RESULT
+
+    ended: list[RunningCall] = []
+    eager, later = RunningCall(RawCall("t", {})), RunningCall(RawCall("t", {}))
+    eager.start(work(), ended.append, at_once=True)
+    later.start(work(), ended.append)
+    assert (eager.done, later.done) == (True, False)
+    assert eager.result is RESULT
+    await later.wait()
+    assert later.result is RESULT
+    assert ended == [eager, later]
+    assert eager.id != later.id
+
+
+async def test_waiting_ends_in_time_and_leaves_the_call_running() -> None:
+    go = asyncio.Event()
+
+    async def work() -> ToolResult:
+        await go.wait()
+        return RESULT
+
+    running = RunningCall(RawCall("t", {}))
+    running.start(work(), lambda _: None, at_once=True)
+    await running.wait(0.01)
+    await running.wait(0)
+    assert not running.done
+    waiting = asyncio.create_task(running.wait())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert not running.done
+    go.set()
+    await running.wait(10)
+    assert running.result is RESULT

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from ferrule.pipeline.eager import start_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -35,7 +38,6 @@ class RunningCall:
 
     def __init__(self, call: RawCall, answers: Mapping[str, Any] | None = None) -> None:
         self.call = call
-        self.id = secrets.token_urlsafe(18)
         self.questions: dict[str, OpenQuestion] = {}
         self.attended_by: ServerRequestContext[Any, Any] | None = None
         self.fits: Callable[[Any], str | None] | None = None
@@ -47,10 +49,19 @@ class RunningCall:
         self._news: asyncio.Future[None] | None = None
         self._giving_up: asyncio.TimerHandle | None = None
 
+    @cached_property
+    def id(self) -> str:
+        """What nobody can guess; few calls ever need it."""
+        return secrets.token_urlsafe(18)
+
     # Running
 
-    def start(self, work: Coroutine[Any, Any, ToolResult], ended: Callable[[RunningCall], None]) -> None:
-        self._task = asyncio.get_running_loop().create_task(work)
+    def start(
+        self, work: Coroutine[Any, Any, ToolResult], ended: Callable[[RunningCall], None], *, at_once: bool = False
+    ) -> None:
+        """Begin it. `at_once` runs it up to its first wait, before anybody can listen to what it reports."""
+        loop = asyncio.get_running_loop()
+        self._task = start_task(work, loop) if at_once else loop.create_task(work)
         self._task.add_done_callback(lambda _: (ended(self), self._wake()))
 
     @property
@@ -69,10 +80,14 @@ class RunningCall:
         ends = None if seconds is None else loop.time() + seconds
         while not self.done and not self.questions:
             self._news = loop.create_future()
-            left = None if ends is None else ends - loop.time()
-            if left is not None and left <= 0:
+            if ends is not None and loop.time() >= ends:
                 return
-            await asyncio.wait((self._news,), timeout=left)
+            timer = None if ends is None else loop.call_at(ends, self._wake)
+            try:
+                await self._news
+            finally:
+                if timer is not None:
+                    timer.cancel()
         for _ in range(_ROUNDS_TO_GATHER if self.questions else 0):
             await asyncio.sleep(0)  # what is asked together goes to the client together
 

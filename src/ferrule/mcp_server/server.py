@@ -26,7 +26,7 @@ from ferrule.mcp_server.list_changes import ListChanges
 from ferrule.mcp_server.peer import LACKING
 from ferrule.mcp_server.progress import ProgressReports
 from ferrule.mcp_server.results import RESULT_CHARS, call_result
-from ferrule.mcp_server.sessions import Sessions, is_stateless
+from ferrule.mcp_server.sessions import Sessions, is_stateless, wants_progress
 from ferrule.mcp_server.tasks import LONG_RUNNING, TASK_AFTER, Tasks, lacking
 from ferrule.mcp_server.worded_errors import word_errors
 
@@ -166,8 +166,7 @@ class McpServer:
         patience: float | None,
     ) -> None:
         """Stay with a call until there is something to say to this request."""
-        wants_progress = context.meta is not None and context.meta.get("progress_token") is not None
-        if not wants_progress:
+        if not wants_progress(context):
             await running.wait(patience)
             return
         running.attended_by = context

@@ -45,6 +45,11 @@ def connection_of(context: ServerRequestContext[Any, Any]) -> Connection:
     return context.session._connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
+def wants_progress(context: ServerRequestContext[Any, Any]) -> bool:
+    """Whether the client wants to be told how far a request is."""
+    return context.meta is not None and context.meta.get("progress_token") is not None
+
+
 class ClientSession:
     """One client's runtime, and the calls that it has running."""
 
@@ -60,7 +65,7 @@ class ClientSession:
         arguments: Mapping[str, Any] | None,
         answers: Mapping[str, Any] | None = None,
     ) -> RunningCall:
-        """Start a call; the client can be asked while it runs."""
+        """Start a call; the client can be asked while it runs, and be told of its progress where it wants to."""
         running = RunningCall(RawCall(name, arguments or {}), answers)
         peer = StatelessPeer(context, running) if is_stateless(context) else HandshakePeer(context)
 
@@ -71,7 +76,7 @@ class ClientSession:
             return await self.runtime.run(running.call)
 
         self.calls.add(running)
-        running.start(work(), self.calls.discard)
+        running.start(work(), self.calls.discard, at_once=not wants_progress(context))
         return running
 
     async def close(self, close: Callable[[Session], Awaitable[None]]) -> None:
