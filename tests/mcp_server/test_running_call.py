@@ -11,7 +11,6 @@ from ferrule import RawCall, Runtime, tool
 from ferrule.core.result import ToolResult
 from ferrule.mcp_server.running_call import RunningCall
 
-
 RESULT = ToolResult("call_1", "t", success=True, llm_content="done", display_content="done")
 
 
