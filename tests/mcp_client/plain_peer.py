@@ -117,7 +117,14 @@ def call(name: str, arguments: dict[str, Any], token: Any) -> Any:
     if name == "resources":
         return {
             "content": [
-                {"type": "resource_link", "uri": "file:///a.txt", "name": "a.txt", "mimeType": "text/plain"},
+                {
+                    "type": "resource_link",
+                    "uri": "file:///a.txt",
+                    "name": "a.txt",
+                    "mimeType": "text/plain",
+                    "title": "Letter A",
+                    "size": 3,
+                },
                 {"type": "resource", "resource": {"uri": "note:1", "mimeType": "text/plain", "text": "a note"}},
                 {"type": "audio", "data": PIXEL, "mimeType": "audio/wav"},
             ]

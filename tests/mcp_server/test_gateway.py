@@ -55,6 +55,11 @@ async def test_tools_behind_it_are_listed_and_called(tmp_path: Path, mode: str) 
         assert added.structured_content == {"sum": 3}
         image: Any = await client.call_tool("mcp__peer__image", {})
         assert "image" in [block.type for block in image.content]
+        found: Any = await client.call_tool("mcp__peer__resources", {})
+        link, note, sound = found.content  # each once, with what the server says of it
+        assert (link.type, link.title, link.size, note.resource.text, sound.type) == (
+            "resource_link", "Letter A", 3, "a note", "audio",
+        )  # fmt: skip
         denied: Any = await client.call_tool("mcp__peer__die", {})
         assert denied.is_error
 

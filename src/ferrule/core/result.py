@@ -23,6 +23,8 @@ class Attachment:
     data: bytes | None = None
     uri: str | None = None
     name: str | None = None
+    details: Mapping[str, Any] | None = None
+    """What else its source says of it, such as the title and the size of a link; only some can pass it on."""
 
 
 SUGGESTION = "\n\nSuggestion: "
@@ -94,8 +96,14 @@ class ToolResult:
             "metadata": {"call_id": self.call_id, "tool": self.tool, **self.metadata},
         }
         if self.attachments:
-            document["attachments"] = self.attachments
+            document["attachments"] = [_attached(one) for one in self.attachments]
         return _finite(to_jsonable_python(document, fallback=str, bytes_mode="base64"))
+
+
+def _attached(attachment: Attachment) -> dict[str, Any]:
+    told = {"details": attachment.details} if attachment.details else {}
+    named = {"media_type": attachment.media_type, "data": attachment.data}
+    return {**named, "uri": attachment.uri, "name": attachment.name, **told}
 
 
 def _finite(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import quote, unquote
 
@@ -11,6 +12,7 @@ from ferrule.core.result import Attachment
 from ferrule.dialects.attachments import from_base64, to_base64
 from ferrule.dialects.dialect import Dialect, ForeignDefinition
 from ferrule.dialects.losses import ROOT, Loss
+from ferrule.dialects.mcp_blocks import said_of_block
 from ferrule.dialects.output_schema import output_object
 from ferrule.dialects.payload import (
     DialectError,
@@ -172,11 +174,14 @@ def _write_attachment(attachment: Attachment) -> dict[str, Any]:
     media, data = attachment.media_type, attachment.data
     if data is None:
         name = attachment.name or (attachment.uri or "").rsplit("/", 1)[-1] or "attachment"
-        return {"type": "resource_link", "uri": attachment.uri or "", "name": name, "mimeType": media}
+        told = said_of_block(attachment.details or {}, of_link=True)
+        return {"type": "resource_link", "uri": attachment.uri or "", "name": name, "mimeType": media, **told}
+    told = said_of_block(attachment.details or {})
     if media.startswith(("image/", "audio/")):
-        return {"type": media.split("/", 1)[0], "data": to_base64(data), "mimeType": media}
+        return {"type": media.split("/", 1)[0], "data": to_base64(data), "mimeType": media, **told}
     own = _OWN_URI + quote(attachment.name or "", safe="", errors="replace")
-    return {"type": "resource", "resource": {"uri": attachment.uri or own, "mimeType": media, **_contents(media, data)}}
+    content = {"uri": attachment.uri or own, "mimeType": media, **_contents(media, data)}
+    return {"type": "resource", "resource": content, **told}
 
 
 def _contents(media: str, data: bytes) -> dict[str, str]:
@@ -190,13 +195,16 @@ def _contents(media: str, data: bytes) -> dict[str, str]:
 def _read_attachment(block: dict[str, Any], where: str) -> Attachment:
     kind = block.get("type")
     media = some_text(field(block, "mimeType", "mime_type"), f"{where}.mimeType") or "application/octet-stream"
+    told = said_of_block(block, of_link=kind == "resource_link") or None
     if kind in ("image", "audio"):
-        return Attachment(media, from_base64(block.get("data"), f"{where}.data"))
+        return Attachment(media, from_base64(block.get("data"), f"{where}.data"), details=told)
     if kind == "resource_link":
         name = some_text(block.get("name"), f"{where}.name")
-        return Attachment(media, uri=a_name({"uri": str(block.get("uri") or "")}, where, "uri"), name=name)
+        uri = a_name({"uri": str(block.get("uri") or "")}, where, "uri")
+        return Attachment(media, uri=uri, name=name, details=told)
     if kind == "resource":
-        return _read_resource(an_object(block.get("resource"), f"{where}.resource"), f"{where}.resource")
+        found = _read_resource(an_object(block.get("resource"), f"{where}.resource"), f"{where}.resource")
+        return replace(found, details=told)
     raise DialectError(
         f"{where}: a block of the type {kind!r}; expected text, image, audio, resource or resource_link."
     )

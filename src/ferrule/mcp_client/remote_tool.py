@@ -16,6 +16,7 @@ from ferrule.core.raw_tool import RawTool
 from ferrule.core.result import ErrorInfo, ToolResult
 from ferrule.core.schema_params import SchemaParams
 from ferrule.dialects.mcp import MCP
+from ferrule.dialects.mcp_blocks import embedded_text
 from ferrule.dialects.payload import DialectError
 from ferrule.mcp_client.failures import malformed_result
 from ferrule.mcp_client.tool_names import tool_name
@@ -76,8 +77,8 @@ class RemoteTool(RawTool):
         if not result.success:
             return _failed(result)
         self._check_output(result)
-        if texts := _embedded_texts(result):
-            result.llm_content = "\n\n".join(part for part in (result.llm_content, *texts) if part)
+        if embedded := embedded_text(result.attachments):
+            result.llm_content = f"{result.llm_content}\n\n{embedded}" if result.llm_content else embedded
         if not result.llm_content:
             result.llm_content = _words(result)
         result.display_content = result.llm_content
@@ -118,15 +119,6 @@ def _failed(result: ToolResult) -> ToolResult:
     result.llm_content = result.error.words
     result.display_content = message.partition("\n")[0][:200]
     return result
-
-
-def _embedded_texts(result: ToolResult) -> list[str]:
-    """The text of embedded resources: few providers show a model what is attached, unless it is an image."""
-    return [
-        f"[{one.uri}]\n{one.data.decode(errors='replace')}" if one.uri else one.data.decode(errors="replace")
-        for one in result.attachments
-        if one.data is not None and one.media_type.startswith("text/")
-    ]
 
 
 def _words(result: ToolResult) -> str:

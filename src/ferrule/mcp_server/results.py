@@ -6,11 +6,13 @@ whose text is that very JSON; a tool with words of its own (or pictures) sends t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import ErrorInfo
 from ferrule.dialects.mcp import MCP
+from ferrule.dialects.mcp_blocks import without_embedded
 from ferrule.dialects.output_schema import output_object
 from ferrule.pipeline.format import head_and_tail
 
@@ -41,6 +43,8 @@ def call_result(
     result: ToolResult, fits: Callable[[Any], str | None] | None, most: int = RESULT_CHARS
 ) -> dict[str, Any]:
     """The result in the protocol's form. `fits` says what is wrong with structured content, for tools that show any."""
+    if result.success and result.attachments:  # of a server behind this one: resources go out as what they are
+        result = replace(result, llm_content=without_embedded(result.llm_content, result.attachments))
     answer: dict[str, Any] = {"resultType": "complete", **_DIALECT.write_result(result)}
     answer.get("_meta", {}).pop(_WRAPPED, None)
     structured: Any = answer.pop("structuredContent", None)

@@ -37,6 +37,7 @@ class TapedAttachment(_Part):
     """Bytes, in base64."""
     uri: str | None = None
     name: str | None = None
+    details: dict[str, Any] | None = None
 
 
 class TapedResult(_Part):
@@ -74,7 +75,13 @@ class TapedResult(_Part):
         from base64 import urlsafe_b64decode
 
         return [
-            Attachment(one.media_type, None if one.data is None else urlsafe_b64decode(one.data), one.uri, one.name)
+            Attachment(
+                one.media_type,
+                None if one.data is None else urlsafe_b64decode(one.data),
+                one.uri,
+                one.name,
+                one.details,
+            )
             for one in self.attachments
         ]
 
@@ -173,4 +180,5 @@ def vars_of(attachment: Attachment) -> dict[str, Any]:
         "data": attachment.data,
         "uri": attachment.uri,
         "name": attachment.name,
+        "details": attachment.details,
     }

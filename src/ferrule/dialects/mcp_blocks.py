@@ -1,0 +1,62 @@
+"""What MCP's blocks of content hold besides the content: words about it, and text that is in another place, too.
+
+What a server says of its blocks is passed on only as far as the protocol has it: one odd value must not spoil a result.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ferrule.core.result import Attachment
+
+_AUDIENCES = ("user", "assistant")
+
+
+def said_of_block(block: Mapping[str, Any], *, of_link: bool = False) -> dict[str, Any]:
+    """Its annotations, and for a link its title, description and size, where they are what they should be."""
+    told: dict[str, Any] = {}
+    if of_link:
+        told = {key: block[key] for key in ("title", "description") if isinstance(block.get(key), str)}
+        size = block.get("size")
+        if type(size) is int and size >= 0:
+            told["size"] = size
+    if annotations := _annotations(block.get("annotations")):
+        told["annotations"] = annotations
+    return told
+
+
+def _annotations(given: Any) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        return {}
+    found = cast("dict[str, Any]", given)
+    told: dict[str, Any] = {}
+    audience: Any = found.get("audience")
+    if isinstance(audience, list) and all(one in _AUDIENCES for one in cast("list[Any]", audience)):
+        told["audience"] = audience
+    priority = found.get("priority")
+    if type(priority) in (int, float) and 0 <= cast("float", priority) <= 1:
+        told["priority"] = priority
+    if isinstance(found.get("lastModified"), str):
+        told["lastModified"] = found["lastModified"]
+    return told
+
+
+def embedded_text(attachments: Sequence[Attachment]) -> str:
+    """The text of embedded resources, in words: few providers show a model what is attached, unless it is an image."""
+    return "\n\n".join(
+        f"[{one.uri}]\n{one.data.decode(errors='replace')}" if one.uri else one.data.decode(errors="replace")
+        for one in attachments
+        if one.data is not None and one.media_type.startswith("text/")
+    )
+
+
+def without_embedded(text: str, attachments: Sequence[Attachment]) -> str:
+    """A text without the embedded one at its end, for whoever gets the resources themselves."""
+    embedded = embedded_text(attachments)
+    if not embedded or not text.endswith(embedded):
+        return text
+    rest = text[: len(text) - len(embedded)]
+    return rest.removesuffix("\n\n") if rest.endswith("\n\n") or not rest else text
