@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import signal
 import subprocess
 import time
@@ -112,6 +113,9 @@ def at_a_terminal(ferrule: Command, arguments: list[str], answer: str) -> tuple[
     shown = b""
     answered = False
     while True:
+        if not select.select([ours], [], [], 60)[0]:
+            program.kill()
+            pytest.fail(f"it hangs; so far it has shown {shown!r}")
         try:
             piece = os.read(ours, 4096)
         except OSError:

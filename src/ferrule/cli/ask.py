@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ferrule.cli.typed_line import typed_line
 from ferrule.cli.words import _
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.policy.shown_text import disguises, shown
@@ -57,7 +58,7 @@ class TerminalAsker:
         try:
             forget_what_was_typed()
             show(question)
-            said = input()  # noqa: ASYNC250 - nothing else should go on while the person thinks
+            said = typed_line()  # nothing else should go on while the person thinks
         except EOFError:
             said = ""
         except KeyboardInterrupt:

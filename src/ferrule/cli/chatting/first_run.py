@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ferrule.cli.typed_line import typed_line
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def offers(found: Iterable[Found]) -> list[tuple[str, str]]:
 def _picked(names: list[str]) -> str | None:
     click.echo(_("Which one? A number, or provider/name; Enter leaves: "), nl=False)
     try:
-        said = input().strip()
+        said = typed_line().strip()
     except EOFError:
         said = ""
     if said.isdecimal() and 1 <= int(said) <= len(names):
