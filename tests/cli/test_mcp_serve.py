@@ -100,3 +100,10 @@ def test_without_the_sdk_it_says_what_to_install(ferrule: Command) -> None:
     done = ferrule("mcp", PYTHONPATH=f"{broken}:{path}")
     assert done.code == 2
     assert "pip install 'ferrule[mcp]'" in done.err
+
+
+def test_a_variable_without_a_token_is_not_taken_for_no_need_of_one(ferrule: Command) -> None:
+    done = ferrule("mcp", "serve", "--http", "127.0.0.1:0", "--token-variable", "NOT_SET")
+    assert (done.code, "The variable NOT_SET holds no token." in done.err) == (2, True)
+    done = ferrule("mcp", "serve", "--http", "127.0.0.1:0", FERRULE_MCP_TOKEN="")
+    assert (done.code, "The variable FERRULE_MCP_TOKEN holds no token." in done.err) == (2, True)

@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -209,3 +210,15 @@ async def test_one_that_is_killed_in_a_call_is_back_for_the_next(
         assert not alive(pid)
         again = await used.call(name, "official", **arguments)
         assert again.success, json.dumps(again.to_dict())
+
+
+async def test_one_that_is_not_told_the_workspace_keeps_to_the_folder_it_was_given(tmp_path: Path) -> None:
+    config, _ = prepared(tmp_path, filesystem)
+    inner = tmp_path / "workspace" / "inner"
+    inner.mkdir()
+    for told, allowed in ((False, str(inner)), (True, str(inner.parent))):
+        narrow = replace(config, command=node("server-filesystem", str(inner)), roots=told)
+        async with using(tmp_path, narrow) as used:
+            await settled(used)
+            result = await used.call("list_allowed_directories", "official")
+            assert result.llm_content.splitlines()[-1].rpartition(" ")[2] == allowed

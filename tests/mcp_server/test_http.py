@@ -169,9 +169,10 @@ def test_a_token_is_asked_for_where_there_is_one(home: Path) -> None:
         status, answered, words = post(url, message, **headers)
         assert (status, answered["www-authenticate"]) == (401, "Bearer")
         assert json.loads(words)["error"]["message"] == snapshot(
-            "A bearer token is needed: the header `Authorization: Bearer …`, with the token of this server."
+            "This server wants its token as a bearer token in the header Authorization, and none was sent."
         )
-        assert post(url, message, **headers, Authorization=f"Bearer {token}x")[0] == 401
+        status, _, words = post(url, message, **headers, Authorization=f"Bearer {token}x")
+        assert (status, "Authorization is another" in words) == (401, True)
         assert post(url, message, **headers, Authorization=token)[0] == 401
         assert post(url, message, **headers, Authorization=f"Bearer {token}")[0] == 200
 
@@ -192,13 +193,14 @@ async def test_who_can_be_reached_from_elsewhere_makes_a_token_and_says_it_once(
 
 
 def test_addresses() -> None:
-    places = ["127.0.0.1:80", "localhost", ":9000", "[::1]:1234", "[::1]", "0.0.0.0:1", "example.org:5"]
+    places = ["127.0.0.1:80", "localhost", ":9000", "9001", "[::1]:1234", "[::1]", "0.0.0.0:1", "example.org:5"]
     read = [(one := Address.parse(text), one.is_local, one.url) for text in places]
     assert read == snapshot(
         [
             (Address(host="127.0.0.1", port=80), True, "http://127.0.0.1:80/mcp"),
             (Address(host="localhost", port=8765), True, "http://localhost:8765/mcp"),
             (Address(host="127.0.0.1", port=9000), True, "http://127.0.0.1:9000/mcp"),
+            (Address(host="127.0.0.1", port=9001), True, "http://127.0.0.1:9001/mcp"),
             (Address(host="::1", port=1234), True, "http://[::1]:1234/mcp"),
             (Address(host="::1", port=8765), True, "http://[::1]:8765/mcp"),
             (Address(host="0.0.0.0", port=1), False, "http://0.0.0.0:1/mcp"),

@@ -128,5 +128,6 @@ def _config(name: str, table: McpServerSettings) -> ServerConfig:
         client_secret=table.client_secret,
         timeout=table.timeout,
         start_timeout=table.start_timeout,
+        roots=table.roots,
         enabled=table.enabled,
     )

@@ -23,18 +23,20 @@ _SERVERS, _TRUSTED = "mcp_servers", "trusted_mcp_servers"
 class ServerFile(SettingsDocument):
     """A `ferrule.toml` whose servers can be added to, taken from and trusted."""
 
-    def add(self, name: str, table: Mapping[str, Any]) -> None:
-        """Put a server in, in place of one that has its name."""
+    def add(self, name: str, table: Mapping[str, Any]) -> bool:
+        """Put a server in, in place of one that has its name; whether there was one."""
         import tomlkit
 
         with _as_settings_error():
             document = self.document()
             servers: Any = document.setdefault(_SERVERS, tomlkit.table(is_super_table=True))
+            replaced = name in servers
             made = tomlkit.table()
             for key, value in table.items():
                 made[key] = value
             servers[name] = made
             self.write(document)
+            return replaced
 
     def remove(self, name: str) -> bool:
         """Take a server out; False when it was not there."""
@@ -83,10 +85,13 @@ class ServerJson:
         self._leads_out = not self.path.is_relative_to(os.path.realpath(path.parent))
         self._named = path
 
-    def add(self, name: str, table: Mapping[str, Any]) -> None:
+    def add(self, name: str, table: Mapping[str, Any]) -> bool:
         document = self._read()
-        document.setdefault("mcpServers", {})[name] = dict(table)
+        servers = document.setdefault("mcpServers", {})
+        replaced = name in servers
+        servers[name] = dict(table)
         self._write(document)
+        return replaced
 
     def remove(self, name: str) -> bool:
         document = self._read()

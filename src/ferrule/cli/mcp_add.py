@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +15,7 @@ from ferrule.cli.options import warn, workspace_option
 from ferrule.cli.output import write
 from ferrule.cli.words import _
 from ferrule.core.secrets import is_secret_name
+from ferrule.mcp_client.tool_names import server_slug
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,35 +87,56 @@ def command(
     else:
         if header:
             raise click.UsageError(_("A command takes no --header; variables go with --env."))
+        if "://" in command_or_url:
+            raise click.UsageError(
+                _("`{given}` is no address of a web server: http:// or https://.").format(given=command_or_url)
+            )
         table["command"] = command_or_url
         if arguments:
+            _warn_of_our_options(arguments, command_or_url)
             table["args"] = list(arguments)
         if env:
             table["env"] = _pairs(env)
-    if timeout is not None and not project:
+    if timeout is not None and project:
+        raise click.UsageError(_("`.mcp.json` has no place for --timeout; leave one of --project and --timeout out."))
+    if timeout is not None:
         table["timeout"] = timeout
     _check(name, table, timeout)
-    file = _add_to_project(name, table, workspace) if project else user_settings_file()
-    if not project:
-        ServerFile(file).add(name, table)
+    file = workspace.resolve() / MCP_JSON if project else user_settings_file()
+    replaced = _add_to_project(name, table, workspace) if project else ServerFile(file).add(name, table)
+    if replaced:
+        warn(_("{name} was there already, and is replaced.").format(name=name))
+    if server_slug(name) != name:
+        words = _("In the names of its tools it is called {slug}: mcp__{slug}__…")
+        write(words.format(slug=server_slug(name)), err=True)
     words = (
         _("{name} is now in {file}. See what it offers, and sign in if it wants that: ferrule mcp test {name}")
         if "url" in table and "headers" not in table
         else _("{name} is now in {file}. See what it offers: ferrule mcp test {name}")
     )
-    write(words.format(name=name, file=file))
+    write(words.format(name=shlex.quote(name), file=file))
 
 
-def _add_to_project(name: str, table: dict[str, Any], workspace: Path) -> Path:
-    """Whoever names a server themselves trusts it."""
+def _warn_of_our_options(arguments: tuple[str, ...], program: str) -> None:
+    """Whatever follows the command is its own; but one of ours may have been meant."""
+    for given in arguments:
+        if given == "--":
+            return
+        if given.partition("=")[0] in ("--env", "--header", "--project", "--timeout", "--workspace"):
+            words = _("{option} comes after the command, so it is an argument of {program}. Ours come before the name.")
+            warn(words.format(option=given.partition("=")[0], program=program))
+
+
+def _add_to_project(name: str, table: dict[str, Any], workspace: Path) -> bool:
+    """Whoever names a server themselves trusts it. Whether one of that name was there."""
     from ferrule.mcp_client.server_config import read_mcp_json
 
     file = workspace.resolve() / MCP_JSON
-    ServerJson(file).add(name, table)
+    replaced = ServerJson(file).add(name, table)
     for config in read_mcp_json(file, scope=str(workspace.resolve())).servers:
         if config.name == name:
             ServerFile(user_settings_file()).trust(config.fingerprint)
-    return file
+    return replaced
 
 
 def _check(name: str, table: dict[str, Any], timeout: float | None) -> None:

@@ -52,7 +52,9 @@ def _state(one: KnownServer) -> str:
     if not one.trusted:
         return _("not trusted yet")
     tools = _tools(one)
-    return _("not asked yet") if tools is None else _("{count} tools").format(count=tools)
+    if tools is None:
+        return _("not asked yet")
+    return _("1 tool") if tools == 1 else _("{count} tools").format(count=tools)
 
 
 def _tools(one: KnownServer) -> int | None:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ferrule.app.build import App
 from ferrule.app.settings import LimitSettings
@@ -78,7 +79,9 @@ def command(
 
     if any(find_spec(needed) is None for needed in _NEEDED):  # importing them now would keep the client waiting
         raise MissingExtra("Serving MCP", "mcp")
-    token = os.environ.pop(token_variable, "") or None  # no plugin and no command that a client runs may see it
+    token = os.environ.pop(token_variable, None)  # no plugin and no command that a client runs may see it
+    if http is not None and not token and (token is not None or _was_given("token_variable")):
+        raise click.UsageError(_("The variable {name} holds no token.").format(name=token_variable))
     taken = claim_stdio() if http is None else None  # before a plugin is imported that might print
     flags = {**permission_flags(mode, allow, ask, deny), **sandbox_flags(no_sandbox, allow_host)}
     loaded = settings_for(workspace, flags)
@@ -95,11 +98,16 @@ def command(
         if taken is not None:
             asyncio.run(_until_ended(_serve_stdio(app, *taken)))
         elif http is not None:
-            asyncio.run(_serve_http(app, http, token))
+            asyncio.run(_serve_http(app, http, token or None))
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _NEEDED:
             raise
         raise MissingExtra("Serving MCP", "mcp") from None
+
+
+def _was_given(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is ParameterSource.COMMANDLINE
 
 
 def _choose(app: App, names: tuple[str, ...]) -> None:
@@ -152,6 +160,10 @@ async def _serve_http(app: App, where: str, token: str | None) -> None:
     def listening(port: int) -> None:
         place = Address(address.host, port).url
         write(_("Serving MCP on {url} (Ctrl-C ends it)").format(url=place), err=True)
+        if token is None:
+            variable = TOKEN_VARIABLE
+            words = _("Every program on this machine may use it; set {variable} to a token to change that.")
+            write(words.format(variable=variable), err=True)
 
     async with app:
         try:

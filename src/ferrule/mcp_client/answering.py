@@ -53,6 +53,7 @@ class Answering:
         self._server = server
         self._ports = ports
         self._folders = folders
+        self.tells_roots = bool(folders)
         self._turn = asyncio.Lock()
         self._running: list[CallBehind] = []
 

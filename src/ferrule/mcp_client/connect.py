@@ -46,7 +46,7 @@ def connect(
     )
     return Connection(
         transport,
-        Answering(config.name, ports, folders),
+        Answering(config.name, ports, folders if config.roots else ()),
         samples=ports.sample is not None,
         on_change=on_change,
     )

@@ -84,7 +84,7 @@ class Connection:
             message_handler=self._hear,
             elicitation_callback=answering.elicit,
             sampling_callback=answering.sample if samples else None,
-            list_roots_callback=answering.roots,
+            list_roots_callback=answering.roots if answering.tells_roots else None,
         )
         self._task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()

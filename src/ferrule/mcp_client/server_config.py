@@ -39,6 +39,8 @@ class ServerConfig:
     timeout: float | None = None
     """Seconds that one call may take; None leaves it to the runtime."""
     start_timeout: float = START_SECONDS
+    roots: bool = True
+    """Whether it is told which folders are the workspace. Some servers take those instead of what they were given."""
     enabled: bool = True
     scope: str = ""
     """The workspace that brought it; empty for the person's own."""

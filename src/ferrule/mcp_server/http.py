@@ -51,8 +51,8 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """`HOST:PORT`, `[::1]:PORT`, `HOST` or `:PORT`; what is left out is this machine, and port 8765."""
-        host, colon, port = text.rpartition(":")
+        """`HOST:PORT`, `[::1]:PORT`, `HOST`, `:PORT` or `PORT`; what is left out is this machine, and port 8765."""
+        host, colon, port = (f":{text}" if text.isdecimal() else text).rpartition(":")
         if not colon or (text.startswith("[") and text.endswith("]")):
             host, port = text, ""
         host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
@@ -137,7 +137,11 @@ class Guard:
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token):
             return None
-        words = "A bearer token is needed: the header `Authorization: Bearer …`, with the token of this server."
+        words = (
+            "This server wants its token, and what was sent in the header Authorization is another."
+            if given
+            else "This server wants its token as a bearer token in the header Authorization, and none was sent."
+        )
         return _error(401, words, {"WWW-Authenticate": "Bearer"})
 
 

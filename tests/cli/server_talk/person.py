@@ -8,6 +8,8 @@ from ferrule.cli.ask import Line
 
 
 class Person:
+    cancelled_by = "Esc or Ctrl-C"
+
     def __init__(self, *answers: str | BaseException) -> None:
         self._answers = list(answers)
         self.lines: list[Line] = []

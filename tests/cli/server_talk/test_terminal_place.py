@@ -29,6 +29,9 @@ def test_a_call_at_a_terminal_asks_and_confirms_in_turn(ferrule: Command) -> Non
         terminal.type("y")
         terminal.wait("The MCP server peer asks you something:")
         terminal.question()
+        assert "`/no` declines, Ctrl-D cancels." in terminal.text
+        terminal.type("\x1b[A")
+        terminal.wait("Keys such as Esc and the arrows do not work here.")
         terminal.type("Ada")
         assert terminal.ended() == 0
         assert '{"action": "accept", "content": {"name": "Ada"}}' in terminal.text

@@ -71,6 +71,10 @@ class ChatTalk:
         self._screen = screen
         self._person = person
 
+    @property
+    def cancelled_by(self) -> str:
+        return _("Esc or Ctrl-C")
+
     def tell(self, lines: Sequence[Line]) -> None:
         self._screen.write([row for line in lines for row in self._rows(line)])
 

@@ -75,11 +75,11 @@ async def visit(talk: Talk, server: str, message: str, url: str, *, sign_in: boo
     lines += [warning(words) for words in address.warnings]
     opens = browser.has_browser()
     question = (
-        _("Open it in your browser? Only if you expected it. Yes (y) or no (n); Esc or Ctrl-C cancels [y/N]")
+        _("Open it in your browser? Only if you expected it. Yes (y) or no (n); {keys} cancels [y/N]")
         if opens
-        else _("Will you open it in a browser? Only if you expected it. Yes (y) or no (n); Esc or Ctrl-C cancels [y/N]")
+        else _("Will you open it in a browser? Only if you expected it. Yes (y) or no (n); {keys} cancels [y/N]")
     )
-    talk.tell([*lines, ours(question)])
+    talk.tell([*lines, ours(question.format(keys=talk.cancelled_by))])
     try:
         said = (await talk.answer()).strip().casefold()
     except (KeyboardInterrupt, EOFError):

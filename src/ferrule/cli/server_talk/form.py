@@ -42,7 +42,7 @@ async def fill(talk: Talk, server: str, message: str, schema: Mapping[str, Any])
             words = _("«{field}» looks like a secret. No server may ask for one in this way: better decline.")
             lines.append(warning(words.format(field=field.title)))
     if fields:
-        lines.append(ours(_("`/no` declines, Esc or Ctrl-C cancels.")))
+        lines.append(ours(_("`/no` declines, {keys} cancels.").format(keys=talk.cancelled_by)))
     talk.tell(lines)
     try:
         return Elicited("accept", await _filled(talk, name, fields) if fields else await _agreed(talk))
@@ -57,7 +57,7 @@ async def fill(talk: Talk, server: str, message: str, schema: Mapping[str, Any])
 async def _agreed(talk: Talk) -> dict[str, Any]:
     """A form without fields: the person agrees, or not."""
     while True:
-        talk.tell([ours(_("Agree? Yes (y) or no (n); Esc or Ctrl-C cancels"))])
+        talk.tell([ours(_("Agree? Yes (y) or no (n); {keys} cancels").format(keys=talk.cancelled_by))])
         said = (await talk.answer()).strip().casefold()
         if said in YES:
             return {}

@@ -20,6 +20,11 @@ BAR = "│ "
 class Talk(Protocol):
     """A person who is shown lines, and answers. Esc and Ctrl-C raise `KeyboardInterrupt`, Ctrl-D `EOFError`."""
 
+    @property
+    def cancelled_by(self) -> str:
+        """The keys that cancel the question."""
+        ...
+
     def tell(self, lines: Sequence[Line]) -> None: ...
 
     async def answer(self) -> str: ...

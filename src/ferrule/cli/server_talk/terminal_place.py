@@ -56,7 +56,11 @@ class TerminalPlace:
 
 
 class TerminalTalk:
-    """Whole lines; a server's are indented as well, so that none can pass for ours."""
+    """Whole lines; a server's are indented as well, so that none can pass for ours. Ctrl-C ends the command."""
+
+    @property
+    def cancelled_by(self) -> str:
+        return "Ctrl-D"
 
     def tell(self, lines: Sequence[Line]) -> None:
         for line in lines:
@@ -68,7 +72,10 @@ class TerminalTalk:
     async def answer(self) -> str:
         from ferrule.cli.chatting.person_input import PlainInput
 
-        return await PlainInput(sys.stdin, lambda words: click.echo(words, nl=False, err=True)).answer()
+        person = PlainInput(sys.stdin, lambda words: click.echo(words, nl=False, err=True))
+        while "\x1b" in (said := await person.answer()):  # an arrow or Esc, which a plain line takes for letters
+            click.echo(_("Keys such as Esc and the arrows do not work here. Type it again."), err=True)
+        return said
 
 
 def terminal_ports(place: TerminalPlace) -> Ports:
