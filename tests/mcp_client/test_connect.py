@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ferrule.mcp_client.server_config import ServerConfig
+from ferrule.mcp_client.server_config import ConfigProblem, ServerConfig
 from tests.mcp_client.peers import plain, using
 
 OUTSIDE = "a character outside ASCII or a blank at its ends"
@@ -35,8 +36,6 @@ async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 async def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     monkeypatch.setitem(sys.modules, "ferrule.mcp_client.connection", None)
     async with using(tmp_path, plain()) as used:
         assert "pip install 'ferrule[mcp]'" in used.problem()
@@ -68,3 +67,35 @@ async def test_why_a_server_fails_never_tells_what_it_was_given(
     config = replace(plain(), command=("no-such-program-${KEY}",))
     async with using(tmp_path, config) as used:
         assert used.problem() == "there is no program `no-such-program-[KEY]`"
+
+
+ASKING = """
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from pydantic import BaseModel
+
+class Named(BaseModel):
+    name: str
+
+server = MCPServer("asking")
+
+@server.tool()
+async def book(ctx: Context) -> str:
+    return str(await ctx.elicit("Who?", Named))
+
+server.run("stdio")
+"""
+
+
+async def test_a_server_of_the_older_way_to_ask_is_spoken_to_in_its_revision(tmp_path: Path) -> None:
+    script = tmp_path / "asking.py"
+    script.write_text(ASKING)
+    config = ServerConfig("peer", (sys.executable, str(script)))
+    async with using(tmp_path, config) as used:
+        failed = await used.call("book")
+        assert "wanted to ask something for `book` and could not" in failed.llm_content
+    async with using(tmp_path, replace(config, protocol="2025-11-25")) as used:
+        asked = await used.call("book")
+        assert "asked the person something while this ran: 'Who?'" in asked.llm_content
+    with pytest.raises(ConfigProblem, match="`protocol` is `2025-11-25`, or left out"):
+        replace(config, protocol="2024-11-05")

@@ -47,3 +47,13 @@ def test_codes_have_kinds() -> None:
     assert refused_call("peer", "x", MCPError(code=5, message="")).message == snapshot(
         "The MCP server `peer` refused `x`: no reason was given"
     )
+
+
+def test_a_server_that_cannot_ask_in_the_newest_revision_is_told_how_to() -> None:
+    words = (
+        "Cannot send 'elicitation/create': this transport context has no back-channel."
+    )
+    error = refused_call("demo", "book", MCPError(-32600, words))
+    assert error.message.startswith("The MCP server `demo` wanted to ask something for `book` and could not: ")
+    assert error.suggestion is not None
+    assert 'protocol = "2025-11-25"' in error.suggestion

@@ -128,6 +128,7 @@ def _config(name: str, table: McpServerSettings) -> ServerConfig:
         client_secret=table.client_secret,
         timeout=table.timeout,
         start_timeout=table.start_timeout,
+        protocol=table.protocol,
         roots=table.roots,
         enabled=table.enabled,
     )

@@ -132,6 +132,7 @@ class McpServerSettings:
     client_secret: str = ""
     timeout: float | None = None
     start_timeout: float = 30.0
+    protocol: str = ""
     roots: bool = True
     enabled: bool = True
 

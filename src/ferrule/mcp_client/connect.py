@@ -48,6 +48,7 @@ def connect(
         transport,
         Answering(config.name, ports, folders if config.roots else ()),
         samples=ports.sample is not None,
+        mode="legacy" if config.protocol else "auto",
         on_change=on_change,
     )
 

@@ -18,6 +18,7 @@ _LONGEST = 2_000
 _LONGEST_REASON = 300
 _CONNECTION_CLOSED, _INVALID_PARAMS, _METHOD_NOT_FOUND, _PARSE_ERROR = -32000, -32602, -32601, -32700
 _CANCELLED, _ADDRESS_FIRST = -32800, -32042
+_CANNOT_ASK = "no back-channel"  # in the SDK's words
 _SDK_COULD_NOT_PARSE = re.compile(r"Failed to parse [^:]+: \d+ validation error")
 
 
@@ -124,6 +125,12 @@ def refused_call(server: str, tool: str, error: MCPError, log: ServerLog | None 
         return ToolError(
             f"The MCP server `{server}` gave no result for `{tool}` that can be used: {words}.",
             suggestion="Ask for less at once, if the tool can; the same call would fail the same way.",
+            details={"server": server, "code": error.code},
+        )
+    if _CANNOT_ASK in words:
+        return ToolError(
+            f"The MCP server `{server}` wanted to ask something for `{tool}` and could not: {words}",
+            suggestion='The person can make it able to, with `protocol = "2025-11-25"` for it in their settings.',
             details={"server": server, "code": error.code},
         )
     kind = ErrorKind.VALIDATION if error.code == _INVALID_PARAMS else ErrorKind.EXECUTION

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+HANDSHAKE = "2025-11-25"
+"""The last revision with a handshake; a server of it can ask by itself while a call runs."""
+
+
 class ConfigProblem(ValueError):  # noqa: N818 - reads as what it says
     """A server is described in a way that cannot work."""
 
@@ -39,6 +43,8 @@ class ServerConfig:
     timeout: float | None = None
     """Seconds that one call may take; None leaves it to the runtime."""
     start_timeout: float = START_SECONDS
+    protocol: str = ""
+    """`2025-11-25` for a server that asks in the way of the older revisions; empty for the newest that both know."""
     roots: bool = True
     """Whether it is told which folders are the workspace. Some servers take those instead of what they were given."""
     enabled: bool = True
@@ -57,6 +63,8 @@ class ServerConfig:
             raise ConfigProblem(f"`{self.name}`: `url` must start with http:// or https://")
         if self.url and "${" not in self.url and (wrong := _wrong_address(self.url)):
             raise ConfigProblem(f"`{self.name}`: `url` is no address: {wrong}")
+        if self.protocol not in ("", HANDSHAKE):
+            raise ConfigProblem(f"`{self.name}`: `protocol` is `{HANDSHAKE}`, or left out")
         for what, value in (("timeout", self.timeout), ("start_timeout", self.start_timeout)):
             if value is not None and not 0 < value < float("inf"):
                 raise ConfigProblem(f"`{self.name}`: `{what}` is a number of seconds above 0")
