@@ -76,12 +76,16 @@ class Client:
 async def client() -> AsyncGenerator[Client]:
     reading, writes = os.pipe()
     reads, writing = os.pipe()
-    async with connected(reading, writing) as lines:
-        one = Client(lines, reads, writes)
-        yield one
-    os.close(reading)
-    os.close(writing)
-    one.close()
+    one: Client | None = None
+    try:
+        async with connected(reading, writing) as lines:
+            one = Client(lines, reads, writes)
+            yield one
+    finally:
+        os.close(reading)
+        os.close(writing)
+        if one is not None:
+            one.close()
 
 
 async def opened_by(*messages: Any, registry: Registry | None = None) -> tuple[list[Any], Opened]:
@@ -132,7 +136,9 @@ async def test_a_long_list_has_its_next_page() -> None:
         {**INITIALIZE, "params": {**HELLO, "protocolVersion": []}},
         {**INITIALIZE, "params": {**HELLO, "capabilities": {"roots": 5}}},
         {**INITIALIZE, "params": {**HELLO, "clientInfo": {"name": "test"}}},
+        {**INITIALIZE, "params": {**HELLO, "capabilities": {"roots": {"listChanged": "perhaps"}}}},
         {**INITIALIZE, "params": []},
+        {**INITIALIZED, "id": []},
         {**INITIALIZE, "id": True},
         {**INITIALIZE, "jsonrpc": "1.0"},
         {key: value for key, value in INITIALIZE.items() if key != "id"},
@@ -147,6 +153,32 @@ async def test_what_is_not_ordinary_is_left_to_the_sdk(first: Any) -> None:
     answers, opened = await opened_by(first)
     assert answers == []
     assert opened.lines == [first if isinstance(first, bytes) else json.dumps(first).encode()]
+
+
+async def test_a_client_that_shook_hands_is_not_discovered_too() -> None:
+    answers, opened = await opened_by(INITIALIZE, DISCOVER)
+    assert [one["id"] for one in answers] == [0]
+    assert [json.loads(one) for one in opened.lines] == [INITIALIZE, DISCOVER]
+
+
+async def test_a_list_under_the_id_of_the_greeting_is_left_to_the_sdk() -> None:
+    answers, opened = await opened_by(INITIALIZE, INITIALIZED, {**LIST, "id": 0})
+    assert [one["id"] for one in answers] == [0]
+    assert len(opened.lines) == 3
+
+
+async def test_an_id_that_was_answered_early_may_be_used_again_and_its_answer_comes() -> None:
+    server = serving([raw("a")])
+    async with client() as one:
+        one.send(INITIALIZE, INITIALIZED, LIST)
+        opened = await open_with(one.lines, server.definitions, asyncio.get_running_loop().create_future())
+        assert [(await one.receive())["id"] for _ in range(2)] == [0, "list"]
+        one.send({**PING, "id": "list"}, {**PING, "id": 0})  # all there before the SDK hears the first
+        serving_it = asyncio.ensure_future(serve_lines(server, one.lines, opened))
+        answers = [await one.receive() for _ in range(2)]
+        assert {str(answer["id"]): answer["result"] for answer in answers} == {"list": {}, "0": {}}
+        one.leave()
+        await serving_it
 
 
 async def test_the_opening_ends_when_the_sdk_is_there_and_no_line_is_lost() -> None:

@@ -13,9 +13,10 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from ferrule.mcp_server.introduction import HANDSHAKE_REVISIONS, META, STATELESS_REVISION, discovery, handshake
+from ferrule.mcp_server.introduction import discovery, handshake
+from ferrule.mcp_server.ordinary import is_first_page, is_greeting, is_probe, read_ordinary
 from ferrule.mcp_server.standard_streams import connected
 
 if TYPE_CHECKING:
@@ -104,18 +105,18 @@ class _Opening:
 
     def hear(self, line: bytes) -> dict[str, Any] | None:
         """The answer to a line, if it gets one here. What the SDK need not hear is not kept for it."""
-        message = _ordinary(line)
+        message = read_ordinary(line)
         method = message.get("method")
-        if method == "server/discover" and _is_envelope(_object(message, "params").get("_meta")):
+        if method == "server/discover" and not self._greeted and is_probe(message):
             # The SDK speaks the era that it hears first. A client that gave up waiting for this may still choose.
             return _answer(message, discovery())
         self.opened.lines.append(line)
         if method == "notifications/initialized" and self._greeted:
             return None
-        if method == "initialize" and not self._greeted and _is_greeting(_object(message, "params")):
+        if method == "initialize" and not self._greeted and is_greeting(message):
             self._greeted = True
             return self._keep(_answer(message, handshake(message["params"]["protocolVersion"])))
-        if method == "tools/list" and self._greeted and _is_first_page(message):
+        if method == "tools/list" and self._greeted and is_first_page(message) and self._is_new(message["id"]):
             page = self._definitions.page()
             more = {"nextCursor": page.next} if page.next else {}
             self.over = True
@@ -123,58 +124,14 @@ class _Opening:
         self.over = True
         return None
 
+    def _is_new(self, request_id: int | str) -> bool:
+        """Whether nothing was answered under this id, so that the SDK's answers cannot be taken for each other."""
+        return request_id not in self.opened.answers
+
     def _keep(self, answer: dict[str, Any]) -> dict[str, Any]:
         self.opened.answers[answer["id"]] = answer["result"]
         return answer
 
 
-def _ordinary(line: bytes) -> dict[str, Any]:
-    """A request or notification as it should be; nothing for whatever else it is."""
-    try:
-        message: Any = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(message, dict):
-        return {}
-    found = cast("dict[str, Any]", message)
-    if not isinstance(found.get("params", {}), dict):
-        return {}
-    is_request = found.get("method") != "notifications/initialized"
-    has_id = isinstance(found.get("id"), (int, str)) and not isinstance(found.get("id"), bool)
-    return found if found.get("jsonrpc") == "2.0" and has_id == is_request else {}
-
-
 def _answer(request: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": request["id"], "result": result}
-
-
-def _is_greeting(params: dict[str, Any]) -> bool:
-    revision = params.get("protocolVersion")
-    known = isinstance(revision, str) and revision in HANDSHAKE_REVISIONS
-    return known and _is_client(params.get("clientInfo"), params.get("capabilities"))
-
-
-def _is_envelope(meta: Any) -> bool:
-    if not isinstance(meta, dict):
-        return False
-    said = cast("dict[str, Any]", meta)
-    known = said.get(f"{META}protocolVersion") == STATELESS_REVISION
-    return known and _is_client(said.get(f"{META}clientInfo"), said.get(f"{META}clientCapabilities"))
-
-
-def _is_client(info: Any, capabilities: Any) -> bool:
-    if not isinstance(info, dict) or not isinstance(capabilities, dict):
-        return False
-    said = cast("dict[str, Any]", info)
-    named = isinstance(said.get("name"), str) and isinstance(said.get("version"), str)
-    return named and all(isinstance(one, dict) for one in cast("dict[str, Any]", capabilities).values())
-
-
-def _is_first_page(message: dict[str, Any]) -> bool:
-    params = _object(message, "params")
-    return params.get("cursor") is None and f"{META}protocolVersion" not in _object(params, "_meta")
-
-
-def _object(of: dict[str, Any], key: str) -> dict[str, Any]:
-    found = of.get(key)
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

@@ -47,6 +47,7 @@ class StdioPipe:
         self._lines = lines
         self._heard = deque(opened.lines)
         self._answered = dict(opened.answers)
+        self._caught_up = anyio.Event()
         self._open: set[types.RequestId] = set()
         self._closed = False
 
@@ -54,7 +55,7 @@ class StdioPipe:
 
     async def receive(self) -> SessionMessage | Exception:
         while not self._closed:
-            line = self._heard.popleft() if self._heard else await self._lines.read()
+            line = self._heard.popleft() if self._heard else await self._next_line()
             if line is None:
                 break
             if not line.strip():
@@ -65,6 +66,16 @@ class StdioPipe:
                 return SessionMessage(message)
             await self.write(refused)
         raise anyio.EndOfStream
+
+    async def _next_line(self) -> bytes | None:
+        """The next line, once the SDK has answered all that it heard late: for the client those requests are over, so
+        it may use their ids again, or take back what can no longer be taken back.
+        """
+        while any(coerce_request_id(one) in self._open for one in self._answered):
+            await self._caught_up.wait()
+            self._caught_up = anyio.Event()
+        self._answered.clear()
+        return await self._lines.read()
 
     def _refuse(self, message: types.JSONRPCMessage) -> Refused | None:
         if isinstance(message, types.JSONRPCRequest):
@@ -88,6 +99,7 @@ class StdioPipe:
         if isinstance(message, (types.JSONRPCResponse, types.JSONRPCError)) and message.id is not None:
             self._open.discard(coerce_request_id(message.id))
             if message.id in self._answered:
+                self._caught_up.set()
                 if not _is_outdated(self._answered.pop(message.id), message):
                     return
                 message = types.JSONRPCNotification(jsonrpc="2.0", method="notifications/tools/list_changed")
