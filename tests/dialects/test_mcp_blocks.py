@@ -64,3 +64,9 @@ def test_the_text_of_resources_is_put_into_words_and_taken_out_again() -> None:
     for text in ("Found.", "Found. a,b", f"Cut {embedded_text(attached)}", embedded_text(attached) + " more"):
         assert without_embedded(text, attached) == text
     assert without_embedded("x", [picture]) == "x"
+
+
+def test_text_that_only_travels_as_base64_stays_in_words() -> None:
+    foreign = Attachment("text/plain", "café".encode("latin-1"), uri="note:///2")
+    text = f"Found.\n\n{embedded_text([NOTE, foreign])}"
+    assert without_embedded(text, [NOTE, foreign]) == text

@@ -181,6 +181,21 @@ async def test_an_id_that_was_answered_early_may_be_used_again_and_its_answer_co
         await serving_it
 
 
+@pytest.mark.parametrize("turns", range(40))
+async def test_it_can_be_ended_at_any_moment_of_the_hand_over(turns: int) -> None:
+    server = serving([raw("a")])
+    async with client() as one:
+        one.send(INITIALIZE, INITIALIZED, LIST, PING)
+        opened = await open_with(one.lines, server.definitions, asyncio.get_running_loop().create_future())
+        serving_it = asyncio.ensure_future(serve_lines(server, one.lines, opened))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        serving_it.cancel()
+        await asyncio.wait((serving_it,))
+        assert serving_it.cancelled() or serving_it.exception() is None
+        one.leave()
+
+
 async def test_the_opening_ends_when_the_sdk_is_there_and_no_line_is_lost() -> None:
     async with client() as one:
         imported = asyncio.get_running_loop().create_future()

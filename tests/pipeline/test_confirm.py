@@ -14,6 +14,7 @@ from ferrule import (
     CallRecord,
     Choice,
     Decision,
+    ErrorKind,
     KindPolicy,
     Question,
     RawCall,
@@ -376,3 +377,49 @@ def test_nobody_is_asked_for_a_call_that_would_fail_whatever_they_say() -> None:
     # It guards nothing: what is allowed is run, and has to refuse by itself.
     allowed = Runtime([erase], policy=KindPolicy(allow=["erase"]))
     assert asyncio.run(allowed.run("erase", {"path": "a"})).llm_content == "erased a"
+
+
+class Kept:
+    def __init__(self) -> None:
+        self.records: list[CallRecord] = []
+
+    def record(self, record: CallRecord) -> None:
+        self.records.append(record)
+
+
+def test_an_early_refusal_is_cleaned_and_recorded_like_one_of_the_tool_itself(tmp_path: Path) -> None:
+    def gone(params: Any, session: Session) -> ToolError | None:
+        return ToolError("`/home/ada/secret/plan.txt` is gone.", kind=ErrorKind.PERMISSION, suggestion="See /etc/motd.")
+
+    @tool(kind="write", refusal_in=gone)
+    async def erase() -> str:
+        raise gone(None, Session()) or AssertionError
+
+    kept = Kept()
+    session = Session(workspace=tmp_path)
+    early = asyncio.run(Runtime([erase], recorders=[kept], session=session).run("erase", {}))
+    late = asyncio.run(Runtime([erase], policy=KindPolicy(allow=["erase"]), session=session).run("erase", {}))
+    assert early.llm_content == late.llm_content
+    assert "ada" not in early.llm_content
+    said = kept.records[0]
+    assert (said.verdict, said.stage, said.outcome, said.answer) == ("ask", "authorise", ErrorKind.PERMISSION, None)
+
+
+def test_a_refusal_that_cannot_be_told_stops_the_call_and_nobody_is_asked() -> None:
+    def broken(params: Any, session: Session) -> ToolError | None:
+        raise OSError("the disk is gone")
+
+    ran: list[str] = []
+
+    @tool(kind="write", refusal_in=broken)
+    async def erase() -> None:
+        ran.append("erase")
+
+    def ask(question: Question) -> str:
+        ran.append("ask")
+        return "once"
+
+    result = asyncio.run(Runtime([erase], ask=ask).run("erase", {}))
+    assert not result.success
+    assert "the disk is gone" in result.llm_content
+    assert ran == []

@@ -47,16 +47,28 @@ def _annotations(given: Any) -> dict[str, Any]:
 def embedded_text(attachments: Sequence[Attachment]) -> str:
     """The text of embedded resources, in words: few providers show a model what is attached, unless it is an image."""
     return "\n\n".join(
-        f"[{one.uri}]\n{one.data.decode(errors='replace')}" if one.uri else one.data.decode(errors="replace")
-        for one in attachments
-        if one.data is not None and one.media_type.startswith("text/")
+        f"[{one.uri}]\n{data.decode(errors='replace')}" if one.uri else data.decode(errors="replace")
+        for one, data in _texts(attachments)
     )
 
 
 def without_embedded(text: str, attachments: Sequence[Attachment]) -> str:
-    """A text without the embedded one at its end, for whoever gets the resources themselves."""
+    """A text without the embedded one at its end, for whoever gets the resources themselves as text."""
     embedded = embedded_text(attachments)
-    if not embedded or not text.endswith(embedded):
+    if not embedded or not text.endswith(embedded) or not all(_is_utf8(data) for _, data in _texts(attachments)):
         return text
     rest = text[: len(text) - len(embedded)]
     return rest.removesuffix("\n\n") if rest.endswith("\n\n") or not rest else text
+
+
+def _texts(attachments: Sequence[Attachment]) -> list[tuple[Attachment, bytes]]:
+    return [(one, one.data) for one in attachments if one.data is not None and one.media_type.startswith("text/")]
+
+
+def _is_utf8(data: bytes) -> bool:
+    """Whether it travels as text; in another encoding it is base64, which no model can read."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

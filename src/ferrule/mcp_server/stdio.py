@@ -6,6 +6,7 @@ that it cannot read.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from ferrule.mcp_server.server import McpServer
     from ferrule.mcp_server.standard_streams import Lines
 
+logger = logging.getLogger("ferrule.mcp")
+
 _MOST_REQUESTS = 256
 
 
@@ -37,7 +40,10 @@ async def serve_stdio(server: McpServer, reading: int, writing: int) -> None:
 async def serve_lines(server: McpServer, lines: Lines, opened: Opened | None = None) -> None:
     """Serve on streams that are open already; what was `opened` is heard first, and not answered again."""
     pipe = StdioPipe(lines, opened or Opened())
-    await server.sdk.run(pipe, _Writing(pipe), server.sdk.create_initialization_options())
+    try:
+        await server.sdk.run(pipe, _Writing(pipe), server.sdk.create_initialization_options())
+    except* anyio.BrokenResourceError:
+        logger.debug("Ended while a line was passed on")  # which breaks the SDK's own stream when it is cancelled
 
 
 class StdioPipe:

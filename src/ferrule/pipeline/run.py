@@ -250,7 +250,8 @@ class Runtime:
                     "Do not try the same call again; go on another way, or ask the person.",
                 )
             if (problem := tool.refusal_in(invocation.params, session)) is not None:
-                raise Stopped(Stage.AUTHORISE, problem.kind, problem.message, problem.suggestion, problem.details)
+                said = stopped_by(tool.name, problem, session.workspace, session.folders[1:])  # as if it had run
+                raise Stopped(Stage.AUTHORISE, said.kind, said.message, said.suggestion, said.details)
             answer = await self._confirm(invocation, decision, self.policy, session)
             record.answer = answer.choice.value
             if answer.choice is Choice.NO:
