@@ -50,9 +50,7 @@ def test_codes_have_kinds() -> None:
 
 
 def test_a_server_that_cannot_ask_in_the_newest_revision_is_told_how_to() -> None:
-    words = (
-        "Cannot send 'elicitation/create': this transport context has no back-channel."
-    )
+    words = "Cannot send 'elicitation/create': this transport context has no back-channel."
     error = refused_call("demo", "book", MCPError(-32600, words))
     assert error.message.startswith("The MCP server `demo` wanted to ask something for `book` and could not: ")
     assert error.suggestion is not None
