@@ -8,18 +8,19 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from queue import Queue
 from typing import Any
 
 import pytest
 
-from ferrule import Registry, raw_tool
+from ferrule import Registry, Runtime, raw_tool
 from ferrule.mcp_server.definitions import Definitions
 from ferrule.mcp_server.introduction import META, STATELESS_REVISION, discovery, handshake
-from ferrule.mcp_server.opening import Opened, open_with
+from ferrule.mcp_server.opening import Opened, open_with, serve_promptly
+from ferrule.mcp_server.server import McpServer
 from ferrule.mcp_server.standard_streams import Lines, connected
 from ferrule.mcp_server.stdio import serve_lines
 from tests.mcp_server.processes import stdio_server
@@ -46,8 +47,7 @@ def raw(name: str) -> Any:
 class Client:
     """The other end of two pipes."""
 
-    def __init__(self, lines: Lines, reads: int, writes: int) -> None:
-        self.lines = lines
+    def __init__(self, reads: int, writes: int) -> None:
         self._writes = writes
         self._answers: Queue[bytes] = Queue()
         self._reader = threading.Thread(target=self._read, args=(reads,))
@@ -72,29 +72,34 @@ class Client:
         self._reader.join()
 
 
-@asynccontextmanager
-async def client() -> AsyncGenerator[Client]:
+@contextmanager
+def piped() -> Generator[tuple[Client, int, int]]:
+    """A client, and the two descriptors that a server has of it."""
     reading, writes = os.pipe()
     reads, writing = os.pipe()
-    one: Client | None = None
+    one = Client(reads, writes)
     try:
-        async with connected(reading, writing) as lines:
-            one = Client(lines, reads, writes)
-            yield one
+        yield one, reading, writing
     finally:
         os.close(reading)
         os.close(writing)
-        if one is not None:
-            one.close()
+        one.close()
+
+
+@asynccontextmanager
+async def client() -> AsyncGenerator[tuple[Client, Lines]]:
+    with piped() as (one, reading, writing):
+        async with connected(reading, writing) as lines:
+            yield one, lines
 
 
 async def opened_by(*messages: Any, registry: Registry | None = None) -> tuple[list[Any], Opened]:
     """What is answered to a client that says this and then waits until the SDK is there, and what is left to it."""
     definitions = Definitions(registry or Registry([raw("a")]))
-    async with client() as one:
+    async with client() as (one, lines):
         imported = asyncio.get_running_loop().create_future()
         one.send(*messages, b"")  # an empty line is nothing ordinary: the opening is over
-        opened = await open_with(one.lines, definitions, imported)
+        opened = await open_with(lines, definitions, imported)
         answers = [await one.receive() for _ in opened.answers]
         one.leave()
         return answers, opened
@@ -169,12 +174,12 @@ async def test_a_list_under_the_id_of_the_greeting_is_left_to_the_sdk() -> None:
 
 async def test_an_id_that_was_answered_early_may_be_used_again_and_its_answer_comes() -> None:
     server = serving([raw("a")])
-    async with client() as one:
+    async with client() as (one, lines):
         one.send(INITIALIZE, INITIALIZED, LIST)
-        opened = await open_with(one.lines, server.definitions, asyncio.get_running_loop().create_future())
+        opened = await open_with(lines, server.definitions, asyncio.get_running_loop().create_future())
         assert [(await one.receive())["id"] for _ in range(2)] == [0, "list"]
         one.send({**PING, "id": "list"}, {**PING, "id": 0})  # all there before the SDK hears the first
-        serving_it = asyncio.ensure_future(serve_lines(server, one.lines, opened))
+        serving_it = asyncio.ensure_future(serve_lines(server, lines, opened))
         answers = [await one.receive() for _ in range(2)]
         assert {str(answer["id"]): answer["result"] for answer in answers} == {"list": {}, "0": {}}
         one.leave()
@@ -184,10 +189,10 @@ async def test_an_id_that_was_answered_early_may_be_used_again_and_its_answer_co
 @pytest.mark.parametrize("turns", range(40))
 async def test_it_can_be_ended_at_any_moment_of_the_hand_over(turns: int) -> None:
     server = serving([raw("a")])
-    async with client() as one:
+    async with client() as (one, lines):
         one.send(INITIALIZE, INITIALIZED, LIST, PING)
-        opened = await open_with(one.lines, server.definitions, asyncio.get_running_loop().create_future())
-        serving_it = asyncio.ensure_future(serve_lines(server, one.lines, opened))
+        opened = await open_with(lines, server.definitions, asyncio.get_running_loop().create_future())
+        serving_it = asyncio.ensure_future(serve_lines(server, lines, opened))
         for _ in range(turns):
             await asyncio.sleep(0)
         serving_it.cancel()
@@ -197,23 +202,23 @@ async def test_it_can_be_ended_at_any_moment_of_the_hand_over(turns: int) -> Non
 
 
 async def test_the_opening_ends_when_the_sdk_is_there_and_no_line_is_lost() -> None:
-    async with client() as one:
+    async with client() as (one, lines):
         imported = asyncio.get_running_loop().create_future()
-        opening = asyncio.ensure_future(open_with(one.lines, Definitions(Registry([])), imported))
+        opening = asyncio.ensure_future(open_with(lines, Definitions(Registry([])), imported))
         one.send(INITIALIZE)
         assert (await one.receive())["id"] == 0
         imported.set_result(None)
         opened = await opening
         one.send(PING)
         assert len(opened.lines) == 1
-        assert json.loads(await one.lines.read() or b"") == PING
+        assert json.loads(await lines.read() or b"") == PING
         one.leave()
 
 
 async def test_a_client_that_leaves_during_the_opening_is_waited_for_no_longer() -> None:
-    async with client() as one:
+    async with client() as (one, lines):
         imported = asyncio.get_running_loop().create_future()
-        opening = asyncio.ensure_future(open_with(one.lines, Definitions(Registry([])), imported))
+        opening = asyncio.ensure_future(open_with(lines, Definitions(Registry([])), imported))
         one.send(INITIALIZE)
         one.leave()
         assert (await one.receive())["id"] == 0
@@ -221,17 +226,66 @@ async def test_a_client_that_leaves_during_the_opening_is_waited_for_no_longer()
         assert len((await opening).lines) == 1
 
 
+@pytest.mark.parametrize("sdk_first", [False, True])
+async def test_a_client_is_greeted_while_the_app_still_starts_and_sees_all_tools(sdk_first: bool) -> None:
+    """A server behind this one that never answers keeps nobody from being greeted."""
+    registry = Registry([raw("a")])
+    greeted = asyncio.Event()
+    said: list[str] = []
+
+    @asynccontextmanager
+    async def app() -> AsyncGenerator[None]:
+        await greeted.wait()
+        registry.register(raw("b"))
+        yield
+        said.append("closed")
+
+    with piped() as (one, reading, writing):
+        one.send(INITIALIZE, INITIALIZED, LIST)
+        serving_it = asyncio.ensure_future(
+            serve_promptly(Definitions(registry), app(), serving_of(registry), reading, writing, sdk_first=sdk_first)
+        )
+        assert (await one.receive())["id"] == 0
+        greeted.set()
+        listed = await one.receive()
+        assert (listed["id"], [tool["name"] for tool in listed["result"]["tools"]]) == ("list", ["a", "b"])
+        one.send(PING)
+        assert await one.receive() == {"jsonrpc": "2.0", "id": 9, "result": {}}
+        one.leave()
+        await serving_it
+    assert said == ["closed"]
+
+
+async def test_an_app_that_cannot_start_ends_the_opening() -> None:
+    @asynccontextmanager
+    async def app() -> AsyncGenerator[None]:
+        raise ValueError("it cannot start")
+        yield
+
+    registry = Registry([raw("a")])
+    with piped() as (one, reading, writing):
+        one.send(INITIALIZE, INITIALIZED, LIST)
+        with pytest.raises(ValueError, match="it cannot start"):
+            await serve_promptly(Definitions(registry), app(), serving_of(registry), reading, writing)
+        one.leave()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+def serving_of(registry: Registry) -> Callable[[], McpServer]:
+    return lambda: McpServer(Runtime(registry))
+
+
 async def test_tools_that_come_while_the_sdk_is_imported_are_told_of() -> None:
     registry = Registry([raw("a")])
-    async with client() as one:
+    async with client() as (one, lines):
         imported = asyncio.get_running_loop().create_future()
         one.send(INITIALIZE, INITIALIZED, LIST)
-        opened = await open_with(one.lines, Definitions(registry), imported)
+        opened = await open_with(lines, Definitions(registry), imported)
         assert [(await one.receive())["id"] for _ in range(2)] == [0, "list"]
         registry.register(raw("b"))
         server = serving([])
         server.definitions = Definitions(registry)
-        serving_it = asyncio.ensure_future(serve_lines(server, one.lines, opened))
+        serving_it = asyncio.ensure_future(serve_lines(server, lines, opened))
         assert (await one.receive())["method"] == "notifications/tools/list_changed"
         one.send({**LIST, "id": 2})
         assert [tool["name"] for tool in (await one.receive())["result"]["tools"]] == ["a", "b"]

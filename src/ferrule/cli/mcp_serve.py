@@ -140,8 +140,11 @@ async def _serve_stdio(app: App, reading: int, writing: int) -> None:
     from ferrule.mcp_server.definitions import Definitions
     from ferrule.mcp_server.opening import serve_promptly
 
-    async with app:
-        await serve_promptly(Definitions(app.runtime.tools), lambda: _server(app), reading, writing)
+    servers = app.tools.servers
+    unlisted = servers is not None and any(not one.server.listed for one in servers.joined.values())
+    await serve_promptly(
+        Definitions(app.runtime.tools), app, lambda: _server(app), reading, writing, sdk_first=unlisted
+    )
 
 
 async def _serve_http(app: App, where: str, token: str | None) -> None:

@@ -2,8 +2,9 @@
 
 Importing the SDK takes three quarters of a start, and agents are impatient: Codex goes on without a server that has not
 listed its tools after a second, and Claude Code takes one that is slow to be discovered for an old one.
-So the greeting and the first list of tools are answered while the SDK is imported in a thread. Only what is ordinary is
-answered here, and as the SDK would; the rest waits for it. It then hears the greeting too, and its answer is dropped.
+So the greeting and the first list of tools are answered while the SDK is imported in a thread, and the greeting even
+while servers behind this one are waited for. Only what is ordinary is answered here, and as the SDK would; the rest
+waits for it. It then hears the greeting too, and its answer is dropped.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ferrule.mcp_server.standard_streams import connected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
 
     from ferrule.mcp_server.definitions import Definitions
     from ferrule.mcp_server.server import McpServer
@@ -39,22 +41,41 @@ class Opened:
 
 
 async def serve_promptly(
-    definitions: Definitions, make_server: Callable[[], McpServer], reading: int, writing: int
+    definitions: Definitions,
+    app: AbstractAsyncContextManager[object],
+    make_server: Callable[[], McpServer],
+    reading: int,
+    writing: int,
+    *,
+    sdk_first: bool = False,
 ) -> None:
-    """Serve like `serve_stdio`, and greet the client before the SDK is imported. Only for a server of default words."""
+    """Serve like `serve_stdio` in an `app`, and greet the client before the SDK is imported and the app has started.
+
+    Only for a server of default words. `sdk_first` is for an app that needs the SDK to start: two threads that import
+    it at once get in each other's way, and on the loop's own thread nobody would be greeted meanwhile.
+    """
     definitions.page()  # made now, while nothing else wants the processor
     async with connected(reading, writing) as lines:
         over = asyncio.Event()
+        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         importing = asyncio.ensure_future(_import_sdk(over))
+        until = asyncio.ensure_future(asyncio.wait((importing, started)))
+        opening = asyncio.ensure_future(open_with(lines, definitions, until, started))
         try:
-            opened = await open_with(lines, definitions, importing)
-            over.set()
-            await importing
-        finally:
-            importing.cancel()
-        from ferrule.mcp_server.stdio import serve_lines
+            if sdk_first:
+                await importing
+            async with app:
+                started.set_result(None)
+                opened = await opening
+                over.set()
+                await importing
+                from ferrule.mcp_server.stdio import serve_lines
 
-        await serve_lines(make_server(), lines, opened)
+                await serve_lines(make_server(), lines, opened)
+        finally:
+            for one in (opening, until, importing):
+                one.cancel()
+            await asyncio.wait((opening, until, importing))
 
 
 async def _import_sdk(over: asyncio.Event) -> None:
@@ -66,11 +87,18 @@ async def _import_sdk(over: asyncio.Event) -> None:
     await asyncio.to_thread(import_module, "ferrule.mcp_server.server")
 
 
-async def open_with(lines: Lines, definitions: Definitions, until: asyncio.Future[Any]) -> Opened:
-    """Answer what is ordinary, up to the first line that is not, the end of input, or until `until` is done."""
+async def open_with(
+    lines: Lines, definitions: Definitions, until: asyncio.Future[Any], started: asyncio.Future[None] | None = None
+) -> Opened:
+    """Answer what is ordinary, up to the first line that is not, the end of input, or until `until` is done.
+
+    The tools are listed when all are there, which is when it has `started`.
+    """
     opening = _Opening(definitions)
     while not until.done() and not opening.over:
         line = await _read_until(lines, until)
+        if started is not None and line is not None and opening.is_list(line):
+            await asyncio.wait((started,))
         answer = opening.hear(line) if line is not None else None
         if answer is not None:
             try:
@@ -102,6 +130,10 @@ class _Opening:
         self.over = False
         self._definitions = definitions
         self._greeted = False
+
+    def is_list(self, line: bytes) -> bool:
+        """Whether the tools are asked for."""
+        return self._greeted and read_ordinary(line).get("method") == "tools/list"
 
     def hear(self, line: bytes) -> dict[str, Any] | None:
         """The answer to a line, if it gets one here. What the SDK need not hear is not kept for it."""
