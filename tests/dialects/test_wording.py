@@ -210,7 +210,10 @@ class Odd:
         ({1: PurePosixPath("/a")}, {"1": "/a"}),
         (Odd(), "(Odd)"),
         (["\ud800", {"a": "\ud800b"}], ["\ufffd", {"a": "\ufffdb"}]),
-        (Attachment("image/png", b"a"), {"media_type": "image/png", "data": "YQ==", "uri": None, "name": None}),
+        (
+            Attachment("image/png", b"a"),
+            {"media_type": "image/png", "data": "YQ==", "uri": None, "name": None, "details": None},
+        ),
     ],
 )
 def test_anything_a_tool_returns_has_a_plain_form(data: Any, plain: Any) -> None:
