@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -105,10 +106,8 @@ class RunningCall:
             self._numbered += 1
             key = f"{key or 'question'}_{self._numbered}"
         elif key in self._given:  # a client that kept nothing sends what it was asked along with the call
-            try:
+            with suppress(ValueError):  # what is no answer to this is as if it had not been sent: it is asked
                 return read(self._given.pop(key))
-            except ValueError:
-                pass  # no answer to this; ask
         self._used.add(key)
         question = self.questions[key] = OpenQuestion(request, read)
         self._wake()

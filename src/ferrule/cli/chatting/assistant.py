@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from ferrule.app.assistant import Resumed
     from ferrule.app.build import App
     from ferrule.core.model import Model
+
+logger = logging.getLogger("ferrule.chat")
 
 _FILES = "ferrule.files"
 
@@ -95,8 +98,8 @@ class ChatAssistant:
         self._tell(_("the model is being loaded…"))
         try:
             await model.prepare(self._tell)
-        except ModelError:
-            pass  # the first turn tries again, and says why not
+        except ModelError as error:
+            logger.info("The model could not be loaded ahead; the first turn tries again, and says why not: %s", error)
         finally:
             self._tell("")
 
