@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -31,6 +30,7 @@ from ferrule.cli.words import _
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.pipeline.format import format_stopped
+from ferrule.process.signals import no_more_on_signal, on_signal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,16 +119,15 @@ class _Ending:
         self.terminated = True
 
     def watch(self) -> None:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        task = asyncio.current_task()
 
         def end() -> None:
             self.note()
-            loop.remove_signal_handler(signal.SIGTERM)  # a second one ends the program at once
+            no_more_on_signal("SIGTERM")  # a second one ends the program at once
             if task is not None:
                 task.cancel()
 
-        with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows has no such signal
-            loop.add_signal_handler(signal.SIGTERM, end)
+        on_signal("SIGTERM", end)
 
 
 def _without_record(call: RawCall, error: Exception) -> ToolResult:

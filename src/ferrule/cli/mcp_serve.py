@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
@@ -29,6 +28,7 @@ from ferrule.cli.options import (
 from ferrule.cli.output import write
 from ferrule.cli.words import _
 from ferrule.core.errors import MissingExtra
+from ferrule.process.signals import on_signal
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -177,10 +177,8 @@ async def _serve_http(app: App, where: str, token: str | None) -> None:
 
 async def _until_ended(serving: Coroutine[Any, Any, None]) -> None:
     """Run until the client is gone, or until SIGTERM or Ctrl-C, which end it as cleanly."""
-    loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(serving)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows has no such handlers
-            loop.add_signal_handler(number, task.cancel)
+    for name in ("SIGTERM", "SIGINT"):
+        on_signal(name, task.cancel)
     with suppress(asyncio.CancelledError):
         await task

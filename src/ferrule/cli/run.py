@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,6 +27,7 @@ from ferrule.cli.piped_input import piped_context, whole_input, with_context
 from ferrule.cli.server_talk.terminal_place import TerminalPlace, terminal_ports
 from ferrule.cli.since import SECONDS
 from ferrule.cli.words import _
+from ferrule.process.signals import no_more_on_signal, on_signal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -201,7 +201,7 @@ class Stopping:
         self.terminated = True
 
     def watch(self) -> None:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        task = asyncio.current_task()
 
         def stop() -> None:
             if task is not None and (self.asked or self.agent is None):
@@ -212,12 +212,11 @@ class Stopping:
 
         def terminate() -> None:
             self.note_sigterm()
-            loop.remove_signal_handler(signal.SIGTERM)  # a second one ends the program at once
+            no_more_on_signal("SIGTERM")  # a second one ends the program at once
             stop()
 
-        with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows has no such signals
-            loop.add_signal_handler(signal.SIGINT, stop)
-            loop.add_signal_handler(signal.SIGTERM, terminate)
+        on_signal("SIGINT", stop)
+        on_signal("SIGTERM", terminate)
 
 
 def resumed_session(workspace: Path, go_on: bool, resume: str | None) -> Resumed | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import json
 import re
@@ -10,7 +9,7 @@ import secrets
 import signal
 import socket
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from starlette.responses import PlainTextResponse
 from ferrule.mcp_server.prompt_requests import prompt
 from ferrule.mcp_server.request_ids import RequestIds
 from ferrule.mcp_server.session_room import SessionRoom
+from ferrule.process.signals import no_more_on_signal, on_signal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -175,17 +175,14 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        loop = asyncio.get_running_loop()
         handled = (signal.SIGTERM, signal.SIGINT)
         for number in handled:
-            with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows, or not the main thread
-                loop.add_signal_handler(number, self.handle_exit, number, None)
+            on_signal(number.name, self.handle_exit, number, None)
         try:
             yield
         finally:
             for number in handled:
-                with suppress(NotImplementedError, ValueError, RuntimeError):
-                    loop.remove_signal_handler(number)
+                no_more_on_signal(number.name)
 
 
 def _listening(address: Address) -> socket.socket:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from ferrule.cli.chatting.text_rows import wrapped
 from ferrule.cli.chatting.visible_text import visible
 from ferrule.cli.server_talk.questions import ServerQuestions
 from ferrule.cli.words import _
+from ferrule.process.signals import on_signal
 
 if TYPE_CHECKING:
     from ferrule.cli.chatting.assistant import ChatAssistant
@@ -220,11 +220,9 @@ class Chat:
             self._task.cancel()
 
     def _watch_signals(self) -> None:
-        loop = asyncio.get_running_loop()
-        with suppress(AttributeError, NotImplementedError, ValueError, RuntimeError):  # Windows has no such signals
-            loop.add_signal_handler(signal.SIGINT, self.interrupted)
-            for name, code in _LEFT_BY_SIGNAL.items():
-                loop.add_signal_handler(getattr(signal, name), self._leave, code)
+        on_signal("SIGINT", self.interrupted)
+        for name, code in _LEFT_BY_SIGNAL.items():
+            on_signal(name, self._leave, code)
 
 
 async def _started(server: RemoteServer) -> None:

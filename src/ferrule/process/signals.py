@@ -1,0 +1,33 @@
+"""Signals, heard by the running event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_CANNOT = (NotImplementedError, ValueError, RuntimeError)  # Windows has no such handlers; other threads than the main
+
+
+def on_signal(name: str, then: Callable[..., object], *given: object) -> None:
+    """Have `then` called when the signal comes. Where it cannot be heard, what the system does with it stays."""
+    for number in _known(name):
+        with suppress(*_CANNOT):
+            asyncio.get_running_loop().add_signal_handler(number, then, *given)
+
+
+def no_more_on_signal(name: str) -> None:
+    """Leave a signal to the system again."""
+    for number in _known(name):
+        with suppress(*_CANNOT):
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+
+def _known(name: str) -> Iterator[signal.Signals]:
+    found = getattr(signal, name, None)  # no system has all of them
+    if isinstance(found, signal.Signals):
+        yield found
