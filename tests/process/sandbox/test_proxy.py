@@ -3,7 +3,7 @@
 # ruff: noqa: E501 - a text that is pinned stands on one line
 from __future__ import annotations
 
-import http.client
+import gc
 import http.server
 import socket
 import threading
@@ -198,4 +198,21 @@ def test_closing_ends_connections_and_the_thread(path: str, server: int) -> None
     assert client.recv(100) == b""
     client.close()
     assert not asking.proxy._thread.is_alive()
-    assert http.client.OK == 200
+
+
+def test_an_answer_comes_although_garbage_is_collected_before_it(path: str) -> None:
+    """A client that has sent all it has says so, and waits: nothing but the answer is left of its connection."""
+    with socket.create_server(("127.0.0.1", 0)) as slow, Asking(path, "127.0.0.1"):
+        slow.settimeout(20)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(20)
+            client.connect(path)
+            client.sendall(f"GET http://127.0.0.1:{slow.getsockname()[1]}/ HTTP/1.1\r\n\r\n".encode())
+            client.shutdown(socket.SHUT_WR)
+            there, _ = slow.accept()
+            with there, there.makefile("rb") as asked:
+                there.settimeout(20)
+                assert asked.read().startswith(b"GET / HTTP/1.1\r\n")
+                gc.collect()
+                there.sendall(b"at last")
+            assert client.recv(100) == b"at last"

@@ -43,6 +43,7 @@ class Proxy:
         self._allowed = AllowedHosts(hosts)
         self._denied: dict[str, None] = {}
         self._room = _MOST_CONNECTIONS
+        self._serving: set[asyncio.Task[None] | None] = set()
         self._loop: asyncio.AbstractEventLoop
         self._stop = asyncio.Event()
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -79,6 +80,10 @@ class Proxy:
         server.close()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Once its client has sent all it has, nothing else holds a connection that waits for an answer: the loop
+        # holds sockets it hears from, and those hold their readers weakly. The garbage collector would end it.
+        task = asyncio.current_task()
+        self._serving.add(task)
         try:
             if self._room <= 0:
                 return
@@ -91,6 +96,7 @@ class Proxy:
             pass  # the other side is gone or talks nonsense; there is nobody to tell
         finally:
             writer.close()
+            self._serving.discard(task)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_SECONDS_FOR_HEAD):
