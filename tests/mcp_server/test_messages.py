@@ -107,3 +107,8 @@ def test_a_message_with_an_id_that_is_none_is_never_taken_for_a_notification(mes
 @pytest.mark.parametrize("line", [b"\xff\xfe{}", b'{"jsonrpc":"2.0","id":1,"method":"\\ud800"}'])
 def test_text_that_is_none_is_refused(line: bytes) -> None:
     assert isinstance(read_message(line), Refused)
+
+
+def test_millions_of_values_are_not_made() -> None:
+    many = '{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":[' + "[]," * 600_000 + "[]]}}"
+    assert refused(many) == (None, -32600, "A message may hold at most 500,000 values. This one was skipped.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 MESSAGE_BYTES = 32 << 20
 """One message; a longer one is passed over, and the call it would answer fails."""
-MESSAGE_VALUES = 500_000
-"""JSON values in one message. Each becomes an object: one of nothing but `[]` would take seventy times its size."""
+NOT_READ = "which are not read"
+"""How an answer that was too much is told; the last words of whoever noticed."""
 TOOLS = 2_000
 """Tools of one server; of more, the first are used."""
 PAGES = 200

@@ -7,6 +7,7 @@ from math import ceil
 from typing import TYPE_CHECKING, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.mcp_client.bounds import NOT_READ
 
 if TYPE_CHECKING:
     from mcp.shared.exceptions import MCPError
@@ -20,6 +21,7 @@ _CONNECTION_CLOSED, _INVALID_PARAMS, _METHOD_NOT_FOUND, _PARSE_ERROR = -32000, -
 _CANCELLED, _ADDRESS_FIRST = -32800, -32042
 _CANNOT_ASK = "no back-channel"  # in the SDK's words
 _SDK_COULD_NOT_PARSE = re.compile(r"Failed to parse [^:]+: \d+ validation error")
+_SDK_ON_A_FAILED_BODY = re.compile(r"(?:Failed to parse [^:]+|SSE stream failed): ")
 
 
 class Failed(Exception):  # noqa: N818 - reads as what it says
@@ -119,8 +121,10 @@ def refused_call(server: str, tool: str, error: MCPError, log: ServerLog | None 
     """For a call that the server answered with an error of the protocol."""
     words = " ".join(str(error)[: 2 * _LONGEST].split())[:_LONGEST] or "no reason was given"
     words = log.clean(words) if log is not None else words
-    if error.code == _PARSE_ERROR:
-        if _SDK_COULD_NOT_PARSE.match(words):
+    if error.code == _PARSE_ERROR or was_not_read(error):
+        if was_not_read(error):
+            words = _SDK_ON_A_FAILED_BODY.sub("", words)
+        elif _SDK_COULD_NOT_PARSE.match(words):
             words = "the answer is not a message of the protocol"
         return ToolError(
             f"The MCP server `{server}` gave no result for `{tool}` that can be used: {words}.",
@@ -147,6 +151,11 @@ def refused_call(server: str, tool: str, error: MCPError, log: ServerLog | None 
         suggestion=suggestion,
         details={"server": server, "code": error.code},
     )
+
+
+def was_not_read(error: MCPError) -> bool:
+    """Whether an answer came, and was too much: its server is as well as before."""
+    return str(error).endswith(NOT_READ)
 
 
 def malformed_result(server: str, tool: str, why: str) -> ToolError:

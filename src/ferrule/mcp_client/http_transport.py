@@ -20,10 +20,10 @@ from mcp_types.version import LATEST_MODERN_VERSION
 from pydantic import ValidationError
 
 from ferrule._version import __version__
-from ferrule.mcp_client import bounds
+from ferrule.mcp_client.bounded_bodies import BoundedBody, BoundedEvents
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
 _SECONDS_TO_CONNECT = 30.0
 _SECONDS_OF_SILENCE = 300.0
@@ -33,34 +33,15 @@ _MOST_OF_REFUSAL = 1 << 16
 _MOST_SAID = 200
 
 
-class BoundedBody(httpx2.AsyncByteStream):
-    """An answer's body that ends in an error once it is longer than allowed."""
-
-    def __init__(self, body: httpx2.AsyncByteStream, most: int) -> None:
-        self._body = body
-        self._most = most
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        seen = 0
-        async for piece in self._body:
-            seen += len(piece)
-            if seen > self._most:
-                raise httpx2.StreamError(f"the answer takes more than {self._most:,} bytes, which are not read")
-            yield piece
-
-    async def aclose(self) -> None:
-        await self._body.aclose()
-
-
 async def bound_answer(response: httpx2.Response) -> None:
-    """Bound a body before it is read. Streams of events have a bound for each event instead."""
+    """Bound a body before it is read; a stream of events has no end, but each event has."""
     if response.headers.get("content-encoding", "identity").lower() not in ("identity", ""):
         # A few bytes could unpack to any number, and none were asked for.
         await response.aclose()
         raise httpx2.RemoteProtocolError("it packs its answers although that was not asked for")
-    if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-        body: Any = response.stream
-        response.stream = BoundedBody(body, bounds.MESSAGE_BYTES)
+    body: Any = response.stream
+    is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+    response.stream = BoundedEvents(body) if is_stream else BoundedBody(body)
 
 
 async def word_refusal(response: httpx2.Response) -> None:
@@ -138,5 +119,5 @@ async def http_transport(
     ) as client:
         if signs_in:
             await sign_in(client, url)
-        async with streamable_http_client(url, http_client=client, max_sse_event_size=bounds.MESSAGE_BYTES) as streams:
+        async with streamable_http_client(url, http_client=client, max_sse_event_size=None) as streams:
             yield streams

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 16
 _END_KEPT = 512
-_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
-_WHOLE = re.compile(rb'(?:[^"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+')
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*[,}]')
 
@@ -87,25 +85,6 @@ def answered_id(head: bytes, tail: bytes) -> int | None:
     """The id in the first or last few bytes of a message. Not from between: there a result's own ids stand."""
     found = _ID.search(head[:_END_KEPT]) or next(iter(reversed(list(_ID.finditer(tail[-_END_KEPT:])))), None)
     return int(found[1]) if found else None
-
-
-def has_too_many_values(line: bytes, most: int) -> bool:
-    """Whether a line holds more JSON values than allowed; told by its commas, so that nothing has to be made of them.
-
-    Commas in texts are no sign of anything, but looking for texts is slow: that is done only where there are many.
-    """
-    if line.count(b",") + line.count(b"[") <= most:
-        return False
-    found = at = 0
-    while at < len(line) and found <= most:
-        end = _WHOLE.match(line, at, at + _CHUNK).end()  # type: ignore[union-attr] - it matches nothing at all too
-        bare = _TEXT.sub(b"", line[at:end])
-        found += bare.count(b",") + bare.count(b"[")
-        if end == at:  # a text that is longer than a chunk, or one that never ends
-            text = _TEXT.match(line, at)
-            end = text.end() if text is not None else len(line)
-        at = end
-    return found > most
 
 
 def read_line(line: bytes) -> Any:

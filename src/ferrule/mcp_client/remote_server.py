@@ -24,6 +24,7 @@ from ferrule.mcp_client.failures import (
     of_protocol,
     reason_of,
     refused_call,
+    was_not_read,
 )
 from ferrule.mcp_client.server_log import ServerLog
 from ferrule.mcp_client.variables import Variables
@@ -165,6 +166,8 @@ class RemoteServer:
             self._check_soon(connection)
             raise
         except MCPError as error:
+            if was_not_read(error):
+                raise refused_call(self.config.name, name, error, self.log) from None
             # Servers use the same code for errors of their own.
             if error.code == CONNECTION_CLOSED and (not connection.alive or str(error).startswith((_CLOSED, _ALONE))):
                 alone = connection.alive and str(error) != _CLOSED

@@ -25,9 +25,10 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
+from ferrule.core.json_values import MESSAGE_VALUES, has_too_many_values
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.direct_calls import DirectCalls
-from ferrule.mcp_client.message_lines import CutOff, TooLong, answered_id, has_too_many_values, lines, read_line
+from ferrule.mcp_client.message_lines import CutOff, TooLong, answered_id, lines, read_line
 from ferrule.mcp_client.pace import Pace
 from ferrule.process.kept_program import KeptProgram
 
@@ -176,9 +177,9 @@ class StdioTransport:
             why = f"the answer takes {line.size:,} bytes; more than {bounds.MESSAGE_BYTES:,} are not read"
             self._log.add_garbage(line.head)
             return self._failure(line.answered, why)
-        if len(line) > bounds.MESSAGE_VALUES and has_too_many_values(line, bounds.MESSAGE_VALUES):
+        if has_too_many_values(line):
             self._log.add_garbage(line)
-            why = f"the answer holds more than {bounds.MESSAGE_VALUES:,} values, which are not read"
+            why = f"the answer holds more than {MESSAGE_VALUES:,} values, {bounds.NOT_READ}"
             return self._failure(answered_id(line, line), why)
         try:
             parsed = read_line(line)

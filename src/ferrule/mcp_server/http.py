@@ -19,7 +19,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import PlainTextResponse
 
 from ferrule.mcp_server.prompt_requests import prompt
-from ferrule.mcp_server.request_ids import RequestIds
+from ferrule.mcp_server.request_bodies import RequestBodies
 from ferrule.mcp_server.session_room import SessionRoom
 from ferrule.process.signals import no_more_on_signal, on_signal
 
@@ -102,7 +102,7 @@ def http_app(server: McpServer, address: Address, token: str | None = None) -> A
             allowed_origins=[form for name in names for form in (f"http://{name}", f"http://{name}:*")],
         ),
     )
-    return Guard(SessionRoom(RequestIds(app, BODY_BYTES), MOST_SESSIONS), token, strangers=not address.is_local)
+    return Guard(SessionRoom(RequestBodies(app, BODY_BYTES), MOST_SESSIONS), token, strangers=not address.is_local)
 
 
 class Guard:

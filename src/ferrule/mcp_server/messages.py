@@ -9,9 +9,13 @@ from mcp import types
 from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
+from ferrule.core.json_values import MESSAGE_VALUES, has_too_many_values
+
 
 def read_message(line: bytes) -> types.JSONRPCMessage | types.JSONRPCError:
     """The message in a line, or the error to answer it with; the latter is a `JSONRPCError` that nobody sent."""
+    if has_too_many_values(line):
+        return too_many_values()
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
     except (ValidationError, RecursionError):
@@ -31,6 +35,11 @@ class Refused(types.JSONRPCError):
 
 def too_long(most: int) -> Refused:
     return Refused.of(types.INVALID_REQUEST, f"A message may have at most {most:,} bytes. This one was skipped.")
+
+
+def too_many_values() -> Refused:
+    words = f"A message may hold at most {MESSAGE_VALUES:,} values. This one was skipped."
+    return Refused.of(types.INVALID_REQUEST, words)
 
 
 def _what_is_wrong(line: bytes) -> Refused:

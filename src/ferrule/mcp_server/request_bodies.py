@@ -1,25 +1,27 @@
-"""No two requests of one HTTP session under the same id at once: the second would take the first one's answer.
+"""What comes over HTTP, looked at before the SDK reads it.
 
-The SDK lets the second take the first one's place, which then can be neither answered nor cancelled.
+A body that holds more values than any message needs is refused before they are made. So is a second request of one
+session under the same id at once: the SDK lets it take the first one's place, which then can be neither answered nor
+cancelled.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from mcp.types import INVALID_REQUEST
 from pydantic_core import from_json
 from starlette.responses import Response
 
-from ferrule.mcp_server.messages import Refused
+from ferrule.core.json_values import has_too_many_values
+from ferrule.mcp_server.messages import Refused, too_many_values
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_INVALID_REQUEST = -32600
 
-
-class RequestIds:
-    """Looks at requests of a session as they come, and refuses one whose id is in use."""
+class RequestBodies:
+    """Looks at messages as they come, and refuses one that is too large to make, or whose id is in use."""
 
     def __init__(self, app: ASGIApp, most: int) -> None:
         self._app = app
@@ -27,15 +29,19 @@ class RequestIds:
         self._open: set[tuple[bytes, str]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        session = _session_of(scope)
-        if session is None:
+        if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
         body, messages = await self._read(receive)
-        request_id = _request_id(body)
-        key = (session, request_id) if request_id is not None else None
+        if has_too_many_values(body):
+            await _refusal(too_many_values())(scope, receive, send)
+            return
+        session = _session_of(scope)
+        request_id = _request_id(body) if session is not None else None
+        key = (session, request_id) if session is not None and request_id is not None else None
         if request_id is not None and key in self._open:
-            await _refuse(request_id)(scope, receive, send)
+            words = f"The id {request_id[:100]} is that of a request which still runs. This one was not taken."
+            await _refusal(Refused.of(INVALID_REQUEST, words))(scope, receive, send)
             return
         if key is not None:
             self._open.add(key)
@@ -63,8 +69,6 @@ class RequestIds:
 
 
 def _session_of(scope: Scope) -> bytes | None:
-    if scope["type"] != "http" or scope["method"] != "POST":
-        return None
     return next((value for name, value in scope["headers"] if name == b"mcp-session-id"), None)
 
 
@@ -80,7 +84,6 @@ def _request_id(body: bytes) -> str | None:
     return str(given) if isinstance(given, (str, int)) and not isinstance(given, bool) else None
 
 
-def _refuse(request_id: str) -> Response:
-    words = f"The id {request_id[:100]} is that of a request which still runs. This one was not taken."
-    body = Refused.of(_INVALID_REQUEST, words).model_dump_json(by_alias=True, exclude_unset=True)
+def _refusal(refused: Refused) -> Response:
+    body = refused.model_dump_json(by_alias=True, exclude_unset=True)
     return Response(body, 400, media_type="application/json")

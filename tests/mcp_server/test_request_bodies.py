@@ -52,3 +52,15 @@ def test_an_id_that_is_in_use_is_refused_and_the_first_request_can_still_be_canc
         assert post(url, ping, Mcp_Session_Id=session)[0] == 200  # and the id is free again
         huge = b'{"jsonrpc":"2.0","id":3,"method":"' + b"x" * (17 * 1024 * 1024) + b'"}'
         assert post(url, huge, Mcp_Session_Id=session)[0] == 413
+
+
+def test_a_message_of_millions_of_values_is_refused_before_they_are_made(tmp_path: Path) -> None:
+    body = b'{"jsonrpc":"2.0","id":3,"method":"ping","params":{"x":[' + b"[]," * 600_000 + b"[]]}}"
+    with http_server(tmp_path, tmp_path, "--http", "127.0.0.1:0") as (url, _):
+        session = post(url, HELLO)[1]["mcp-session-id"]
+        for headers in ({}, {"Mcp_Session_Id": session}):
+            status, _, words = post(url, body, **headers)
+            assert (status, json.loads(words)["error"]["message"]) == snapshot(
+                (400, "A message may hold at most 500,000 values. This one was skipped.")
+            )
+        assert post(url, {"jsonrpc": "2.0", "id": 4, "method": "ping"}, Mcp_Session_Id=session)[0] == 200
