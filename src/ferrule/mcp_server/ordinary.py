@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from pydantic_core import from_json
 
+from ferrule.core.json_values import has_too_many_values
 from ferrule.mcp_server.introduction import HANDSHAKE_REVISIONS, META, STATELESS_REVISION
 
 _WORDS = ("title", "description", "websiteUrl")
@@ -17,6 +18,8 @@ _WORDS = ("title", "description", "websiteUrl")
 
 def read_ordinary(line: bytes) -> dict[str, Any]:
     """A request, or the notification that the greeting is over; nothing for whatever else it is."""
+    if has_too_many_values(line):
+        return {}
     try:
         message: Any = from_json(line)  # as strict as the SDK's reading: no byte order mark, no half a character
     except ValueError:
