@@ -23,7 +23,7 @@ def test_what_is_kept_comes_back(messages: list[Message]) -> None:
 def test_a_failed_result_and_what_a_provider_keeps_come_back() -> None:
     error = ErrorInfo(ErrorKind.TIMEOUT, "Too slow.")
     result = ToolResult(
-        "c", "t", False, error.words, "Too slow.", None, error, {}, [Attachment("image/png", b"\0\xff")]
+        "c", "t", False, error.words, "Too slow.", None, error, {}, [Attachment("image/png", b"\0\xff", after=0)]
     )
     kept = {"anthropic": [{"signature": "sk-0123456789abcdef0123"}]}
     for message in (ToolResults((result,)), AssistantMessage("a", (RawCall("t", None, id="c"),), "hm", kept)):

@@ -8,7 +8,7 @@ import pytest
 
 from ferrule.core.result import Attachment
 from ferrule.dialects.mcp import MCP
-from ferrule.dialects.mcp_blocks import embedded_text, said_of_block, without_embedded
+from ferrule.dialects.mcp_blocks import embedded_text, own_words, said_of_block
 
 LINK: dict[str, Any] = {
     "type": "resource_link",
@@ -59,14 +59,14 @@ def test_the_text_of_resources_is_put_into_words_and_taken_out_again() -> None:
     picture = Attachment("image/png", b"x")
     attached = [NOTE, picture, other]
     assert embedded_text(attached) == "[note:///1]\nremember\n\na,b"
-    assert without_embedded(f"Found.\n\n{embedded_text(attached)}", attached) == "Found."
-    assert without_embedded(embedded_text(attached), attached) == ""
+    assert own_words(f"Found.\n\n{embedded_text(attached)}", attached) == "Found."
+    assert own_words(embedded_text(attached), attached) == ""
     for text in ("Found.", "Found. a,b", f"Cut {embedded_text(attached)}", embedded_text(attached) + " more"):
-        assert without_embedded(text, attached) == text
-    assert without_embedded("x", [picture]) == "x"
+        assert own_words(text, attached) == text
+    assert own_words("x", [picture]) == "x"
 
 
 def test_text_that_only_travels_as_base64_stays_in_words() -> None:
     foreign = Attachment("text/plain", "café".encode("latin-1"), uri="note:///2")
     text = f"Found.\n\n{embedded_text([NOTE, foreign])}"
-    assert without_embedded(text, [NOTE, foreign]) == text
+    assert own_words(text, [NOTE, foreign]) == text

@@ -212,7 +212,7 @@ class Odd:
         (["\ud800", {"a": "\ud800b"}], ["\ufffd", {"a": "\ufffdb"}]),
         (
             Attachment("image/png", b"a"),
-            {"media_type": "image/png", "data": "YQ==", "uri": None, "name": None, "details": None},
+            {"media_type": "image/png", "data": "YQ==", "uri": None, "name": None, "details": None, "after": None},
         ),
     ],
 )

@@ -57,6 +57,7 @@ def tools() -> list[dict[str, Any]]:
         tool("die"),
         tool("progress"),
         tool("image"),
+        tool("pictured"),
         tool("resources"),
         tool("surroundings"),
         tool("grow"),
@@ -114,6 +115,9 @@ def call(name: str, arguments: dict[str, Any], token: Any) -> Any:
         return text("done")
     if name == "image":
         return {"content": [{"type": "image", "data": PIXEL, "mimeType": "image/png"}]}
+    if name == "pictured":
+        picture = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
+        return {"content": [*text("Before:")["content"], picture, *text("The picture above.")["content"]]}
     if name == "resources":
         return {
             "content": [

@@ -54,7 +54,11 @@ async def test_tools_behind_it_are_listed_and_called(tmp_path: Path, mode: str) 
         added: Any = await client.call_tool("mcp__peer__add", {"a": 1, "b": 2})
         assert added.structured_content == {"sum": 3}
         image: Any = await client.call_tool("mcp__peer__image", {})
-        assert "image" in [block.type for block in image.content]
+        assert [block.type for block in image.content] == ["image"]
+        pictured: Any = await client.call_tool("mcp__peer__pictured", {})
+        assert [getattr(block, "text", block.type) for block in pictured.content] == [
+            "Before:", "image", "The picture above.",
+        ]  # fmt: skip
         found: Any = await client.call_tool("mcp__peer__resources", {})
         link, note, sound = found.content  # each once, with what the server says of it
         assert (link.type, link.title, link.size, note.resource.text, sound.type) == (

@@ -13,8 +13,8 @@ from ferrule.core.tool import Tool
 from ferrule.mcp_server.results import RESULT_CHARS, call_result, output_check, shown_output
 
 
-async def answer(made: Tool[Any], most: int = 80_000) -> dict[str, Any]:
-    result: ToolResult = await Runtime([made]).run(made.name, {})
+async def answer(made: Tool[Any], most: int = 80_000, **given: Any) -> dict[str, Any]:
+    result: ToolResult = await Runtime([made]).run(made.name, given)
     schema = shown_output(made)
     return call_result(result, output_check(schema) if schema is not None else None, most)
 
@@ -113,3 +113,20 @@ async def test_a_text_attachment_can_be_read() -> None:
     assert (await answer(give_file))["content"] == [
         {"type": "resource", "resource": {"uri": "attachment:x.csv", "mimeType": "text/csv", "text": "a,b"}}
     ]
+
+
+async def test_a_picture_stays_between_its_words_unless_they_are_cut() -> None:
+    @tool(kind="readonly", max_result=1_000_000)
+    async def show_it(size: int) -> Output:
+        """Show."""
+        words = "x" * size
+        return Output(llm_content=f"{words}\nafter", attachments=[Attachment("image/png", b"1", after=size)])
+
+    def kinds(content: list[dict[str, Any]]) -> list[str]:
+        return [block["type"] for block in content]
+
+    result = await answer(show_it, RESULT_CHARS, size=5)
+    assert kinds(result["content"]) == ["text", "image", "text"]
+    result = await answer(show_it, RESULT_CHARS, size=RESULT_CHARS)
+    assert kinds(result["content"]) == ["text", "image"]
+    assert len(result["content"][0]["text"]) < 40_000 - 100

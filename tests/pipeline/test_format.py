@@ -65,7 +65,7 @@ class Point:
         (float("nan"), '"NaN"'),
         (b"abc", "[application/octet-stream, 3 bytes]"),
         (Attachment("image/png", b"12345"), "[image/png, 5 bytes]"),
-        (Attachment("image/png", uri="https://x.org/a.png"), "[image/png]"),
+        (Attachment("image/png", uri="https://x.org/a.png"), "[image/png: https://x.org/a.png]"),
     ],
 )
 def test_every_value_has_words(value: Any, words: str) -> None:
@@ -81,6 +81,13 @@ def test_an_output_brings_its_own_words() -> None:
     result = answer(Output({"n": 1}, "for the model", "for the person", metadata={"took": 3}))
     assert (result.data, result.llm_content, result.display_content) == ({"n": 1}, "for the model", "for the person")
     assert result.metadata == {"took": 3}
+
+
+def test_an_attachment_keeps_its_place_while_the_words_are_whole() -> None:
+    picture = Attachment("image/png", b"12345", after=4)
+    assert answer(Output(llm_content="This\nis it", attachments=[picture])).attachments == [picture]
+    (moved,) = answer(Output(llm_content="This\nis it" * 100_000, attachments=[picture])).attachments
+    assert moved.after is None
 
 
 def test_render_makes_the_words_and_none_leaves_them_to_ferrule() -> None:

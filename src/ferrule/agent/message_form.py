@@ -82,12 +82,13 @@ def _result(form: Mapping[str, Any]) -> ToolResult:
 
 def _attachment_form(one: Attachment) -> dict[str, Any]:
     data = b64encode(one.data).decode() if one.data is not None else None
-    return _with({"media_type": one.media_type}, data=data, uri=one.uri, name=one.name)
+    form = _with({"media_type": one.media_type}, data=data, uri=one.uri, name=one.name)
+    return form if one.after is None else form | {"after": one.after}
 
 
 def _attachment(form: Mapping[str, Any]) -> Attachment:
     data = b64decode(form["data"]) if "data" in form else None
-    return Attachment(str(form["media_type"]), data, form.get("uri"), form.get("name"))
+    return Attachment(str(form["media_type"]), data, form.get("uri"), form.get("name"), after=form.get("after"))
 
 
 def _plain(value: Any) -> Any:

@@ -7,7 +7,7 @@ from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ferrule.core.errors import ErrorKind
 
@@ -25,6 +25,16 @@ class Attachment:
     name: str | None = None
     details: Mapping[str, Any] | None = None
     """What else its source says of it, such as the title and the size of a link; only some can pass it on."""
+    after: int | None = None
+    """How many characters of the words for the model stand before it, up to the end of a line; None: all of them."""
+
+
+def words_for_attached(attachments: Sequence[Attachment]) -> str:
+    """Words for a result that has nothing but attachments: a line for each."""
+    return "\n".join(
+        f"[{one.media_type}, {len(one.data):,} bytes]" if one.data is not None else f"[{one.media_type}: {one.uri}]"
+        for one in attachments
+    )
 
 
 SUGGESTION = "\n\nSuggestion: "
@@ -101,7 +111,9 @@ class ToolResult:
 
 
 def _attached(attachment: Attachment) -> dict[str, Any]:
-    told = {"details": attachment.details} if attachment.details else {}
+    told: dict[str, Any] = {"details": attachment.details} if attachment.details else {}
+    if attachment.after is not None:
+        told["after"] = attachment.after
     named = {"media_type": attachment.media_type, "data": attachment.data}
     return {**named, "uri": attachment.uri, "name": attachment.name, **told}
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ferrule.core.call import RawCall
 from ferrule.core.result import Attachment
 from ferrule.dialects.attachments import IMAGES, from_base64, is_web, to_base64
+from ferrule.dialects.block_order import Blocks, in_order
 from ferrule.dialects.dialect import Dialect, ForeignDefinition, Strictness
 from ferrule.dialects.payload import (
     DialectError,
@@ -105,38 +106,39 @@ class Anthropic(Dialect):
         losses = [] if losses is None else losses
         text = text_of(result, losses)
         # An empty text block is refused, an empty string is not.
-        parts: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
-        for at, attachment in enumerate(result.attachments):
-            part = self.write_attachment(attachment)
-            if part is None:
-                part = {"type": "text", "text": attachment_lost(result, at, losses)}
-            else:
-                details_lost(result, at, losses, name="title" not in part)
-            parts.append(part)
+        parts = [self._part(result, one, losses) for one in in_order(text, result.attachments)]
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call_id}
         block["content"] = parts if result.attachments else text
         return block if result.success else {**block, "is_error": True}
 
+    def _part(self, result: ToolResult, one: str | int, losses: list[Loss]) -> dict[str, Any]:
+        if isinstance(one, str):
+            return {"type": "text", "text": one}
+        part = self.write_attachment(result.attachments[one])
+        if part is None:
+            return {"type": "text", "text": attachment_lost(result, one, losses)}
+        details_lost(result, one, losses, name="title" not in part)
+        return part
+
     def read_result(self, payload: Any, call: RawCall | None = None) -> ToolResult:
         item = an_object(payload, "result")
         content = item.get("content")
-        texts: list[str] = []
-        attachments: list[Attachment] = []
+        blocks = Blocks()
         if isinstance(content, list):
             for at, one in enumerate(a_list(content, "content")):
                 block = an_object(one, f"content[{at}]")
                 if block.get("type") == "text":
-                    texts.append(some_text(block.get("text"), f"content[{at}].text") or "")
+                    blocks.add_text(some_text(block.get("text"), f"content[{at}].text") or "")
                 else:
-                    attachments.append(_read_attachment(block, f"content[{at}]"))
+                    blocks.add(_read_attachment(block, f"content[{at}]"))
         else:
-            texts.append(some_text(content, "content") or "")
+            blocks.add_text(some_text(content, "content") or "")
         return result_from(
-            "\n".join(texts),
+            blocks.text,
             failed=item.get("is_error") is True,
             call=call,
             call_id=a_name(item, "result", "tool_use_id"),
-            attachments=attachments,
+            attachments=blocks.attachments,
         )
 
     def write_attachment(self, attachment: Attachment) -> dict[str, Any] | None:

@@ -24,7 +24,7 @@ from ferrule.dialects.payload import (
     some_text,
 )
 from ferrule.dialects.portable import Abilities
-from ferrule.dialects.wording import attachment_lost, jsonable, result_from, text_of
+from ferrule.dialects.wording import attachment_lost, jsonable, order_lost, result_from, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -99,6 +99,7 @@ class Gemini(Dialect):
         parts: list[dict[str, Any]] = []
         for at, attachment in enumerate(result.attachments):
             part = self.write_attachment(attachment)
+            order_lost(result, at, losses)
             if part is not None:
                 parts.append(part)
             else:

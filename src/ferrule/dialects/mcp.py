@@ -10,6 +10,7 @@ from urllib.parse import quote, unquote
 from ferrule.core.call import RawCall
 from ferrule.core.result import Attachment
 from ferrule.dialects.attachments import from_base64, to_base64
+from ferrule.dialects.block_order import Blocks, in_order
 from ferrule.dialects.dialect import Dialect, ForeignDefinition
 from ferrule.dialects.losses import ROOT, Loss
 from ferrule.dialects.mcp_blocks import said_of_block
@@ -110,12 +111,7 @@ class MCP(Dialect):
     def write_result(self, result: ToolResult, losses: list[Loss] | None = None) -> dict[str, Any]:
         losses = [] if losses is None else losses
         text = text_of(result, losses)
-        content: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
-        for at, attachment in enumerate(result.attachments):
-            block = _write_attachment(attachment)
-            if block["type"] in ("image", "audio"):
-                details_lost(result, at, losses)
-            content.append(block)
+        content = [self._block(result, one, losses) for one in in_order(text, result.attachments)]
         answer: dict[str, Any] = {"content": content, "isError": not result.success}
         if result.data is not None:
             try:
@@ -134,26 +130,33 @@ class MCP(Dialect):
                 answer["_meta"] = {_WRAPPED: True}
         return answer
 
+    def _block(self, result: ToolResult, one: str | int, losses: list[Loss]) -> dict[str, Any]:
+        if isinstance(one, str):
+            return {"type": "text", "text": one}
+        block = _write_attachment(result.attachments[one])
+        if block["type"] in ("image", "audio"):
+            details_lost(result, one, losses)
+        return block
+
     def read_result(self, payload: Any, call: RawCall | None = None) -> ToolResult:
         item = an_object(payload, "result")
-        texts: list[str] = []
-        attachments: list[Attachment] = []
+        blocks = Blocks()
         for at, one in enumerate(a_list(item.get("content") or [], "content")):
             block = an_object(one, f"content[{at}]")
             if block.get("type") == "text":
-                texts.append(some_text(block.get("text"), f"content[{at}].text") or "")
+                blocks.add_text(some_text(block.get("text"), f"content[{at}].text") or "")
             else:
-                attachments.append(_read_attachment(block, f"content[{at}]"))
+                blocks.add(_read_attachment(block, f"content[{at}]"))
         data = field(item, "structuredContent", "structured_content")
         meta = field(item, "_meta", "meta")
         if isinstance(meta, dict) and _WRAPPED in meta and isinstance(data, dict):
             data = cast("dict[str, Any]", data).get("result")
         return result_from(
-            "\n".join(texts),
+            blocks.text,
             failed=field(item, "isError", "is_error") is True,
             call=call,
             data=data,
-            attachments=attachments,
+            attachments=blocks.attachments,
         )
 
 

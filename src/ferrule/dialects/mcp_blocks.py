@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.result import words_for_attached
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -52,8 +54,12 @@ def embedded_text(attachments: Sequence[Attachment]) -> str:
     )
 
 
-def without_embedded(text: str, attachments: Sequence[Attachment]) -> str:
-    """A text without the embedded one at its end, for whoever gets the resources themselves as text."""
+def own_words(text: str, attachments: Sequence[Attachment]) -> str:
+    """A text without what was only said of the attachments, for whoever gets those themselves: the embedded text at its
+    end, or words that stand for none.
+    """
+    if text == words_for_attached(attachments):
+        return ""
     embedded = embedded_text(attachments)
     if not embedded or not text.endswith(embedded) or not all(_is_utf8(data) for _, data in _texts(attachments)):
         return text

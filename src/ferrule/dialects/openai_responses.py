@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ferrule.core.call import RawCall
 from ferrule.core.result import Attachment
 from ferrule.dialects.attachments import IMAGES, data_url, from_data_url, is_web
+from ferrule.dialects.block_order import Blocks, in_order
 from ferrule.dialects.dialect import Dialect, ForeignDefinition
 from ferrule.dialects.openai_chat import OPENAI_ABILITIES, OPENAI_STRICT, read_function, report_ambiguous
 from ferrule.dialects.payload import (
@@ -72,38 +73,38 @@ class OpenAIResponses(Dialect):
         losses = [] if losses is None else losses
         text = text_of(result, losses)
         report_ambiguous(result, text, losses)
-        parts: list[dict[str, Any]] = [{"type": "input_text", "text": text}] if text else []
-        for at, attachment in enumerate(result.attachments):
-            part = self.write_attachment(attachment)
-            if part is None:
-                part = {"type": "input_text", "text": attachment_lost(result, at, losses)}
-            else:
-                details_lost(result, at, losses, name="filename" not in part)
-            parts.append(part)
+        parts = [self._part(result, one, losses) for one in in_order(text, result.attachments)]
         output = parts if result.attachments else text
         return {"type": "function_call_output", "call_id": result.call_id, "output": output}
+
+    def _part(self, result: ToolResult, one: str | int, losses: list[Loss]) -> dict[str, Any]:
+        if isinstance(one, str):
+            return {"type": "input_text", "text": one}
+        part = self.write_attachment(result.attachments[one])
+        if part is None:
+            return {"type": "input_text", "text": attachment_lost(result, one, losses)}
+        details_lost(result, one, losses, name="filename" not in part)
+        return part
 
     def read_result(self, payload: Any, call: RawCall | None = None) -> ToolResult:
         item = an_object(payload, "result")
         output = item.get("output")
-        texts: list[str] = []
-        attachments: list[Attachment] = []
+        blocks = Blocks()
         if isinstance(output, list):
             for at, one in enumerate(a_list(output, "output")):
                 part = an_object(one, f"output[{at}]")
                 if part.get("type") == "input_text":
-                    texts.append(some_text(part.get("text"), f"output[{at}].text") or "")
+                    blocks.add_text(some_text(part.get("text"), f"output[{at}].text") or "")
                 else:
-                    attachments.append(_read_attachment(part, f"output[{at}]"))
+                    blocks.add(_read_attachment(part, f"output[{at}]"))
         else:
-            texts.append(some_text(output, "output") or "")
-        text = "\n".join(texts)
+            blocks.add_text(some_text(output, "output") or "")
         return result_from(
-            text,
-            failed=reads_as_error(text),
+            blocks.text,
+            failed=reads_as_error(blocks.text),
             call=call,
             call_id=a_name(item, "result", "call_id"),
-            attachments=attachments,
+            attachments=blocks.attachments,
         )
 
     def write_attachment(self, attachment: Attachment) -> dict[str, Any] | None:

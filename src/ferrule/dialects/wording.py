@@ -95,6 +95,12 @@ def details_lost(result: ToolResult, at: int, losses: list[Loss], *, name: bool 
         losses.append(Loss(result.tool, f"attachments[{at}].media_type", "media_type", "a link does not say it"))
 
 
+def order_lost(result: ToolResult, at: int, losses: list[Loss]) -> None:
+    """Report that an attachment between words comes after all of them."""
+    if result.attachments[at].after is not None:
+        losses.append(Loss(result.tool, f"attachments[{at}].after", "order", "cannot be carried; it follows the words"))
+
+
 def clean(text: str) -> str:
     """Text that every encoder takes: half of a surrogate pair alone is no character."""
     if text.isascii() or not _SURROGATE.search(text):

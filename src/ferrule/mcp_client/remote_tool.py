@@ -13,7 +13,7 @@ from ferrule.core.description import Description
 from ferrule.core.errors import DefinitionError, ErrorKind
 from ferrule.core.problems import InvalidParams, format_path
 from ferrule.core.raw_tool import RawTool
-from ferrule.core.result import ErrorInfo, ToolResult
+from ferrule.core.result import ErrorInfo, ToolResult, words_for_attached
 from ferrule.core.schema_params import SchemaParams
 from ferrule.dialects.mcp import MCP
 from ferrule.dialects.mcp_blocks import embedded_text
@@ -129,10 +129,7 @@ def _words(result: ToolResult) -> str:
         return to_json(result.data).decode()
     if not result.attachments:
         return "Done. There is no output."
-    return "\n".join(
-        f"[{one.media_type}, {len(one.data):,} bytes]" if one.data is not None else f"[{one.media_type}: {one.uri}]"
-        for one in result.attachments
-    )
+    return words_for_attached(result.attachments)
 
 
 def _described(definition: Definition, server: str) -> Description:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import ErrorInfo
+from ferrule.dialects.block_order import out_of_order
 from ferrule.dialects.mcp import MCP
-from ferrule.dialects.mcp_blocks import without_embedded
+from ferrule.dialects.mcp_blocks import own_words
 from ferrule.dialects.output_schema import output_object
 from ferrule.pipeline.format import head_and_tail
 
@@ -43,8 +44,10 @@ def call_result(
     result: ToolResult, fits: Callable[[Any], str | None] | None, most: int = RESULT_CHARS
 ) -> dict[str, Any]:
     """The result in the protocol's form. `fits` says what is wrong with structured content, for tools that show any."""
-    if result.success and result.attachments:  # of a server behind this one: resources go out as what they are
-        result = replace(result, llm_content=without_embedded(result.llm_content, result.attachments))
+    if result.success and result.attachments:  # of a server behind this one: what is attached goes out as what it is
+        result = replace(result, llm_content=own_words(result.llm_content, result.attachments))
+    if len(result.llm_content) > most:  # then only the two ends of all the words are left
+        result = replace(result, attachments=out_of_order(result.attachments))
     answer: dict[str, Any] = {"resultType": "complete", **_DIALECT.write_result(result)}
     answer.get("_meta", {}).pop(_WRAPPED, None)
     structured: Any = answer.pop("structuredContent", None)

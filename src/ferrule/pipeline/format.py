@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
-from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult
+from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult, words_for_attached
 from ferrule.pipeline.cleaning import clean_exception, clean_text, clean_value
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def _bounded(
         metadata["characters"] = len(text)
         text, left_out = head_and_tail(text, most)
         metadata["characters_left_out"] = metadata.get("characters_left_out", 0) + left_out
+        attachments = [replace(one, after=None) for one in attachments]  # the words they stood between are not there
     display = _first_line(text) if display is None else _shortened(well_formed(display), most)
     if invocation.repairs:
         metadata["repairs"] = list(invocation.repairs)
@@ -146,7 +148,7 @@ def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
     if value is None:
         if not attachments:
             return "Done. There is no output."
-        return "\n".join(f"[{one.media_type}{f', {len(one.data):,} bytes' if one.data else ''}]" for one in attachments)
+        return words_for_attached(attachments)
     from ferrule.pipeline.json_form import NO_JSON_FORM, to_words
 
     try:

@@ -38,6 +38,7 @@ class TapedAttachment(_Part):
     uri: str | None = None
     name: str | None = None
     details: dict[str, Any] | None = None
+    after: int | None = None
 
 
 class TapedResult(_Part):
@@ -81,6 +82,7 @@ class TapedResult(_Part):
                 one.uri,
                 one.name,
                 one.details,
+                one.after,
             )
             for one in self.attachments
         ]
@@ -181,4 +183,5 @@ def vars_of(attachment: Attachment) -> dict[str, Any]:
         "uri": attachment.uri,
         "name": attachment.name,
         "details": attachment.details,
+        "after": attachment.after,
     }

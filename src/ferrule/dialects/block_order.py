@@ -1,0 +1,66 @@
+"""Where attachments stand among the words: as a provider's blocks of content say it, and as blocks again.
+
+A picture belongs to the words before it. So an attachment knows after how many characters of the words it stands; one
+that does not stands after all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ferrule.core.result import Attachment
+
+
+class Blocks:
+    """Takes blocks one after the other. Their texts become one, with a line end between them."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._attachments: list[Attachment] = []
+
+    def add_text(self, text: str) -> None:
+        self._texts.append(text)
+
+    def add(self, attachment: Attachment) -> None:
+        self._attachments.append(replace(attachment, after=len(self.text)))
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self._texts)
+
+    @property
+    def attachments(self) -> list[Attachment]:
+        end = len(self.text)
+        return [replace(one, after=None) if one.after == end else one for one in self._attachments]
+
+
+def in_order(text: str, attachments: Sequence[Attachment]) -> Iterator[str | int]:
+    """Pieces of the text, none of them empty, and the numbers of the attachments between them.
+
+    A place that is not at the end of a line is not to be trusted: somebody changed the words since.
+    """
+    place, last = 0, 0  # where the rest of the words begins, and after how many the last attachment stood
+    at = 0
+    while at < len(attachments):
+        after = attachments[at].after
+        if after is None or after < last or not (after == 0 or text[after : after + 1] == "\n"):
+            break
+        if after > place:
+            yield text[place:after]
+        if after > 0:
+            place = after + 1
+        last = after
+        yield at
+        at += 1
+    if rest := text[place:]:
+        yield rest
+    yield from range(at, len(attachments))
+
+
+def out_of_order(attachments: Sequence[Attachment]) -> list[Attachment]:
+    """The same attachments, all of them after the words."""
+    return [one if one.after is None else replace(one, after=None) for one in attachments]
