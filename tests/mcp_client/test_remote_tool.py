@@ -71,6 +71,14 @@ async def test_words_are_made_where_there_are_none() -> None:
     assert (await run(made({"content": [link]}))).llm_content == snapshot("[application/octet-stream: file:///x]")
 
 
+async def test_a_picture_that_is_attached_is_not_spelt_out_too() -> None:
+    picture = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
+    result = await run(made({"content": [picture], "structuredContent": {"content": [picture]}}))
+    assert result.llm_content == "[image/png, 8 bytes]"
+    result = await run(made({"content": [picture], "structuredContent": {"width": 1}}))
+    assert result.llm_content == '{"width":1}'
+
+
 async def test_an_error_of_our_own_kind_keeps_its_kind() -> None:
     told = "Error (not_found_error): No such file.\n\nSuggestion: Look elsewhere."
     result = await run(made({"content": [{"type": "text", "text": told}], "isError": True}))

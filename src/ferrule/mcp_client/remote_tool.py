@@ -15,6 +15,7 @@ from ferrule.core.problems import InvalidParams, format_path
 from ferrule.core.raw_tool import RawTool
 from ferrule.core.result import ErrorInfo, ToolResult, words_for_attached
 from ferrule.core.schema_params import SchemaParams
+from ferrule.dialects.attachments import to_base64
 from ferrule.dialects.mcp import MCP
 from ferrule.dialects.mcp_blocks import embedded_text
 from ferrule.dialects.payload import DialectError
@@ -126,7 +127,10 @@ def _words(result: ToolResult) -> str:
     if result.data is not None:
         from pydantic_core import to_json
 
-        return to_json(result.data).decode()
+        words = to_json(result.data).decode()
+        attached = [one.data for one in result.attachments if one.data]
+        if not any(to_base64(data) in words for data in attached):  # a picture once more, which nobody can read
+            return words
     if not result.attachments:
         return "Done. There is no output."
     return words_for_attached(result.attachments)
