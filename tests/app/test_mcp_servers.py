@@ -76,7 +76,7 @@ async def test_a_workspaces_server_is_never_started_without_leave(place: Place) 
     settings = load_settings(place.workspace).settings
     assert App(settings, place.workspace).notes == snapshot(
         [
-            "This workspace brings MCP servers that you have not trusted yet, and they are not started: `theirs`. See `ferrule mcp list`."  # noqa: E501
+            "This workspace brings MCP servers that you have not trusted yet, and they are not started: `theirs`. `ferrule mcp list` shows them, and `ferrule mcp trust theirs` lets one start."  # noqa: E501
         ]
     )
 

@@ -96,7 +96,7 @@ def build_servers(
         names = ", ".join(f"`{one.config.name}`" for one in waiting)
         notes.append(
             f"This workspace brings MCP servers that you have not trusted yet, and they are not started: {names}. "
-            "See `ferrule mcp list`."
+            f"`ferrule mcp list` shows them, and `ferrule mcp trust {waiting[0].config.name}` lets one start."
         )
     servers = Servers(
         [one.config for one in known.servers if one.trusted],
