@@ -65,14 +65,17 @@ def list_servers(tools: Tools) -> None:
     servers = tools.servers
     if servers is None or all(one.server.listed for one in servers.joined.values()):
         return
+    import asyncio  # only where a server must be asked; listing tools should start at once
+
+    from ferrule.cli.server_waits import ServerWaits
+    from ferrule.cli.status_line import StatusLine
 
     async def ask() -> None:
         try:
-            await servers.start_unlisted()
+            async with StatusLine().showing(ServerWaits(servers)):
+                await servers.start_unlisted()
         finally:
             await servers.close()
-
-    import asyncio  # only where a server must be asked; listing tools should start at once
 
     asyncio.run(ask())
     say_problems(servers)

@@ -10,6 +10,7 @@ import asyncio
 import os
 from contextlib import nullcontext
 from contextvars import copy_context
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.elicitation import set_elicitor
@@ -75,6 +76,7 @@ class RemoteServer:
         self._before_call = before_call
         self._connection: Connection | None = None
         self._opening: asyncio.Task[Connection] | None = None
+        self._opening_at = 0.0
         self._relisting: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -92,6 +94,11 @@ class RemoteServer:
     def starting(self) -> bool:
         """Whether it is being started just now."""
         return self._opening is not None and not self._opening.done()
+
+    @property
+    def starting_since(self) -> float | None:
+        """When that began, by the monotonic clock."""
+        return self._opening_at if self.starting else None
 
     # Using it
 
@@ -111,6 +118,7 @@ class RemoteServer:
             # Not as the caller: what the server asks for later calls must not reach whoever made the first one.
             anyone = copy_context()
             anyone.run(set_elicitor, None)
+            self._opening_at = monotonic()
             self._opening = loop.create_task(self._open(), context=anyone)
             self._opening.add_done_callback(self._opened)
         return await self._wait_for(self._opening)
