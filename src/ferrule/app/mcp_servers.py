@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ferrule.app.load_settings import SettingsError, is_trusted
+from ferrule.app.locations import user_settings_file
 from ferrule.app.settings import SourcedServer
 from ferrule.workspace.data_folder import data_folder
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ferrule.mcp_client.ports import Ports
     from ferrule.mcp_client.server_config import ServerConfig
     from ferrule.mcp_client.servers import Servers
+    from ferrule.mcp_client.trust_records import TrustRecords
     from ferrule.registry.registry import Registry
 
 MCP_JSON = ".mcp.json"
@@ -107,6 +109,21 @@ def build_servers(
         disabled=settings.tools.disabled,
     )
     return servers, notes
+
+
+def trust_server(config: ServerConfig) -> None:
+    """The person's word for a workspace's server as it is now, and what it was when they gave it."""
+    from ferrule.app.server_file import ServerFile
+
+    ServerFile(user_settings_file()).trust(config.fingerprint)
+    trust_records().remember(config)
+
+
+def trust_records() -> TrustRecords:
+    """What workspaces' servers were when they were trusted."""
+    from ferrule.mcp_client.trust_records import TrustRecords
+
+    return TrustRecords(mcp_folder() / "trusted.json")
 
 
 def mcp_folder() -> Path:

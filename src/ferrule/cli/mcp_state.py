@@ -45,16 +45,15 @@ def must_find(known: KnownServers, name: str) -> KnownServer:
 def given_to(config: ServerConfig) -> list[str]:
     """What a person should know besides its command before they let a server start; no values, which may be secret."""
     from ferrule.mcp_client.variables import places_in
+    from ferrule.policy.shown_text import shown_row
 
     lines: list[str] = []
     if config.folder:
-        lines.append(_("It starts in: {folder}").format(folder=config.folder))
+        lines.append(_("It starts in: {folder}").format(folder=shown_row(config.folder)))
     if names := sorted([*config.env, *config.headers]):
-        lines.append(_("It is given: {names}").format(names=", ".join(names)))
-    written = (*config.command, config.url, *config.env.values(), *config.headers.values(), config.client_id,
-               config.client_secret, config.folder)  # fmt: skip
-    if places := places_in(written):
-        lines.append(_("It gets of yours: {places}").format(places=", ".join(places)))
+        lines.append(_("It is given: {names}").format(names=", ".join(map(shown_row, names))))
+    if places := places_in(config.written):
+        lines.append(_("It gets of yours: {places}").format(places=", ".join(map(shown_row, places))))
     return lines
 
 

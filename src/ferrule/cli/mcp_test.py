@@ -11,6 +11,7 @@ import click
 
 from ferrule.app.locations import added_folders
 from ferrule.app.mcp_servers import mcp_folder
+from ferrule.cli.mcp_changes import changed_since_trusted
 from ferrule.cli.mcp_state import given_to, must_find, servers_for
 from ferrule.cli.options import json_option, warn, workspace_option
 from ferrule.cli.output import write, write_json
@@ -35,6 +36,7 @@ def command(name: str, as_json: bool, workspace: Path) -> None:
     from ferrule.cli.server_talk.questions import ServerQuestions
     from ferrule.cli.server_talk.terminal_place import TerminalPlace
     from ferrule.mcp_client.servers import Servers
+    from ferrule.policy.shown_text import shown_row
     from ferrule.registry.registry import Registry
 
     workspace = workspace.resolve()
@@ -43,8 +45,9 @@ def command(name: str, as_json: bool, workspace: Path) -> None:
     if not found.trusted:
         words = _(
             "{name} is not trusted yet. It would start: {command}. If that is right: ferrule mcp trust {name}"
-        ).format(name=name, command=found.config.shown)
-        raise click.UsageError("\n".join((words, *given_to(found.config))))
+        ).format(name=name, command=shown_row(found.config.shown))
+        told = (words, *given_to(found.config), *changed_since_trusted(found.config))
+        raise click.UsageError("\n".join(told))
     line = StatusLine()
     servers = Servers(
         [replace(found.config, enabled=True)],
