@@ -26,7 +26,7 @@ def servers_for(workspace: Path) -> tuple[Settings, KnownServers]:
     """The settings in force and every server they name; what could not be understood is said."""
     settings = settings_for(workspace).settings
     known = known_servers(settings, workspace.resolve())
-    for problem in known.problems:
+    for problem in (*known.problems, *known.left_out):
         warn(problem)
     return settings, known
 

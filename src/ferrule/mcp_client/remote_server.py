@@ -19,12 +19,14 @@ from ferrule.mcp_client.definitions import Listing, read_listing
 from ferrule.mcp_client.failures import (
     Failed,
     NotYet,
+    Trouble,
     cannot_be_used,
     ended_in_call,
     malformed_result,
     of_protocol,
     reason_of,
     refused_call,
+    trouble_of,
 )
 from ferrule.mcp_client.server_log import ServerLog
 from ferrule.mcp_client.variables import Variables
@@ -68,6 +70,8 @@ class RemoteServer:
         self.log = ServerLog()
         self.problem = ""
         """Why it cannot be used at present; empty where nothing is known against it."""
+        self.trouble = Trouble.OTHER
+        """Of what kind the problem is, where it could not be started."""
         self.listed = False
         self._folders = folders
         self._tokens = tokens
@@ -206,7 +210,7 @@ class RemoteServer:
             )
             await connection.open(self._patience)
         except Exception as error:  # noqa: BLE001 - whatever it raised is why the server cannot be used
-            raise Failed(self.log.clean(reason_of(error))) from None
+            raise Failed(self.log.clean(reason_of(error)), trouble_of(error)) from None
         try:
             await asyncio.wait_for(self._list(connection), bounds.LIST_SECONDS)
         except BaseException as error:
@@ -238,7 +242,7 @@ class RemoteServer:
             self._opened_at = task.get_loop().time()
             self.problem = ""
             return
-        self.problem = reason_of(error)
+        self.problem, self.trouble = reason_of(error), trouble_of(error)
         self._fail(task.get_loop().time())
 
     def _note_end(self, connection: Connection) -> None:
