@@ -96,6 +96,15 @@ def test_a_secret_that_the_keyring_lacks_is_named_and_none_is_shown(ferrule: Com
     assert mcp(ferrule, PYTHONPATH=python_path)["mcp peer"][1].startswith("the keyring holds nothing for vault/ann.")
 
 
+def test_a_keyring_that_waits_for_its_person_holds_nobody_up(ferrule: Command) -> None:
+    (ferrule.folder / "keyring.py").write_text("import threading\nget_password = lambda *_: threading.Event().wait()\n")
+    ferrule("mcp", "add", "--env", "A=${keyring:vault/ann}", "peer", "ls")
+    add(ferrule, "good")
+    found = mcp(ferrule, PYTHONPATH=f"{ferrule.folder}:{ferrule.environment.get('PYTHONPATH', '')}")
+    assert found["mcp peer"][1].startswith("it has not answered within 5 s")
+    assert found["mcp good"][0] == "ok"
+
+
 def test_an_address_that_nobody_answers_at_and_one_that_wants_a_sign_in(ferrule: Command) -> None:
     with signing_in() as url:
         ferrule("mcp", "add", "locked", url)

@@ -199,6 +199,7 @@ class RemoteServer:
         variables = Variables(os.environ)
         self.log = ServerLog(variables)
         try:
+            await variables.ask_keyring(self.config.written, self.config.start_timeout)
             connection = connect(
                 self.config,
                 variables,
