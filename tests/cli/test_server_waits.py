@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 
 import pytest
@@ -146,3 +147,13 @@ def test_sigkill_leaves_no_server_either(ferrule: Command) -> None:
         program.kill()
     while alive(server):  # its keeper ends it; where it does not, the test never ends
         os.sched_yield()
+
+
+def test_an_address_that_accepts_and_never_answers_is_waited_for_and_left_in_the_same_way(ferrule: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute_address:
+        ferrule("mcp", "add", "peer", f"http://127.0.0.1:{mute_address.getsockname()[1]}/mcp")
+        with at(ferrule, "mcp", "test", "peer") as terminal:
+            terminal.wait(ROW)
+            terminal.press(CTRL_C)
+            assert terminal.ended() == 130
+            assert terminal.text.strip() in ("", "^C")
