@@ -11,7 +11,7 @@ from inline_snapshot import snapshot
 
 from ferrule.app.build import App
 from ferrule.app.load_settings import SettingsError, load_settings
-from ferrule.app.mcp_servers import KnownServers, known_servers
+from ferrule.app.mcp_servers import KnownServers, known_servers, trust_records, trust_server, without_wrong_servers
 from ferrule.app.server_file import ServerFile
 from ferrule.core.call import RawCall
 from ferrule.core.result import ToolResult
@@ -117,7 +117,7 @@ def test_nobody_takes_the_name_of_the_persons_server(place: Place) -> None:
     assert loaded.set_aside == ["mcp_servers.mine"]
     (known,) = place.known().servers
     assert (known.config.command, known.trusted) == (tuple(place.command), True)
-    assert "your settings have a server of that name" in place.known().problems[0]
+    assert "your settings have a server of that name" in place.known().left_out[0]
 
 
 def test_a_workspace_cannot_trust_itself(place: Place) -> None:
@@ -143,6 +143,25 @@ def test_settings_that_cannot_work_are_said(place: Place, written: str, said: st
         place.known()
     assert said in str(raised.value)
     assert str(place.person) in str(raised.value)
+
+
+def test_a_server_that_cannot_work_is_told_apart_from_those_that_can(place: Place) -> None:
+    place.person.write_text(f'{place.table("mine")}[mcp_servers.both]\ncommand = "a"\nurl = "https://h"\n')
+    settings, wrong = without_wrong_servers(load_settings(place.workspace).settings)
+    assert list(settings.mcp_servers) == ["mine"]
+    (said,) = wrong
+    assert said.startswith(f"{place.person}: `mcp_servers`: `both` has both")
+
+
+def test_trusting_one_keeps_what_it_was(place: Place) -> None:
+    place.write_json("theirs")
+    (known,) = place.known().servers
+    trust_server(known.config)
+    (known,) = place.known().servers
+    record = trust_records().of(known.config)
+    assert known.trusted
+    assert record is not None
+    assert record.changes_to(known.config) == []
 
 
 def test_without_servers_nothing_is_imported(place: Place) -> None:

@@ -18,7 +18,7 @@ def test_a_workspaces_server_starts_once_it_is_trusted(ferrule: Command) -> None
     assert started(ferrule) == 0
     done = ferrule("mcp", "trust", "theirs")
     assert done.code == 0
-    assert done.out.splitlines()[1] == "It is given: TOKEN"
+    assert done.out.splitlines()[2] == "It is given: TOKEN"
     assert ferrule(*CALL).out == "hello\n"
     assert "trusted_mcp_servers" in ferrule.settings.read_text()
 

@@ -6,6 +6,7 @@ import pytest
 
 from ferrule import ErrorInfo, ErrorKind, RawCall, ToolResult
 from ferrule.agent.agent_events import AgentEvent, Answered, CallAsked, Compacted, Ending, Noted, TurnEnded
+from ferrule.cli.call_status import CallStatus
 from ferrule.cli.run_report import LastCalls, TextReport, said
 from ferrule.core.conversation import AssistantMessage
 from ferrule.core.events import Done, Pending
@@ -20,7 +21,7 @@ ENDED = TurnEnded(Ending.DONE, "The answer.\n", Usage(), 1)
 
 
 def test_only_the_answer_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    report = TextReport()
+    report = TextReport(CallStatus(None))
     events: list[AgentEvent] = [
         Answered(AssistantMessage("I look.", (CALL,)), Usage()),
         ASKED,
@@ -45,7 +46,7 @@ def test_only_the_answer_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_quiet_says_the_answer_and_what_went_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    report = TextReport(quiet=True)
+    report = TextReport(CallStatus(None), quiet=True)
     report.show(ASKED)
     report.show(REFUSED)
     report.show(TurnEnded(Ending.FAILED, "", Usage(), 1, "It broke.", "Mend it."))

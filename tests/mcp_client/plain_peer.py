@@ -112,6 +112,8 @@ def call(name: str, arguments: dict[str, Any], token: Any) -> Any:
         for step in (1, 2, 3):
             params = {"progressToken": token, "progress": step, "total": 3, "message": f"step {step}"}
             send({"method": "notifications/progress", "params": params})
+            while BEHAVIOUR == "gated" and step == 2 and not Path(f"{NOTES}.go").exists():
+                time.sleep(0.01)
         return text("done")
     if name == "image":
         return {"content": [{"type": "image", "data": PIXEL, "mimeType": "image/png"}]}
@@ -119,8 +121,10 @@ def call(name: str, arguments: dict[str, Any], token: Any) -> Any:
         picture = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
         return {"content": [*text("Before:")["content"], picture, *text("The picture above.")["content"]]}
     if name == "resources":
+        steering = {"type": "resource_link", "uri": "x:\x1b[2J", "name": "a\nb\x9b2J\u202ec", "mimeType": "\x1b[31m"}
         return {
             "content": [
+                *([steering] if BEHAVIOUR == "steers" else []),
                 {
                     "type": "resource_link",
                     "uri": "file:///a.txt",

@@ -5,8 +5,11 @@ from __future__ import annotations
 from inline_snapshot import snapshot
 from mcp.shared.exceptions import MCPError
 
-from ferrule.mcp_client.failures import Failed, NotYet, cannot_be_used, reason_of, refused_call
+from ferrule.core.errors import MissingExtra
+from ferrule.mcp_client.failures import Failed, NotYet, Trouble, cannot_be_used, reason_of, refused_call, trouble_of
 from ferrule.mcp_client.server_log import ServerLog
+from ferrule.mcp_client.variables import MissingValue
+from ferrule.process.kept_program import CannotStart
 
 
 def test_the_innermost_cause_is_told() -> None:
@@ -16,6 +19,15 @@ def test_the_innermost_cause_is_told() -> None:
     assert reason_of(ValueError()) == "ValueError"
     assert reason_of(MCPError(code=-1, message="no")) == "it answered: no"
     assert len(reason_of(ValueError("x" * 10_000))) == 300
+
+
+def test_what_kind_of_trouble_it_is_is_known_from_the_cause() -> None:
+    group = ExceptionGroup("outer", [MissingValue("the variable `A` is not set")])
+    assert trouble_of(group) is Trouble.VALUE
+    assert trouble_of(CannotStart("there is no program")) is Trouble.PROGRAM
+    assert trouble_of(MissingExtra("An MCP server", "mcp")) is Trouble.EXTRA
+    assert trouble_of(Failed("it wants you to sign in", Trouble.SIGN_IN)) is Trouble.SIGN_IN
+    assert trouble_of(ValueError()) is Trouble.OTHER
 
 
 def test_what_was_said_instead_of_messages_is_shown() -> None:

@@ -95,3 +95,19 @@ async def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
     gone = StdioTransport(["no-such-program"], folder=tmp_path, environment={}, log=ServerLog(), on_end=lambda _: None)
     with pytest.raises(CannotStart, match="no-such-program"):
         await gone.__aenter__()
+
+
+async def test_one_that_never_said_a_word_is_asked_to_end_at_once(tmp_path: Path) -> None:
+    """P6: whoever gives up on a mute server does not wait for it a second time."""
+    script = (
+        "import pathlib, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (pathlib.Path('asked').touch(), sys.exit(0)))\n"
+        "pathlib.Path('ready').touch()\n"
+        "sys.stdin.read()\n"
+        "time.sleep(0.5)\n"
+        "pathlib.Path('left by itself').touch()\n"
+    )
+    async with transport(tmp_path, script, []):
+        await until(lambda: (tmp_path / "ready").exists())
+    assert (tmp_path / "asked").exists()
+    assert not (tmp_path / "left by itself").exists()

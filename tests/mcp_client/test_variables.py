@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from types import ModuleType
 
 import pytest
@@ -65,3 +66,25 @@ def test_a_keyring_that_fails_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_of_the_persons_would_be_filled_in_is_named_once() -> None:
     texts = ["${A} and ${B:-c}", "${A}", "$D {E} ${", "${keyring:s/u}"]
     assert places_in(texts) == ["${A}", "${B:-c}", "${keyring:s/u}"]
+
+
+async def test_a_keyring_that_does_not_answer_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P6: a locked one waits for its person."""
+    opened = threading.Event()
+    keyring = ModuleType("keyring")
+    keyring.get_password = lambda service, user: "late" if opened.wait(60) else None  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "keyring", keyring)
+    variables = Variables({})
+    with pytest.raises(MissingValue, match=r"the keyring did not answer within 0.01 s; it may be locked"):
+        await variables.ask_keyring(["${keyring:a/b}"], 0.01)
+    opened.set()
+    await variables.ask_keyring(["x ${keyring:a/b}", "${A}"], 60)
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    assert variables.fill("${keyring:a/b}") == "late", "it is asked once"
+
+
+async def test_what_the_keyring_lacks_is_said_when_it_is_asked_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    await Variables({}).ask_keyring(["${A}", "no place"], 60)
+    with pytest.raises(MissingValue, match="pip install keyring"):
+        await Variables({}).ask_keyring(["${keyring:a/b}"], 60)

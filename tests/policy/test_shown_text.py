@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.policy.shown_text import MOST, disguises, shown
+from ferrule.policy.shown_text import MOST, disguises, shown, shown_row
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,7 @@ def test_nothing_that_a_terminal_would_act_on_is_left(text: str):
 def test_ascii_without_long_gaps_is_shown_as_it_is(text: str):
     if " " * 16 not in text:
         assert shown(text) == text
+
+
+def test_on_one_row_a_line_end_is_seen_and_passes_for_none():
+    assert shown_row("a\nRun it? yes\x1b[A") == r"a⏎Run it? yes\u{1b}[A"

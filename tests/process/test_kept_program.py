@@ -72,6 +72,13 @@ async def test_one_that_heeds_the_end_of_its_input_ends_by_itself(tmp_path: Path
     assert program.ended.result() == 7
 
 
+async def test_one_that_does_not_notice_the_end_of_its_input_is_asked_soon(tmp_path: Path) -> None:
+    program = await start("trap 'exit 5' TERM; echo ready; while :; do sleep 0.01; done", tmp_path)
+    assert await read_line(program.stdout) == "ready"
+    await program.end(patience=600, to_notice=0.01)
+    assert await program.ended == 5
+
+
 async def test_a_program_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match="there is no program `no-such-program`"):
         await KeptProgram.start(["no-such-program"], folder=tmp_path, environment=PLAIN)

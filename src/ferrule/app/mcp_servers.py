@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ferrule.app.load_settings import SettingsError, is_trusted
+from ferrule.app.locations import user_settings_file
 from ferrule.app.settings import SourcedServer
 from ferrule.workspace.data_folder import data_folder
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ferrule.mcp_client.ports import Ports
     from ferrule.mcp_client.server_config import ServerConfig
     from ferrule.mcp_client.servers import Servers
+    from ferrule.mcp_client.trust_records import TrustRecords
     from ferrule.registry.registry import Registry
 
 MCP_JSON = ".mcp.json"
@@ -41,6 +43,8 @@ class KnownServers:
 
     servers: list[KnownServer] = field(default_factory=list[KnownServer])
     problems: list[str] = field(default_factory=list[str])
+    left_out: list[str] = field(default_factory=list[str])
+    """What was understood and is not used, because the person's own goes before it."""
 
     def find(self, name: str) -> KnownServer | None:
         return next((one for one in self.servers if one.config.name == name), None)
@@ -65,8 +69,7 @@ def known_servers(settings: Settings, workspace: Path) -> KnownServers:
         try:
             config = _config(name, table)
         except ConfigProblem as problem:
-            place = table.file if isinstance(table, SourcedServer) and table.file else "the settings"
-            raise SettingsError(f"{place}: `mcp_servers`: {problem}.") from None
+            raise SettingsError(_wrong(table, problem)) from None
         scope = str(workspace) if kind == "project" else ""
         add(replace(config, scope=scope), table.file if isinstance(table, SourcedServer) else None)
     read = read_mcp_json(json_file, scope=str(workspace))
@@ -75,10 +78,24 @@ def known_servers(settings: Settings, workspace: Path) -> KnownServers:
         if found.find(config.name) is None:
             add(config, json_file)
         else:
-            found.problems.append(
+            found.left_out.append(
                 f"{json_file}: `{config.name}` is left out: your settings have a server of that name."
             )
     return found
+
+
+def without_wrong_servers(settings: Settings) -> tuple[Settings, list[str]]:
+    """The settings without the servers that are described in a way that cannot work, and what is wrong with those."""
+    wrong: dict[str, str] = {}
+    for name, table in settings.mcp_servers.items():
+        from ferrule.mcp_client.server_config import ConfigProblem
+
+        try:
+            _config(name, table)
+        except ConfigProblem as problem:
+            wrong[name] = _wrong(table, problem)
+    kept = {name: table for name, table in settings.mcp_servers.items() if name not in wrong}
+    return replace(settings, mcp_servers=kept), list(wrong.values())
 
 
 def build_servers(
@@ -87,11 +104,11 @@ def build_servers(
     """The servers that may be started, with the tools that are known of them registered; and what is to be said."""
     known = known_servers(settings, workspace)
     if not known.servers:
-        return None, known.problems
+        return None, [*known.problems, *known.left_out]
     from ferrule.mcp_client.servers import Servers
 
     waiting = [one for one in known.servers if not one.trusted and one.config.enabled]
-    notes = list(known.problems)
+    notes = [*known.problems, *known.left_out]
     if waiting:
         names = ", ".join(f"`{one.config.name}`" for one in waiting)
         notes.append(
@@ -109,9 +126,29 @@ def build_servers(
     return servers, notes
 
 
+def trust_server(config: ServerConfig) -> None:
+    """The person's word for a workspace's server as it is now, and what it was when they gave it."""
+    from ferrule.app.server_file import ServerFile
+
+    ServerFile(user_settings_file()).trust(config.fingerprint)
+    trust_records().remember(config)
+
+
+def trust_records() -> TrustRecords:
+    """What workspaces' servers were when they were trusted."""
+    from ferrule.mcp_client.trust_records import TrustRecords
+
+    return TrustRecords(mcp_folder() / "trusted.json")
+
+
 def mcp_folder() -> Path:
     """Where definitions, approvals and tokens are kept."""
     return data_folder() / "mcp"
+
+
+def _wrong(table: McpServerSettings, problem: Exception) -> str:
+    place = table.file if isinstance(table, SourcedServer) and table.file else "the settings"
+    return f"{place}: `mcp_servers`: {problem}."
 
 
 def _config(name: str, table: McpServerSettings) -> ServerConfig:

@@ -15,7 +15,7 @@ import click
 from ferrule.cli.typed_line import typed_line
 from ferrule.cli.words import _
 from ferrule.pipeline.confirm import Answer, Choice
-from ferrule.policy.shown_text import disguises, shown
+from ferrule.policy.shown_text import disguises, shown, shown_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,11 +93,11 @@ def lines_of(question: Question) -> list[Line]:
     if question.warning:
         lines.append(Line(_(question.warning), warning=True))
     if question.rule:
-        lines.append(Line(_("«Always» would mean: {rule}").format(rule=_one_line(question.rule))))
+        lines.append(Line(_("«Always» would mean: {rule}").format(rule=shown_row(question.rule))))
     if question.rule and question.covers:
-        lines.append(Line(_("  it covers:         {call}").format(call=_one_line(question.covers))))
+        lines.append(Line(_("  it covers:         {call}").format(call=shown_row(question.covers))))
     if question.rule and question.not_covers:
-        lines.append(Line(_("  it does not cover: {call}").format(call=_one_line(question.not_covers))))
+        lines.append(Line(_("  it does not cover: {call}").format(call=shown_row(question.not_covers))))
     return lines
 
 
@@ -162,10 +162,6 @@ def forget_what_was_typed() -> None:
 
         with suppress(termios.error):
             termios.tcflush(sys.stdin, termios.TCIFLUSH)
-
-
-def _one_line(text: str) -> str:
-    return shown(text).replace("\n", "⏎")
 
 
 def _say(line: str) -> None:

@@ -12,6 +12,8 @@ import click
 
 from ferrule.app.build import App
 from ferrule.cli.ask import asker
+from ferrule.cli.attachment_words import attachment_words
+from ferrule.cli.call_status import CallStatus
 from ferrule.cli.options import (
     json_option,
     permission_flags,
@@ -26,6 +28,7 @@ from ferrule.cli.options import (
 from ferrule.cli.output import write, write_json
 from ferrule.cli.server_talk.terminal_place import TerminalPlace, terminal_ports
 from ferrule.cli.since import SECONDS
+from ferrule.cli.status_line import StatusLine
 from ferrule.cli.words import _
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind, Stage, Stopped
@@ -83,7 +86,8 @@ def command(
     if not loaded.settings.sandbox.enabled:
         warn(_("The sandbox is off: commands run unconfined, with all your rights, your network and your secrets."))
     text = _read_stdin(loaded.settings.limits.argument_bytes) if arguments == "-" else arguments
-    call, ending, place = RawCall(tool, text), _Ending(), TerminalPlace()
+    line = StatusLine()
+    call, ending, place = RawCall(tool, text), _Ending(), TerminalPlace(line)
     try:
         app = App(
             loaded.settings,
@@ -100,7 +104,7 @@ def command(
         _show(_without_record(call, error), as_json)
         sys.exit(2)
     try:
-        result = asyncio.run(_call(app, call, timeout, ending))
+        result = asyncio.run(_call(app, call, timeout, ending, line))
     except asyncio.CancelledError:  # before the call, or after it
         sys.exit(EXIT_TERMINATED)
     _show(result, as_json)
@@ -141,26 +145,37 @@ def _without_record(call: RawCall, error: Exception) -> ToolResult:
     return replace(result, llm_content=f"{_('Error')}: {error} {hint}")
 
 
-async def _call(app: App, call: RawCall, timeout: float | None, ending: _Ending) -> ToolResult:
+async def _call(app: App, call: RawCall, timeout: float | None, ending: _Ending, line: StatusLine) -> ToolResult:
     ending.watch()
     async with app:
         report_broken(app.tools)
         for note in app.notes:
             warn(note)
-        if app.tools.servers is not None:
-            from ferrule.cli.mcp_state import say_problems
+        status = CallStatus(app.tools.servers)
+        if line.live:
+            from ferrule.agent.agent_events import CallAsked
 
-            await app.tools.servers.start_for(call.name)
-            say_problems(app.tools.servers)
-        _warm_up(app, call)
-        try:
-            return await app.runtime.run(call, timeout=timeout)
-        except asyncio.CancelledError:  # Ctrl-C: the tool has been stopped, and the call recorded
-            task = asyncio.current_task()
-            if task is not None:
-                task.uncancel()
-            stopped = Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, f"`{call.name}` was interrupted.")
-            return format_stopped(call.id, call.name, stopped)
+            status.begin(CallAsked(call, ""))
+            app.runtime.subscribe(status.hear)
+        async with line.showing(status):
+            return await _run(app, call, timeout)
+
+
+async def _run(app: App, call: RawCall, timeout: float | None) -> ToolResult:
+    if app.tools.servers is not None:
+        from ferrule.cli.mcp_state import say_problems
+
+        await app.tools.servers.start_for(call.name)
+        say_problems(app.tools.servers)
+    _warm_up(app, call)
+    try:
+        return await app.runtime.run(call, timeout=timeout)
+    except asyncio.CancelledError:  # Ctrl-C: the tool has been stopped, and the call recorded
+        task = asyncio.current_task()
+        if task is not None:
+            task.uncancel()
+        stopped = Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, f"`{call.name}` was interrupted.")
+        return format_stopped(call.id, call.name, stopped)
 
 
 def _warm_up(app: App, call: RawCall) -> None:
@@ -176,6 +191,8 @@ def _show(result: ToolResult, as_json: bool) -> None:
         write_json(result.to_dict())
     else:
         write(result.llm_content, err=not result.success)
+        for words in attachment_words(result.attachments):
+            write(words, err=True)
 
 
 def _read_stdin(most: int) -> str:

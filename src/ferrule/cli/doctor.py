@@ -21,8 +21,10 @@ from ferrule.app.locations import (
     organisation_settings_file,
     user_settings_file,
 )
+from ferrule.app.mcp_servers import without_wrong_servers
 from ferrule.app.settings import Settings
 from ferrule.cli.check import Check
+from ferrule.cli.mcp_checks import mcp_checks
 from ferrule.cli.options import json_option, workspace_option
 from ferrule.cli.output import for_stream, write_json
 from ferrule.cli.protection_checks import protection_checks
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 _EXTRAS = {
     "files": ("charset_normalizer", "text in old encodings, and searching with ripgrep"),
+    "mcp": ("mcp", "tools of MCP servers, and being one"),
     "schema": ("jsonschema_rs", "tools made from a raw JSON Schema"),
     "shell": ("tree_sitter_bash", "understanding shell commands before they run"),
     "telemetry": ("opentelemetry", "OpenTelemetry spans and metrics"),
@@ -70,7 +73,9 @@ def _checks(workspace: Path) -> Iterator[Check]:
     except SettingsError as error:
         yield Check("settings", "fail", str(error))
     else:
-        settings = loaded.settings
+        settings, wrong = without_wrong_servers(loaded.settings)
+        for problem in wrong:
+            yield Check("settings", "fail", problem)
         files = ", ".join(str(file) for file in loaded.files)
         none = _("none; would be read from {user} and {project}").format(
             user=user_settings_file(), project=workspace / PROJECT_FILE
@@ -88,6 +93,7 @@ def _checks(workspace: Path) -> Iterator[Check]:
             yield Check("settings", "note", overruled)
     yield from _files(settings, workspace)
     yield from protection_checks(settings, workspace)
+    yield from mcp_checks(settings, workspace)
     yield from _tools(settings, workspace)
     yield from _records(settings, workspace)
 
@@ -140,7 +146,7 @@ def _records(settings: Settings, workspace: Path) -> Iterator[Check]:
     from ferrule.records.verify import verify
 
     async def call() -> bool:
-        async with App(settings, workspace) as app:
+        async with App(settings, workspace, single_call=True) as app:  # which starts no server
             result = await app.runtime.run(RawCall("getCurrentDateTime"))
             return result.success and "unrecorded" not in result.metadata
 

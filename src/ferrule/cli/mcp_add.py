@@ -9,7 +9,7 @@ import click
 
 from ferrule.app.load_settings import SettingsError
 from ferrule.app.locations import user_settings_file
-from ferrule.app.mcp_servers import MCP_JSON
+from ferrule.app.mcp_servers import MCP_JSON, trust_server
 from ferrule.app.server_file import ServerFile, ServerJson
 from ferrule.cli.options import warn, workspace_option
 from ferrule.cli.output import write
@@ -135,7 +135,7 @@ def _add_to_project(name: str, table: dict[str, Any], workspace: Path) -> bool:
     replaced = ServerJson(file).add(name, table)
     for config in read_mcp_json(file, scope=str(workspace.resolve())).servers:
         if config.name == name:
-            ServerFile(user_settings_file()).trust(config.fingerprint)
+            trust_server(config)
     return replaced
 
 

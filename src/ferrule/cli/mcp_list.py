@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ferrule.app.mcp_servers import mcp_folder
+from ferrule.cli.mcp_changes import changed_since_trusted
 from ferrule.cli.mcp_state import given_to, servers_for
 from ferrule.cli.options import json_option, workspace_option
 from ferrule.cli.output import write, write_json
@@ -35,10 +36,14 @@ def command(as_json: bool, workspace: Path) -> None:
     print_table([_("NAME"), _("STATE"), _("SOURCE"), _("COMMAND")], rows)
     waiting = [one.config for one in known.servers if not one.trusted and one.config.enabled]
     if waiting:
+        from ferrule.policy.shown_text import shown_row
+
         write("")
         for config in waiting:
             for line in given_to(config):
-                write(f"{config.name}: {line}")
+                write(f"{shown_row(config.name)}: {line}")
+            for line in changed_since_trusted(config):
+                write(line)
         write(
             _("A workspace's server would start a program. Look at its command, then: ferrule mcp trust {name}").format(
                 name=waiting[0].name
@@ -50,7 +55,7 @@ def _state(one: KnownServer) -> str:
     if not one.config.enabled:
         return _("off")
     if not one.trusted:
-        return _("not trusted yet")
+        return _("changed, not trusted yet") if changed_since_trusted(one.config) else _("not trusted yet")
     tools = _tools(one)
     if tools is None:
         return _("not asked yet")

@@ -26,7 +26,7 @@ def servers_for(workspace: Path) -> tuple[Settings, KnownServers]:
     """The settings in force and every server they name; what could not be understood is said."""
     settings = settings_for(workspace).settings
     known = known_servers(settings, workspace.resolve())
-    for problem in known.problems:
+    for problem in (*known.problems, *known.left_out):
         warn(problem)
     return settings, known
 
@@ -45,16 +45,15 @@ def must_find(known: KnownServers, name: str) -> KnownServer:
 def given_to(config: ServerConfig) -> list[str]:
     """What a person should know besides its command before they let a server start; no values, which may be secret."""
     from ferrule.mcp_client.variables import places_in
+    from ferrule.policy.shown_text import shown_row
 
     lines: list[str] = []
     if config.folder:
-        lines.append(_("It starts in: {folder}").format(folder=config.folder))
+        lines.append(_("It starts in: {folder}").format(folder=shown_row(config.folder)))
     if names := sorted([*config.env, *config.headers]):
-        lines.append(_("It is given: {names}").format(names=", ".join(names)))
-    written = (*config.command, config.url, *config.env.values(), *config.headers.values(), config.client_id,
-               config.client_secret, config.folder)  # fmt: skip
-    if places := places_in(written):
-        lines.append(_("It gets of yours: {places}").format(places=", ".join(places)))
+        lines.append(_("It is given: {names}").format(names=", ".join(map(shown_row, names))))
+    if places := places_in(config.written):
+        lines.append(_("It gets of yours: {places}").format(places=", ".join(map(shown_row, places))))
     return lines
 
 
@@ -65,14 +64,17 @@ def list_servers(tools: Tools) -> None:
     servers = tools.servers
     if servers is None or all(one.server.listed for one in servers.joined.values()):
         return
+    import asyncio  # only where a server must be asked; listing tools should start at once
+
+    from ferrule.cli.server_waits import ServerWaits
+    from ferrule.cli.status_line import StatusLine
 
     async def ask() -> None:
         try:
-            await servers.start_unlisted()
+            async with StatusLine().showing(ServerWaits(servers)):
+                await servers.start_unlisted()
         finally:
             await servers.close()
-
-    import asyncio  # only where a server must be asked; listing tools should start at once
 
     asyncio.run(ask())
     say_problems(servers)

@@ -11,16 +11,19 @@ import click
 
 from ferrule.app.locations import added_folders
 from ferrule.app.mcp_servers import mcp_folder
+from ferrule.cli.mcp_changes import changed_since_trusted
 from ferrule.cli.mcp_state import given_to, must_find, servers_for
 from ferrule.cli.options import json_option, warn, workspace_option
 from ferrule.cli.output import write, write_json
+from ferrule.cli.server_waits import ServerWaits
+from ferrule.cli.status_line import StatusLine
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ferrule.mcp_client.servers import Joined
+    from ferrule.mcp_client.servers import Joined, Servers
 
 
 @click.command("test", help=_("Start the server NAME, show what it offers and what it says, and end it."))
@@ -33,6 +36,7 @@ def command(name: str, as_json: bool, workspace: Path) -> None:
     from ferrule.cli.server_talk.questions import ServerQuestions
     from ferrule.cli.server_talk.terminal_place import TerminalPlace
     from ferrule.mcp_client.servers import Servers
+    from ferrule.policy.shown_text import shown_row
     from ferrule.registry.registry import Registry
 
     workspace = workspace.resolve()
@@ -41,18 +45,20 @@ def command(name: str, as_json: bool, workspace: Path) -> None:
     if not found.trusted:
         words = _(
             "{name} is not trusted yet. It would start: {command}. If that is right: ferrule mcp trust {name}"
-        ).format(name=name, command=found.config.shown)
-        raise click.UsageError("\n".join((words, *given_to(found.config))))
+        ).format(name=name, command=shown_row(found.config.shown))
+        told = (words, *given_to(found.config), *changed_since_trusted(found.config))
+        raise click.UsageError("\n".join(told))
+    line = StatusLine()
     servers = Servers(
         [replace(found.config, enabled=True)],
         Registry(),
         folders=(workspace, *added_folders(settings, workspace)),
         data=mcp_folder(),
         # Also where there is no terminal: then it says what to run at one, and does not wait.
-        ports=ServerQuestions(TerminalPlace()).ports(signs_in=True),
+        ports=ServerQuestions(TerminalPlace(line)).ports(signs_in=True),
     )
     logging.getLogger("ferrule.mcp").setLevel(logging.ERROR)  # what is left out is said with the rest
-    document = asyncio.run(_test(servers, servers.joined[name]))
+    document = asyncio.run(_test(servers, servers.joined[name], line))
     if as_json:
         write_json(document)
     else:
@@ -60,10 +66,11 @@ def command(name: str, as_json: bool, workspace: Path) -> None:
     sys.exit(0 if document["problem"] is None else 1)
 
 
-async def _test(servers: Any, joined: Joined) -> dict[str, Any]:
+async def _test(servers: Servers, joined: Joined, line: StatusLine) -> dict[str, Any]:
     server = joined.server
     try:
-        await servers.start()
+        async with line.showing(ServerWaits(servers)):
+            await servers.start()
         offered = server.offered
         return {
             "name": server.config.name,

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ferrule.app.locations import user_settings_file
-from ferrule.app.mcp_servers import mcp_folder
-from ferrule.app.server_file import ServerFile
+from ferrule.app.mcp_servers import mcp_folder, trust_records, trust_server
+from ferrule.cli.mcp_changes import since_trusted
 from ferrule.cli.mcp_state import given_to, must_find, servers_for
 from ferrule.cli.options import workspace_option
 from ferrule.cli.output import write
@@ -27,12 +26,18 @@ if TYPE_CHECKING:
 @workspace_option
 def command(name: str, workspace: Path) -> None:
     from ferrule.mcp_client.approvals import Approvals
+    from ferrule.policy.shown_text import shown_row
 
-    _settings, known = servers_for(workspace)
+    settings, known = servers_for(workspace)
     found = must_find(known, name)
+    config = found.config
+    for line in since_trusted(config, settings):
+        write(line)
     if not found.trusted:
-        ServerFile(user_settings_file()).trust(found.config.fingerprint)
-    Approvals(mcp_folder() / "approved.json").forget(found.config.identity)
-    write(_("{name} may be started: {command}").format(name=name, command=found.config.shown))
-    for line in given_to(found.config):
+        trust_server(config)
+    elif config.scope:
+        trust_records().remember(config)
+    Approvals(mcp_folder() / "approved.json").forget(config.identity)
+    write(_("{name} may be started: {command}").format(name=name, command=shown_row(config.shown)))
+    for line in given_to(config):
         write(line)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Marks that turn the order of what is read, or that nobody sees: what they stand in is not what it looks like. The
@@ -14,12 +17,22 @@ _DECEIVING = re.compile(
     r"[\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
+_clear_row: Callable[[], None] | None = None
+
+
+def clear_before_writing(clear: Callable[[], None] | None) -> None:
+    """What takes a row away that stands at the end of the terminal for a while, so that no line is written into it."""
+    global _clear_row
+    _clear_row = clear
+
 
 def write(text: str, *, err: bool = False) -> None:
     """A line of output. On a terminal control characters are shown and not obeyed; in a pipe nothing is changed."""
     stream = sys.stderr if err else sys.stdout
     if stream is None:  # pyright: ignore[reportUnnecessaryComparison] - it is None when the caller closed it
         return
+    if _clear_row is not None:
+        _clear_row()
     stream.write(f"{for_stream(text, stream)}\n")
     stream.flush()
 

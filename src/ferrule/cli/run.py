@@ -11,6 +11,7 @@ import click
 
 from ferrule.app.build import App
 from ferrule.cli.ask import asker
+from ferrule.cli.call_status import CallStatus
 from ferrule.cli.options import (
     json_option,
     permission_flags,
@@ -26,10 +27,12 @@ from ferrule.cli.output import write
 from ferrule.cli.piped_input import piped_context, whole_input, with_context
 from ferrule.cli.server_talk.terminal_place import TerminalPlace, terminal_ports
 from ferrule.cli.since import SECONDS
+from ferrule.cli.status_line import StatusLine
 from ferrule.cli.words import _
 from ferrule.process.signals import no_more_on_signal, on_signal
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from pathlib import Path
 
     from ferrule.agent.agent import Agent
@@ -124,18 +127,26 @@ def command(
     warn_of_freedom(settings)
     stopping = Stopping()
     resumed = resumed_session(workspace.resolve(), go_on, resume)
-    place = TerminalPlace()
+    line = StatusLine()
+    place = TerminalPlace(line)
     who = place.sharing(asker(yes, stopping.note_sigterm))
     try:
         app = App(settings, workspace.resolve(), ask=who, ports=terminal_ports(place))
     except (ValueError, OSError) as error:
         raise click.UsageError(str(error)) from None
-    work = _run(app, model, text, resumed, _report(as_json, stream_json, quiet), stopping, asks=who is not None)
+    status = CallStatus(app.tools.servers)
+    report = _report(as_json, stream_json, quiet, status)
+    work = _run(app, model, text, resumed, report, stopping, asks=who is not None)
     try:
-        code = asyncio.run(work)
+        code = asyncio.run(work if quiet else _shown(line, status, work))
     except asyncio.CancelledError:
         code = 130
     sys.exit(EXIT_TERMINATED if stopping.terminated else code)
+
+
+async def _shown(line: StatusLine, status: CallStatus, work: Coroutine[Any, Any, int]) -> int:
+    async with line.showing(status):
+        return await work
 
 
 async def _run(
@@ -245,7 +256,7 @@ def warn_of_freedom(settings: Settings) -> None:
         warn(_("The sandbox is off: commands run unconfined, with all your rights, your network and your secrets."))
 
 
-def _report(as_json: bool, stream_json: bool, quiet: bool) -> Report:
+def _report(as_json: bool, stream_json: bool, quiet: bool, status: CallStatus) -> Report:
     from ferrule.cli.run_report import JsonReport, StreamReport, TextReport
 
-    return JsonReport() if as_json else StreamReport() if stream_json else TextReport(quiet=quiet)
+    return JsonReport() if as_json else StreamReport() if stream_json else TextReport(status, quiet=quiet)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ferrule._version import __version__
 from ferrule.agent.agent_events import Answered, CallAsked, Compacted, Noted, TurnEnded
 from ferrule.agent.event_form import VERSION, call_form, to_form
+from ferrule.cli.attachment_words import attachment_words
 from ferrule.cli.options import warn
 from ferrule.cli.output import write, write_json
 from ferrule.cli.words import _
@@ -19,6 +20,7 @@ from ferrule.core.model import Preparing, Retrying
 if TYPE_CHECKING:
     from ferrule.agent.agent import Agent
     from ferrule.agent.agent_events import AgentEvent
+    from ferrule.cli.call_status import CallStatus
 
 
 class Report(Protocol):
@@ -32,7 +34,8 @@ class Report(Protocol):
 class TextReport:
     """Only the answer goes to stdout; what happens on the way to stderr, a line for each call."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, status: CallStatus, *, quiet: bool = False) -> None:
+        self._status = status
         self._quiet = quiet
         self._doing: dict[str, str] = {}
 
@@ -44,11 +47,15 @@ class TextReport:
             self._end(event)
         elif self._quiet:
             return
-        elif isinstance(event, CallAsked):
+        self._status.hear(event)
+        if isinstance(event, CallAsked):
             self._doing[event.call.id] = said(event)
+            self._status.begin(event)
         elif isinstance(event, Done):
             if doing := self._doing.pop(event.call_id, None):
                 write(f"{'✓' if event.result.success else '✗'} {doing}: {event.result.display_content}", err=True)
+                for words in attachment_words(event.result.attachments):
+                    write(f"  {words}", err=True)
         elif isinstance(event, Retrying):
             write(
                 _("trying again in {seconds} s: {why}").format(seconds=f"{event.seconds:.0f}", why=event.why), err=True

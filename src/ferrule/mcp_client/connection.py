@@ -20,7 +20,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ferrule._version import __version__
 from ferrule.mcp_client import bounds
-from ferrule.mcp_client.failures import Failed, reason_of
+from ferrule.mcp_client.failures import Failed, Trouble, reason_of, trouble_of
 from ferrule.mcp_client.input_rounds import with_input
 from ferrule.mcp_client.task_calls import call_as_task
 from ferrule.mcp_client.tool_pages import sift_pages
@@ -73,6 +73,7 @@ class Connection:
         self._over = asyncio.Event()
         self.ended_because = ""
         """Why there is no connection any more; empty while there is one."""
+        self._trouble = Trouble.OTHER
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         made = transport(self._end)
         self._direct: DirectCalls | None = getattr(made, "direct", None)
@@ -224,13 +225,14 @@ class Connection:
                     telling.cancel()
                     await asyncio.gather(watching, telling, return_exceptions=True)
         except BaseException as error:
-            self.ended_because = self.ended_because or reason_of(error)
+            if not self.ended_because:
+                self.ended_because, self._trouble = reason_of(error), trouble_of(error)
             if isinstance(error, asyncio.CancelledError):
                 raise
         finally:
             self._over.set()
             if not self._ready.done():
-                self._ready.set_exception(Failed(self.ended_because or "it ended"))
+                self._ready.set_exception(Failed(self.ended_because or "it ended", self._trouble))
                 self._ready.exception()  # perhaps nobody waits any more
 
     def _end(self, why: str) -> None:

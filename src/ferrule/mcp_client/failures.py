@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
 from math import ceil
 from typing import TYPE_CHECKING, cast
 
@@ -24,12 +25,37 @@ _SDK_COULD_NOT_PARSE = re.compile(r"Failed to parse [^:]+: \d+ validation error"
 _SDK_ON_A_FAILED_BODY = re.compile(r"(?:Failed to parse [^:]+|SSE stream failed): ")
 
 
+class Trouble(Enum):
+    """What kind of thing keeps a server from being used: what helps depends on it."""
+
+    VALUE = "a variable or a secret that it needs is not there"
+    PROGRAM = "its program cannot be started"
+    ADDRESS = "its address cannot be reached"
+    SIGN_IN = "it wants the person to sign in"
+    EXTRA = "a part of Ferrule is not installed"
+    OTHER = "it does not answer, or not as it should"
+
+
 class Failed(Exception):  # noqa: N818 - reads as what it says
     """A server cannot be used; `reason` completes «the server failed: …»."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, trouble: Trouble = Trouble.OTHER) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.trouble = trouble
+
+
+# By name: what raises them is imported only where it is used.
+_TROUBLES = {
+    "MissingValue": Trouble.VALUE,
+    "CannotStart": Trouble.PROGRAM,
+    "ConnectError": Trouble.ADDRESS,
+    "ConnectTimeout": Trouble.ADDRESS,
+    "OAuthFlowError": Trouble.SIGN_IN,
+    "OAuthRegistrationError": Trouble.SIGN_IN,
+    "OAuthTokenError": Trouble.SIGN_IN,
+    "MissingExtra": Trouble.EXTRA,
+}
 
 
 class NotYet(Failed):
@@ -46,15 +72,30 @@ class Malformed(RuntimeError):  # noqa: N818 - reads as what it says
 
 def reason_of(error: BaseException) -> str:
     """The innermost cause, in one short line."""
+    return _reason(_innermost(error)).rstrip(".")[:_LONGEST_REASON]
+
+
+def trouble_of(error: BaseException) -> Trouble:
+    """Of what kind the innermost cause is."""
+    error = _innermost(error)
+    return error.trouble if isinstance(error, Failed) else _TROUBLES.get(type(error).__name__, Trouble.OTHER)
+
+
+def _innermost(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
-        inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
-        error = inner[0]
-    return _reason(error).rstrip(".")[:_LONGEST_REASON]
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
 
 
 def _reason(error: BaseException) -> str:
     name, words = type(error).__name__, " ".join(str(error).split())[:_LONGEST_REASON]
-    if isinstance(error, Failed) or name in ("CannotStart", "MissingValue", "Malformed", "OAuthFlowError"):
+    if isinstance(error, Failed) or name in (
+        "CannotStart",
+        "MissingValue",
+        "MissingExtra",
+        "Malformed",
+        "OAuthFlowError",
+    ):
         return words
     if name in ("OAuthRegistrationError", "OAuthTokenError"):
         return f"signing in did not work ({words}); one that takes a token gets it in the header `Authorization`"

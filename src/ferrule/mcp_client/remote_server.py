@@ -10,6 +10,7 @@ import asyncio
 import os
 from contextlib import nullcontext
 from contextvars import copy_context
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.elicitation import set_elicitor
@@ -18,12 +19,14 @@ from ferrule.mcp_client.definitions import Listing, read_listing
 from ferrule.mcp_client.failures import (
     Failed,
     NotYet,
+    Trouble,
     cannot_be_used,
     ended_in_call,
     malformed_result,
     of_protocol,
     reason_of,
     refused_call,
+    trouble_of,
     was_not_read,
 )
 from ferrule.mcp_client.server_log import ServerLog
@@ -68,6 +71,8 @@ class RemoteServer:
         self.log = ServerLog()
         self.problem = ""
         """Why it cannot be used at present; empty where nothing is known against it."""
+        self.trouble = Trouble.OTHER
+        """Of what kind the problem is, where it could not be started."""
         self.listed = False
         self._folders = folders
         self._tokens = tokens
@@ -76,6 +81,7 @@ class RemoteServer:
         self._before_call = before_call
         self._connection: Connection | None = None
         self._opening: asyncio.Task[Connection] | None = None
+        self._opening_at = 0.0
         self._relisting: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -93,6 +99,11 @@ class RemoteServer:
     def starting(self) -> bool:
         """Whether it is being started just now."""
         return self._opening is not None and not self._opening.done()
+
+    @property
+    def starting_since(self) -> float | None:
+        """When that began, by the monotonic clock."""
+        return self._opening_at if self.starting else None
 
     # Using it
 
@@ -112,6 +123,7 @@ class RemoteServer:
             # Not as the caller: what the server asks for later calls must not reach whoever made the first one.
             anyone = copy_context()
             anyone.run(set_elicitor, None)
+            self._opening_at = monotonic()
             self._opening = loop.create_task(self._open(), context=anyone)
             self._opening.add_done_callback(self._opened)
         return await self._wait_for(self._opening)
@@ -190,6 +202,7 @@ class RemoteServer:
         variables = Variables(os.environ)
         self.log = ServerLog(variables)
         try:
+            await variables.ask_keyring(self.config.written, self.config.start_timeout)
             connection = connect(
                 self.config,
                 variables,
@@ -201,7 +214,7 @@ class RemoteServer:
             )
             await connection.open(self._patience)
         except Exception as error:  # noqa: BLE001 - whatever it raised is why the server cannot be used
-            raise Failed(self.log.clean(reason_of(error))) from None
+            raise Failed(self.log.clean(reason_of(error)), trouble_of(error)) from None
         try:
             await asyncio.wait_for(self._list(connection), bounds.LIST_SECONDS)
         except BaseException as error:
@@ -233,7 +246,7 @@ class RemoteServer:
             self._opened_at = task.get_loop().time()
             self.problem = ""
             return
-        self.problem = reason_of(error)
+        self.problem, self.trouble = reason_of(error), trouble_of(error)
         self._fail(task.get_loop().time())
 
     def _note_end(self, connection: Connection) -> None:

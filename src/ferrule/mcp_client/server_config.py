@@ -84,6 +84,12 @@ class ServerConfig:
         return f"{self.scope}#{self.name}" if self.scope else self.name
 
     @property
+    def written(self) -> tuple[str, ...]:
+        """Every text in which a variable or a secret of the person's may be named."""
+        return (*self.command, self.url, *self.env.values(), *self.headers.values(), self.client_id,
+                self.client_secret, self.folder)  # fmt: skip
+
+    @property
     def shown(self) -> str:
         """The command or the address as it was written: no variable is filled in.
 
@@ -93,7 +99,7 @@ class ServerConfig:
         import shlex
 
         words = self.url or shlex.join(self.command)
-        return words if self.scope else _without_secrets(words)
+        return words if self.scope else without_secrets(words)
 
 
 def _wrong_address(url: str) -> str:
@@ -108,7 +114,8 @@ def _wrong_address(url: str) -> str:
     return "" if parts.hostname and port != 0 else "it names no host"
 
 
-def _without_secrets(words: str) -> str:
+def without_secrets(words: str) -> str:
+    """A command or an address without the secrets that can be recognised in it."""
     import re
 
     from ferrule.core.secrets import redact_text

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferrule.mcp")
 
 _SECONDS_TO_READ_THE_REST = 0.5
+_MUTE_SECONDS_TO_NOTICE = 0.1
+"""For a server that has not said a word yet: it has nothing to finish, and somebody may wait for its end."""
 
 
 class Taken(Enum):
@@ -76,6 +78,7 @@ class StdioTransport:
         self._tasks: list[asyncio.Task[None]] = []
         self._pipes: list[asyncio.BaseTransport] = []
         self._pace = Pace(bounds.MESSAGES_PER_SECOND)
+        self._has_spoken = False
         self.direct = DirectCalls(lambda line: self._writer.write(line))
         """Calls that need none of the session's services."""
 
@@ -112,7 +115,7 @@ class StdioTransport:
         self.direct.end()
         self._writer.close()
         with anyio.CancelScope(shield=True):  # nothing of the program may be left, whoever is in a hurry
-            await self._program.end()
+            await self._program.end(to_notice=None if self._has_spoken else _MUTE_SECONDS_TO_NOTICE)
             await asyncio.gather(*self._tasks, return_exceptions=True)
             for pipe in self._pipes:
                 pipe.close()
@@ -136,6 +139,7 @@ class StdioTransport:
                     where = " in the middle of a message"
                     break
                 message = self._understood(line)
+                self._has_spoken = self._has_spoken or message is not None
                 if message is TAKEN:
                     if self.direct.idle_words > heard:  # progress, and answers that nobody waits for
                         heard = self.direct.idle_words

@@ -5,13 +5,18 @@ What was filled in is remembered by name alone, so that it can be taken out of w
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+T = TypeVar("T")
 
 _PLACE = re.compile(r"\$\{([^{}]*)\}")
 _KEYRING = "keyring:"
@@ -27,7 +32,22 @@ class Variables:
     """Where values come from, and which of them must not be shown."""
 
     environment: Mapping[str, str]
+    _from_keyring: dict[str, str] = field(default_factory=dict[str, str])
     _hidden: dict[str, str] = field(default_factory=dict[str, str])
+
+    async def ask_keyring(self, texts: Iterable[str], seconds: float) -> None:
+        """Look up what the texts want of the keyring; raises `MissingValue`.
+
+        A locked one waits for its person, perhaps for ever, so it is asked in a thread that nobody has to wait for.
+        """
+        places = [place[2:-1] for place in places_in(texts) if place.startswith("${" + _KEYRING)]
+        if not places:
+            return
+        asking = _in_its_own_thread(lambda: {place: _looked_up(place) for place in places})
+        try:
+            self._from_keyring |= await asyncio.wait_for(asking, seconds)
+        except TimeoutError:
+            raise MissingValue(f"the keyring did not answer within {seconds:g} s; it may be locked") from None
 
     def fill(self, text: str) -> str:
         """The text with every place filled in; raises `MissingValue`."""
@@ -48,8 +68,7 @@ class Variables:
 
     def _value(self, place: str) -> str:
         if place.startswith(_KEYRING):
-            service, _, user = place.removeprefix(_KEYRING).rpartition("/")
-            value = from_keyring(service, user)
+            value = self._from_keyring.get(place) or _looked_up(place)
             self._hide(place, value)
             return value
         name, has_default, default = place.partition(":-")
@@ -69,6 +88,38 @@ class Variables:
 def places_in(texts: Iterable[str]) -> list[str]:
     """What of the person's would be filled into these texts, as it is written there, each once."""
     return list(dict.fromkeys(found[0] for text in texts for found in _PLACE.finditer(text)))
+
+
+def _looked_up(place: str) -> str:
+    service, _, user = place.removeprefix(_KEYRING).rpartition("/")
+    return from_keyring(service, user)
+
+
+def _in_its_own_thread(function: Callable[[], T]) -> asyncio.Future[T]:
+    """What a function gives. Its thread does not keep the program from ending, as asyncio's own would."""
+    loop = asyncio.get_running_loop()
+    given: asyncio.Future[T] = loop.create_future()
+
+    def settle(value: T | None, error: Exception | None) -> None:
+        if given.done():
+            return
+        if error is not None:
+            given.set_exception(error)
+        else:
+            given.set_result(cast("T", value))
+
+    def work() -> None:
+        value: T | None = None
+        error: Exception | None = None
+        try:
+            value = function()
+        except Exception as raised:  # noqa: BLE001 - for whoever waits
+            error = raised
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, value, error)
+
+    threading.Thread(target=work, name="ferrule-keyring", daemon=True).start()
+    return given
 
 
 def from_keyring(service: str, user: str) -> str:

@@ -39,6 +39,11 @@ def shown(text: str) -> str:
     return _NEWLINES.sub(lambda run: f"\n⟨{run[0].count(chr(10)) - 1:,} blank lines⟩\n", folded)
 
 
+def shown_row(text: str) -> str:
+    """The same on one row: what stands in it cannot pass for a row of its own."""
+    return shown(text).replace("\n", "⏎")
+
+
 def disguises(text: str) -> list[str]:
     """What in the text is not what it looks like, in words; empty when all of it is plain."""
     found: list[str] = []

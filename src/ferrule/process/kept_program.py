@@ -63,15 +63,18 @@ class KeptProgram:
             program._close_theirs()
         return program
 
-    async def end(self, patience: float = 1.0) -> None:
-        """End it with all that it started: its input is closed, then it is asked to, then all is killed."""
+    async def end(self, patience: float = 1.0, *, to_notice: float | None = None) -> None:
+        """End it with all that it started: its input is closed, then it is asked to, then all is killed.
+
+        It has `patience` seconds for each, or `to_notice` for the first: to see that its input has ended.
+        """
         self._close_streams()
-        for number in (None, signal.SIGTERM):
+        for number, seconds in ((None, patience if to_notice is None else to_notice), (signal.SIGTERM, patience)):
             if self.pid and not self.ended.done() and patience > 0:
                 if number is not None:
                     with contextlib.suppress(ProcessLookupError, PermissionError):
                         os.kill(self.pid, number)  # below a keeper that has not reaped it: the number is its own
-                await asyncio.wait({self.ended}, timeout=patience)
+                await asyncio.wait({self.ended}, timeout=seconds)
         await self._let_go()
         if not self.ended.done():
             self.ended.set_result(None)

@@ -17,7 +17,7 @@ from ferrule.cli.chatting.screen import PlainScreen, Screen
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
 from ferrule.core.events import Partial, Progress
-from ferrule.core.result import ErrorInfo, ToolResult
+from ferrule.core.result import Attachment, ErrorInfo, ToolResult
 
 
 def live(columns: int = 60) -> Screen:
@@ -146,3 +146,11 @@ def test_a_search_streams_nothing_of_its_result() -> None:
     call = view("Grep", pattern="x")
     call.partial(Partial("c", "Grep", "a.py:1\n"))
     assert len(call.live_rows(10, 0, live())) == 1
+
+
+def test_what_is_attached_is_told_below_the_row_and_cut_to_the_screen() -> None:
+    done = result("mcp__peer__draw")
+    done.attachments = [Attachment("image/png", b"12", name="dot.png"), Attachment("text/html", uri="x:\x1b[2J" * 9)]
+    rows = view("mcp__peer__draw").final_rows(done, 11, live(40))
+    assert rows[1:] == ["    Attached: image, image/png, 2 byte…", "    Attached: link, text/html, <x:\\u{1…"]
+    assert view().final_rows(done, 11, PLAIN)[1] == "    Attached: image, image/png, 2 bytes, dot.png"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.cli.attachment_words import attachment_words
 from ferrule.cli.chatting.call_labels import label
 from ferrule.cli.chatting.call_words import counted, doing, outcome
 from ferrule.cli.chatting.output_tail import OutputTail
@@ -80,7 +81,8 @@ class CallView:
         text = f"{head} — {said} {took}" if said else f"{head} {took}"
         rows = wrapped(text, screen.width, "", "  ") if screen.live else [text]
         rows = [screen.paint(style, rows[0][:1]) + rows[0][1:], *rows[1:]]
-        return [*rows, *self._output_rows(result, screen), *self._diff_rows(result, screen)]
+        attached = [screen.paint("faint", row) for row in self._attached_rows(result, screen)]
+        return [*rows, *self._output_rows(result, screen), *self._diff_rows(result, screen), *attached]
 
     def _ending(self, result: ToolResult) -> tuple[str, str, str, str]:
         error = result.error
@@ -116,6 +118,10 @@ class CallView:
             return [f"{_INDENT}{line}".rstrip()]
         rows = kept(line, screen.width, _INDENT)
         return rows if len(rows) <= 3 else [*rows[:2], f"{_INDENT}…"]
+
+    def _attached_rows(self, result: ToolResult, screen: Screen) -> list[str]:
+        rows = [f"{_INDENT}{words}" for words in attachment_words(result.attachments)]
+        return [cut(row, screen.width) for row in rows] if screen.live else rows
 
     def _diff_rows(self, result: ToolResult, screen: Screen) -> list[str]:
         diff = result.metadata.get("diff")

@@ -13,6 +13,7 @@ import click
 from ferrule.cli.options import warn
 from ferrule.cli.server_talk.questions import NO_TERMINAL, ServerQuestions
 from ferrule.cli.server_talk.talk import BAR
+from ferrule.cli.status_line import StatusLine
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 
 
 class TerminalPlace:
-    """One question at a time: our own confirmations and what servers ask take turns."""
+    """One question at a time: our own confirmations and what servers ask take turns, and the status line gives way."""
 
-    def __init__(self) -> None:
+    def __init__(self, line: StatusLine | None = None) -> None:
         self._turn = asyncio.Lock()
+        self._line = line or StatusLine()
 
     @property
     def shut_because(self) -> str:
@@ -37,7 +39,8 @@ class TerminalPlace:
     @asynccontextmanager
     async def asking(self) -> AsyncGenerator[TerminalTalk]:
         async with self._turn:
-            yield TerminalTalk()
+            with self._line.away():
+                yield TerminalTalk()
 
     def note(self, words: str) -> None:
         warn(words)
@@ -49,8 +52,9 @@ class TerminalPlace:
 
         async def ask(question: Question) -> Answer | str:
             async with self._turn:
-                said = asker(question)
-                return await said if isinstance(said, Awaitable) else said
+                with self._line.away():
+                    said = asker(question)
+                    return await said if isinstance(said, Awaitable) else said
 
         return ask
 

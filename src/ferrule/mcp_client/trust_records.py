@@ -1,0 +1,152 @@
+"""What a workspace's servers were when the person trusted them, so that they can see what has changed since.
+
+A record gives no leave: that is the hash in the person's settings, which tells that something changed, and not what.
+Values of variables and headers are kept as digests alone, and secrets that can be recognised in a command or an address
+are left out of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import shlex
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.mcp_client.private_files import read_json, write_json
+from ferrule.mcp_client.server_config import without_secrets
+from ferrule.mcp_client.variables import places_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ferrule.mcp_client.server_config import ServerConfig
+
+logger = logging.getLogger("ferrule.mcp")
+
+COMMAND, ADDRESS, FOLDER = "command", "address", "folder"
+VARIABLE, HEADER, SIGN_IN, OF_YOURS = "variable", "header", "sign-in", "of yours"
+_SINGLE = (COMMAND, ADDRESS, FOLDER)
+_LONGEST = 2_000
+
+
+@dataclass(slots=True, frozen=True)
+class Part:
+    """One thing that decides what a server is: a word that can be shown, and a digest of all of it."""
+
+    kind: str
+    shown: str
+    digest: str
+
+
+@dataclass(slots=True, frozen=True)
+class Change:
+    """A part as it was and as it is; None where it was not there, or is not any more."""
+
+    kind: str
+    before: str | None
+    after: str | None
+
+    @property
+    def hidden(self) -> bool:
+        """Whether what changed is a part that is not shown."""
+        return self.before == self.after
+
+
+@dataclass(slots=True, frozen=True)
+class TrustRecord:
+    """A server as it was trusted."""
+
+    fingerprint: str
+    day: str
+    salt: str
+    parts: tuple[Part, ...]
+
+    def changes_to(self, config: ServerConfig) -> list[Change]:
+        """What is another now, in the order of what matters most."""
+        before = {_key(part): part for part in self.parts}
+        after = {_key(part): part for part in _parts(config, self.salt)}
+        kinds = (*_SINGLE, VARIABLE, HEADER, SIGN_IN, OF_YOURS)
+        keys = sorted({*before, *after}, key=lambda key: (kinds.index(key[0]), key[1]))
+        return [
+            Change(key[0], was.shown if was else None, now.shown if now else None)
+            for key in keys
+            if ((was := before.get(key)) and was.digest) != ((now := after.get(key)) and now.digest)
+        ]
+
+
+class TrustRecords:
+    """A file with a record for each server of each workspace; the newest counts."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def of(self, config: ServerConfig) -> TrustRecord | None:
+        """None where nothing is known: it was never trusted, or before there were records."""
+        return _read(read_json(self._file).get(config.identity))
+
+    def fingerprints(self) -> set[str]:
+        """Of all that is recorded."""
+        found = (_read(one) for one in read_json(self._file).values())
+        return {record.fingerprint for record in found if record is not None}
+
+    def remember(self, config: ServerConfig) -> None:
+        """What the person has just agreed to; one that is recorded as it is keeps its day."""
+        known = self.of(config)
+        if known is not None and known.fingerprint == config.fingerprint:
+            return
+        salt = secrets.token_hex(16)
+        record = {
+            "fingerprint": config.fingerprint,
+            "day": datetime.now(UTC).astimezone().date().isoformat(),
+            "salt": salt,
+            "parts": [[part.kind, part.shown, part.digest] for part in _parts(config, salt)],
+        }
+        try:
+            write_json(self._file, {**read_json(self._file), config.identity: record})
+        except OSError as error:
+            logger.warning("What %s was when it was trusted could not be remembered: %s", config.name, error)
+
+
+def _parts(config: ServerConfig, salt: str) -> Iterator[Part]:
+    def part(kind: str, shown: str, value: str) -> Part:
+        digest = sha256("\0".join((salt, kind, shown if kind not in _SINGLE else "", value)).encode("utf-8", "replace"))
+        return Part(kind, shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…", digest.hexdigest()[:32])
+
+    for kind, words in ((COMMAND, shlex.join(config.command)), (ADDRESS, config.url), (FOLDER, config.folder)):
+        if words:
+            yield part(kind, without_secrets(words), words)
+    for kind, table in ((VARIABLE, config.env), (HEADER, config.headers)):
+        for name, value in table.items():
+            yield part(kind, name, value)
+    for name, value in (("client_id", config.client_id), ("client_secret", config.client_secret)):
+        if value:
+            yield part(SIGN_IN, name, value)
+    for place in dict.fromkeys(f"{one[:-1].partition(':-')[0]}}}" for one in places_in(config.written)):
+        yield part(OF_YOURS, place, place)
+
+
+def _key(part: Part) -> tuple[str, str]:
+    """Which part is which: of some there is one, the others have names."""
+    return part.kind, "" if part.kind in _SINGLE else part.shown
+
+
+def _read(given: Any) -> TrustRecord | None:
+    """A record as it was written; none where somebody wrote something else."""
+    try:
+        found = cast("dict[str, Any]", given)
+        parts = tuple(Part(kind, shown, digest) for kind, shown, digest in found["parts"])
+        known = (*_SINGLE, VARIABLE, HEADER, SIGN_IN, OF_YOURS)
+        texts = (found["fingerprint"], found["day"], found["salt"], *(word for one in parts for word in _words(one)))
+        if not all(isinstance(text, str) for text in texts) or any(part.kind not in known for part in parts):
+            return None
+    except (TypeError, KeyError, ValueError):
+        return None
+    return TrustRecord(found["fingerprint"], found["day"], found["salt"], parts)
+
+
+def _words(part: Part) -> tuple[str, str, str]:
+    return part.kind, part.shown, part.digest

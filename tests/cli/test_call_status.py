@@ -1,0 +1,128 @@
+"""What a tool says of how far it is stands on one row while it runs, and is gone with it (P9)."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+
+import pytest
+
+from ferrule.agent.agent_events import CallAsked
+from ferrule.cli.call_status import CallStatus
+from ferrule.cli.chatting.live_screen import LiveScreen
+from ferrule.cli.chatting.paint import Paint
+from ferrule.core.call import RawCall
+from ferrule.core.events import Done, Progress
+from ferrule.core.result import ToolResult
+
+from .conftest import Command
+from .mcp_peer import add
+from .terminal import CTRL_C, Terminal
+
+OWN = '''
+import time
+from pathlib import Path
+from ferrule import ToolContext, tool
+
+@tool(kind="readonly")
+def count_slowly(gate: str, context: ToolContext) -> str:
+    """Count. Use this to test progress."""
+    context.progress(1, 4, "one \\x1b[2J\\nof four")
+    while not Path(gate).exists() and not context.cancelled:
+        time.sleep(0.01)
+    return "counted"
+'''
+WORKS = ("call", "mcp__peer__progress", "{}", "--allow", "mcp__peer")
+
+
+def at(ferrule: Command, *arguments: str, **environment: str) -> Terminal:
+    variables = {**ferrule.environment, "TERM": "linux", **environment}
+    return Terminal(ferrule.arguments(*arguments), ferrule.workspace, variables)
+
+
+@pytest.fixture
+def counting(ferrule: Command) -> tuple[str, ...]:
+    (ferrule.folder / "tools" / "own.py").write_text(OWN)
+    return ("call", "count_slowly", json.dumps({"gate": str(ferrule.folder / "gate")}))
+
+
+def test_a_servers_progress_is_one_row_that_is_gone_with_the_call(ferrule: Command) -> None:
+    add(ferrule, "peer", "gated")
+    with at(ferrule, *WORKS) as terminal:
+        terminal.wait("mcp__peer__progress — working… 2/3 step 2")
+        assert "step 1" not in terminal.text
+        (ferrule.folder / "notes.go").touch()
+        assert terminal.ended() == 0
+        assert terminal.text == "done"
+
+
+def test_a_tool_of_ours_does_the_same_and_cannot_steer_the_terminal(
+    ferrule: Command, counting: tuple[str, ...]
+) -> None:
+    with at(ferrule, *counting) as terminal:
+        terminal.wait("1/4 one \\x1b[2J⏎of four")
+        (ferrule.folder / "gate").touch()
+        assert terminal.ended() == 0
+        assert terminal.text == "counted"
+
+
+def test_ctrl_c_takes_the_row_away_and_says_that_the_call_was_stopped(
+    ferrule: Command, counting: tuple[str, ...]
+) -> None:
+    with at(ferrule, *counting) as terminal:
+        terminal.wait("1/4 one")
+        terminal.press(CTRL_C)
+        assert terminal.ended() == 130
+        assert "1/4" not in terminal.text
+        assert "`count_slowly` was interrupted." in terminal.text
+
+
+def test_with_json_the_terminal_shows_it_too_and_the_document_is_whole(
+    ferrule: Command, counting: tuple[str, ...]
+) -> None:
+    with at(ferrule, *counting, "--json") as terminal:
+        terminal.wait("1/4 one")
+        (ferrule.folder / "gate").touch()
+        assert terminal.ended() == 0
+        assert json.loads(terminal.text)["llm_content"] == "counted"
+
+
+def test_a_person_who_wants_no_escape_codes_gets_none(ferrule: Command) -> None:
+    add(ferrule)
+    with at(ferrule, *WORKS, NO_COLOR="1") as terminal:
+        assert terminal.ended() == 0
+        assert (b"\x1b" in terminal.written, terminal.text) == (False, "done")
+
+
+def test_in_a_pipe_there_is_the_result_alone(ferrule: Command) -> None:
+    add(ferrule)
+    done = ferrule(*WORKS)
+    assert (done.code, done.out, done.err) == (0, "done\n", "")
+
+
+def test_a_run_shows_it_above_the_line_that_stays(ferrule: Command) -> None:
+    add(ferrule, "peer", "gated")
+    script = ferrule.folder / "script.json"
+    asked = {"text": "", "calls": [{"name": "mcp__peer__progress", "arguments": {}}]}
+    script.write_text(json.dumps([asked, "All done."]))
+    with at(ferrule, "run", "go", "--model", f"scripted:{script}", "--allow", "mcp__peer") as terminal:
+        terminal.wait("2/3 step 2")
+        (ferrule.folder / "notes.go").touch()
+        assert terminal.ended() == 0
+        call, answer = terminal.text.splitlines()
+        assert (call[:1], call[-6:], answer) == ("✓", ": done", "All done.")
+
+
+def test_calls_that_others_make_have_no_row_and_the_latest_news_is_shown() -> None:
+    screen = LiveScreen(io.StringIO(), size=lambda: os.terminal_size((60, 20)))
+    screen.paint = Paint(False)
+    status = CallStatus(None, now=lambda: 5.0)
+    for name in ("a", "b"):
+        status.begin(CallAsked(RawCall("Read", {"file_path": name}, id=name), ""))
+    assert status.row(screen) == ""
+    for name in ("a", "b", "inner"):
+        status.hear(Progress(name, "Read", 1, 2, f"in {name}"))
+    assert "Read b — reading… 1/2 in b" in status.row(screen)
+    status.hear(Done("b", "Read", ToolResult("b", "Read", True, "", "")))
+    assert status.row(screen) == ""
