@@ -9,6 +9,8 @@ from pathlib import Path
 from .conftest import Command, Done
 
 PLAIN = Path(__file__).parents[1] / "mcp_client" / "plain_peer.py"
+TOOLS = 23
+"""How many it offers."""
 
 
 def add(ferrule: Command, name: str = "peer", behaviour: str = "good", *options: str) -> Done:

@@ -15,7 +15,7 @@ from ferrule.app.settings import Settings
 from ferrule.cli.mcp_checks import mcp_checks
 
 from .conftest import Command
-from .mcp_peer import PLAIN, add, started, write_json
+from .mcp_peer import PLAIN, TOOLS, add, started, write_json
 from .terminal import CTRL_C, Terminal
 
 
@@ -33,7 +33,7 @@ def test_servers_that_work_are_counted_with_the_file_that_names_them(ferrule: Co
     """O7."""
     add(ferrule, "one")
     add(ferrule, "two")
-    said = f"22 tools; it is plain 1 2025-11-25, named in {ferrule.settings}"
+    said = f"{TOOLS} tools; it is plain 1 2025-11-25, named in {ferrule.settings}"
     assert mcp(ferrule) == {"mcp one": ("ok", said), "mcp two": ("ok", said)}
     assert len(pids(ferrule)) == 2, "each was started once, by nobody else but this check"
     assert not any(alive(pid) for pid in pids(ferrule))
@@ -49,7 +49,7 @@ def test_a_workspaces_server_is_never_started_before_it_is_trusted(ferrule: Comm
     assert said.endswith(f"({file}). If that is right: ferrule mcp trust theirs")
     assert started(ferrule) == 0
     ferrule("mcp", "trust", "theirs")
-    assert mcp(ferrule)["mcp theirs"] == ("ok", f"22 tools; it is plain 1 2025-11-25, named in {file}")
+    assert mcp(ferrule)["mcp theirs"] == ("ok", f"{TOOLS} tools; it is plain 1 2025-11-25, named in {file}")
     file.write_text(file.read_text().replace('"x"', '"y"'))
     state, said = mcp(ferrule)["mcp theirs"]
     assert (state, said.split(",")[0]) == ("note", "changed since you trusted it")
@@ -153,7 +153,7 @@ def test_servers_that_are_described_wrongly_keep_it_from_nothing(ferrule: Comman
     assert any(line.startswith("fail  settings: ") and "`both` has both `command` and `url`" in line for line in lines)
     assert any(line.startswith("fail  mcp: ") and "`sse` uses the old SSE transport" in line for line in lines)
     assert any(line.startswith("note  mcp: ") and "`good` is left out" in line for line in lines)
-    assert any(line.startswith("ok    mcp good: 22 tools") for line in lines)
+    assert any(line.startswith(f"ok    mcp good: {TOOLS} tools") for line in lines)
     assert any(line.startswith("ok    call: ") for line in lines)
 
 

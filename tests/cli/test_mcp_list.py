@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .conftest import Command
-from .mcp_peer import add, started, write_json
+from .mcp_peer import TOOLS, add, started, write_json
 
 
 def test_every_server_is_listed_with_its_state_and_none_is_started(ferrule: Command) -> None:
@@ -18,7 +18,7 @@ def test_every_server_is_listed_with_its_state_and_none_is_started(ferrule: Comm
     assert lines[-1].endswith("ferrule mcp trust theirs")
     assert started(ferrule) == 0
     ferrule("mcp", "test", "mine")
-    assert "23 tools" in ferrule("mcp", "list").out
+    assert f"{TOOLS} tools" in ferrule("mcp", "list").out
 
 
 def test_values_are_never_listed(ferrule: Command) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .conftest import Command
-from .mcp_peer import add, started, write_json
+from .mcp_peer import TOOLS, add, started, write_json
 
 
 def test_what_a_server_offers_is_shown(ferrule: Command) -> None:
@@ -13,7 +13,7 @@ def test_what_a_server_offers_is_shown(ferrule: Command) -> None:
     assert done.out.startswith("peer is plain 1, and speaks 2025-11-25.\n")
     assert "mcp__peer__echo" in done.out
     document = ferrule("mcp", "test", "peer", "--json").json
-    assert (document["problem"], document["protocol"], len(document["tools"])) == (None, "2025-11-25", 23)
+    assert (document["problem"], document["protocol"], len(document["tools"])) == (None, "2025-11-25", TOOLS)
 
 
 def test_why_one_fails_is_shown_with_what_it_said(ferrule: Command) -> None:
