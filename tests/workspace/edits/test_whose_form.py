@@ -103,3 +103,9 @@ def test_a_text_as_deep_as_the_copy_is_not_taken_for_the_files_by_one_line():
     old = "".join(f"    {line}\n" for line in text.splitlines())
     new = "    First: other\n      added: of\n    third: three\n        seventh: more\n"
     assert edited(text, old, new)[0] == "misfit"
+
+
+def test_a_new_text_with_the_files_spaces_that_lacks_its_margin_is_not_taken_as_it_is():
+    text = "class A:\n    def f(self):\n        for a in b:\n            if a:\n                return a\n"
+    old = "for a in b:\n    if a:\n\treturn a\n"
+    assert edited(text, old, "if b:\n    return b\nreturn any(c)\n") == ("misfit", text)

@@ -48,6 +48,8 @@ def is_as_the_file(place: Place, file: Sequence[str], new: Sequence[str]) -> boo
     if alike or writing.indentation is None:
         return False
     as_file = _with_the_files_blanks(file, new)
+    if as_file and writing.indentation.moves and _first_indentation(file) != _first_indentation(new):
+        raise Unclear("the new text is indented neither like it nor clearly like the file")
     if not as_file and not _share_words(place.old, new):
         raise Unclear("the new text has nothing in common with it, so how to indent it is not clear")
     return as_file
