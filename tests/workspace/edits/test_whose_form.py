@@ -109,3 +109,9 @@ def test_a_new_text_with_the_files_spaces_that_lacks_its_margin_is_not_taken_as_
     text = "class A:\n    def f(self):\n        for a in b:\n            if a:\n                return a\n"
     old = "for a in b:\n    if a:\n\treturn a\n"
     assert edited(text, old, "if b:\n    return b\nreturn any(c)\n") == ("misfit", text)
+
+
+def test_an_edit_may_be_part_of_making_two_spaces_four():
+    """Then lines move by as much as they have: a copy without margin has them where the file has them now."""
+    text = "class A:\n  def f(self):\n    a = 1\n    b = 2\n  def g(self):\n    c = 3\n"
+    assert edited(text, "a = 1\nb = 2\n", "    a = 1\n    b = 22\n") == ("misfit", text)

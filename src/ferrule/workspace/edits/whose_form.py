@@ -129,7 +129,7 @@ def _check_not_flat(old: Sequence[str], new: Sequence[str]) -> None:
 
 
 def _is_a_step(place: Place, file: Sequence[str]) -> bool:
-    """Whether lines may well be moved by what the margins differ in: by one step of this file's indentation."""
+    """Whether lines may well be moved by what the margins differ in: mostly one step of this file's indentation."""
     less, more = sorted((_first_indentation(place.old), _first_indentation(file)), key=len)
     blanks = more[: len(more) - len(less)]
     if "\t" in blanks:
@@ -141,7 +141,9 @@ def _is_a_step(place: Place, file: Sequence[str]) -> bool:
         if after.startswith(before) and after != before and "\t" not in after
     )
     steps = deeper.total()
-    return steps < _FEW_STEPS or deeper[len(blanks)] >= max(_OFTEN * steps, 1)
+    # Where a step is two spaces, the edit may be part of making it four: each line moves by as much as it has.
+    doubled = len(more) == 2 * len(less) or not less
+    return steps < _FEW_STEPS or deeper[len(blanks)] >= max(_OFTEN * steps, 1) or (doubled and deeper[2] > steps / 2)
 
 
 def _check_like_the_copy(place: Place, file: Sequence[str], new: Sequence[str]) -> None:
