@@ -142,8 +142,8 @@ def _is_a_step(place: Place, file: Sequence[str]) -> bool:
     )
     steps = deeper.total()
     # Where a step is two spaces, the edit may be part of making it four: each line moves by as much as it has.
-    doubled = len(more) == 2 * len(less) or not less
-    return steps < _FEW_STEPS or deeper[len(blanks)] >= max(_OFTEN * steps, 1) or (doubled and deeper[2] > steps / 2)
+    doubled = (len(more) == 2 * len(less) or not less) and deeper[2] == max(deeper.values(), default=0)
+    return steps < _FEW_STEPS or deeper[len(blanks)] >= max(_OFTEN * steps, 1) or doubled
 
 
 def _check_like_the_copy(place: Place, file: Sequence[str], new: Sequence[str]) -> None:
