@@ -115,3 +115,17 @@ def test_an_edit_may_be_part_of_making_two_spaces_four():
     """Then lines move by as much as they have: a copy without margin has them where the file has them now."""
     text = "class A:\n  def f(self):\n    a = 1\n    b = 2\n  def g(self):\n    c = 3\n"
     assert edited(text, "a = 1\nb = 2\n", "    a = 1\n    b = 22\n") == ("misfit", text)
+
+
+def test_a_new_text_as_deep_as_the_file_does_not_bring_the_quotes_of_the_copy():
+    text = 'def f():\n    if a:\n        say("a", b)\n        go(1)\n'
+    assert edited(text, "say(\u201ca\u201d, b)\ngo(1)\n", "        say(\u201cc\u201d, b)\n        go(1)\n") == (
+        "misfit",
+        text,
+    )
+    assert edited(text, "\tsay(\u201ca\u201d, b)\n", "        say(\u201cc\u201d, b)\n") == ("misfit", text)
+    right = ("typography", text.replace('"a"', '"c"'))
+    assert edited(text, "say(\u201ca\u201d, b)\ngo(1)\n", '        say("c", b)\n        go(1)\n') in (
+        right,
+        ("misfit", text),
+    )

@@ -33,6 +33,15 @@ _FEW_STEPS, _OFTEN = 3, 0.25
 def is_as_the_file(place: Place, file: Sequence[str], new: Sequence[str]) -> bool:
     """Whether the new text is to be taken as it is; raises `Unclear` when that cannot be told."""
     writing = place.writing if isinstance(place.writing, Adapted) else Adapted()
+    as_file = _as_the_file(writing, place, file, new)
+    if as_file and writing.indentation is not None and writing.characters is not None:
+        retyped = [writing.characters.line(line, None) for line in new if line not in file]
+        if retyped != [line for line in new if line not in file]:
+            raise Unclear("the new text is indented as the file is, and has the quotes, dashes or spaces of the copy")
+    return as_file
+
+
+def _as_the_file(writing: Adapted, place: Place, file: Sequence[str], new: Sequence[str]) -> bool:
     if writing.indentation is not None and not _converted(place.old, file):
         return _indented_as_the_file(place, file, new)
     alike = _count_shared(place.old, new, unlike=file)
