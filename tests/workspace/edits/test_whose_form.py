@@ -129,3 +129,9 @@ def test_a_new_text_as_deep_as_the_file_does_not_bring_the_quotes_of_the_copy():
         right,
         ("misfit", text),
     )
+
+
+def test_a_new_text_that_starts_as_deep_as_the_copy_is_not_as_the_file_for_lines_that_were_moved_there():
+    text = "ports:\n  all:\n    open:\n      - 1\n      - 2\n    restart: always\n"
+    new = "  wrap:\n      - 1\n      - 2\n    restart: always\n"
+    assert edited(text, "  - 1\n  - 2\nrestart: always\n", new) == ("misfit", text)

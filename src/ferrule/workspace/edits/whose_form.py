@@ -98,7 +98,7 @@ def _indented_as_the_file(place: Place, file: Sequence[str], new: Sequence[str])
         if as_file or _looks_like(file, new):
             if any(line.strip(BLANKS) for line in _shared(old, new, unlike=file)):
                 raise Unclear("the new text shares lines both with it and with the file where the two differ")
-            if 2 * as_file < _count_kept(old, new) or (ours == mine and margin(new) == margin(old)):
+            if 2 * as_file < _count_kept(old, new) or ours == mine:
                 raise Unclear("the new text shares lines with the file, and is otherwise not indented like it")
             _check_not_moved(place, file, new)
             return True
