@@ -123,3 +123,12 @@ def test_new_lines_stand_as_deep_as_they_did_in_the_copy_or_nowhere(
     for given_line, meant in zip(_indented(new, other, margin), _indented(new, unit), strict=True):
         with suppress(Unclear):
             assert how.line(given_line) == meant
+
+
+def test_the_lines_of_a_block_comment_stand_one_space_deeper_than_it():
+    how = Reindent(["        a();", "    }"], ["\t\ta();", "\t}"], "class A {\n\tf() {\n\t\ta();\n\t}\n}\n")
+    assert [how.line(line) for line in ("    /**", "     * Says.", "     */")] == ["\t/**", "\t * Says.", "\t */"]
+    how = Reindent(["\t\ta();", "\t}"], ["    a();", "  }"], "class A {\n  f() {\n    a();\n  }\n}\n")
+    assert how.line("\t * Says.") == "   * Says."
+    with pytest.raises(Unclear):
+        how.line("\t  * Says.")

@@ -83,7 +83,11 @@ class Reindent:
         if not line.strip(BLANKS):
             return line
         indentation = blanks_before(line)
-        return self._indent(indentation) + line[len(indentation) :]
+        words = line[len(indentation) :]
+        if words[0] == "*" and indentation.endswith(" ") and indentation not in self._known:
+            # The lines of a block comment stand one space deeper than it starts, whatever the steps are.
+            return self._indent(indentation[:-1]) + " " + words
+        return self._indent(indentation) + words
 
     def _indent(self, indentation: str) -> str:
         known = self._known.get(indentation)
