@@ -17,6 +17,7 @@ from ferrule import Partial, RawCall, Runtime, Session
 from ferrule.builtin.grep import grep
 from ferrule.core.lint import lint_tool
 from ferrule.process.landlock import kernel_version
+from ferrule.workspace.searching import search
 
 
 def children() -> set[str]:
@@ -328,3 +329,42 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     result = ask(grep, tmp_path, {"pattern": "x", "path": "pipe"})
     assert result.error is not None
     assert "not opened" in result.error.message
+
+
+def test_the_end_of_a_line_is_found_whatever_ends_it(tmp_path: Path) -> None:
+    (tmp_path / "dos.txt").write_bytes(b"needle\r\nneedle more\r\n")
+    (tmp_path / "unix.txt").write_bytes(b"needle\nneedle more\n")
+    for without in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            if without:
+                patch.setattr(search, "find_ripgrep", lambda _paths: None)
+            found = ask(grep, tmp_path, {"pattern": "needle$", "output_mode": "content"}).llm_content
+        assert "dos.txt:1:needle\n" in found
+        assert "unix.txt:1:needle" in found
+    assert "dos.txt" in ask(grep, tmp_path, {"pattern": r"needle\r$"}).llm_content
+    assert "unix.txt" not in ask(grep, tmp_path, {"pattern": r"needle\r$"}).llm_content
+
+
+def test_lines_of_old_encodings_are_shown_as_read_shows_them(tmp_path: Path) -> None:
+    gbk = "# 这个函数返回用户的名字，如果没有就返回空。needle\n" * 3
+    (tmp_path / "gbk.py").write_bytes(gbk.encode("gb18030"))
+    (tmp_path / "latin.txt").write_bytes("Größe für später: needle\n".encode("cp1252"))
+    assert ask(
+        grep, tmp_path, {"pattern": "needle", "output_mode": "content", "head_limit": 2}
+    ).llm_content == snapshot("""\
+Found 4 matching lines in 2 files.
+gbk.py:1:# 这个函数返回用户的名字，如果没有就返回空。needle
+gbk.py:2:# 这个函数返回用户的名字，如果没有就返回空。needle
+[2 of 4 matching lines left out. Narrow with `path`, `glob` or `type`, or raise `head_limit`.]\
+""")
+    assert "latin.txt:1:Größe für später: needle" in (
+        ask(grep, tmp_path, {"pattern": "needle", "path": "latin.txt", "output_mode": "content"}).llm_content
+    )
+
+
+def test_letters_beyond_ascii_are_not_said_to_be_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "latin.txt").write_bytes("Größe für später\n".encode("cp1252"))
+    assert ask(grep, tmp_path, {"pattern": "Größe", "-i": True}).llm_content == snapshot("""\
+No match for `Größe` in `.`.
+[Beyond ASCII only UTF-8 is searched, and UTF-16 with a byte order mark: no older encoding.]\
+""")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.policy.stand_in import policy
 
 from ferrule import Session
@@ -46,3 +48,18 @@ def test_where_a_search_must_look(session: Session):
     assert {"secrets", ".env"} <= set(kept.left_out(root, roots))
     assert kept.places(root, roots) == [root, f"{root}/a/b"]
     assert ".env" not in kept.left_out(f"{root}/.env", roots)
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from([".env", "a", "id_rsa", "secrets", "x.key", ".ssh", "b.txt"]), min_size=1, max_size=3),
+        max_size=8,
+    ),
+    st.sampled_from([{}, {"deny": ["Read(*.key)"]}, {"ask": ["Read(secrets)"]}, {"deny": ["Read(./a/**)"]}]),
+    st.sampled_from(["", "/a", "/.env"]),
+)
+def test_many_paths_at_once_are_told_as_one_by_one(parts: list[list[str]], lists: dict[str, list[str]], below: str):
+    kept, roots = RuleRestrictions(policy(**lists)), ("/room",)
+    paths = ["/room/" + "/".join(one) for one in parts]
+    one_by_one = [kept.holds_back(path, f"/room{below}", roots) is not None for path in paths]
+    assert kept.held_back(paths, f"/room{below}", roots) == one_by_one

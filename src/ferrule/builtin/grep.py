@@ -13,6 +13,7 @@ from ferrule.workspace.names import about_names, one_line
 from ferrule.workspace.place_kinds import require_file_or_folder
 from ferrule.workspace.searching.globs import glob_below, split_globs
 from ferrule.workspace.searching.matches import FileMatches, Names, file_matches, in_words
+from ferrule.workspace.searching.replacement import names_carriage_return
 from ferrule.workspace.searching.search import Mode, Query, search
 from ferrule.workspace.session_paths import paths_of, reads_below, refuses_outside
 
@@ -130,8 +131,9 @@ async def grep(  # noqa: D417 - the context is filled in
     require_file_or_folder(paths, place)
     globs = tuple(glob_below(one, place) for one in split_globs(glob or ""))
     query = Query(
-        pattern, place, output_mode, globs, file_type, before or around, after or around, ignore_case, multiline
-    )
+        pattern, place, output_mode, globs, file_type, before or around, after or around, ignore_case, multiline,
+        crlf="$" in pattern and not names_carriage_return(pattern),
+    )  # fmt: skip
     names = Names(paths, place)
     most = head_limit or _MOST
     left = most
@@ -179,4 +181,7 @@ def _wider(query: Query, path: str, glob: str | None) -> list[str]:
         ways.append("search a wider `path`")
     if glob or query.file_type:
         ways.append(f"leave out `{'glob' if glob else 'type'}`")
-    return [f"Possible next steps: {'; '.join(ways)}."] if ways else []
+    notes = [f"Possible next steps: {'; '.join(ways)}."] if ways else []
+    if not query.pattern.isascii():
+        notes.append("Beyond ASCII only UTF-8 is searched, and UTF-16 with a byte order mark: no older encoding.")
+    return notes

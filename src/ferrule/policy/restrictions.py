@@ -12,7 +12,7 @@ from ferrule.policy.rules import About
 from ferrule.policy.sources import BUILT_IN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ferrule.policy.decide import RulePolicy
     from ferrule.policy.rules import Rule
@@ -50,6 +50,13 @@ class RuleRestrictions:
             if asking.path is not None and not asking.path.concerns(start, roots):
                 return _words(asking)
         return None
+
+    def held_back(self, paths: Sequence[str], start: str, roots: tuple[str, ...]) -> list[bool]:
+        """The same of many paths: hardly any has a rule, and those that may have one are found by a quick look."""
+        policy = self._policy
+        rules = [one for one in (policy.deny, policy.ask, policy.guarded.asks) if one.about(About.READ)]
+        looks = [one.any_path(roots, write=False).fullmatch for one in rules]
+        return [any(look(path) for look in looks) and self.holds_back(path, start, roots) is not None for path in paths]
 
     @property
     def denies_reads(self) -> bool:

@@ -97,7 +97,7 @@ class RuleSet:
     def concerning_path(self, path: str, roots: Sequence[str], *, write: bool) -> Rule | None:
         rules = self._paths(write)
         # One look at all of them first: a search asks about every file, and hardly any has a rule.
-        if not rules or not self._any_path(roots, write).fullmatch(path):
+        if not rules or not self.any_path(roots, write=write).fullmatch(path):
             return None
         return next((rule for rule in rules if rule.path and rule.path.concerns(path, roots)), None)
 
@@ -121,7 +121,8 @@ class RuleSet:
         yield from self.listed(About.COMMAND)
         yield from (rule for rule in self.listed(About.CALL) if rule.tool == tool)
 
-    def _any_path(self, roots: Sequence[str], write: bool) -> re.Pattern[str]:
+    def any_path(self, roots: Sequence[str], *, write: bool) -> re.Pattern[str]:
+        """What fits every path that a rule may be about, and few others."""
         key = write, os.environ.get("HOME"), *roots
         if key not in self._unions:
             shapes = [shape for rule in self._paths(write) if rule.path for shape in rule.path.wide_shapes(roots)]

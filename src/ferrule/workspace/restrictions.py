@@ -31,6 +31,10 @@ class Restrictions(Protocol):
         """Who keeps the content of a path out of a search from `start` on."""
         ...
 
+    def held_back(self, paths: Sequence[str], start: str, roots: tuple[str, ...]) -> Sequence[bool]:
+        """Of each of many paths whether anyone does."""
+        ...
+
     def names(self, start: str, roots: tuple[str, ...]) -> Sequence[str]:
         """Globs of names of files, at any depth, that a search from `start` on holds back."""
         ...
@@ -90,6 +94,13 @@ class KeptBack:
         if self._restrictions is None or path == start:
             return False
         return self._restrictions.holds_back(str(path), str(start), self._roots) is not None
+
+    def all_held_back(self, paths: Sequence[str], start: Path) -> Sequence[bool]:
+        """The same of each of many paths."""
+        if self._restrictions is None:
+            return [False] * len(paths)
+        held = self._restrictions.held_back(paths, str(start), self._roots)
+        return [one and path != str(start) for path, one in zip(paths, held, strict=True)] if any(held) else held
 
     def names(self, start: Path) -> Sequence[str]:
         return self._restrictions.names(str(start), self._roots) if self._restrictions else ()

@@ -38,3 +38,11 @@ def test_a_number_before_a_part_of_a_line_is_no_line_number():
     with pytest.raises(EditProblem):
         find_edit("a = 1\na\tb\n", "9\tb\n", "c\n")
     assert find_edit("a = 1\n\tb\n", "     2\t\tb\n", "     2\t\tc\n").rung == "line numbers"
+
+
+def test_numbers_that_do_not_go_on_from_the_old_ones_may_be_part_of_the_text():
+    """A test of what Read prints, say: the same width, and other numbers."""
+    old = "    10\ta\n    11\tb\n"
+    assert without_numbers(old, "a\n     2\ttwo\nb\n") == ("a\nb\n", None)
+    assert without_numbers(old, "a\n    11\ttwo\n    10\tone\n") == ("a\nb\n", None)
+    assert without_numbers(old, "    10\ta\nnew\n    12\tb\n") == ("a\nb\n", "a\nnew\nb\n")

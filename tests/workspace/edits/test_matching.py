@@ -285,3 +285,11 @@ def test_a_miss_on_a_large_file_is_quick():
         best = min(best, time.process_time() - start)
     assert len(text) > 1_000_000
     assert best < 0.25
+
+
+@pytest.mark.parametrize("text", ["one\r\ntwo\r\n", "one\ntwo\n"])
+def test_half_a_line_ending_at_the_end_of_both_texts_is_none(text: str):
+    """As a copy with carriage returns has it that lost its last line feed."""
+    new = text.replace("one", "one\nmore") if "\r" not in text else text.replace("one", "one\r\nmore")
+    assert edited(text, "one\r", "one\r\nmore\r")[1] == new
+    assert edited("a\r\nb\rc\n", "b\r", "x\r") == ("exact", "a\r\nx\rc\n")

@@ -1,4 +1,6 @@
 # ruff: noqa: E501 - a text that is pinned stands on one line
+from hypothesis import given
+from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from tests.workspace.edit_asking import edited, words
 
@@ -104,3 +106,30 @@ Suggestion: Copy the old text from these lines, with their spaces and tabs, and 
 def test_blanks_can_be_seen():
     assert visible("\t  a  b c \r") == "→··a··b c ␍"
     assert visible("a\u00a0b ") == "a⍽b·"
+
+
+def test_a_copy_that_leaves_lines_out_is_shown_the_place_to_its_end():
+    """Else the next try would replace less than the new text stands for, and have its last line twice."""
+    text = "a = 1\nclass Door:\n    open = 1\n    shut = 2\n    lock = 3\n    key = 4\nb = 2\n"
+    assert words(text, "class Door:\n    open = 1\n    lock = 3\n    key = 4\n", "") == snapshot("""\
+[missing, not_found_error] The old text is not in the file. The nearest is on lines 2-6. The first difference is on line 4, column 5: the file has `shut = 2`, you gave `lock = 3`.
+
+     2	class Door:
+     3	····open = 1
+     4	····shut = 2
+     5	····lock = 3
+     6	····key = 4
+(· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
+Suggestion: Copy the old text from these lines, with their spaces and tabs, and try again.\
+""")
+    assert "lines 2-6." in words(text, "class Door:\n    ...\n    key = 4\n", "")
+    assert "lines 2-4." in words(text, "class Door:\n    open = 0\n    shut = 2\n", "")
+
+
+@given(st.integers(4, 12), st.data())
+def test_whichever_lines_a_copy_leaves_out_its_first_and_last_are_shown(count: int, data: st.DataObject):
+    lines = [f"    line_{number} = value_{number * 7919}" for number in range(count + 6)]
+    gone = data.draw(st.sets(st.integers(1, count - 2), min_size=1, max_size=3))
+    kept = [line for number, line in enumerate(lines[3 : 3 + count]) if number not in gone]
+    said = words("\n".join(lines) + "\n", "\n".join(kept) + "\n", "")
+    assert f"nearest is on lines 4-{3 + count}." in said

@@ -62,3 +62,8 @@ def test_an_edit_of_trailing_blanks_alone_is_made_to_the_letter_or_not_at_all():
     assert edited(text.replace("\n", "\r\n"), "first line \nsecond", "first line\nsecond")[1] == (
         " \r\nfirst line\r\nsecond line\r\n"
     )
+
+
+def test_a_no_break_space_at_the_end_of_a_new_line_does_not_become_a_blank_unseen():
+    said = edited("if a: b\nc\n", "if\u00a0a: b\nc\n", "if\u00a0a: b\ntry:\u00a0\nc\n")
+    assert said == ("misfit", "if a: b\nc\n")

@@ -103,3 +103,35 @@ def test_a_text_as_deep_as_the_copy_is_not_taken_for_the_files_by_one_line():
     old = "".join(f"    {line}\n" for line in text.splitlines())
     new = "    First: other\n      added: of\n    third: three\n        seventh: more\n"
     assert edited(text, old, new)[0] == "misfit"
+
+
+def test_a_new_text_with_the_files_spaces_that_lacks_its_margin_is_not_taken_as_it_is():
+    text = "class A:\n    def f(self):\n        for a in b:\n            if a:\n                return a\n"
+    old = "for a in b:\n    if a:\n\treturn a\n"
+    assert edited(text, old, "if b:\n    return b\nreturn any(c)\n") == ("misfit", text)
+
+
+def test_an_edit_may_be_part_of_making_two_spaces_four():
+    """Then lines move by as much as they have: a copy without margin has them where the file has them now."""
+    text = "class A:\n  def f(self):\n    a = 1\n    b = 2\n  def g(self):\n    c = 3\n"
+    assert edited(text, "a = 1\nb = 2\n", "    a = 1\n    b = 22\n") == ("misfit", text)
+
+
+def test_a_new_text_as_deep_as_the_file_does_not_bring_the_quotes_of_the_copy():
+    text = 'def f():\n    if a:\n        say("a", b)\n        go(1)\n'
+    assert edited(text, "say(\u201ca\u201d, b)\ngo(1)\n", "        say(\u201cc\u201d, b)\n        go(1)\n") == (
+        "misfit",
+        text,
+    )
+    assert edited(text, "\tsay(\u201ca\u201d, b)\n", "        say(\u201cc\u201d, b)\n") == ("misfit", text)
+    right = ("typography", text.replace('"a"', '"c"'))
+    assert edited(text, "say(\u201ca\u201d, b)\ngo(1)\n", '        say("c", b)\n        go(1)\n') in (
+        right,
+        ("misfit", text),
+    )
+
+
+def test_a_new_text_that_starts_as_deep_as_the_copy_is_not_as_the_file_for_lines_that_were_moved_there():
+    text = "ports:\n  all:\n    open:\n      - 1\n      - 2\n    restart: always\n"
+    new = "  wrap:\n      - 1\n      - 2\n    restart: always\n"
+    assert edited(text, "  - 1\n  - 2\nrestart: always\n", new) == ("misfit", text)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.searching.find_files import find_files
-from ferrule.workspace.searching.ignore_files import Ignored, enclosing_ignore_files
+from ferrule.workspace.searching.ignore_files import Ignored, Rule, enclosing_ignore_files
 from ferrule.workspace.searching.walk import Walk
 
 FILES = ("a.py", "b.log", "build/out.txt", "src/a.py", "src/build/x.py", "src/deep/b.log", "keep/b.log", ".hidden/x")
@@ -83,3 +83,21 @@ def test_an_ignore_file_that_is_none(tmp_path: Path) -> None:
     ignored = Ignored(tmp_path)
     assert ignored(tmp_path / "x", is_folder=False)
     assert not ignored(tmp_path / "y", is_folder=False)
+
+
+def test_more_files_in_a_folder_are_no_more_looks_for_ignore_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A tree of a hundred thousand files is listed in seconds only so."""
+    (tmp_path / ".gitignore").write_text("*.log\n")
+    looked: list[Path] = []
+    of = Ignored._of  # pyright: ignore[reportPrivateUsage]
+
+    def counting(self: Ignored, file: Path) -> list[Rule]:
+        looked.append(file)
+        return of(self, file)
+
+    monkeypatch.setattr(Ignored, "_of", counting)
+    ignored = Ignored(tmp_path)
+    assert not ignored(tmp_path / "a" / "b" / "0.txt", is_folder=False)
+    once = len(looked)
+    assert [ignored(tmp_path / "a" / "b" / f"{n}.log", is_folder=False) for n in range(50)] == [True] * 50
+    assert len(looked) == once

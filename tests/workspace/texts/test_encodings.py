@@ -122,3 +122,8 @@ def test_characters_of_four_bytes_tell_gb18030(text: str):
     found = decode(text.encode("gb18030"))
     assert found is not None
     assert (found.encoding, found.text) == ("gb18030", text)
+
+
+def test_a_small_pdf_is_not_read_as_a_text_in_some_old_encoding():
+    assert list(likely(b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj\n<< /Type /Catalog >>\nendobj\n")) == []
+    assert list(likely("% das PDF-Format für später\n".encode("cp1252")))

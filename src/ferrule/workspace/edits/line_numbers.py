@@ -46,10 +46,17 @@ def _without(new: str, old: Sequence[str], found: Sequence[_Numbered]) -> str | 
         return new
     ours = [one for one in looks if one is not None]
     all_of_them = len(ours) == len(lines) and _follow(ours, found[0].number)
-    by_width = padded and all(one.marked for one in ours) and not numbered.keys() & {one.rest for one in found}
+    by_width = padded and _near(ours, found, len(lines)) and not numbered.keys() & {one.rest for one in found}
     if not (all_of_them or numbered.keys() <= set(old) or by_width):
         return None
     return _join(new, [line if one is None else one.rest for line, one in zip(lines, looks, strict=True)])
+
+
+def _near(ours: Sequence[_Numbered], old: Sequence[_Numbered], count: int) -> bool:
+    """Whether numbers of some lines go on as the old text's do: a text about line numbers has others of that width."""
+    numbers = [one.number for one in ours]
+    within = old[0].number <= numbers[0] and numbers[-1] < old[-1].number + max(count, 1)
+    return all(one.marked for one in ours) and within and numbers == sorted(numbers)
 
 
 def _follow(lines: Sequence[_Numbered], first: int) -> bool:

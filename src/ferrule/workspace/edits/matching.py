@@ -53,6 +53,10 @@ def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Fo
     """Where `old` stands in `text` and what takes its place; raises `EditProblem` when that is not certain."""
     if old[:1] == new[:1] == _MARK and old not in text:
         old, new = old[1:], new[1:]  # the byte order mark, which stands before the text
+    if old.endswith("\r") and new.endswith("\r") and "\n" in text and (old not in text or old + "\n" in text):
+        old, new = old[:-1], new[:-1]  # half of a line ending, whose other half was cut off
+        if "\r" not in text:
+            new = new.replace("\r\n", "\n")
     if not old:
         raise empty()
     if old == new:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _MOST_LINES, _MOST_WIDTH, _AROUND = 60, 300, 6
 _MOST_SHOWN, _LONGEST_WHOLE = 8_000, 2_000
+_MOST_LEFT_OUT = 30
 _MOST_WANTED, _MOST_WORDS, _MOST_HITS, _MOST_COMPARED = 200, 10, 20, 4
 _MARKS = ("·␣▪", "→⇥↦", "␍↵␤", "⍽␢◦")
 """For space, tab, carriage return and no-break space: the first of each that is not in the text itself."""
@@ -39,8 +40,8 @@ def missing(lines: TextLines, old: list[str]) -> EditProblem:
     while empty and first and not lines.stripped[first - 1]:
         empty, first = empty - 1, first - 1
     wanted = old[empty:ends]
+    first, last = _extent(lines, first, wanted)
     difference = _first_difference(lines, first, wanted)
-    last = max(min(first + len(wanted), _count(lines)), first + 1)
     where = f"line {first + 1:,}" if last == first + 1 else f"lines {first + 1:,}-{last:,}"
     said = f" The first difference is on {difference[1]}." if difference else ""
     if empty and not difference:
@@ -48,7 +49,7 @@ def missing(lines: TextLines, old: list[str]) -> EditProblem:
     return EditProblem(
         "missing",
         f"The old text is not in the file. The nearest is on {where}.{said}\n\n"
-        + excerpt(lines, first, len(wanted), around=difference[0] if difference else first),
+        + excerpt(lines, first, last - first, around=difference[0] if difference else first),
         kind=ErrorKind.NOT_FOUND,
         suggestion="Copy the old text from these lines, with their spaces and tabs, and try again.",
         details={"line": first + 1},
@@ -109,6 +110,22 @@ def _nearest(lines: TextLines, old: Sequence[str]) -> int | None:
     best = sorted((start for start in votes if -len(old) < start), key=lambda start: (-votes[start], start))
     compared = [max(start, 0) for start in best[:_MOST_COMPARED]]
     return max(compared, key=lambda start: _likeness(lines, start, old), default=None)
+
+
+def _extent(lines: TextLines, first: int, wanted: Sequence[str]) -> tuple[int, int]:
+    """The first line of the place and the one after its last: more than were wanted, where the copy left some out."""
+    last = max(min(first + len(wanted), _count(lines)), first + 1)
+    if not 1 < len(wanted) <= _MOST_WANTED:
+        return first, last
+    reach = min(len(wanted), _MOST_LEFT_OUT) + _AROUND
+    start, end = max(first - reach, 0), min(last + reach, _count(lines))
+    mine = [line.strip(BLANKS) for line in wanted]
+    blocks = SequenceMatcher(None, mine, lines.stripped[start:end], autojunk=False).get_matching_blocks()[:-1]
+    if blocks and blocks[0].a == 0 and mine[0]:
+        first = min(first, start + blocks[0].b)
+    if blocks and blocks[-1].a + blocks[-1].size == len(mine) and mine[-1]:
+        last = max(last, start + blocks[-1].b + blocks[-1].size)
+    return first, last
 
 
 def _rare_words(old: Sequence[str]) -> list[tuple[int, str]]:

@@ -71,6 +71,8 @@ def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: di
                 line = line.rstrip(BLANKS)
             blanks_added = blanks_added or (line != line.rstrip(BLANKS) and j < len(new) - 1)
             written.append(place.writing.line(line, changed.get(j)))
+            if _ends_blank(written[-1]) and not _ends_blank(line):
+                raise Unclear(_TRAILING)  # a no-break space at its end is a blank in the file's characters
         elif old[k] == file[k]:
             if added and line != old[k] and _ends_blank(line):
                 raise Unclear(_TRAILING)

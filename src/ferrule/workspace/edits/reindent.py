@@ -7,8 +7,10 @@ Where two explanations would indent a new line differently, there is none.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
-from itertools import takewhile
+from functools import cached_property
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _WIDTHS = (2, 4, 8)
+_LOOKED_AT = 3_000
+_FEW_STEPS, _MOSTLY = 3, 0.6
 
 
 class Unclear(Exception):  # noqa: N818 - reads as what it says
@@ -56,7 +60,7 @@ class Reindent:
         self._theirs = "".join(theirs for _, theirs in pairs)
         self._mine = "".join(mine for mine, _ in pairs)
         one_to_one = len(self._known) == len(pairs)
-        self._shifts = _explanations(sorted(pairs)) if one_to_one else []
+        self._shifts = _explanations(sorted(pairs), text) if one_to_one else []
         self.fits = bool(self._shifts) or any(
             all(mine.expandtabs(width) == theirs.expandtabs(width) for mine, theirs in pairs) for width in _WIDTHS
         )
@@ -69,12 +73,21 @@ class Reindent:
         """Whether spaces stand for tabs."""
         return any(shift.width > 0 for shift in self._shifts)
 
+    @property
+    def moves(self) -> bool:
+        """Whether a margin was added or taken away, whatever became of tabs and spaces."""
+        return any(shift.add or shift.remove for shift in self._shifts)
+
     def line(self, line: str) -> str:
         """A new line, indented as the file would."""
         if not line.strip(BLANKS):
             return line
         indentation = blanks_before(line)
-        return self._indent(indentation) + line[len(indentation) :]
+        words = line[len(indentation) :]
+        if words[0] == "*" and indentation.endswith(" ") and indentation not in self._known:
+            # The lines of a block comment stand one space deeper than it starts, whatever the steps are.
+            return self._indent(indentation[:-1]) + " " + words
+        return self._indent(indentation) + words
 
     def _indent(self, indentation: str) -> str:
         known = self._known.get(indentation)
@@ -82,7 +95,12 @@ class Reindent:
             return known
         results = {shift.apply(indentation) for shift in self._shifts}
         result = results.pop() if len(results) == 1 else None
-        doubtful = self._foreign(indentation) or self._may_be_aligned(indentation) or self._cut(indentation)
+        doubtful = (
+            self._foreign(indentation)
+            or self._may_be_aligned(indentation)
+            or self._cut(indentation)
+            or self._other_step(indentation)
+        )
         if result is None or doubtful:
             raise Unclear("the indentation of its new lines cannot be told from it")
         return result
@@ -101,11 +119,32 @@ class Reindent:
     def _may_be_aligned(self, indentation: str) -> bool:
         """Whether spaces may be meant as spaces in a file with tabs, or a tab as a tab where the file has both."""
         if any(shift.width < 0 for shift in self._shifts):
+            step = self._step
+            if step and any(
+                -shift.width < step and len(shift.apply(indentation) or "") % step for shift in self._shifts
+            ):
+                return True
             both = "\t" in indentation and " " in indentation
             if both or "\n\t" in "\n" + self._text:
                 return True
         widths = [shift.width for shift in self._shifts if shift.width > 0]
         return any(len(indentation.expandtabs(width)) % width for width in widths) or self._mixes(indentation)
+
+    def _other_step(self, indentation: str) -> bool:
+        """Whether the copy may be indented in other steps than the file: two spaces where the file has four."""
+        if len(self._known) != 1 or "\t" in indentation + self._mine + self._theirs:
+            return False
+        mine, theirs, step, ours = len(self._mine), len(self._theirs), self._step, len(indentation)
+        if not mine or not theirs or mine == theirs or step is None:
+            return False
+        other = step * mine // theirs
+        if step * mine % theirs or other < 2 or ours % other:
+            return False
+        return other > step or (ours - mine) % step != 0 or (theirs - mine) % step != 0
+
+    @cached_property
+    def _step(self) -> int | None:
+        return step_of(self._text)
 
     def _mixes(self, indentation: str) -> bool:
         """Whether the file has tabs with that many spaces after them, so that spaces may stand for either."""
@@ -124,7 +163,19 @@ def margin(lines: Sequence[str]) -> str:
     return "".join(column[0] for column in columns)
 
 
-def _explanations(pairs: Sequence[tuple[str, str]]) -> list[_Shift]:
+def step_of(text: str) -> int | None:
+    """How many spaces deeper lines of a text mostly stand than those before them; None when that varies."""
+    indentations = [blanks_before(line) for line in text.split("\n", _LOOKED_AT)[:_LOOKED_AT] if line.strip()]
+    deeper = Counter(
+        len(after) - len(before)
+        for before, after in pairwise(indentations)
+        if "\t" not in after and after.startswith(before) and after != before
+    )
+    [(step, count)] = deeper.most_common(1) or [(0, 0)]
+    return step if count and (count == deeper.total() or count >= max(_FEW_STEPS, _MOSTLY * deeper.total())) else None
+
+
+def _explanations(pairs: Sequence[tuple[str, str]], text: str) -> list[_Shift]:
     found: list[_Shift] = []
     mine = "".join(before for before, _ in pairs)
     for width in (0, 4, 8, 2, -4, -8, -2):
@@ -132,9 +183,15 @@ def _explanations(pairs: Sequence[tuple[str, str]]) -> list[_Shift]:
             continue
         shift = _shift(pairs, width)
         if shift is not None:
-            if width == 0 or (width != 2 and not shift.add and not shift.remove):
+            if width == 0 or (width > 2 and not shift.add and not shift.remove):
                 return [shift]
             found.append(shift)
+    straight = [shift for shift in found if not shift.add and not shift.remove]
+    if len(found) > 1 and straight and straight[0].width < 0:
+        # Tabs for spaces: each stands for one step of the file, or else for less than one and nothing else changed.
+        step = step_of(text)
+        one = [shift for shift in found if -shift.width == step]
+        return straight[:1] if step is None or -straight[0].width < step else [*one, *straight[:1]]
     return found
 
 

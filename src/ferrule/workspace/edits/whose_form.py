@@ -33,6 +33,15 @@ _FEW_STEPS, _OFTEN = 3, 0.25
 def is_as_the_file(place: Place, file: Sequence[str], new: Sequence[str]) -> bool:
     """Whether the new text is to be taken as it is; raises `Unclear` when that cannot be told."""
     writing = place.writing if isinstance(place.writing, Adapted) else Adapted()
+    as_file = _as_the_file(writing, place, file, new)
+    if as_file and writing.indentation is not None and writing.characters is not None:
+        retyped = [writing.characters.line(line, None) for line in new if line not in file]
+        if retyped != [line for line in new if line not in file]:
+            raise Unclear("the new text is indented as the file is, and has the quotes, dashes or spaces of the copy")
+    return as_file
+
+
+def _as_the_file(writing: Adapted, place: Place, file: Sequence[str], new: Sequence[str]) -> bool:
     if writing.indentation is not None and not _converted(place.old, file):
         return _indented_as_the_file(place, file, new)
     alike = _count_shared(place.old, new, unlike=file)
@@ -48,6 +57,8 @@ def is_as_the_file(place: Place, file: Sequence[str], new: Sequence[str]) -> boo
     if alike or writing.indentation is None:
         return False
     as_file = _with_the_files_blanks(file, new)
+    if as_file and writing.indentation.moves and _first_indentation(file) != _first_indentation(new):
+        raise Unclear("the new text is indented neither like it nor clearly like the file")
     if not as_file and not _share_words(place.old, new):
         raise Unclear("the new text has nothing in common with it, so how to indent it is not clear")
     return as_file
@@ -87,7 +98,7 @@ def _indented_as_the_file(place: Place, file: Sequence[str], new: Sequence[str])
         if as_file or _looks_like(file, new):
             if any(line.strip(BLANKS) for line in _shared(old, new, unlike=file)):
                 raise Unclear("the new text shares lines both with it and with the file where the two differ")
-            if 2 * as_file < _count_kept(old, new) or (ours == mine and margin(new) == margin(old)):
+            if 2 * as_file < _count_kept(old, new) or ours == mine:
                 raise Unclear("the new text shares lines with the file, and is otherwise not indented like it")
             _check_not_moved(place, file, new)
             return True
@@ -127,7 +138,7 @@ def _check_not_flat(old: Sequence[str], new: Sequence[str]) -> None:
 
 
 def _is_a_step(place: Place, file: Sequence[str]) -> bool:
-    """Whether lines may well be moved by what the margins differ in: by one step of this file's indentation."""
+    """Whether lines may well be moved by what the margins differ in: mostly one step of this file's indentation."""
     less, more = sorted((_first_indentation(place.old), _first_indentation(file)), key=len)
     blanks = more[: len(more) - len(less)]
     if "\t" in blanks:
@@ -139,7 +150,9 @@ def _is_a_step(place: Place, file: Sequence[str]) -> bool:
         if after.startswith(before) and after != before and "\t" not in after
     )
     steps = deeper.total()
-    return steps < _FEW_STEPS or deeper[len(blanks)] >= max(_OFTEN * steps, 1)
+    # Where a step is two spaces, the edit may be part of making it four: each line moves by as much as it has.
+    doubled = (len(more) == 2 * len(less) or not less) and deeper[2] == max(deeper.values(), default=0)
+    return steps < _FEW_STEPS or deeper[len(blanks)] >= max(_OFTEN * steps, 1) or doubled
 
 
 def _check_like_the_copy(place: Place, file: Sequence[str], new: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from ferrule.workspace.paths import Place
 from ferrule.workspace.searching.ripgrep import ripgrep
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from ferrule.workspace.paths import Paths
     from ferrule.workspace.searching.globs import Fit
@@ -28,10 +28,13 @@ def not_held_back(paths: Paths, start: Place) -> Fit | None:
     """For each of some names whether no rule keeps it back; None when there are no rules."""
     if not paths.kept:
         return None
-    root = start.root.path
-    return lambda names: [
-        not paths.kept.held_back(root / os.fsdecode(name.removeprefix(b"./")), start.path) for name in names
-    ]
+    root = f"{start.root.path}/".replace("//", "/")
+
+    def fit(names: Sequence[bytes]) -> list[bool]:
+        found = [root + os.fsdecode(name.removeprefix(b"./")) for name in names]  # text: there may be very many
+        return [not held for held in paths.kept.all_held_back(found, start.path)]
+
+    return fit
 
 
 async def count_held_back(program: str, paths: Paths, start: Place) -> int:

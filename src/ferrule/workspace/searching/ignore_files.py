@@ -31,6 +31,12 @@ class Rule:
     folders_only: bool
 
 
+_File = tuple["Path", list[Rule]]
+"""The folder that an ignore file is in, and what it says."""
+_Said = tuple[list[list[_File]], list[_File]]
+"""The ignore files of each kind, and the `.ferruleignore`s, the nearest first."""
+
+
 class Ignored:
     """What the ignore files of a root leave out.
 
@@ -44,35 +50,45 @@ class Ignored:
         self._root = root
         self._top = enclosing_repository(root) or root
         self._rules: dict[Path, list[Rule]] = {}
+        self._said: dict[Path, _Said] = {}
 
     def __call__(self, path: Path, *, is_folder: bool) -> bool:
         """Whether the entry at this path is left out; its folder is taken not to be."""
         if path.name in NEVER:
             return True
-        folders = [one for one in path.parents if one == self._top or self._top in one.parents]
-        for kind in _IN_EVERY_FOLDER:
-            if (found := self._verdict(path, folders, kind, is_folder=is_folder)) is not None:
+        kinds, own = self._said_in(path.parent)
+        for files in kinds:
+            if (found := _verdict(path, files, is_folder=is_folder)) is not None:
                 return found
-        if (found := self._verdict(path, [self._top], _EXCLUDE, is_folder=is_folder)) is not None:
-            return found
-        own = [one for one in path.parents if one == self._root or self._root in one.parents]
-        return any(self._verdict(path, [folder], FERRULE_IGNORE, is_folder=is_folder) for folder in own)
+        return any(_verdict(path, [file], is_folder=is_folder) for file in own)
 
-    def _verdict(self, path: Path, folders: list[Path], kind: str, *, is_folder: bool) -> bool | None:
-        for folder in folders:
-            rules = self._of(folder / kind)
-            if not rules:
-                continue
-            relative = str(path.relative_to(folder))
-            for rule in reversed(rules):
-                if (is_folder or not rule.folders_only) and rule.fits.fullmatch(relative):
-                    return not rule.keeps
-        return None
+    def _said_in(self, folder: Path) -> _Said:
+        """The files with any rule that count for what is in a folder. Most folders have none, and that is quick."""
+        if folder not in self._said:
+            above = [folder, *folder.parents]
+            folders = [one for one in above if one == self._top or self._top in one.parents]
+            kinds = [self._with_rules(folders, kind) for kind in _IN_EVERY_FOLDER]
+            kinds.append(self._with_rules([self._top], _EXCLUDE))
+            inside = [one for one in above if one == self._root or self._root in one.parents]
+            self._said[folder] = [files for files in kinds if files], self._with_rules(inside, FERRULE_IGNORE)
+        return self._said[folder]
+
+    def _with_rules(self, folders: list[Path], kind: str) -> list[_File]:
+        return [(folder, rules) for folder in folders if (rules := self._of(folder / kind))]
 
     def _of(self, file: Path) -> list[Rule]:
         if file not in self._rules:
             self._rules[file] = list(_read(file))
         return self._rules[file]
+
+
+def _verdict(path: Path, files: list[_File], *, is_folder: bool) -> bool | None:
+    for folder, rules in files:
+        relative = str(path.relative_to(folder))
+        for rule in reversed(rules):
+            if (is_folder or not rule.folders_only) and rule.fits.fullmatch(relative):
+                return not rule.keeps
+    return None
 
 
 def _read(file: Path) -> Iterator[Rule]:

@@ -6,17 +6,20 @@ import re
 from typing import TYPE_CHECKING, TypedDict
 
 from ferrule.workspace.names import decoded, one_line
+from ferrule.workspace.paths import Place
+from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ferrule.workspace.paths import Paths, Place
+    from ferrule.workspace.paths import Paths
     from ferrule.workspace.searching.search import Mode
 
 LONGEST = 500
 """Characters of one line that are shown."""
 _BEFORE_MATCH = 150
 _MOST_CHARACTERS = 90_000
+_LARGEST_TOLD, _MOST_TOLD = 256_000, 50
 _LINE = re.compile(rb"(?P<number>[0-9]+)(?::(?P<column>[0-9]+):|-)(?P<text>.*)", re.DOTALL)
 _OMITTED = re.compile(rb" \[\.\.\. (?:omitted end of long line|[0-9]+ more match(?:es)?)\]$")
 
@@ -43,6 +46,8 @@ class Names:
     def __init__(self, paths: Paths, place: Place) -> None:
         first = place.root == paths.roots[0]
         self._before = "" if first else f"{place.root.path}/"
+        self._paths, self._root = paths, place.root
+        self._told: dict[bytes, str] = {}
 
     def show(self, name: bytes) -> str:
         return self._before + decoded(name.removeprefix(b"./"))
@@ -50,8 +55,30 @@ class Names:
     def of(self, hit: bytes) -> str:
         return self.show(hit[: hit.index(b"\0")])
 
+    def encoding_of(self, hit: bytes) -> str:
+        """What the lines of a hit are written in. ripgrep gives the bytes of files in old encodings as they are."""
+        name, _, lines = hit.partition(b"\0")
+        try:
+            lines.decode()
+        except UnicodeDecodeError:
+            if name not in self._told:
+                self._told[name] = self._look(name) if len(self._told) < _MOST_TOLD else "utf-8"
+            return self._told[name]
+        return "utf-8"
 
-def lines_of(hit: bytes) -> list[Line | None]:
+    def _look(self, name: bytes) -> str:
+        from ferrule.workspace.texts.text import decode  # few searches need it
+
+        shown = decoded(name.removeprefix(b"./"))
+        try:
+            data = self._paths.read(Place(self._root, self._root.path / shown, shown), _LARGEST_TOLD + 1)
+        except (OSError, PathProblem):
+            return "utf-8"
+        text = decode(data) if len(data) <= _LARGEST_TOLD else None
+        return "utf-8" if text is None else text.encoding
+
+
+def lines_of(hit: bytes, encoding: str = "utf-8") -> list[Line | None]:
     """The lines of one hit; None where lines between two groups are left out."""
     lines: list[Line | None] = []
     for raw in hit[hit.index(b"\0") + 1 :].split(b"\n"):
@@ -64,7 +91,7 @@ def lines_of(hit: bytes) -> list[Line | None]:
         lines.append(
             {
                 "line": int(found["number"]),
-                "text": _cut(found["text"].removesuffix(b"\r"), int(column) - 1 if column else 0),
+                "text": _cut(found["text"].removesuffix(b"\r"), int(column) - 1 if column else 0, encoding),
                 "match": column is not None,
             }
         )
@@ -78,7 +105,7 @@ def file_matches(hits: list[bytes], mode: Mode, names: Names, most: int) -> tupl
     for hit in hits:
         path, lines, count, results = names.of(hit), list[Line | None](), None, 1
         if mode == "content":
-            lines, results = first_matches(lines_of(hit), most - shown), 0
+            lines, results = first_matches(lines_of(hit, names.encoding_of(hit)), most - shown), 0
             for line in filter(None, lines):
                 characters += len(line["text"]) + len(path) + 10
                 results += line["match"]
@@ -123,19 +150,19 @@ def in_words(path: str, lines: Iterable[Line | None], *, numbered: bool) -> Iter
         yield f"{name}{mark}{number}{line['text']}"
 
 
-def _cut(text: bytes, at: int) -> str:
+def _cut(text: bytes, at: int, encoding: str) -> str:
     """The part of a long line around its match, and how much there was."""
     if len(text) <= LONGEST:
-        return text.decode(errors="replace")
-    whole = text.decode(errors="replace")
+        return text.decode(encoding, "replace")
+    whole = text.decode(encoding, "replace")
     if len(whole) <= LONGEST:
         return whole
     said = f"{len(whole):,}"
     if omitted := _OMITTED.search(text):
         text = text[: omitted.start()]
-        whole = text.decode(errors="replace")
+        whole = text.decode(encoding, "replace")
         said = f"more than {len(whole):,}"
-    at = min(len(text[:at].decode(errors="replace")), max(0, len(whole) - LONGEST + _BEFORE_MATCH))
+    at = min(len(text[:at].decode(encoding, "replace")), max(0, len(whole) - LONGEST + _BEFORE_MATCH))
     start = max(0, at - _BEFORE_MATCH)
     piece = whole[start : start + LONGEST]
     before, after = "…" if start else "", "…" if start + LONGEST < len(whole) or omitted else ""

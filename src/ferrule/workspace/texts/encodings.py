@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _SAMPLE = 3_000
 _LONGEST_LINE = 2_000
 _BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
+_NO_TEXT = (b"%PDF-", b"%!PS-Adobe", b"GIF8", b"OggS", b"\xff\xd8\xff")
+"""What some binary formats begin with that may go on for a while without a byte that no text has."""
 _NOT_IN_TEXT = bytes((*range(0x08), *range(0x0E, 0x1A), *range(0x1C, 0x20), 0x7F))
 
 # How unlikely an ASCII character, a rare one and a break of a writing habit are, as logarithms.
@@ -57,7 +59,7 @@ class _Family:
 
 def likely(data: bytes) -> Iterator[str]:
     """Encodings that may explain bytes which are not UTF-8, the best first; none when they look like no text."""
-    if len(data.translate(None, _NOT_IN_TEXT)) != len(data):
+    if data.startswith(_NO_TEXT) or len(data.translate(None, _NOT_IN_TEXT)) != len(data):
         return
     sample = _sample(data)
     if _is_damaged_utf8(sample):
