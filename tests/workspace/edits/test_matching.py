@@ -293,3 +293,4 @@ def test_half_a_line_ending_at_the_end_of_both_texts_is_none(text: str):
     new = text.replace("one", "one\nmore") if "\r" not in text else text.replace("one", "one\r\nmore")
     assert edited(text, "one\r", "one\r\nmore\r")[1] == new
     assert edited("a\r\nb\rc\n", "b\r", "x\r") == ("exact", "a\r\nx\rc\n")
+    assert edited("one\r\none two\r\n", "one\r", "x\r")[1] == "x\r\none two\r\n"

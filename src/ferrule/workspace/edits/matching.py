@@ -53,8 +53,8 @@ def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Fo
     """Where `old` stands in `text` and what takes its place; raises `EditProblem` when that is not certain."""
     if old[:1] == new[:1] == _MARK and old not in text:
         old, new = old[1:], new[1:]  # the byte order mark, which stands before the text
-    if old.endswith("\r") and new.endswith("\r") and "\n" in text and (old not in text or old + "\n" in text):
-        old, new = old[:-1], new[:-1]  # half of a line ending, whose other half was cut off
+    if old.endswith("\r") and new.endswith("\r") and _is_half_an_ending(text, old):
+        old, new = old[:-1], new[:-1]
         if "\r" not in text:
             new = new.replace("\r\n", "\n")
     if not old:
@@ -71,6 +71,16 @@ def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Fo
         raise missing(lines, as_lines(old))
     span, rung = found
     return Found([span], rung, _NOTES[rung])
+
+
+def _is_half_an_ending(text: str, old: str) -> bool:
+    """Whether the carriage return at a text's end is that of a line ending whose other half was cut off.
+
+    One that tells its place from others stays: without it the edit would be in several.
+    """
+    if "\n" not in text:
+        return False
+    return old not in text or (old + "\n" in text and text.count(old) == text.count(old[:-1]))
 
 
 def _climb(lines: TextLines, old: str, new: str, *, given: bool = True) -> tuple[Span, Rung] | None:
