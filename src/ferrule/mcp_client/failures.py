@@ -103,8 +103,12 @@ def _reason(error: BaseException) -> str:
         return f"{_place(error)} cannot be reached: {words or 'nobody answers'}"
     if name == "ValidationError":
         return f"it does not keep to the protocol: {first_problem(cast('ValidationError', error))}"
+    if name == "MCPError" and _SDK_COULD_NOT_PARSE.match(words):
+        return "what it answered is not a message of the protocol"
     if name == "MCPError":
         return f"it answered: {words}"
+    if name == "RemoteProtocolError":  # said by whoever reads HTTP
+        return f"its answer could not be read: {words}"
     return f"{name}: {words}" if words else name
 
 
