@@ -49,7 +49,7 @@ def _what_is_wrong(line: bytes) -> Refused:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         return Refused.of(types.PARSE_ERROR, f"This line is no JSON that can be read: {why[:200]}.")
     if isinstance(given, list):
-        return Refused.of(types.INVALID_REQUEST, "Batches are not taken. Send one message a line.")
+        return Refused.of(types.INVALID_REQUEST, "Batches are not taken. Send each message by itself.")
     if not isinstance(given, dict):
         return Refused.of(types.INVALID_REQUEST, "A message is a JSON object.")
     message = cast("dict[str, Any]", given)
