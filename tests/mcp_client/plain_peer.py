@@ -68,11 +68,11 @@ def tools() -> list[dict[str, Any]]:
         tool("address", {"url": {"type": "string"}}),
         tool("elsewhere"),
         tool("withdraw", {"when": {"type": "string"}}),
-        tool("pester"),
         tool("refuse"),
         tool("nonsense"),
         tool("research", execution={"taskSupport": "required"}),
     ]
+    found += [tool("pester")] if BEHAVIOUR == "pesters" else []
     return [*found, tool("extra")] if state["extra"] else found
 
 
