@@ -121,3 +121,9 @@ async def test_of_thousands_of_attachments_the_first_are_kept_and_the_rest_is_sa
     )
     assert len(result.attachments) == 100
     assert result.llm_content == "a\nb\n[… 4,900 of 5,000 attachments left out …]"
+
+
+async def test_structured_content_of_another_kind_is_not_called_arguments() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "number"}}}
+    result = await run(made({"content": [], "structuredContent": [1]}, outputSchema=schema))
+    assert "`structuredContent`: expected object, got an array" in result.llm_content

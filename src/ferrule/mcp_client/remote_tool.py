@@ -24,9 +24,10 @@ from ferrule.mcp_client.failures import malformed_result
 from ferrule.mcp_client.tool_names import tool_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ferrule.core.context import Session, ToolContext
+    from ferrule.core.problems import PathPart
     from ferrule.mcp_client.definitions import Definition
     from ferrule.mcp_client.server_config import ServerConfig
 
@@ -102,12 +103,16 @@ class RemoteTool(RawTool):
         try:
             self._output_params.load(to_json(result.data))
         except InvalidParams as invalid:
-            told = "; ".join(f"`{format_path(one.path)}`: {one.message}" for one in invalid.problems[:5])
+            told = "; ".join(f"`{_place(one.path)}`: {one.message}" for one in invalid.problems[:5])
             raise malformed_result(self.server_name, self.definition.name, f"its output schema: {told}.") from None
         except DefinitionError as error:
             raise malformed_result(
                 self.server_name, self.definition.name, f"its output schema, which is no schema: {error}"
             ) from None
+
+
+def _place(path: Sequence[PathPart]) -> str:
+    return format_path(path) if path else "structuredContent"
 
 
 def _with_fewer_blocks(payload: dict[str, Any]) -> dict[str, Any]:
