@@ -20,7 +20,7 @@ from ferrule.core import schema_compile
 from ferrule.core.errors import DefinitionError, MissingExtra
 from ferrule.core.problems import InvalidParams
 from ferrule.core.raw_tool import raw_tool
-from ferrule.core.schema_compile import MAX_REFERENCES, MAX_SCHEMA_BYTES, CompiledSchema, freeze
+from ferrule.core.schema_compile import MAX_REFERENCES, MAX_SCHEMA_BYTES, CompiledSchema, freeze, quick_validator
 from ferrule.core.schema_params import SchemaParams
 
 
@@ -322,3 +322,15 @@ def test_a_file_is_never_read(tmp_path: Path):
     for ref in (target.as_uri(), str(target)):
         with pytest.raises(DefinitionError):
             SchemaParams("do_it", {"$ref": ref}).compile()
+
+
+def test_a_quick_validator_fetches_nothing_and_compiles_little(tmp_path: Path):
+    target = tmp_path / "schema.json"
+    target.write_text("{}")
+    assert quick_validator("do_it", {"properties": {"a": {"$ref": target.as_uri()}}}, 100) is None
+    assert quick_validator("do_it", {"$id": tmp_path.as_uri() + "/", "$ref": "schema.json"}, 100) is None
+    assert quick_validator("do_it", {"properties": {"a": {"pattern": "a{200}"}}}, 100) is None
+    assert quick_validator("do_it", {"type": "nothing"}, 100) is None
+    made = quick_validator("do_it", {"properties": {"a": {"pattern": "^b"}}}, 100)
+    assert made is not None
+    assert [made.is_valid({"a": text}) for text in ("b", "c")] == [True, False]

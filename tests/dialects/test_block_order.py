@@ -70,3 +70,18 @@ def test_one_that_cannot_says_so() -> None:
     losses: list[Loss] = []
     Gemini().write_result(ToolResult("c1", "look", True, text, text, attachments=attachments), losses)
     assert [loss.path for loss in losses] == ["attachments[0].after"]
+
+
+def test_a_place_is_known_without_joining_all_words_each_time():
+    """Ten thousands of pictures between as many words would take minutes."""
+
+    class Unjoined(Blocks):
+        @property
+        def text(self) -> str:
+            raise AssertionError("all the words were joined")
+
+    blocks = Unjoined()
+    for word in ("one", "two", ""):
+        blocks.add_text(word)
+        blocks.add(Attachment("image/png", b"x"))
+    assert [one.after for one in blocks.attachments] == [3, 7, None]

@@ -173,3 +173,9 @@ def test_text_resources_are_read() -> None:
     assert read == Attachment("text/plain", b"hi", uri="file:///x")
     with pytest.raises(DialectError, match="a block of the type 'film'"):
         mcp.read_result({"content": [{"type": "film"}]})
+
+
+@pytest.mark.parametrize("told", ["yes", "true", 1, {}])
+def test_a_failure_that_is_told_oddly_does_not_pass_for_a_success(told: Any):
+    with pytest.raises(DialectError, match="isError: expected true or false"):
+        dialect("mcp").read_result({"content": [{"type": "text", "text": "The disk is full."}], "isError": told})

@@ -72,6 +72,7 @@ def tools() -> list[dict[str, Any]]:
         tool("nonsense"),
         tool("research", execution={"taskSupport": "required"}),
     ]
+    found += [tool("pester")] if BEHAVIOUR == "pesters" else []
     return [*found, tool("extra")] if state["extra"] else found
 
 
@@ -147,6 +148,10 @@ def call(name: str, arguments: dict[str, Any], token: Any) -> Any:
     if name == "ask":
         form = {"type": "object", "properties": {"name": {"type": "string", "default": "nobody"}}}
         return text(json.dumps(ask_client("elicitation/create", {"message": "Who?", "requestedSchema": form})))
+    if name == "pester":
+        form = {"type": "object", "properties": {}}
+        said = [ask_client("elicitation/create", {"message": "Why?", "requestedSchema": form}) for _ in range(33)]
+        return text(json.dumps(said[29:31]))
     if name == "form":
         asked = {"message": "Please fill this in.", "requestedSchema": arguments["schema"]}
         return text(json.dumps(ask_client("elicitation/create", asked)))
@@ -179,8 +184,14 @@ def handle(message: dict[str, Any]) -> None:
         info = {"name": "plain", "version": "1"}
         able = {"tools": {"listChanged": True}}
         send({"id": key, "result": {"protocolVersion": "2025-11-25", "capabilities": able, "serverInfo": info}})
+    elif method == "server/discover" and BEHAVIOUR == "unasked-task":
+        able = {"tools": {}}
+        found = {"supportedVersions": ["2026-07-28"], "capabilities": able, "ttlMs": 0, "cacheScope": "private"}
+        send({"id": key, "result": {"resultType": "complete", **found}})
     elif method == "notifications/cancelled":
         note(f"cancelled {params['requestId']}")
+    elif method == "tools/list" and BEHAVIOUR == "lists-nothing":
+        return
     elif method == "tools/list":
         send({"id": key, "result": listing(params)})
     elif method == "tools/call":
@@ -205,6 +216,14 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
     if BEHAVIOUR == "pages":
         at = int(params.get("cursor", 0))
         return {"tools": [tool(f"tool_{at}")], "nextCursor": str(at + 1)}
+    if BEHAVIOUR == "unasked-task":
+        return {"tools": [tool("echo")], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    if BEHAVIOUR == "grows-meanwhile":
+        state["lists"] = state.get("lists", 0) + 1
+        if state["lists"] <= 2:
+            send({"method": "notifications/tools/list_changed"})
+            time.sleep(0.5)  # longer than changes are gathered for
+        return {"tools": [tool(f"tool_{state['lists']}")]}
     if BEHAVIOUR == "circle":
         return {"tools": [tool("one")], "nextCursor": "again"}
     if BEHAVIOUR in ("deep", "abyss"):
@@ -260,6 +279,9 @@ def run(key: Any, params: dict[str, Any]) -> None:
     if BEHAVIOUR == "endless":
         while True:
             write("x" * MILLION)
+    if BEHAVIOUR == "unasked-task":
+        send({"id": key, "result": {"resultType": "task", "taskId": "t1", "status": "working"}})
+        return
     if BEHAVIOUR == "cut":
         write(f'{{"jsonrpc":"2.0","id":{key},"result":{{"content":[{{"ty')
         os._exit(0)

@@ -197,3 +197,13 @@ async def test_a_server_that_wants_an_address_opened_first_has_it_shown(
     assert person.asked == [("peer", "Link your account.", "https://accounts.example/link")]
     assert result.error is not None
     assert result.error.message == f"The MCP server `peer` refused `elsewhere`: Not linked yet. {words}"
+
+
+async def test_a_server_asks_so_much_in_one_call_and_no_more(tmp_path: Path) -> None:
+    """The time of a call stands still while somebody is asked: it would never end."""
+    person = Says(Elicited("decline"))
+    async with using(tmp_path, plain("pesters"), ports=Ports(elicitor=person)) as used:
+        thirtieth, next_one = json.loads((await used.call("pester")).llm_content)
+        assert (thirtieth["action"], next_one["message"]) == ("decline", "It asked more than 30 questions in one call")
+        await used.call("pester")
+    assert len(person.asked) == 60

@@ -6,7 +6,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 
+from ferrule.mcp_client import bounds
 from ferrule.mcp_client.connect import connect
 from ferrule.mcp_client.connection import Connection
 from ferrule.mcp_client.failures import Failed
@@ -14,7 +16,7 @@ from ferrule.mcp_client.ports import Ports
 from ferrule.mcp_client.server_config import ServerConfig
 from ferrule.mcp_client.server_log import ServerLog
 from ferrule.mcp_client.variables import Variables
-from tests.mcp_client.peers import alive, plain, until
+from tests.mcp_client.peers import alive, plain, until, using
 
 
 def connection(folder: Path, config: ServerConfig) -> Connection:
@@ -68,3 +70,23 @@ async def test_a_server_that_ends_is_noticed_without_a_call(tmp_path: Path) -> N
     assert live.ended_because == "it was ended by signal 9"
     assert not await live.answers()
     await live.close()
+
+
+async def test_a_task_that_nobody_asked_for_is_no_result(tmp_path: Path) -> None:
+    async with using(tmp_path, plain("unasked-task")) as used:
+        assert (await used.call("echo")).llm_content == snapshot("""\
+Error (execution_error): `echo` of the MCP server `peer` gave a result that does not fit the protocol: it answered with `task`, which was not asked for, instead of a result.
+
+Suggestion: What it did is done; calling it again would do it again. Its author has to mend this.\
+""")  # noqa: E501
+
+
+async def test_of_a_list_without_end_no_more_is_kept_than_a_message_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "LISTING_BYTES", 1_000)
+    async with using(tmp_path, plain("pages")) as used:
+        assert used.servers.joined["peer"].problems == [
+            "its list of tools takes more than 1,000 bytes; the first are used"
+        ]
+        assert 0 < len(used.servers.joined["peer"].tools) < 10

@@ -201,6 +201,7 @@ async def test_how_http_refuses_a_call_is_said(tmp_path: Path, status: int, kind
             result = await used.call("get")
             assert result.error is not None
             assert result.error.message == f"The MCP server `peer` refused `get`: {said}"
+            assert ("The arguments are not at fault" in (result.error.suggestion or "")) is said.startswith("HTTP")
 
 
 async def test_an_error_with_the_code_of_a_closed_connection_is_the_servers_own(tmp_path: Path) -> None:

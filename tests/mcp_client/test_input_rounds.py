@@ -64,3 +64,8 @@ async def test_a_refused_question_ends_the_call() -> None:
 async def test_questions_without_end_end() -> None:
     with pytest.raises(RuntimeError, match="after 10 rounds"):
         await run(None, {"resultType": "input_required", "requestState": "again"})
+
+
+async def test_too_many_questions_at_once_are_put_to_nobody() -> None:
+    with pytest.raises(RuntimeError, match="more than 30 questions"):
+        await run(None, {"resultType": "input_required", "inputRequests": {f"q{at}": FORM for at in range(31)}})

@@ -220,3 +220,14 @@ async def test_signing_in_takes_the_persons_time_and_not_the_calls(tmp_path: Pat
         result = await used.call("echo", text="x")
         await used.servers.close()
     assert "cannot be used: you did not sign in." in result.llm_content
+
+
+async def test_what_changes_while_it_is_listed_is_listed_again(tmp_path: Path) -> None:
+    """Both while it starts and while it is listed anew: a word that comes in between is not lost."""
+    async with using(tmp_path, plain("grows-meanwhile")) as used:
+        await until(lambda: list(used.servers.joined["peer"].tools) == ["tool_3"])
+
+
+async def test_the_time_to_start_is_also_the_time_to_list(tmp_path: Path) -> None:
+    async with using(tmp_path, plain("lists-nothing", start_timeout=3.0)) as used:
+        assert used.problem() == "it did not list its tools within 3 s"

@@ -112,3 +112,18 @@ async def test_an_output_schema_that_is_none_is_an_error() -> None:
 async def test_a_long_result_is_bounded_like_any_other() -> None:
     result = await run(made({"content": [{"type": "text", "text": "x" * 1_000_000}]}))
     assert len(result.llm_content) < 101_000
+
+
+async def test_of_thousands_of_attachments_the_first_are_kept_and_the_rest_is_said() -> None:
+    image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+    result = await run(
+        made({"content": [{"type": "text", "text": "a"}, *[image] * 5_000, {"type": "text", "text": "b"}]})
+    )
+    assert len(result.attachments) == 100
+    assert result.llm_content == "a\nb\n[… 4,900 of 5,000 attachments left out …]"
+
+
+async def test_structured_content_of_another_kind_is_not_called_arguments() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "number"}}}
+    result = await run(made({"content": [], "structuredContent": [1]}, outputSchema=schema))
+    assert "`structuredContent`: expected object, got an array" in result.llm_content

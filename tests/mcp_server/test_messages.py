@@ -57,8 +57,8 @@ def test_what_is_no_message_is_told_why() -> None:
                 -32700,
                 "This line is no JSON that can be read: Expecting ',' delimiter: line 1 column 40 (char 39).",
             ),
-            (None, -32600, "Batches are not taken. Send one message a line."),
-            (None, -32600, "Batches are not taken. Send one message a line."),
+            (None, -32600, "Batches are not taken. Send each message by itself."),
+            (None, -32600, "Batches are not taken. Send each message by itself."),
             (None, -32600, "A message is a JSON object."),
             (1, -32600, '`jsonrpc` must be "2.0".'),
             (1, -32600, "`method` must be a string."),
@@ -112,3 +112,14 @@ def test_text_that_is_none_is_refused(line: bytes) -> None:
 def test_millions_of_values_are_not_made() -> None:
     many = '{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":[' + "[]," * 600_000 + "[]]}}"
     assert refused(many) == (None, -32600, "A message may hold at most 500,000 values. This one was skipped.")
+
+
+@pytest.mark.parametrize(
+    "told", ['"result":null', '"result":[]', '"error":"no"', '"error":null', '"jsonrpc":1,"result":5']
+)
+def test_an_answer_that_is_none_goes_to_whoever_asked_and_is_not_answered(told: str) -> None:
+    """Under its id a request of the client's own may run, which an error of ours would seem to be about."""
+    found = read_message(f'{{"jsonrpc":"2.0","id":3,{told}}}'.encode())
+    assert isinstance(found, types.JSONRPCError)
+    assert not isinstance(found, Refused)
+    assert (found.id, found.error.message) == (3, "its answer does not fit the protocol")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
+import pytest
 from inline_snapshot import snapshot
 
+from ferrule.mcp_server import request_bodies
 from tests.mcp_server.processes import http_server
 from tests.mcp_server.test_http import HELLO, post
 from tests.mcp_server.test_stdio import soon
@@ -64,3 +68,47 @@ def test_a_message_of_millions_of_values_is_refused_before_they_are_made(tmp_pat
                 (400, "A message may hold at most 500,000 values. This one was skipped.")
             )
         assert post(url, {"jsonrpc": "2.0", "id": 4, "method": "ping"}, Mcp_Session_Id=session)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ([{"jsonrpc": "2.0", "id": 1, "method": "ping"}], "Batches are not taken. Send each message by itself."),
+        ({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}, "`id` must be a string or an integer."),
+        ({"jsonrpc": "2.0", "id": None, "method": "ping"}, "`id` must be a string or an integer."),
+        ({"jsonrpc": "2.0", "id": True, "method": "ping"}, "`id` must be a string or an integer."),
+        ({"id": 1, "method": "ping"}, '`jsonrpc` must be "2.0".'),
+        ({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}, "`params` must be an object."),
+        ("ping", "A message is a JSON object."),
+    ],
+)
+async def test_what_is_no_message_is_refused_in_words_and_not_taken_for_a_notification(body: Any, said: str) -> None:
+    status, words = await sent([{"type": "http.request", "body": json.dumps(body).encode()}])
+    assert (status, words["error"]["message"]) == (400, said)
+
+
+async def test_a_body_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_bodies, "BODY_SECONDS", 0.01)
+    status, words = await sent([{"type": "http.request", "body": b"{", "more_body": True}])
+    assert (status, words["error"]["message"]) == (408, "The rest of this request did not come within 0.01 s.")
+
+
+async def sent(messages: list[Any]) -> tuple[int, dict[str, Any]]:
+    """How a request is refused that comes in these pieces."""
+    answers: list[Any] = []
+
+    async def receive() -> Any:
+        if not messages:
+            await asyncio.Event().wait()
+        return messages.pop(0)
+
+    async def send(message: Any) -> None:
+        answers.append(message)
+
+    async def nobody(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError("it was taken")
+
+    scope = {"type": "http", "method": "POST", "headers": [(b"mcp-session-id", b"x")]}
+    await request_bodies.RequestBodies(nobody, 1_000)(scope, receive, send)
+    head, body = answers
+    return head["status"], json.loads(body["body"])

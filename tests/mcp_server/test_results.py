@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from typing import Any
 
 from inline_snapshot import snapshot
@@ -130,3 +132,44 @@ async def test_a_picture_stays_between_its_words_unless_they_are_cut() -> None:
     result = await answer(show_it, RESULT_CHARS, size=RESULT_CHARS)
     assert kinds(result["content"]) == ["text", "image"]
     assert len(result["content"][0]["text"]) < 40_000 - 100
+
+
+async def test_the_text_of_a_resource_is_bounded_with_the_rest() -> None:
+    @tool(kind="readonly")
+    async def give_files() -> Output:
+        """Give."""
+        files = [Attachment("text/plain", letter * 300, uri=f"note:{at}") for at, letter in enumerate((b"a", b"b"))]
+        return Output(llm_content="x" * 50, attachments=files)
+
+    words, first, second = (await answer(give_files, 200))["content"]
+    assert words["text"] == "x" * 50
+    assert "of 300 characters left out" in first["resource"]["text"]
+    assert second["resource"]["text"] == "\n[… 300 of 300 characters left out …]\n"
+
+
+def test_nothing_is_fetched_for_a_schema_that_a_stranger_wrote() -> None:
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        schemas: list[dict[str, Any]] = [
+            {"$id": f"{address}/a/", "type": "object", "properties": {"n": {"$ref": "x.json"}}},
+            {"$schema": f"{address}/meta", "type": "object"},
+            {"type": "object", "properties": {"n": {"$ref": f"http:/127.0.0.1:{server.server_address[1]}/x"}}},
+        ]
+        assert [output_check(schema) for schema in schemas] == [None, None, None]
+        server.shutdown()
+        thread.join()
+    assert asked == []

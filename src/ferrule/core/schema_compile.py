@@ -14,7 +14,7 @@ from ferrule.core.schema_patterns import pattern_options, states
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jsonschema_rs import ValidationError, Validator
+    from jsonschema_rs import Registry, ValidationError, Validator
 
     from ferrule.core.schema_cost import Cost
 
@@ -70,18 +70,12 @@ class CompiledSchema:
         from ferrule.core.schema_graph import read_graph
 
         self.root = root
-        _limit_effort(name, [root, *resources.values()])
+        _limit_effort(name, [root, *resources.values()], MAX_PATTERN_STATES)
         base = _address(root)
         documents = {**resources, base: root}
         try:
             others = Registry(list(resources.items()), _draft(root), _refuse) if resources else None
-            self.validator: Validator = validator_for(
-                root,
-                registry=others,
-                retriever=_refuse,
-                pattern_options=pattern_options(),
-                validate_formats=False,
-            )
+            self.validator = _offline(root, others)
             everything = Registry(list(documents.items()), _draft(root), _refuse)
             graph = read_graph(root, documents, everything, base)
             self.cost: Cost = Cost(graph.nodes)
@@ -94,6 +88,27 @@ class CompiledSchema:
         if graph.backtracking:
             every = {"allOf": [{"pattern": pattern} for pattern in graph.backtracking]}
             self.backtracking = validator_for(every, pattern_options=pattern_options())
+
+
+def quick_validator(name: str, schema: dict[str, Any], most_states: int) -> Validator | None:
+    """A validator alone, for values that are known to cost little. Nothing is fetched for it, and there is none for
+    what is no schema or has regular expressions of more states than that.
+    """
+    from jsonschema_rs import ReferencingError, ValidationError
+
+    try:
+        _limit_effort(name, [schema], most_states)
+        return _offline(schema)
+    except (ReferencingError, ValidationError, ValueError, DefinitionError):
+        return None
+
+
+def _offline(root: Any, others: Registry | None = None) -> Validator:
+    from jsonschema_rs import validator_for
+
+    return validator_for(
+        root, registry=others, retriever=_refuse, pattern_options=pattern_options(), validate_formats=False
+    )
 
 
 def _refuse(uri: str) -> NoReturn:
@@ -114,7 +129,7 @@ def _address(root: Any) -> str:
     return own.rstrip("#") if isinstance(own, str) and ":" in own else BASE
 
 
-def _limit_effort(name: str, documents: list[Any]) -> None:
+def _limit_effort(name: str, documents: list[Any], most_states: int) -> None:
     """Refuse what takes long to compile."""
     patterns: set[str] = set()
     references: set[str] = set()
@@ -135,7 +150,7 @@ def _limit_effort(name: str, documents: list[Any]) -> None:
     if len(references) > MAX_REFERENCES:
         raise DefinitionError(f"`{name}`: its schema has more than {MAX_REFERENCES:,} references.")
     # A long class has one state, but takes as long to compile as it has characters.
-    if sum(10 + max(states(pattern), len(pattern) // 4) for pattern in patterns) > MAX_PATTERN_STATES:
+    if sum(10 + max(states(pattern), len(pattern) // 4) for pattern in patterns) > most_states:
         raise DefinitionError(f"`{name}`: the regular expressions of its schema are too many or too large.")
 
 

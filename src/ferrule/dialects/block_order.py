@@ -20,13 +20,15 @@ class Blocks:
 
     def __init__(self) -> None:
         self._texts: list[str] = []
+        self._length = 0
         self._attachments: list[Attachment] = []
 
     def add_text(self, text: str) -> None:
+        self._length += len(text) + (1 if self._texts else 0)
         self._texts.append(text)
 
     def add(self, attachment: Attachment) -> None:
-        self._attachments.append(replace(attachment, after=len(self.text)))
+        self._attachments.append(replace(attachment, after=self._length))
 
     @property
     def text(self) -> str:
@@ -34,8 +36,7 @@ class Blocks:
 
     @property
     def attachments(self) -> list[Attachment]:
-        end = len(self.text)
-        return [replace(one, after=None) if one.after == end else one for one in self._attachments]
+        return [replace(one, after=None) if one.after == self._length else one for one in self._attachments]
 
 
 def in_order(text: str, attachments: Sequence[Attachment]) -> Iterator[str | int]:

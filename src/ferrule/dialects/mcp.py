@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import quote, unquote
 
 from ferrule.core.call import RawCall
+from ferrule.core.problems import got
 from ferrule.core.result import Attachment
 from ferrule.dialects.attachments import from_base64, to_base64
 from ferrule.dialects.block_order import Blocks, in_order
@@ -151,9 +152,12 @@ class MCP(Dialect):
         meta = field(item, "_meta", "meta")
         if isinstance(meta, dict) and _WRAPPED in meta and isinstance(data, dict):
             data = cast("dict[str, Any]", data).get("result")
+        failed = field(item, "isError", "is_error")
+        if failed is not None and not isinstance(failed, bool):  # a failure must not pass for a success
+            raise DialectError(f"isError: expected true or false, got {got(failed)}.")
         return result_from(
             blocks.text,
-            failed=field(item, "isError", "is_error") is True,
+            failed=failed is True,
             call=call,
             data=data,
             attachments=blocks.attachments,

@@ -15,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 from ferrule.core.elicitation import Elicited, Elicitor, current_elicitor
 from ferrule.core.problems import InvalidParams
 from ferrule.core.schema_params import SchemaParams
+from ferrule.mcp_client.bounds import QUESTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -41,6 +42,7 @@ class CallBehind:
     context: ToolContext | None
     over: asyncio.Event = field(default_factory=asyncio.Event)
     notes: list[str] = field(default_factory=list[str])
+    asked: int = 0
 
 
 _call_behind: ContextVar[CallBehind | None] = ContextVar("ferrule.mcp_call_behind", default=None)
@@ -74,6 +76,10 @@ class Answering:
         self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult | types.ErrorData:
         """Ask the person; a form's defaults are filled in, and what does not fit the form is no answer."""
+        if self._has_asked_enough():
+            return types.ErrorData(
+                code=types.INVALID_REQUEST, message=f"It asked more than {QUESTIONS} questions in one call"
+            )
         if isinstance(params, types.ElicitRequestURLParams):
             return types.ElicitResult(action=(await self._ask(params.message, {}, params.url)).action)
         schema = cast("Mapping[str, Any]", params.requested_schema)
@@ -105,6 +111,15 @@ class Answering:
         return types.ListRootsResult.model_validate(
             {"roots": [{"uri": folder.as_uri(), "name": folder.name or str(folder)} for folder in self._folders]}
         )
+
+    def _has_asked_enough(self) -> bool:
+        """Whether the calls behind a question have had theirs. The time of a call stands still while somebody is asked,
+        so a server that never stops asking would never be out of time.
+        """
+        calls = self._calls_behind()
+        for call in calls:
+            call.asked += 1
+        return bool(calls) and all(call.asked > QUESTIONS for call in calls)
 
     async def _ask(self, message: str, schema: Mapping[str, Any], url: str = "") -> Elicited:
         calls = self._calls_behind()

@@ -9,6 +9,7 @@ import httpx2
 
 from ferrule.core.json_values import MESSAGE_VALUES, has_too_many_values
 from ferrule.mcp_client import bounds
+from ferrule.mcp_client.pace import Pace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -26,15 +27,15 @@ class BoundedBody(httpx2.AsyncByteStream):
         self._body = body
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        seen = 0
-        pieces: list[bytes] = []
+        pace = Pace(bounds.PIECES_PER_SECOND)
+        whole = bytearray()
         async for piece in self._body:
-            seen += len(piece)
-            if seen > bounds.MESSAGE_BYTES:
+            whole += piece
+            if len(whole) > bounds.MESSAGE_BYTES:
                 raise httpx2.StreamError(_TOO_LONG)
-            pieces.append(piece)
             yield piece
-        if has_too_many_values(b"".join(pieces)):  # nobody has read them yet: that needs the whole body
+            await pace.spend()
+        if has_too_many_values(bytes(whole)):  # nobody has read them yet: that needs the whole body
             raise httpx2.StreamError(_TOO_MANY)
 
     async def aclose(self) -> None:
@@ -48,6 +49,7 @@ class BoundedEvents(httpx2.AsyncByteStream):
         self._body = body
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        pace = Pace(bounds.PIECES_PER_SECOND)
         event = bytearray()  # what of an event has come
         async for piece in self._body:
             looked_at = max(0, len(event) - _LONGEST_END)
@@ -60,6 +62,7 @@ class BoundedEvents(httpx2.AsyncByteStream):
             if len(event) > bounds.MESSAGE_BYTES:
                 raise httpx2.SSEError(_TOO_LONG)
             yield piece
+            await pace.spend(1 + piece.count(b"\n") // bounds.LINES_PER_PIECE)
 
     async def aclose(self) -> None:
         await self._body.aclose()

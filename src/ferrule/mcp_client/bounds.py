@@ -8,6 +8,8 @@ NOT_READ = "which are not read"
 """How an answer that was too much is told; the last words of whoever noticed."""
 TOOLS = 2_000
 """Tools of one server; of more, the first are used."""
+LISTING_BYTES = 32 << 20
+"""All pages of one listing; they are kept together until the last has come."""
 PAGES = 200
 """Pages of one listing; a server that always has one more is not asked for ever."""
 DESCRIPTION_CHARS = 20_000
@@ -16,6 +18,15 @@ SCHEMA_BYTES = 500_000
 """One tool's schema; compiling and showing a longer one takes longer than anyone waits."""
 MESSAGES_PER_SECOND = 1_000
 """Notifications and requests of a server. One that sends more is read more slowly, until it has to wait itself."""
+OPEN_REQUESTS = 100
+"""Requests of a server that wait for our answer; the next is read once one of them has it."""
+PIECES_PER_SECOND = 4_000
+LINES_PER_PIECE = 5
+"""Of a body over HTTP: what costs as much to take as a piece. A stream of nothing but comments has no end either."""
+ATTACHMENTS = 100
+"""Images, sounds, resources and links of one result."""
+QUESTIONS = 30
+"""What a server may ask the person in one call. Nobody answers more, and each stops the call's clock."""
 STDERR_BYTES_PER_SECOND = 4 << 20
 STDERR_KEPT = 64 << 10
 GARBAGE_LINES = 1_000

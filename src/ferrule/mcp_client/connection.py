@@ -17,11 +17,13 @@ from mcp.client import Client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic_core import to_json
 
 from ferrule._version import __version__
 from ferrule.mcp_client import bounds
-from ferrule.mcp_client.failures import Failed, Trouble, reason_of, trouble_of
+from ferrule.mcp_client.failures import Failed, Malformed, Trouble, reason_of, trouble_of
 from ferrule.mcp_client.input_rounds import with_input
+from ferrule.mcp_client.measured_streams import measured
 from ferrule.mcp_client.task_calls import call_as_task
 from ferrule.mcp_client.tool_pages import sift_pages
 
@@ -78,7 +80,7 @@ class Connection:
         made = transport(self._end)
         self._direct: DirectCalls | None = getattr(made, "direct", None)
         self._client = Client(
-            made,
+            measured(made),
             mode=mode,
             client_info=_INFO,
             cache=None,
@@ -139,9 +141,15 @@ class Connection:
         found: list[dict[str, Any]] = []
         self._left_out.clear()
         cursor: str | None = None
+        size = 0
         for _ in range(bounds.PAGES):
             page = await self._client.list_tools(cursor=cursor)
-            found += [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in page.tools]
+            listed = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in page.tools]
+            size += len(to_json(listed))
+            if size > bounds.LISTING_BYTES:
+                more = f"its list of tools takes more than {bounds.LISTING_BYTES:,} bytes; the first are used"
+                return found, [*self._left_out, more]
+            found += listed
             if len(found) > bounds.TOOLS:
                 more = f"it offers more than {bounds.TOOLS:,} tools; the first are used"
                 return found[: bounds.TOOLS], [*self._left_out, more]
@@ -181,10 +189,18 @@ class Connection:
         if as_task:
             result = await call_as_task(self._client.session, tool, arguments, progress)
         elif self._direct is not None:
-            return await self._call_directly(self._direct, {"name": tool, "arguments": arguments}, progress)
+            answer = await self._call_directly(self._direct, {"name": tool, "arguments": arguments}, progress)
+            return self._final(answer)
         else:
             result = await self._client.call_tool(tool, dict(arguments), progress_callback=progress)
-        return result.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return self._final(result.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+    def _final(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """The answer, if it is a result: a newer server can also say that there is none yet, such as with a task."""
+        kind = answer.get("resultType", "complete")
+        if kind != "complete" and self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            raise Malformed(f"it answered with `{str(kind)[:50]}`, which was not asked for, instead of a result")
+        return answer
 
     async def _call_directly(
         self, direct: DirectCalls, params: dict[str, Any], progress: ProgressFnT | None

@@ -21,6 +21,7 @@ _LONGEST_REASON = 300
 _CONNECTION_CLOSED, _INVALID_PARAMS, _METHOD_NOT_FOUND, _PARSE_ERROR = -32000, -32602, -32601, -32700
 _CANCELLED, _ADDRESS_FIRST = -32800, -32042
 _CANNOT_ASK = "no back-channel"  # in the SDK's words
+_HTTP_REFUSED = re.compile(r"HTTP (?:40[13]|429|5\d\d)\b|Redirect to ")
 _SDK_COULD_NOT_PARSE = re.compile(r"Failed to parse [^:]+: \d+ validation error")
 _SDK_ON_A_FAILED_BODY = re.compile(r"(?:Failed to parse [^:]+|SSE stream failed): ")
 
@@ -103,8 +104,12 @@ def _reason(error: BaseException) -> str:
         return f"{_place(error)} cannot be reached: {words or 'nobody answers'}"
     if name == "ValidationError":
         return f"it does not keep to the protocol: {first_problem(cast('ValidationError', error))}"
+    if name == "MCPError" and _SDK_COULD_NOT_PARSE.match(words):
+        return "what it answered is not a message of the protocol"
     if name == "MCPError":
         return f"it answered: {words}"
+    if name == "RemoteProtocolError":  # said by whoever reads HTTP
+        return f"its answer could not be read: {words}"
     return f"{name}: {words}" if words else name
 
 
@@ -184,6 +189,8 @@ def refused_call(server: str, tool: str, error: MCPError, log: ServerLog | None 
     if error.code == _CANCELLED:
         kind = ErrorKind.CANCELLED
     suggestion = "Change the arguments to what the message asks for, or go on another way."
+    if _HTTP_REFUSED.match(words):
+        suggestion = "The arguments are not at fault. Try it once more later, or go on another way."
     if error.code == _ADDRESS_FIRST:
         suggestion = "The arguments are not at fault. Tell the person what the server waits for, or go on another way."
     return ToolError(

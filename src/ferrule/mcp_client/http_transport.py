@@ -20,7 +20,9 @@ from mcp_types.version import LATEST_MODERN_VERSION
 from pydantic import ValidationError
 
 from ferrule._version import __version__
+from ferrule.mcp_client.abandoned_answers import AbandonedAnswers
 from ferrule.mcp_client.bounded_bodies import BoundedBody, BoundedEvents
+from ferrule.mcp_client.pace import Pace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -29,6 +31,8 @@ _SECONDS_TO_CONNECT = 30.0
 _SECONDS_OF_SILENCE = 300.0
 # Many servers let go of an idle connection after 5 s; a request that is just on its way then would be lost.
 _SECONDS_TO_KEEP = 3.0
+_STREAMS_PER_SECOND = 5
+_SECONDS_TO_SAY_GOODBYE = 2.0
 _MOST_OF_REFUSAL = 1 << 16
 _MOST_SAID = 200
 
@@ -102,9 +106,20 @@ async def http_transport(
     url: str, *, headers: Mapping[str, str], auth: httpx2.Auth | None = None, signs_in: bool = False
 ) -> AsyncGenerator[Any, None]:
     """The two streams that the SDK's client wants."""
+    abandoned = AbandonedAnswers()
+
+    streams_opened = Pace(_STREAMS_PER_SECOND)
+
+    async def tell(request: httpx2.Request) -> None:
+        abandoned.see_request(request)
+        if request.method == "GET":  # a server may ask for a new one at once, each time that it ends one
+            await streams_opened.spend()
+        if request.method == "DELETE":  # the session ends either way
+            request.extensions["timeout"] = httpx2.Timeout(_SECONDS_TO_SAY_GOODBYE).as_dict()
 
     async def hear(response: httpx2.Response) -> None:
         await bound_answer(response)
+        abandoned.see_response(response)
         request = response.request
         if request.method == "POST" and request.url == address:  # not what is asked for to sign in
             await word_refusal(response)
@@ -115,7 +130,7 @@ async def http_transport(
         timeout=httpx2.Timeout(_SECONDS_TO_CONNECT, read=_SECONDS_OF_SILENCE),
         limits=httpx2.Limits(keepalive_expiry=_SECONDS_TO_KEEP),
         auth=auth,
-        event_hooks={"response": [hear]},
+        event_hooks={"request": [tell], "response": [hear]},
     ) as client:
         if signs_in:
             await sign_in(client, url)

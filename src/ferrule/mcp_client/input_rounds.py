@@ -9,6 +9,7 @@ import mcp_types as types
 from mcp.client.session import ClientRequestContext
 from mcp.shared.exceptions import MCPError
 
+from ferrule.mcp_client.bounds import QUESTIONS
 from ferrule.mcp_client.failures import Malformed
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ async def with_input(
         if rounds > _MOST_ROUNDS:
             raise Malformed(f"it asked for more after {_MOST_ROUNDS} rounds of questions")
         wanted = types.InputRequiredResult.model_validate(result)
+        if len(wanted.input_requests or {}) > QUESTIONS:
+            raise Malformed(f"it asked more than {QUESTIONS} questions in one call")
         again = dict(params)
         if wanted.request_state is not None:
             again["requestState"] = wanted.request_state

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 _STEADY_SECONDS = 30.0
 _FIRST_WAIT = 1.0
+_LONGEST_REST = 2.0
 _CLOSED = "Connection closed"
 """What the SDK tells every call when the connection itself has ended."""
 _ALONE = "SSE stream "
@@ -83,6 +84,7 @@ class RemoteServer:
         self._opening: asyncio.Task[Connection] | None = None
         self._opening_at = 0.0
         self._relisting: asyncio.Task[None] | None = None
+        self._outdated = False
         self._checking: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting = 0
@@ -201,8 +203,10 @@ class RemoteServer:
 
         variables = Variables(os.environ)
         self.log = ServerLog(variables)
+        self._outdated = False
         try:
             await variables.ask_keyring(self.config.written, self.config.start_timeout)
+            ends = asyncio.get_running_loop().time() + self.config.start_timeout
             connection = connect(
                 self.config,
                 variables,
@@ -215,14 +219,15 @@ class RemoteServer:
             await connection.open(self._patience)
         except Exception as error:  # noqa: BLE001 - whatever it raised is why the server cannot be used
             raise Failed(self.log.clean(reason_of(error)), trouble_of(error)) from None
+        left = ends - asyncio.get_running_loop().time()
         try:
-            await asyncio.wait_for(self._list(connection), bounds.LIST_SECONDS)
+            await asyncio.wait_for(self._list(connection), self.config.start_timeout if self._signs_in else left)
         except BaseException as error:
             await connection.close()
             if isinstance(error, asyncio.CancelledError):
                 raise
             if isinstance(error, TimeoutError):
-                raise Failed(f"it did not list its tools within {bounds.LIST_SECONDS:g} s") from None
+                raise Failed(f"it did not list its tools within {self.config.start_timeout:g} s") from None
             raise Failed(self.log.clean(f"its tools could not be listed: {reason_of(error)}")) from None
         return connection
 
@@ -245,6 +250,8 @@ class RemoteServer:
             self._connection = task.result()
             self._opened_at = task.get_loop().time()
             self.problem = ""
+            if self._outdated:  # it changed while it was listed
+                self._relist_soon()
             return
         self.problem, self.trouble = reason_of(error), trouble_of(error)
         self._fail(task.get_loop().time())
@@ -272,17 +279,21 @@ class RemoteServer:
         self._on_listing(Listing(listing.definitions, [*problems, *listing.problems]))
 
     def _relist_soon(self) -> None:
+        self._outdated = True
         if self._relisting is None or self._relisting.done():
             self._relisting = asyncio.create_task(self._relist())
 
     async def _relist(self) -> None:
-        connection = self._connection
-        if connection is None or not connection.alive:
-            return
-        try:
-            await asyncio.wait_for(self._list(connection), bounds.LIST_SECONDS)
-        except Exception as error:  # noqa: BLE001 - the tools stay as they were, and the person can read why
-            self.problem = self.log.clean(f"its tools could not be listed again: {reason_of(error)}")
+        """Until nothing has changed meanwhile. A server that always changes gets the lesser part of our time."""
+        loop = asyncio.get_running_loop()
+        while self._outdated and (connection := self._connection) is not None and connection.alive:
+            self._outdated, began = False, loop.time()
+            try:
+                await asyncio.wait_for(self._list(connection), bounds.LIST_SECONDS)
+                self.problem = ""
+            except Exception as error:  # noqa: BLE001 - the tools stay as they were, and the person can read why
+                self.problem = self.log.clean(f"its tools could not be listed again: {reason_of(error)}")
+            await asyncio.sleep(min(_LONGEST_REST, 9 * (loop.time() - began)))
 
     def _check_soon(self, connection: Connection) -> None:
         """After a call that was given up: is the server slow, or is nobody there?"""

@@ -5,7 +5,7 @@ What the server claims of it is not believed: it is of the kind `execute`, so it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
 from ferrule.core.call import RawCall
@@ -19,13 +19,15 @@ from ferrule.dialects.attachments import to_base64
 from ferrule.dialects.mcp import MCP
 from ferrule.dialects.mcp_blocks import embedded_text
 from ferrule.dialects.payload import DialectError
+from ferrule.mcp_client.bounds import ATTACHMENTS
 from ferrule.mcp_client.failures import malformed_result
 from ferrule.mcp_client.tool_names import tool_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ferrule.core.context import Session, ToolContext
+    from ferrule.core.problems import PathPart
     from ferrule.mcp_client.definitions import Definition
     from ferrule.mcp_client.server_config import ServerConfig
 
@@ -72,7 +74,7 @@ class RemoteTool(RawTool):
     async def _run(self, arguments: Any, context: ToolContext) -> ToolResult:
         payload = await self._callee.call(self, arguments, context)
         try:
-            result = _MCP.read_result(payload, RawCall(self.name, id=context.call_id))
+            result = _MCP.read_result(_with_fewer_blocks(payload), RawCall(self.name, id=context.call_id))
         except DialectError as error:
             raise malformed_result(self.server_name, self.definition.name, f"the protocol: {error}") from None
         if not result.success:
@@ -101,12 +103,33 @@ class RemoteTool(RawTool):
         try:
             self._output_params.load(to_json(result.data))
         except InvalidParams as invalid:
-            told = "; ".join(f"`{format_path(one.path)}`: {one.message}" for one in invalid.problems[:5])
+            told = "; ".join(f"`{_place(one.path)}`: {one.message}" for one in invalid.problems[:5])
             raise malformed_result(self.server_name, self.definition.name, f"its output schema: {told}.") from None
         except DefinitionError as error:
             raise malformed_result(
                 self.server_name, self.definition.name, f"its output schema, which is no schema: {error}"
             ) from None
+
+
+def _place(path: Sequence[PathPart]) -> str:
+    return format_path(path) if path else "structuredContent"
+
+
+def _with_fewer_blocks(payload: dict[str, Any]) -> dict[str, Any]:
+    """The result without attachments that no model would ever look at; what is left out is said in its place."""
+    content: Any = payload.get("content")
+    if not isinstance(content, list) or len(cast("list[Any]", content)) <= ATTACHMENTS:
+        return payload
+    kept: list[Any] = []
+    attached = 0
+    for block in cast("list[Any]", content):
+        is_text = isinstance(block, dict) and cast("dict[str, Any]", block).get("type") == "text"
+        attached += not is_text
+        if is_text or attached <= ATTACHMENTS:
+            kept.append(block)
+    if attached > ATTACHMENTS:
+        kept.append({"type": "text", "text": f"[… {attached - ATTACHMENTS:,} of {attached:,} attachments left out …]"})
+    return {**payload, "content": kept}
 
 
 def _failed(result: ToolResult) -> ToolResult:

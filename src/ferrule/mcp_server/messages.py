@@ -42,14 +42,20 @@ def too_many_values() -> Refused:
     return Refused.of(types.INVALID_REQUEST, words)
 
 
-def _what_is_wrong(line: bytes) -> Refused:
+def _no_answer(known: types.RequestId) -> types.JSONRPCError:
+    """In place of an answer that cannot be read, so that whoever asked does not wait for another."""
+    error = types.ErrorData(code=types.INVALID_REQUEST, message="its answer does not fit the protocol")
+    return types.JSONRPCError(jsonrpc="2.0", id=known, error=error)
+
+
+def _what_is_wrong(line: bytes) -> types.JSONRPCError:
     try:
         given: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         return Refused.of(types.PARSE_ERROR, f"This line is no JSON that can be read: {why[:200]}.")
     if isinstance(given, list):
-        return Refused.of(types.INVALID_REQUEST, "Batches are not taken. Send one message a line.")
+        return Refused.of(types.INVALID_REQUEST, "Batches are not taken. Send each message by itself.")
     if not isinstance(given, dict):
         return Refused.of(types.INVALID_REQUEST, "A message is a JSON object.")
     message = cast("dict[str, Any]", given)
@@ -58,6 +64,9 @@ def _what_is_wrong(line: bytes) -> Refused:
     if not _is_text(message):
         words = "It holds half a character (a lone surrogate such as `\\ud800`), which no text may."
         return Refused.of(types.PARSE_ERROR, words, known if _is_text(known) else None)
+    if "method" not in message and ("result" in message or "error" in message) and known is not None:
+        # An answer to a question of ours. It is answered by nothing, least of all under an id that may be another's.
+        return _no_answer(known)
     if message.get("jsonrpc") != "2.0":
         why = '`jsonrpc` must be "2.0".'
     elif "method" in message and not isinstance(message["method"], str):

@@ -2,11 +2,13 @@
 
 A body that holds more values than any message needs is refused before they are made. So is a second request of one
 session under the same id at once: the SDK lets it take the first one's place, which then can be neither answered nor
-cancelled.
+cancelled. One with an id that is none would be taken for a notification, and never answered. And a body that never
+comes to its end would hold one of few connections for ever.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 from mcp.types import INVALID_REQUEST
@@ -14,10 +16,15 @@ from pydantic_core import from_json
 from starlette.responses import Response
 
 from ferrule.core.json_values import has_too_many_values
-from ferrule.mcp_server.messages import Refused, too_many_values
+from ferrule.mcp_server.messages import Refused, read_message, too_many_values
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+BODY_SECONDS = 120.0
+"""How long the rest of a request may take to come once its head is there."""
+_NO_REST = 408
 
 
 class RequestBodies:
@@ -32,12 +39,21 @@ class RequestBodies:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        body, messages = await self._read(receive)
-        if has_too_many_values(body):
-            await _refusal(too_many_values())(scope, receive, send)
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                body, messages = await self._read(receive)
+        except TimeoutError:
+            words = f"The rest of this request did not come within {BODY_SECONDS:g} s."
+            await _refusal(Refused.of(INVALID_REQUEST, words), _NO_REST)(scope, receive, send)
+            return
+        is_huge = has_too_many_values(body)
+        message = None if is_huge else _parsed(body)
+        refused = too_many_values() if is_huge else _refused(message, body)
+        if refused is not None:
+            await _refusal(refused)(scope, receive, send)
             return
         session = _session_of(scope)
-        request_id = _request_id(body) if session is not None else None
+        request_id = _request_id(message) if session is not None else None
         key = (session, request_id) if session is not None and request_id is not None else None
         if request_id is not None and key in self._open:
             words = f"The id {request_id[:100]} is that of a request which still runs. This one was not taken."
@@ -72,18 +88,40 @@ def _session_of(scope: Scope) -> bytes | None:
     return next((value for name, value in scope["headers"] if name == b"mcp-session-id"), None)
 
 
-def _request_id(body: bytes) -> str | None:
-    """The id of a request; None for anything else, which is answered further on."""
+def _parsed(body: bytes) -> Any:
+    """What a body holds; nothing for one that is no JSON, which is answered further on."""
     try:
-        message: Any = from_json(body)
+        return from_json(body)
     except ValueError:
         return None
+
+
+def _refused(message: Any, body: bytes) -> Refused | None:
+    """What is wrong with a message that is none; the SDK's words for it are not for anybody who sends one."""
+    if message is None or (isinstance(message, dict) and _is_message(cast("dict[str, Any]", message))):
+        return None
+    found = read_message(body)
+    return found if isinstance(found, Refused) else None
+
+
+def _is_message(message: dict[str, Any]) -> bool:
+    return (
+        message.get("jsonrpc") == "2.0"
+        and isinstance(message.get("method", ""), str)
+        and isinstance(message.get("params", {}), dict)
+        and ("id" not in message or "method" not in message or type(message["id"]) in (int, str))
+    )
+
+
+def _request_id(message: Any) -> str | None:
+    """The id of a request; None for anything else, which is answered further on."""
     if not isinstance(message, dict) or "method" not in message:
         return None
     given = cast("dict[str, Any]", message).get("id")
     return str(given) if isinstance(given, (str, int)) and not isinstance(given, bool) else None
 
 
-def _refusal(refused: Refused) -> Response:
+def _refusal(refused: Refused, status: int = 400) -> Response:
     body = refused.model_dump_json(by_alias=True, exclude_unset=True)
-    return Response(body, 400, media_type="application/json")
+    headers = {"connection": "close"} if status == _NO_REST else None
+    return Response(body, status, headers, media_type="application/json")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import ErrorInfo
+from ferrule.core.schema_compile import quick_validator
 from ferrule.dialects.block_order import out_of_order
 from ferrule.dialects.mcp import MCP
 from ferrule.dialects.mcp_blocks import own_words
@@ -28,6 +29,7 @@ RESULT_CHARS = 39_000
 of what is over 50,000. (Codex keeps less of a model that it does not know, and cuts the middle like we do.)"""
 STRUCTURED_CHARS = 80_000
 """For JSON, which cannot be cut: about 20,000 tokens. Agents refuse what is over 25,000."""
+_PATTERN_STATES = 1_000
 _DIALECT = MCP()
 _WRAPPED = "ferrule/wrapped"
 
@@ -70,22 +72,26 @@ def call_result(
 
 
 def _shorten(content: list[dict[str, Any]], most: int) -> bool:
-    """Cut text that is too long in the middle, saying so; whether any was."""
+    """Cut text that is too long in the middle, saying so, also that of resources; whether any was."""
     cut = False
     for block in content:
-        if block["type"] == "text" and len(block["text"]) > most:
-            block["text"], _ = head_and_tail(block["text"], most)
+        words = block["resource"] if block["type"] == "resource" else block
+        if "text" not in words:
+            continue
+        if len(words["text"]) > most:
+            words["text"], _ = head_and_tail(words["text"], most)
             cut = True
+        most = max(0, most - len(words["text"]))
     return cut
 
 
 def output_check(schema: dict[str, Any]) -> Callable[[Any], str | None] | None:
-    """What tells whether structured content fits a schema, compiled once for a tool; None for one that is no schema."""
-    from jsonschema_rs import ReferencingError, ValidationError, validator_for
+    """What tells whether structured content fits a schema, compiled once for a tool; None for one that is no schema.
 
-    try:
-        validator = validator_for(schema)
-    except (ReferencingError, ValidationError, ValueError):
+    It may be a stranger's: nothing that it refers to is fetched, and thousands of them must not take long.
+    """
+    validator = quick_validator("result", schema, _PATTERN_STATES)
+    if validator is None:
         return None
 
     def fits(structured: Any) -> str | None:
