@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,18 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import ElicitResult
 
+from tests.mcp_client.test_official_servers import PEERS, everything
+from tests.needs import needs
+
 PLAIN = Path(__file__).parents[1] / "mcp_client" / "plain_peer.py"
 EXTRA = [sys.executable, "-I", str(PLAIN), "good"]
 
 
-def gateway(tmp_path: Path, *arguments: str) -> StdioServerParameters:
+def gateway(tmp_path: Path, *arguments: str, behind: Sequence[str] = EXTRA) -> StdioServerParameters:
     workspace = tmp_path / "workspace"
     workspace.mkdir(exist_ok=True)
     settings = tmp_path / "ferrule.toml"
-    command, *rest = EXTRA
+    command, *rest = behind
     settings.write_text(f"[mcp_servers.peer]\ncommand = {json.dumps(command)}\nargs = {json.dumps(rest)}\n")
     environment = {**os.environ, "FERRULE_CONFIG": str(settings), "FERRULE_DATA": str(tmp_path / "data")}
     words = ["-m", "ferrule", "mcp", "--workspace", str(workspace), "--allow", "mcp__peer__*", *arguments]
@@ -66,6 +70,27 @@ async def test_tools_behind_it_are_listed_and_called(tmp_path: Path, mode: str) 
         )  # fmt: skip
         denied: Any = await client.call_tool("mcp__peer__die", {})
         assert denied.is_error
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_what_an_official_server_answers_is_passed_on_as_it_is(tmp_path: Path, mode: str) -> None:
+    needs((PEERS / "python" / ".installed").exists(), "the official MCP servers: scripts/mcp-peers")
+    command, calls = everything(tmp_path)
+    names = (
+        "echo", "get-resource-links", "get-resource-reference", "get-structured-content", "get-sum", "get-tiny-image",
+        "gzip-file-as-resource",
+    )  # fmt: skip
+
+    async def answer(client: Client, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        given = (await client.call_tool(name, arguments)).model_dump(mode="json", exclude_none=True)
+        return {key: given.get(key) for key in ("content", "structured_content", "is_error")}
+
+    direct = StdioServerParameters(command=command[0], args=list(command[1:]))
+    async with Client(direct, mode="legacy") as alone, Client(gateway(tmp_path, behind=command), mode=mode) as through:
+        await until_listed(through, "mcp__peer__echo")
+        for name in names:
+            wanted = await answer(alone, name, calls[name])
+            assert await answer(through, f"mcp__peer__{name}", calls[name]) == wanted
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
