@@ -55,6 +55,15 @@ def test_spaces_of_another_text_may_be_meant_in_a_file_with_tabs():
     )
 
 
+def test_four_spaces_for_tabs_are_tabs_in_another_text_too_unless_the_file_has_many_lines_with_spaces():
+    text = "first {\n\tcolor: red;\n}\n"
+    old, new = "first {\n    color: red;\n}\n", "body {\n    margin: 0;\n}\n"
+    assert edited(text, old, new) == ("indentation", "body {\n\tmargin: 0;\n}\n")
+    spaces = "".join(f"c{number} {{\n    margin: {number};\n}}\n" for number in range(3))
+    assert edited(text + spaces, old, new)[0] == "misfit"
+    assert edited(text + spaces, old, old.replace("}", "    top: 0;\n}"))[0] == "misfit"
+
+
 def test_a_line_moved_as_deep_as_the_file_has_it_does_not_outweigh_short_ones_that_stay():
     text = "x = 1\n\n        a = 1\n    a = 1\n    say('hi')\n"
     old, new = "\n    a = 1\na = 1\nsay('hi')\n", "\n    a = 1\na = 1\n    say('hi')\n"

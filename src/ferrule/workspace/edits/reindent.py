@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _WIDTHS = (2, 4, 8)
 _LOOKED_AT = 3_000
-_FEW_STEPS, _MOSTLY = 3, 0.6
+_SHOWN_WIDTH = 4
+_FEW_STEPS, _MOSTLY, _OF_EITHER = 3, 0.6, 0.5
 
 
 class Unclear(Exception):  # noqa: N818 - reads as what it says
@@ -74,6 +75,13 @@ class Reindent:
         return any(shift.width > 0 for shift in self._shifts)
 
     @property
+    def only_expands(self) -> bool:
+        """Whether the copy differs by spaces for tabs alone, as many as tabs are shown with. Two are as often meant."""
+        return bool(self._shifts) and all(
+            shift.width >= _SHOWN_WIDTH and not shift.add and not shift.remove for shift in self._shifts
+        )
+
+    @property
     def moves(self) -> bool:
         """Whether a margin was added or taken away, whatever became of tabs and spaces."""
         return any(shift.add or shift.remove for shift in self._shifts)
@@ -91,7 +99,7 @@ class Reindent:
 
     def _indent(self, indentation: str) -> str:
         known = self._known.get(indentation)
-        if known is not None and not self._mixes(indentation):
+        if known is not None and not (indentation and self._has_both) and not self._mixes(indentation):
             return known
         results = {shift.apply(indentation) for shift in self._shifts}
         result = results.pop() if len(results) == 1 else None
@@ -100,6 +108,7 @@ class Reindent:
             or self._may_be_aligned(indentation)
             or self._cut(indentation)
             or self._other_step(indentation)
+            or bool(indentation and self._has_both)
         )
         if result is None or doubtful:
             raise Unclear("the indentation of its new lines cannot be told from it")
@@ -145,6 +154,18 @@ class Reindent:
     @cached_property
     def _step(self) -> int | None:
         return step_of(self._text)
+
+    @cached_property
+    def _has_both(self) -> bool:
+        """Whether the copy writes tabs for spaces or spaces for tabs, of a file with many lines of either kind: what is
+        new may be meant like those of the other.
+        """
+        if not any(shift.width for shift in self._shifts):
+            return False
+        tabs = len(re.findall(r"(?m)^\t+\S", self._text))
+        spaces = len(re.findall(r"(?m)^ {2,}(?!\*)\S", self._text))
+        same, other = (tabs, spaces) if "\t" in self._theirs else (spaces, tabs)
+        return other >= _FEW_STEPS and other > _OF_EITHER * same
 
     def _mixes(self, indentation: str) -> bool:
         """Whether the file has tabs with that many spaces after them, so that spaces may stand for either."""

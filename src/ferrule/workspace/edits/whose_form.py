@@ -59,7 +59,7 @@ def _as_the_file(writing: Adapted, place: Place, file: Sequence[str], new: Seque
     as_file = _with_the_files_blanks(file, new)
     if as_file and writing.indentation.moves and _first_indentation(file) != _first_indentation(new):
         raise Unclear("the new text is indented neither like it nor clearly like the file")
-    if not as_file and not _share_words(place.old, new):
+    if not as_file and not writing.indentation.only_expands and not _share_words(place.old, new):
         raise Unclear("the new text has nothing in common with it, so how to indent it is not clear")
     return as_file
 
