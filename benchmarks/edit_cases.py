@@ -81,6 +81,8 @@ def forms_of(case: Case) -> Iterator[tuple[str, Encode, Case]]:
 def _with_endings(case: Case, form: str) -> Case | None:
     if form == "mixed endings":
         return _half_and_half(case)
+    if "\n" not in case.before and form == "crlf seen as lf":
+        return None  # nothing shows which line endings the file would have
     crlf = _mapped(case, lambda line: line.replace("\n", "\r\n"))
     return replace(crlf, old=case.old, new=case.new) if form == "crlf seen as lf" else crlf
 

@@ -294,3 +294,9 @@ def test_half_a_line_ending_at_the_end_of_both_texts_is_none(text: str):
     assert edited(text, "one\r", "one\r\nmore\r")[1] == new
     assert edited("a\r\nb\rc\n", "b\r", "x\r") == ("exact", "a\r\nx\rc\n")
     assert edited("one\r\none two\r\n", "one\r", "x\r")[1] == "x\r\none two\r\n"
+
+
+@pytest.mark.parametrize("old", ["one", "     1\tone", "one  "])
+def test_a_file_without_any_line_ending_gets_the_new_texts_own(old: str) -> None:
+    assert edited("one", old, "one\r\ntwo\r\n")[1] == "one\r\ntwo\r\n"
+    assert edited("one", old, "one\ntwo\n")[1] == "one\ntwo\n"

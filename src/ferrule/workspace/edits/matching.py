@@ -63,7 +63,7 @@ def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Fo
         raise identical()
     if replace_all:
         return _every(text, old, new)
-    lines = TextLines(text)
+    lines = TextLines(text, _own_style(new))
     found = _climb(lines, old, new)
     if found is None:
         found = _without_numbers(lines, old, new) or _without_escapes(lines, old, new)
@@ -251,7 +251,7 @@ def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] 
 
 def _every(text: str, old: str, new: str) -> Found:
     """Every place, exactly or but for line endings."""
-    lines = TextLines(text)
+    lines = TextLines(text, _own_style(new))
     if old in text and not ("\r\n" in text and (old[0] == "\n" or old[-1] == "\r")):
         length = len(old)
         starts = [match.start() for match in re.finditer(re.escape(old), text)]
@@ -274,6 +274,11 @@ def _every(text: str, old: str, new: str) -> Found:
 
 def _style_of(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n" if "\n" in text else "\r"
+
+
+def _own_style(new: str) -> str:
+    """The line ending that a new text brings to a file without any."""
+    return "\r\n" if new.count("\r\n") == new.count("\n") > 0 else "\n"
 
 
 def _with_endings(new: str, ending: str) -> str:

@@ -17,8 +17,10 @@ class TextLines:
     A carriage return alone ends lines only in a text without any line feed.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, without_any: str = "\n") -> None:
+        """`without_any` is the line ending for lines that a text without any gets."""
         self.text = text
+        self._without_any = without_any
         self.newline = "\r" if "\n" not in text and "\r" in text else "\n"
 
     def __len__(self) -> int:
@@ -91,7 +93,7 @@ class TextLines:
         if own:
             return own
         before = self.text.rfind(self.newline, 0, position)
-        return "\n" if before < 0 else self.ending_at(before)
+        return self._without_any if before < 0 else self.ending_at(before)
 
     def number_at(self, position: int) -> int:
         """The number, from 1, of the line that a character is on."""
