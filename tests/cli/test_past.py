@@ -27,6 +27,17 @@ def test_a_change_that_is_not_there_is_said_to_be_none(ferrule: Command) -> None
     assert "There is no change 9 in the history." in done.err
 
 
+def test_the_numbers_of_the_history_are_those_of_diff_and_undo(ferrule: Command) -> None:
+    ferrule("call", "Bash", '{"command": "mkdir d && echo 1 > d/a && echo 1 > d/b"}', "--yes")
+    for name in ("a", "b"):
+        ferrule("call", "Write", f'{{"file_path": "d/{name}", "content": "2"}}', "--yes")
+    assert [group["number"] for group in ferrule("history", "--json").json] == [3, 2, 1]
+    assert "+++ b/d/b\n" in ferrule("diff").out
+    assert "+++ b/d/a\n" in ferrule("diff", "2").out
+    assert ferrule("undo", "--to", "2").code == 0
+    assert [(ferrule.workspace / "d" / name).read_text() for name in ("a", "b")] == ["2", "1\n"]
+
+
 def test_another_workspace_has_another_history(ferrule: Command) -> None:
     ferrule("call", "Write", '{"file_path": "a.txt", "content": "one"}', "--yes")
     other = ferrule.folder / "other"

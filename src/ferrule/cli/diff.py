@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command("diff", help=_("Show what change N did; without N, the newest change."))
-@click.argument("first", required=False, type=click.IntRange(min=1), metavar="N")
+@click.argument("first", required=False, type=click.IntRange(min=1), metavar="[N]")
 @click.argument("last", required=False, type=click.IntRange(min=1), metavar="[LAST]")
 @workspace_option
 def command(first: int | None, last: int | None, workspace: Path) -> None:

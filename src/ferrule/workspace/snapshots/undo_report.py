@@ -71,7 +71,7 @@ class Report:
             lines = [f"Nothing was {word}."] if self.refused or self.groups else [f"There is nothing to be {word}."]
         for change in self.uncovered[:_MOST_FILES]:
             text = "The history does not cover it: too large to keep, or in a folder it leaves out"
-            lines.append(f"Change {change.seq} ({change.path.name}) was left as it is. {text}.")
+            lines.append(f"`{change.path.name}` was left as it is. {text}.")
         if self.refused is not None:
             conflicts = self.refused.conflicts
             first = str(self.refused.group)
