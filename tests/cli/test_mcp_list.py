@@ -21,6 +21,14 @@ def test_every_server_is_listed_with_its_state_and_none_is_started(ferrule: Comm
     assert f"{TOOLS} tools" in ferrule("mcp", "list").out
 
 
+def test_the_command_that_trusts_can_be_copied_whatever_the_server_is_called(ferrule: Command) -> None:
+    write_json(ferrule, "my server; rm -rf x")
+    quoted = "ferrule mcp trust 'my server; rm -rf x'"
+    assert ferrule("mcp", "list").out.endswith(f"{quoted}\n")
+    assert quoted in ferrule("tools").err
+    assert quoted in ferrule("mcp", "test", "my server; rm -rf x").err
+
+
 def test_values_are_never_listed(ferrule: Command) -> None:
     ferrule("mcp", "add", "x", "--env", "A_VALUE=hunter2hunter2", "run-it")
     ferrule("mcp", "add", "y", "https://example.org", "--header", "X-Value=hunter2hunter2")
