@@ -13,7 +13,7 @@ def test_every_server_is_listed_with_its_state_and_none_is_started(ferrule: Comm
     done = ferrule("mcp", "list")
     lines = done.out.splitlines()
     assert lines[0].split() == ["NAME", "STATE", "SOURCE", "COMMAND"]
-    assert "not asked yet" in lines[1]
+    assert "no answer yet" in lines[1]
     assert "not trusted yet" in lines[2]
     assert lines[-1].endswith("ferrule mcp trust theirs")
     assert started(ferrule) == 0

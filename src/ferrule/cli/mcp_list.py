@@ -58,7 +58,7 @@ def _state(one: KnownServer) -> str:
         return _("changed, not trusted yet") if changed_since_trusted(one.config) else _("not trusted yet")
     tools = _tools(one)
     if tools is None:
-        return _("not asked yet")
+        return _("no answer yet")
     return _("1 tool") if tools == 1 else _("{count} tools").format(count=tools)
 
 
