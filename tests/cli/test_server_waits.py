@@ -87,6 +87,9 @@ def test_a_run_says_so_before_its_turn(ferrule: Command) -> None:
     with at(ferrule, "run", "go", "--model", f"scripted:{script}") as terminal:
         terminal.wait(ROW)
         assert terminal.ended() == 0
+        _, _, after = terminal.written.partition(b"has not answered yet")
+        assert after
+        assert b"Waiting" not in after, "the turn goes on without it: Ctrl-C would end the turn, and not a wait"
         assert "Waiting" not in terminal.text
         assert terminal.text.splitlines()[-1] == "It answered."
     assert not alive(started_pid(ferrule))

@@ -145,7 +145,7 @@ def command(
         raise click.UsageError(str(error)) from None
     status = CallStatus(app.tools.servers)
     report = _report(as_json, stream_json, quiet, status)
-    work = _run(app, chosen, text, resumed, report, stopping, asks=who is not None)
+    work = _run(app, chosen, text, resumed, report, stopping, status, asks=who is not None)
     try:
         code = asyncio.run(work if quiet else _shown(line, status, work))
     except asyncio.CancelledError:
@@ -159,7 +159,15 @@ async def _shown(line: StatusLine, status: CallStatus, work: Coroutine[Any, Any,
 
 
 async def _run(
-    app: App, model: Model, text: str, resumed: Resumed | None, report: Report, stopping: Stopping, *, asks: bool
+    app: App,
+    model: Model,
+    text: str,
+    resumed: Resumed | None,
+    report: Report,
+    stopping: Stopping,
+    status: CallStatus,
+    *,
+    asks: bool,
 ) -> int:
     from ferrule.agent.agent_events import TurnEnded
     from ferrule.app.assistant import build_assistant
@@ -174,6 +182,7 @@ async def _run(
             from ferrule.cli.mcp_state import say_problems
 
             say_problems(app.tools.servers)
+        status.turn_begins()
         assistant = build_assistant(app, model, resumed=resumed, asks=asks)
         stopping.agent = agent = assistant.agent
         last, ended = LastCalls(), None

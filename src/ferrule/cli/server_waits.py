@@ -27,6 +27,7 @@ class ServerWaits:
         self._servers = servers
         self._now = now
         self._told: set[str] = set()
+        self._left: dict[str, float | None] = {}
 
     def row(self, screen: Screen) -> str:
         waiting = self._waiting()
@@ -41,12 +42,19 @@ class ServerWaits:
         self._told.update(fresh)
         return _("Waiting for {names} to start…").format(names=_listed(fresh)) if fresh else ""
 
+    def leave(self) -> None:
+        """Nobody waits any more for those that are being started now; a later start of one counts again."""
+        self._left = self._starting()
+
     def _waiting(self) -> dict[str, float]:
         """Those that have been starting for longer than a moment, and for how long."""
-        joined = self._servers.joined if self._servers is not None else {}
-        starting = {name: one.server.starting_since for name, one in joined.items()}
+        starting = {name: since for name, since in self._starting().items() if self._left.get(name) != since}
         waiting = {name: self._now() - since for name, since in starting.items() if since is not None}
         return {name: seconds for name, seconds in waiting.items() if seconds >= _PATIENCE}
+
+    def _starting(self) -> dict[str, float | None]:
+        joined = self._servers.joined if self._servers is not None else {}
+        return {name: one.server.starting_since for name, one in joined.items()}
 
 
 def _listed(names: Iterable[str]) -> str:
