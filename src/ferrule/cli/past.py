@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -38,6 +39,16 @@ def history_of(workspace: Path) -> History:
     return history
 
 
+def say_where_changes_are(workspace: Path) -> None:
+    """Where a folder has no changes, and one that it lies in has: a history belongs to the folder it was made from."""
+    for folder in workspace.resolve().parents:
+        store = history_folder(folder)
+        if store.is_dir() and History(store, Paths([folder])).recent(1):
+            words = _("There are changes on record for {folder}; go there, or add: --workspace {typed}")
+            write(words.format(folder=folder, typed=shlex.quote(str(folder))), err=True)
+            return
+
+
 def group_document(group: Group, history: History) -> dict[str, Any]:
     """A group of changes as JSON."""
     return {
@@ -59,12 +70,14 @@ def group_document(group: Group, history: History) -> dict[str, Any]:
     }
 
 
-def end_with(report: Report, history: History, *, as_json: bool) -> NoReturn:
+def end_with(report: Report, history: History, workspace: Path, *, as_json: bool) -> NoReturn:
     """Say what came of an undo or redo, and end; a refusal is a failure."""
     if as_json:
         write_json(report_document(report, history))
     else:
         write(_in_words(report, history))
+        if not history.recent(1):
+            say_where_changes_are(workspace)
     sys.exit(1 if report.refused is not None else 0)
 
 
