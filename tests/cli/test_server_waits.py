@@ -95,6 +95,16 @@ def test_a_run_says_so_before_its_turn(ferrule: Command) -> None:
     assert not alive(started_pid(ferrule))
 
 
+def test_many_of_them_do_not_push_the_way_out_off_the_row(ferrule: Command) -> None:
+    for number in range(1, 8):
+        mute(ferrule, name=f"peer{number}", start_timeout=60)
+    with at(ferrule, "tools") as terminal:
+        terminal.wait("Waiting for `peer1`, `peer2` and 5 more to start (")
+        assert "s; Ctrl-C ends it)…" in terminal.text
+        terminal.press(CTRL_C)
+        assert terminal.ended() == 130
+
+
 def test_the_row_is_gone_when_the_server_was_given_up(ferrule: Command) -> None:
     mute(ferrule, start_timeout=3)
     with at(ferrule, "mcp", "test", "peer") as terminal:

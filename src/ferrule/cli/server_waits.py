@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _PATIENCE = 1.0
 """Seconds that pass before anybody is told; most servers are there by then."""
-_LONGEST_NAME = 40
+_LONGEST_NAME, _MOST_NAMES = 40, 3
 
 
 class ServerWaits:
@@ -58,4 +58,8 @@ class ServerWaits:
 
 
 def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"`{one_line(name)[:_LONGEST_NAME]}`" for name in names)
+    shown = [f"`{one_line(name)[:_LONGEST_NAME]}`" for name in names]
+    if len(shown) <= _MOST_NAMES:
+        return ", ".join(shown)
+    words = _("{names} and {n} more")  # else they would push the seconds and the way out off the row
+    return words.format(names=", ".join(shown[: _MOST_NAMES - 1]), n=len(shown) - _MOST_NAMES + 1)
