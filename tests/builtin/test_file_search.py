@@ -273,6 +273,15 @@ win.py: 2
     assert desk.bytes_of("a.py") == b"import new\n\nnew\n.run()\n"
 
 
+def test_a_line_break_in_a_pattern_takes_the_whole_line_ending_with_it(desk: Desk) -> None:
+    desk.put("win.txt", "one\r\ntwo\r\n\r\n\r\nthree\r\n")
+    assert run(desk, r"\n{2,}", "\n\n", multiline=True, preview_only=False).success
+    assert desk.bytes_of("win.txt") == b"one\r\ntwo\r\n\r\nthree\r\n"
+    assert run(desk, r"one\n", "", multiline=True, preview_only=False).success
+    assert desk.bytes_of("win.txt") == b"two\r\n\r\nthree\r\n"
+    assert "Groups are written" not in run(desk, r"two\nx", r"\1", multiline=True).llm_content
+
+
 def test_bad_cases(desk: Desk) -> None:
     desk.put("a.txt", "one two\n")
     desk.put("win.txt", "one\r\ntwo\r\n")
@@ -307,7 +316,7 @@ Error (validation_error): The pattern matches without taking any text in line 1 
 
 Suggestion: Let it match at least one character (`+` for `*`), and repeat what shall stay with `$0`: to put `# ` before lines, replace `^.` with `# $0`.\
 """)
-    assert run(desk, r"\n", " ", multiline=True, preview_only=False).llm_content == snapshot("""\
+    assert run(desk, r"[\n]", " ", multiline=True, preview_only=False).llm_content == snapshot("""\
 Error (validation_error): The pattern matches half of a `\\r\\n` line ending in line 1 of `win.txt`. Nothing was changed.
 
 Suggestion: Match the whole ending: `\\r?\\n` for `\\n`, which fits either kind of file.\

@@ -345,6 +345,24 @@ def test_the_end_of_a_line_is_found_whatever_ends_it(tmp_path: Path) -> None:
     assert "unix.txt" not in ask(grep, tmp_path, {"pattern": r"needle\r$"}).llm_content
 
 
+def test_a_line_break_in_a_pattern_fits_every_line_ending(tmp_path: Path) -> None:
+    (tmp_path / "dos.txt").write_bytes(b"one\r\ntwo\r\n\r\n\r\nthree\r\n")
+    (tmp_path / "unix.txt").write_bytes(b"one\ntwo\n\n\nthree\n")
+    for without in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            if without:
+                patch.setattr(search, "find_ripgrep", lambda _paths: None)
+            for pattern in (r"one\ntwo", "one\ntwo", r"one$\ntwo", r"two\n{3}three"):
+                found = ask(grep, tmp_path, {"pattern": pattern, "multiline": True}).llm_content
+                assert found.splitlines()[:3] == ["Found 2 files with a match.", "dos.txt", "unix.txt"], pattern
+    exact = ask(grep, tmp_path, {"pattern": r"one\r\ntwo", "multiline": True}).llm_content
+    assert "unix.txt" not in exact
+
+
+def test_ignoring_case_is_not_advised_where_there_is_none(tmp_path: Path) -> None:
+    assert "-i" not in ask(grep, tmp_path, {"pattern": "结束$"}).llm_content
+
+
 def test_lines_of_old_encodings_are_shown_as_read_shows_them(tmp_path: Path) -> None:
     gbk = "# 这个函数返回用户的名字，如果没有就返回空。needle\n" * 3
     (tmp_path / "gbk.py").write_bytes(gbk.encode("gb18030"))

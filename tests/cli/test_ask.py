@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule.cli.ask import TerminalAsker, say_yes, show, understood
+from ferrule.builtin.change_preview import Preview
+from ferrule.cli.ask import DIFF_LINES, TerminalAsker, say_yes, show, understood
 from ferrule.core.call import Invocation
 from ferrule.pipeline.confirm import Answer, Choice, Question
 
@@ -44,6 +45,34 @@ a tool that executes something asks first:
   it does not cover: npm install
 Run it? Once (y), always in this session (a), always and saved in your settings (s), or no (n, or n and why) [y/a/s/N] \
 """)
+
+
+def test_what_would_change_in_a_file_is_shown_before_it_changes(ferrule: Command) -> None:
+    """P4: whoever says yes to an edit has seen the edit, and not only the name of the file."""
+    (ferrule.workspace / "a.txt").write_text("one\ntwo\n")
+    edit = ["call", "Edit", '{"file_path": "a.txt", "old_string": "two", "new_string": "2\\u001b[2J"}']
+    said, status = at_a_terminal(ferrule, edit, "n\n")
+    assert status == 3
+    before, _, after = said.replace("\r", "").partition("    @@ -1,2 +1,2 @@\n     one\n    -two\n    +2\\x1b[2J\n")
+    assert before.startswith("a tool that writes asks first:\n  Edit ")
+    assert after.startswith("«Always» would mean: ")
+    said, status = at_a_terminal(ferrule, ["call", "Write", '{"file_path": "b.txt", "content": "new"}'], "y\n")
+    assert "    +new\r\n" in said
+    assert (ferrule.workspace / "b.txt").read_text() == "new"
+
+
+def test_that_an_edit_would_fail_is_said_before_anybody_agrees_to_it(ferrule: Command) -> None:
+    (ferrule.workspace / "a.txt").write_text("one\n")
+    edit = ["call", "Edit", '{"file_path": "a.txt", "old_string": "two", "new_string": "2"}']
+    said, _ = at_a_terminal(ferrule, edit, "n\n")
+    assert "It would fail now: The old text is not in the file" in said
+
+
+def test_of_a_long_change_the_beginning_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    show(question(), Preview("+x\n" * (DIFF_LINES + 7)))
+    said = capsys.readouterr().err
+    assert said.count("    +x\n") == DIFF_LINES
+    assert "    … 7 more lines\n«Always»" in said
 
 
 def test_where_no_rule_can_be_kept_none_is_offered(capsys: pytest.CaptureFixture[str]) -> None:

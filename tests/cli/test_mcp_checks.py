@@ -40,6 +40,13 @@ def test_servers_that_work_are_counted_with_the_file_that_names_them(ferrule: Co
     assert ferrule("doctor").code == 0
 
 
+def test_hundreds_of_their_tools_do_not_hide_the_other_rows(ferrule: Command) -> None:
+    add(ferrule, "one")
+    (tools,) = [one["message"] for one in ferrule("doctor", "--json").json if one["name"] == "tools"]
+    assert "Read" in tools.split(", ")
+    assert "mcp__" not in tools
+
+
 def test_a_workspaces_server_is_never_started_before_it_is_trusted(ferrule: Command) -> None:
     write_json(ferrule)
     (state, said) = mcp(ferrule)["mcp theirs"]

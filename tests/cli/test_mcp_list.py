@@ -13,12 +13,20 @@ def test_every_server_is_listed_with_its_state_and_none_is_started(ferrule: Comm
     done = ferrule("mcp", "list")
     lines = done.out.splitlines()
     assert lines[0].split() == ["NAME", "STATE", "SOURCE", "COMMAND"]
-    assert "not asked yet" in lines[1]
+    assert "no answer yet" in lines[1]
     assert "not trusted yet" in lines[2]
     assert lines[-1].endswith("ferrule mcp trust theirs")
     assert started(ferrule) == 0
     ferrule("mcp", "test", "mine")
     assert f"{TOOLS} tools" in ferrule("mcp", "list").out
+
+
+def test_the_command_that_trusts_can_be_copied_whatever_the_server_is_called(ferrule: Command) -> None:
+    write_json(ferrule, "my server; rm -rf x")
+    quoted = "ferrule mcp trust 'my server; rm -rf x'"
+    assert ferrule("mcp", "list").out.endswith(f"{quoted}\n")
+    assert quoted in ferrule("tools").err
+    assert quoted in ferrule("mcp", "test", "my server; rm -rf x").err
 
 
 def test_values_are_never_listed(ferrule: Command) -> None:

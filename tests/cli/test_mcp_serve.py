@@ -9,6 +9,8 @@ import pytest
 from mcp import Client, StdioServerParameters, types
 from tests.mcp_server.serving import text_of
 
+from .terminal import CTRL_C, Terminal
+
 if TYPE_CHECKING:
     from .conftest import Command
 
@@ -32,6 +34,15 @@ async def test_only_the_tools_that_were_named_are_served(ferrule: Command) -> No
     async with Client(served(ferrule, "--tools", "Read")) as client:
         with pytest.raises(Exception, match="There is no tool `echo_text`"):
             await client.call_tool("echo_text", {"text": "x"})
+
+
+def test_at_a_terminal_it_says_what_it_is_and_what_else_there_is(ferrule: Command) -> None:
+    """Whoever types `ferrule mcp` to see what it does is not left before an empty screen."""
+    with Terminal(ferrule.arguments("mcp"), ferrule.workspace, {**ferrule.environment, "TERM": "xterm"}) as terminal:
+        terminal.wait("Serving MCP on this terminal")
+        terminal.press(CTRL_C)
+        assert terminal.ended() in (0, 130)  # as it serves already, or not yet
+    assert ferrule("mcp").err == ""
 
 
 async def test_mode_plan_serves_what_reads(ferrule: Command) -> None:

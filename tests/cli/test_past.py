@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,6 +26,30 @@ def test_a_change_that_is_not_there_is_said_to_be_none(ferrule: Command) -> None
     done = ferrule("diff", "9")
     assert done.code == 1
     assert "There is no change 9 in the history." in done.err
+
+
+def test_the_numbers_of_the_history_are_those_of_diff_and_undo(ferrule: Command) -> None:
+    ferrule("call", "Bash", '{"command": "mkdir d && echo 1 > d/a && echo 1 > d/b"}', "--yes")
+    for name in ("a", "b"):
+        ferrule("call", "Write", f'{{"file_path": "d/{name}", "content": "2"}}', "--yes")
+    assert [group["number"] for group in ferrule("history", "--json").json] == [3, 2, 1]
+    assert "+++ b/d/b\n" in ferrule("diff").out
+    assert "+++ b/d/a\n" in ferrule("diff", "2").out
+    assert ferrule("undo", "--to", "2").code == 0
+    assert [(ferrule.workspace / "d" / name).read_text() for name in ("a", "b")] == ["2", "1\n"]
+
+
+def test_from_a_folder_within_it_is_said_where_the_changes_are(ferrule: Command) -> None:
+    assert ferrule("undo").err == ""
+    ferrule("call", "Write", '{"file_path": "my src/deep/a.txt", "content": "one"}', "--yes")
+    inside = ("--workspace", str(ferrule.workspace / "my src" / "deep"))
+    folder = ferrule.workspace.resolve()
+    hint = f"There are changes on record for {folder}; go there, or add: --workspace {shlex.quote(str(folder))}\n"
+    assert ferrule("history", *inside).err == f"No changes are on record.\n{hint}"
+    assert ferrule("diff", *inside).err == f"No changes are on record.\n{hint}"
+    for command in ("undo", "redo"):
+        assert ferrule(command, *inside).err == hint
+    assert (ferrule.workspace / "my src/deep/a.txt").exists()
 
 
 def test_another_workspace_has_another_history(ferrule: Command) -> None:

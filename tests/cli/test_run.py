@@ -244,3 +244,11 @@ def test_servers_that_cannot_be_used_are_said_before_the_answer(ferrule: Command
     done = ferrule("run", "hello", script(ferrule, "It answered."))
     assert (done.code, done.out) == (0, "It answered.\n")
     assert "The MCP server peer cannot be used: it ended with exit code 3." in done.err
+
+
+def test_a_wrong_model_is_told_before_any_server_is_waited_for(ferrule: Command) -> None:
+    add(ferrule, "mute", "silent")
+    done = ferrule("run", "hello", "--model", "nobody/x")
+    assert done.code == 2
+    assert "There is no provider `nobody`." in done.err
+    assert not (ferrule.folder / "notes").exists(), "it was not even started"

@@ -87,9 +87,22 @@ def test_a_run_says_so_before_its_turn(ferrule: Command) -> None:
     with at(ferrule, "run", "go", "--model", f"scripted:{script}") as terminal:
         terminal.wait(ROW)
         assert terminal.ended() == 0
+        _, _, after = terminal.written.partition(b"has not answered yet")
+        assert after
+        assert b"Waiting" not in after, "the turn goes on without it: Ctrl-C would end the turn, and not a wait"
         assert "Waiting" not in terminal.text
         assert terminal.text.splitlines()[-1] == "It answered."
     assert not alive(started_pid(ferrule))
+
+
+def test_many_of_them_do_not_push_the_way_out_off_the_row(ferrule: Command) -> None:
+    for number in range(1, 8):
+        mute(ferrule, name=f"peer{number}", start_timeout=60)
+    with at(ferrule, "tools") as terminal:
+        terminal.wait("Waiting for `peer1`, `peer2` and 5 more to start (")
+        assert "s; Ctrl-C ends it)…" in terminal.text
+        terminal.press(CTRL_C)
+        assert terminal.ended() == 130
 
 
 def test_the_row_is_gone_when_the_server_was_given_up(ferrule: Command) -> None:

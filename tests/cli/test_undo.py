@@ -17,7 +17,7 @@ def write(ferrule: Command, name: str, content: str) -> None:
 def test_the_newest_change_is_taken_back_first(ferrule: Command) -> None:
     write(ferrule, "a.txt", "one")
     write(ferrule, "b/c.txt", "two")
-    assert ferrule("undo").out == "1 change undone.\n"
+    assert ferrule("undo").out == "Change 2 undone:\n  b/c.txt — removed\n"
     assert not (ferrule.workspace / "b").exists()
     assert (ferrule.workspace / "a.txt").read_text() == "one"
     assert ferrule("undo", "--to", "0").code == 0
@@ -54,7 +54,7 @@ def test_a_replacement_over_many_files_is_taken_back_at_once(ferrule: Command) -
     assert ferrule("call", "FileSearch", arguments).code != 0
     assert ferrule("call", "FileSearch", arguments, "--yes").code == 0
     assert (ferrule.workspace / "b.txt").read_bytes() == b"l\r\n"
-    assert ferrule("undo").out == "2 changes undone.\n"
+    assert ferrule("undo").out == "Change 1 undone:\n  a.txt — as before\n  b.txt — as before\n"
     assert {(ferrule.workspace / name).read_bytes() for name in ("a.txt", "b.txt")} == {b"old\r\n"}
 
 
@@ -77,6 +77,6 @@ def test_ferrules_own_folder_in_the_workspace_is_no_commands_to_read_change_or_u
     done = ferrule("call", "Bash", json.dumps({"command": reach}), "--yes", *here)
     assert "audit.db" not in done.out
     assert (ferrule.folder / "a").read_text() == "mine\n"
-    assert ferrule("undo", *here).out == "1 change undone.\n"
+    assert ferrule("undo", *here).out == "Change 1 undone:\n  a — removed\n"
     assert not (ferrule.folder / "a").exists()
     assert ferrule("audit", "verify").code == 0

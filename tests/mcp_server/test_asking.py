@@ -9,13 +9,17 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule import Session, tool
+from ferrule import Runtime, Session, tool
 from ferrule.builtin.bash import bash
+from ferrule.builtin.edit import edit
+from ferrule.builtin.write import write
 from ferrule.core.elicitation import Elicited
 from ferrule.core.errors import Stopped
 from ferrule.mcp_server.asking import ask_through_client, declined, form_of, message_of, refusal, understood
+from ferrule.mcp_server.server import McpServer
 from ferrule.pipeline.confirm import Answer, Choice, Question
 from ferrule.policy.decide import RulePolicy
+from tests.mcp_server.serving import answering, both_eras, client_of
 
 
 @tool(kind="write")
@@ -39,6 +43,47 @@ Warning: Careful.
   it covers: save_note x 1
   it does not cover: save_note y\
 """)
+
+
+def editing(folder: Path) -> McpServer:
+    return McpServer(Runtime([write, edit], session=Session(workspace=folder)))
+
+
+@both_eras
+async def test_the_person_sees_what_an_edit_would_change(tmp_path: Path, era: str) -> None:
+    """P4: the form shows the change, and what would hide or steer in it is visible."""
+    person = answering(answer="once")
+    async with client_of(editing(tmp_path), era, elicitation_callback=person) as client:
+        await client.call_tool("Write", {"file_path": "a.txt", "content": "one\n\x1b[2Jtwo\n"})
+        await client.call_tool("Edit", {"file_path": "a.txt", "old_string": "one", "new_string": "1"})
+        await client.call_tool("Edit", {"file_path": "a.txt", "old_string": "seven", "new_string": "7"})
+    first, second, third = [one.message.replace(str(tmp_path), "…") for one in person.seen]
+    assert first.split("\n")[1:7] == snapshot(
+        [
+            "  Write …/a.txt",
+            "    --- /dev/null",
+            "    +++ b/a.txt",
+            "    @@ -0,0 +1,2 @@",
+            "    +one",
+            "    +\\u{1b}[2Jtwo",
+        ]
+    )
+    assert "    -one\n    +1\n" in second
+    assert "Warning: it would fail now: The old text is not in the file" in third
+    assert (tmp_path / "a.txt").read_bytes() == b"1\n\x1b[2Jtwo\n"
+
+
+async def test_a_change_of_any_length_can_still_be_asked_about(tmp_path: Path) -> None:
+    person = answering(answer="once")
+    texts = ["x\n" * 5000, "y" * 1_000_000, ("\u202e" * 400 + "\n") * 300]
+    async with client_of(editing(tmp_path), "handshake", elicitation_callback=person) as client:
+        for number, text in enumerate(texts):
+            done = await client.call_tool("Write", {"file_path": f"{number}.txt", "content": text})
+            assert not done.is_error
+    many, wide, hidden = [one.message for one in person.seen]
+    assert "    … 4,601 more lines of the diff are not shown\n" in many
+    assert " more characters)" in wide
+    assert "    … the rest of the change is not shown here\n" in hidden
 
 
 def test_a_forms_choices_are_titled_where_the_revision_knows_that() -> None:

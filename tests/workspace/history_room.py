@@ -36,7 +36,7 @@ class Room:
 
     def write(self, name: str, data: bytes, origin: Origin | None = None) -> int:
         group = self.history.write(self.place(name), data, origin)
-        return group.changes[0].seq if group else 0
+        return group.number if group else 0
 
     def delete(self, name: str) -> None:
         self.history.apply([Delete(self.place(name))])

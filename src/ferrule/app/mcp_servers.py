@@ -106,14 +106,16 @@ def build_servers(
     if not known.servers:
         return None, [*known.problems, *known.left_out]
     from ferrule.mcp_client.servers import Servers
+    from ferrule.policy.shown_text import shown_argument
 
     waiting = [one for one in known.servers if not one.trusted and one.config.enabled]
     notes = [*known.problems, *known.left_out]
     if waiting:
         names = ", ".join(f"`{one.config.name}`" for one in waiting)
+        typed = shown_argument(waiting[0].config.name)
         notes.append(
             f"This workspace brings MCP servers that you have not trusted yet, and they are not started: {names}. "
-            f"`ferrule mcp list` shows them, and `ferrule mcp trust {waiting[0].config.name}` lets one start."
+            f"`ferrule mcp list` shows them, and `ferrule mcp trust {typed}` lets one start."
         )
     servers = Servers(
         [one.config for one in known.servers if one.trusted],

@@ -18,6 +18,7 @@ from ferrule.workspace.files import Files, files_of, real_path
 from ferrule.workspace.names import about_names
 from ferrule.workspace.place_kinds import require_file_or_folder
 from ferrule.workspace.searching.globs import excluded_globs, glob_below, split_globs
+from ferrule.workspace.searching.line_breaks import any_line_ending
 from ferrule.workspace.searching.matches import Names, file_matches, in_words
 from ferrule.workspace.searching.occurrences import find_occurrences
 from ferrule.workspace.searching.previews import previews_of
@@ -150,6 +151,8 @@ class FileSearch(Tool[FileSearchParams]):
         globs += [f"!{glob_below(one, place)}" for one in excluded_globs(params.exclude or "")]
         pattern = literal_pattern(params.pattern) if params.literal else params.pattern
         multiline = params.multiline or (params.literal and "\n" in params.pattern)
+        if multiline:
+            pattern = any_line_ending(pattern)
         query = Query(
             pattern, place, "content", tuple(globs), ignore_case=params.ignore_case, multiline=multiline,
             crlf=not names_carriage_return(pattern),
@@ -198,7 +201,7 @@ async def _replace(params: FileSearchParams, query: Query, files: Files, context
     found = await find_occurrences(
         files.paths, query, replacement, lambda count: context.progress(count, None, "files with a match")
     )
-    notes = [*found.notes, *([] if params.literal else about_backslashes(query.pattern, given))]
+    notes = [*found.notes, *([] if params.literal else about_backslashes(params.pattern, given))]
     total = len(found.files)
     previews, asked = previews_of(context.session), params.model_dump_json(exclude={"preview_only", "head_limit"})
 
@@ -260,7 +263,7 @@ def _nothing(params: FileSearchParams, query: Query) -> str:
 
 def _wider(params: FileSearchParams) -> list[str]:
     ways: list[str] = []
-    if not params.ignore_case and any(one.isalpha() for one in params.pattern):
+    if not params.ignore_case and params.pattern.lower() != params.pattern.upper():
         ways.append("set `ignore_case` to true")
     if params.path != ".":
         ways.append("search a wider `path`")

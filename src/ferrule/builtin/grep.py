@@ -12,6 +12,7 @@ from ferrule.core.problems import Problem
 from ferrule.workspace.names import about_names, one_line
 from ferrule.workspace.place_kinds import require_file_or_folder
 from ferrule.workspace.searching.globs import glob_below, split_globs
+from ferrule.workspace.searching.line_breaks import any_line_ending
 from ferrule.workspace.searching.matches import FileMatches, Names, file_matches, in_words
 from ferrule.workspace.searching.replacement import names_carriage_return
 from ferrule.workspace.searching.search import Mode, Query, search
@@ -130,8 +131,9 @@ async def grep(  # noqa: D417 - the context is filled in
     place = paths.find(path)
     require_file_or_folder(paths, place)
     globs = tuple(glob_below(one, place) for one in split_globs(glob or ""))
+    meant = any_line_ending(pattern) if multiline else pattern
     query = Query(
-        pattern, place, output_mode, globs, file_type, before or around, after or around, ignore_case, multiline,
+        meant, place, output_mode, globs, file_type, before or around, after or around, ignore_case, multiline,
         crlf="$" in pattern and not names_carriage_return(pattern),
     )  # fmt: skip
     names = Names(paths, place)
@@ -155,7 +157,7 @@ async def grep(  # noqa: D417 - the context is filled in
     notes = [*_left_out(query, shown, total, cut=cut), *about_names(file["path"] for file in files), *findings.notes]
     notes += place.remarks
     if not findings.files:
-        notes += _wider(query, path, glob)
+        notes += _wider(query, pattern, path, glob)
     return {
         **empty,
         "files": files,
@@ -173,15 +175,15 @@ def _left_out(query: Query, shown: int, total: int, *, cut: bool) -> list[str]:
     return [f"{total - shown:,} of {total:,} {noun} left out. Narrow with `path`, `glob` or `type`{more}."]
 
 
-def _wider(query: Query, path: str, glob: str | None) -> list[str]:
+def _wider(query: Query, pattern: str, path: str, glob: str | None) -> list[str]:
     ways: list[str] = []
-    if not query.ignore_case and any(one.isalpha() for one in query.pattern):
+    if not query.ignore_case and pattern.lower() != pattern.upper():
         ways.append("set `-i` to true to ignore case")
     if path != ".":
         ways.append("search a wider `path`")
     if glob or query.file_type:
         ways.append(f"leave out `{'glob' if glob else 'type'}`")
     notes = [f"Possible next steps: {'; '.join(ways)}."] if ways else []
-    if not query.pattern.isascii():
+    if not pattern.isascii():
         notes.append("Beyond ASCII only UTF-8 is searched, and UTF-16 with a byte order mark: no older encoding.")
     return notes

@@ -20,6 +20,7 @@ from ferrule.policy.shown_text import disguises, shown, shown_row
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ferrule.builtin.change_preview import Preview
     from ferrule.pipeline.confirm import Asker, Question
 
 _YES = ("y", "yes", "是")
@@ -27,6 +28,8 @@ _ALWAYS = ("a", "always", "总是")
 _SAVE = ("s", "save", "保存")
 _NO = re.compile(r"(?:no?|否)(?:[\s:,，：]+(?P<why>.*))?", re.IGNORECASE | re.DOTALL)
 _MOST_REASON = 2000
+DIFF_LINES = 500
+"""Lines of a change that are shown at most."""
 
 
 async def say_yes(question: Question) -> Answer:
@@ -52,12 +55,13 @@ class TerminalAsker:
     async def __call__(self, question: Question) -> Answer:
         if not sys.stdin.isatty():  # whoever fills a pipe is not the person
             return Answer(Choice.NO, "there is no terminal to ask them at")
+        preview = await _preview(question)
         # asyncio keeps both for itself until it runs again; at a prompt they must end the prompt.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         before_term = signal.signal(signal.SIGTERM, self._terminated)
         try:
             forget_what_was_typed()
-            show(question)
+            show(question, preview)
             said = typed_line()  # nothing else should go on while the person thinks
         except EOFError:
             said = ""
@@ -113,9 +117,33 @@ def choices_of(question: Question) -> str:
     return _("Run it? Once (y), always in this session (a), or no (n, or n and why) [y/a/N] ")
 
 
-def show(question: Question) -> None:
+async def _preview(question: Question) -> Preview | None:
+    from ferrule.builtin.change_preview import preview_change
+
+    invocation = question.invocation
+    return None if invocation.session is None else await preview_change(invocation, invocation.session)
+
+
+def _change(preview: Preview) -> list[Line]:
+    """What the call would change in a file; the diff is the call's own text."""
+    from ferrule.cli.chatting.visible_text import visible
+
+    if preview.problem:
+        return [Line(_("It would fail now: {why}").format(why=visible(preview.problem)), warning=True)]
+    rows = visible(preview.diff).rstrip("\n").split("\n")
+    lines = [Line(f"  {row}", of_the_call=True) for row in rows[:DIFF_LINES]]
+    if more := len(rows) - DIFF_LINES if len(rows) > DIFF_LINES else 0:
+        lines.append(Line("    " + (_("… 1 more line") if more == 1 else _("… {n} more lines").format(n=f"{more:,}"))))
+    return lines
+
+
+def show(question: Question, preview: Preview | None = None) -> None:
     """Everything the person needs to decide, and the prompt. A call's lines are indented: none can pass for ours."""
-    for line in lines_of(question):
+    lines = lines_of(question)
+    if preview is not None:
+        after = 1 + sum(line.of_the_call for line in lines)
+        lines[after:after] = _change(preview)
+    for line in lines:
         if line.warning:
             _warn(line.words)
         else:

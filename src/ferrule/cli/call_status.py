@@ -32,6 +32,10 @@ class CallStatus:
         self._latest: CallView | None = None
         self._frame = 0
 
+    def turn_begins(self) -> None:
+        """The turn goes on without the servers that have not answered, so none of them is said to be waited for."""
+        self._waits.leave()
+
     def begin(self, asked: CallAsked) -> None:
         from ferrule.cli.chatting.call_view import CallView
 

@@ -8,7 +8,7 @@ import click
 
 from ferrule.cli.options import workspace_option
 from ferrule.cli.output import write
-from ferrule.cli.past import history_of
+from ferrule.cli.past import history_of, say_where_changes_are
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command("diff", help=_("Show what change N did; without N, the newest change."))
-@click.argument("first", required=False, type=click.IntRange(min=1), metavar="N")
+@click.argument("first", required=False, type=click.IntRange(min=1), metavar="[N]")
 @click.argument("last", required=False, type=click.IntRange(min=1), metavar="[LAST]")
 @workspace_option
 def command(first: int | None, last: int | None, workspace: Path) -> None:
@@ -25,6 +25,7 @@ def command(first: int | None, last: int | None, workspace: Path) -> None:
         newest = history.recent(1)
         if not newest:
             click.echo(_("No changes are on record."), err=True)
+            say_where_changes_are(workspace)
             return
         first = newest[0].number
     text = history.diff(first, last)

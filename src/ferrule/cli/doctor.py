@@ -134,7 +134,10 @@ def _tools(settings: Settings, workspace: Path) -> Iterator[Check]:
             _schema = tool.input_schema
         except TypeError as error:
             yield Check("tools", "fail", f"{tool.name}: {error}")
-    yield Check("tools", "ok", ", ".join(tools.registry.names()))
+    # Those of servers are counted with their servers: hundreds of names would hide what is wrong.
+    joined = tools.servers.joined.values() if tools.servers else ()
+    remote = {tool.name for one in joined for tool in one.tools.values()}
+    yield Check("tools", "ok", ", ".join(name for name in tools.registry.names() if name not in remote))
 
 
 def _records(settings: Settings, workspace: Path) -> Iterator[Check]:

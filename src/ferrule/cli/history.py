@@ -9,7 +9,7 @@ import click
 
 from ferrule.cli.options import json_option, workspace_option
 from ferrule.cli.output import write_json
-from ferrule.cli.past import group_document, history_of
+from ferrule.cli.past import group_document, history_of, say_where_changes_are
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
 
@@ -31,6 +31,7 @@ def command(limit: int, as_json: bool, workspace: Path) -> None:
         write_json([group_document(group, history) for group in groups])
     elif not groups:
         click.echo(_("No changes are on record."), err=True)
+        say_where_changes_are(workspace)
     else:
         print_table(["N", _("TIME"), _("TOOL"), _("STATE"), _("CHANGES")], [_line(group, history) for group in groups])
 

@@ -6,7 +6,6 @@ and nobody is asked anything: a server that wants them to sign in says which com
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -154,7 +153,9 @@ def _file(one: KnownServer) -> str:
 
 
 def _quoted(one: KnownServer) -> str:
-    return _one_row(shlex.quote(one.config.name))
+    from ferrule.policy.shown_text import shown_argument
+
+    return shown_argument(one.config.name)
 
 
 def _one_row(text: str) -> str:

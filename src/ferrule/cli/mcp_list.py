@@ -36,7 +36,7 @@ def command(as_json: bool, workspace: Path) -> None:
     print_table([_("NAME"), _("STATE"), _("SOURCE"), _("COMMAND")], rows)
     waiting = [one.config for one in known.servers if not one.trusted and one.config.enabled]
     if waiting:
-        from ferrule.policy.shown_text import shown_row
+        from ferrule.policy.shown_text import shown_argument, shown_row
 
         write("")
         for config in waiting:
@@ -46,7 +46,7 @@ def command(as_json: bool, workspace: Path) -> None:
                 write(line)
         write(
             _("A workspace's server would start a program. Look at its command, then: ferrule mcp trust {name}").format(
-                name=waiting[0].name
+                name=shown_argument(waiting[0].name)
             )
         )
 
@@ -58,7 +58,7 @@ def _state(one: KnownServer) -> str:
         return _("changed, not trusted yet") if changed_since_trusted(one.config) else _("not trusted yet")
     tools = _tools(one)
     if tools is None:
-        return _("not asked yet")
+        return _("no answer yet")
     return _("1 tool") if tools == 1 else _("{count} tools").format(count=tools)
 
 

@@ -82,6 +82,9 @@ def command(
     token = os.environ.pop(token_variable, None)  # no plugin and no command that a client runs may see it
     if http is not None and not token and (token is not None or _was_given("token_variable")):
         raise click.UsageError(_("The variable {name} holds no token.").format(name=token_variable))
+    if http is None and os.isatty(0):
+        words = _("Serving MCP on this terminal, where an agent would write; Ctrl-C ends it. More: ferrule mcp --help")
+        write(words, err=True)
     taken = claim_stdio() if http is None else None  # before a plugin is imported that might print
     flags = {**permission_flags(mode, allow, ask, deny), **sandbox_flags(no_sandbox, allow_host)}
     loaded = settings_for(workspace, flags)

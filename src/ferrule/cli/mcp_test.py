@@ -36,7 +36,7 @@ def command(name: str, as_json: bool, workspace: Path) -> None:
     from ferrule.cli.server_talk.questions import ServerQuestions
     from ferrule.cli.server_talk.terminal_place import TerminalPlace
     from ferrule.mcp_client.servers import Servers
-    from ferrule.policy.shown_text import shown_row
+    from ferrule.policy.shown_text import shown_argument, shown_row
     from ferrule.registry.registry import Registry
 
     workspace = workspace.resolve()
@@ -44,8 +44,8 @@ def command(name: str, as_json: bool, workspace: Path) -> None:
     found = must_find(known, name)
     if not found.trusted:
         words = _(
-            "{name} is not trusted yet. It would start: {command}. If that is right: ferrule mcp trust {name}"
-        ).format(name=name, command=shown_row(found.config.shown))
+            "{name} is not trusted yet. It would start: {command}. If that is right: ferrule mcp trust {typed}"
+        ).format(name=name, typed=shown_argument(name), command=shown_row(found.config.shown))
         told = (words, *given_to(found.config), *changed_since_trusted(found.config))
         raise click.UsageError("\n".join(told))
     line = StatusLine()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ferrule.app.load_settings import load_settings
 from ferrule.app.locations import added_folders
 from ferrule.cli.output import write, write_json
+from ferrule.cli.undone_files import undone_files
+from ferrule.cli.words import _
 from ferrule.workspace.files import history_folder
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.snapshots.history import History
@@ -36,6 +39,16 @@ def history_of(workspace: Path) -> History:
     return history
 
 
+def say_where_changes_are(workspace: Path) -> None:
+    """Where a folder has no changes, and one that it lies in has: a history belongs to the folder it was made from."""
+    for folder in workspace.resolve().parents:
+        store = history_folder(folder)
+        if store.is_dir() and History(store, Paths([folder])).recent(1):
+            words = _("There are changes on record for {folder}; go there, or add: --workspace {typed}")
+            write(words.format(folder=folder, typed=shlex.quote(str(folder))), err=True)
+            return
+
+
 def group_document(group: Group, history: History) -> dict[str, Any]:
     """A group of changes as JSON."""
     return {
@@ -57,13 +70,28 @@ def group_document(group: Group, history: History) -> dict[str, Any]:
     }
 
 
-def end_with(report: Report, history: History, *, as_json: bool) -> NoReturn:
+def end_with(report: Report, history: History, workspace: Path, *, as_json: bool) -> NoReturn:
     """Say what came of an undo or redo, and end; a refusal is a failure."""
     if as_json:
         write_json(report_document(report, history))
     else:
-        write(str(report))
+        write(_in_words(report, history))
+        if not history.recent(1):
+            say_where_changes_are(workspace)
     sys.exit(1 if report.refused is not None else 0)
+
+
+def _in_words(report: Report, history: History) -> str:
+    groups = [group for group in report.groups if group.changes != group.uncovered]
+    if not groups:
+        return str(report)
+    if len(groups) > 1:
+        head = _("{n} changes undone:") if report.undo else _("{n} changes redone:")
+        head = head.format(n=f"{len(groups):,}")
+    else:
+        head = _("Change {n} undone:") if report.undo else _("Change {n} redone:")
+        head = head.format(n=groups[0].number)
+    return "\n".join([head, *undone_files(report, history), *([report.trouble] if report.trouble else [])])
 
 
 def report_document(report: Report, history: History) -> dict[str, Any]:

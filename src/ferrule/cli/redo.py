@@ -21,4 +21,4 @@ if TYPE_CHECKING:
 @workspace_option
 def command(to: int | None, call: str | None, as_json: bool, workspace: Path) -> None:
     history = history_of(workspace)
-    end_with(history.redo(to=to, call=call), history, as_json=as_json)
+    end_with(history.redo(to=to, call=call), history, workspace, as_json=as_json)

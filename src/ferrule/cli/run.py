@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ferrule.app.assistant import Resumed
     from ferrule.app.settings import Settings
     from ferrule.cli.run_report import Report
+    from ferrule.core.model import Model
 
 EXIT_CODES = {"done": 0, "failed": 1, "loop": 1, "limit": 4, "interrupted": 130}
 EXIT_USAGE = 2
@@ -113,6 +114,9 @@ def command(
     stream_json: bool,
     as_json: bool,
 ) -> None:
+    from ferrule.app.assistant import model_for
+    from ferrule.core.model import ModelError
+
     if as_json and stream_json:
         raise click.UsageError(_("--json and --stream-json exclude each other."))
     text = whole_input() if request == "-" else with_context(request, piped_context())
@@ -127,6 +131,11 @@ def command(
     warn_of_freedom(settings)
     stopping = Stopping()
     resumed = resumed_session(workspace.resolve(), go_on, resume)
+    try:  # before servers are waited for: a wrong name is told at once
+        chosen = model_for(model or (resumed.saved.model if resumed is not None else ""), settings)
+    except ModelError as error:
+        write(f"{_('Error')}: {error}", err=True)
+        sys.exit(EXIT_USAGE)
     line = StatusLine()
     place = TerminalPlace(line)
     who = place.sharing(asker(yes, stopping.note_sigterm))
@@ -136,7 +145,7 @@ def command(
         raise click.UsageError(str(error)) from None
     status = CallStatus(app.tools.servers)
     report = _report(as_json, stream_json, quiet, status)
-    work = _run(app, model, text, resumed, report, stopping, asks=who is not None)
+    work = _run(app, chosen, text, resumed, report, stopping, status, asks=who is not None)
     try:
         code = asyncio.run(work if quiet else _shown(line, status, work))
     except asyncio.CancelledError:
@@ -150,12 +159,19 @@ async def _shown(line: StatusLine, status: CallStatus, work: Coroutine[Any, Any,
 
 
 async def _run(
-    app: App, model: str, text: str, resumed: Resumed | None, report: Report, stopping: Stopping, *, asks: bool
+    app: App,
+    model: Model,
+    text: str,
+    resumed: Resumed | None,
+    report: Report,
+    stopping: Stopping,
+    status: CallStatus,
+    *,
+    asks: bool,
 ) -> int:
     from ferrule.agent.agent_events import TurnEnded
-    from ferrule.app.assistant import build_assistant, model_for
+    from ferrule.app.assistant import build_assistant
     from ferrule.cli.run_report import LastCalls
-    from ferrule.core.model import ModelError
 
     stopping.watch()
     async with app:
@@ -166,12 +182,8 @@ async def _run(
             from ferrule.cli.mcp_state import say_problems
 
             say_problems(app.tools.servers)
-        try:
-            chosen = model_for(model or (resumed.saved.model if resumed is not None else ""), app.settings)
-        except ModelError as error:
-            write(f"{_('Error')}: {error}", err=True)
-            return EXIT_USAGE
-        assistant = build_assistant(app, chosen, resumed=resumed, asks=asks)
+        status.turn_begins()
+        assistant = build_assistant(app, model, resumed=resumed, asks=asks)
         stopping.agent = agent = assistant.agent
         last, ended = LastCalls(), None
         report.begin(agent)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _PATIENCE = 1.0
 """Seconds that pass before anybody is told; most servers are there by then."""
-_LONGEST_NAME = 40
+_LONGEST_NAME, _MOST_NAMES = 40, 3
 
 
 class ServerWaits:
@@ -27,6 +27,7 @@ class ServerWaits:
         self._servers = servers
         self._now = now
         self._told: set[str] = set()
+        self._left: dict[str, float | None] = {}
 
     def row(self, screen: Screen) -> str:
         waiting = self._waiting()
@@ -41,13 +42,24 @@ class ServerWaits:
         self._told.update(fresh)
         return _("Waiting for {names} to start…").format(names=_listed(fresh)) if fresh else ""
 
+    def leave(self) -> None:
+        """Nobody waits any more for those that are being started now; a later start of one counts again."""
+        self._left = self._starting()
+
     def _waiting(self) -> dict[str, float]:
         """Those that have been starting for longer than a moment, and for how long."""
-        joined = self._servers.joined if self._servers is not None else {}
-        starting = {name: one.server.starting_since for name, one in joined.items()}
+        starting = {name: since for name, since in self._starting().items() if self._left.get(name) != since}
         waiting = {name: self._now() - since for name, since in starting.items() if since is not None}
         return {name: seconds for name, seconds in waiting.items() if seconds >= _PATIENCE}
 
+    def _starting(self) -> dict[str, float | None]:
+        joined = self._servers.joined if self._servers is not None else {}
+        return {name: one.server.starting_since for name, one in joined.items()}
+
 
 def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"`{one_line(name)[:_LONGEST_NAME]}`" for name in names)
+    shown = [f"`{one_line(name)[:_LONGEST_NAME]}`" for name in names]
+    if len(shown) <= _MOST_NAMES:
+        return ", ".join(shown)
+    words = _("{names} and {n} more")  # else they would push the seconds and the way out off the row
+    return words.format(names=", ".join(shown[: _MOST_NAMES - 1]), n=len(shown) - _MOST_NAMES + 1)

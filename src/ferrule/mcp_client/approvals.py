@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.mcp_client.private_files import read_json, write_json
 from ferrule.mcp_client.remote_tool import RemoteTool
+from ferrule.policy.shown_text import shown_argument
 
 logger = logging.getLogger("ferrule.mcp")
 
@@ -41,7 +42,8 @@ class Approvals:
         """What the person can do about it where they cannot be asked."""
         if not isinstance(tool, RemoteTool):
             return ""
-        return f"The person can look at it and accept it as it is now: `ferrule mcp trust {tool.server_name}`."
+        typed = shown_argument(tool.server_name)
+        return f"The person can look at it and accept it as it is now: `ferrule mcp trust {typed}`."
 
     def dispel(self, tool: Tool[Any]) -> None:
         """The person has allowed the tool as it is now."""

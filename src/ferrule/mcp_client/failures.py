@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.mcp_client.bounds import NOT_READ
+from ferrule.policy.shown_text import shown_argument
 
 if TYPE_CHECKING:
     from mcp.shared.exceptions import MCPError
@@ -131,7 +132,7 @@ def cannot_be_used(server: str, failed: Failed, log: ServerLog | None) -> ToolEr
     )
     return ToolError(
         f"The MCP server `{server}` cannot be used: {failed.reason}.{_said(log)}",
-        suggestion=f"{again} The person can see more with `ferrule mcp test {server}`.",
+        suggestion=f"{again} The person can see more with `ferrule mcp test {shown_argument(server)}`.",
         details={"server": server},
     )
 

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from ferrule.mcp_client.ports import NotSigningIn
 from ferrule.mcp_client.private_files import read_json, write_json
+from ferrule.policy.shown_text import shown_argument
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -89,7 +90,7 @@ class SignIn:
     async def begin(self, url: str) -> None:
         """Open the way back, then show the address."""
         if self._show is None:
-            raise OAuthFlowError(f"it wants you to sign in: ferrule mcp test {self._name}")
+            raise OAuthFlowError(f"it wants you to sign in: ferrule mcp test {shown_argument(self._name)}")
         if self._server is not None:  # of a try that was given up
             self._server.close()
         self._answer = asyncio.get_running_loop().create_future()

@@ -168,7 +168,7 @@ def from_json(name: str, table: Any) -> ServerConfig:
     if isinstance(entry.get("args", []), list) and all(isinstance(one, str) for one in entry.get("args", [])):
         arguments = tuple(cast("list[str]", entry.get("args", [])))
     else:
-        raise ConfigProblem(f"`{name}`: `args` is a list of text")
+        raise ConfigProblem(f"`{name}`: `args` must be a list of text")
     return ServerConfig(
         name=name,
         command=(command, *arguments) if command else (),
@@ -184,14 +184,14 @@ def _text(name: str, entry: Mapping[str, Any], key: str) -> str:
     value = entry.get(key)
     if value is None or isinstance(value, str):
         return value or ""
-    raise ConfigProblem(f"`{name}`: `{key}` is text")
+    raise ConfigProblem(f"`{name}`: `{key}` must be text")
 
 
 def _table(name: str, entry: Mapping[str, Any], key: str) -> dict[str, str]:
     value: Any = entry.get(key) or {}
     if not isinstance(value, dict):
-        raise ConfigProblem(f"`{name}`: `{key}` is an object of text")
+        raise ConfigProblem(f"`{name}`: `{key}` must be an object of text")
     table = cast("dict[str, Any]", value)
     if not all(isinstance(one, str) for one in table.values()):
-        raise ConfigProblem(f"`{name}`: every value of `{key}` is text")
+        raise ConfigProblem(f"`{name}`: every value of `{key}` must be text")
     return table

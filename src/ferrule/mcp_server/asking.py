@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_types.version import is_version_at_least
 
+from ferrule.builtin.change_preview import preview_change
 from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
 from ferrule.core.tool import Kind
 from ferrule.mcp_server.peer import current_peer
@@ -15,12 +16,17 @@ from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.policy.shown_text import disguises, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ferrule.core.elicitation import Elicited
     from ferrule.pipeline.confirm import Question
 
 QUESTION_SECONDS = 600.0
 """How long a question may stay unanswered; then the call is refused."""
 _MOST_SHOWN = 20_000
+_LONGEST_ROW = 500
+_DOTS = r"\u{2026}"
+"""How three dots in one character are shown; in a change they disguise nothing, and its own last line has them."""
 _MOST_REASON = 2000
 _TITLED = "2025-11-25"
 
@@ -30,7 +36,7 @@ async def ask_through_client(question: Question) -> Answer:
     peer = current_peer()
     if peer is None or not peer.can_elicit:
         raise refusal(question, "this client cannot ask the person (it has no form elicitation)")
-    message = message_of(question)
+    message = message_of(question, await _change(question))
     if len(message) > _MOST_SHOWN:
         raise refusal(question, f"it is too long to be shown to the person in full ({len(message):,} characters)")
     try:
@@ -47,9 +53,24 @@ async def ask_through_client(question: Question) -> Answer:
     return understood(said, question)
 
 
-def message_of(question: Question) -> str:
+async def _change(question: Question) -> list[str]:
+    """What the call would change in a file, or why it would fail; nothing for a call of which that cannot be told."""
+    session = question.invocation.session
+    preview = None if session is None else await preview_change(question.invocation, session)
+    if preview is None:
+        return []
+    if preview.problem:
+        return [f"Warning: it would fail now: {shown(preview.problem)}"]
+    lines = [f"    {_clipped(shown(row).replace(_DOTS, '…'))}" for row in preview.diff.rstrip("\n").split("\n")]
+    whole = len(lines)
+    while sum(map(len, lines)) > _MOST_SHOWN // 2:  # a change must not be too long to be asked about
+        del lines[len(lines) // 2 :]
+    return [*lines, "    … the rest of the change is not shown here"] if len(lines) < whole else lines
+
+
+def message_of(question: Question, change: Sequence[str] = ()) -> str:
     """Everything the person needs to decide. A call's lines are indented: none can pass for ours."""
-    lines = [f"{shown(question.reason)}:", *(f"  {line}" for line in shown(question.summary).split("\n"))]
+    lines = [f"{shown(question.reason)}:", *(f"  {line}" for line in shown(question.summary).split("\n")), *change]
     if found := disguises(question.summary):
         lines.append(f"Warning: it holds {', '.join(found)}")
     if question.warning:
@@ -114,6 +135,10 @@ def _what_allows(question: Question) -> str:
     if question.invocation.tool.kind is Kind.WRITE:
         helps += " `--mode accept-edits` lets every edit inside the workspace run."
     return helps
+
+
+def _clipped(row: str) -> str:
+    return row if len(row) <= _LONGEST_ROW else f"{row[:_LONGEST_ROW]}… ({len(row) - _LONGEST_ROW:,} more characters)"
 
 
 def _one_line(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import unicodedata
 from functools import cache
 
@@ -42,6 +43,11 @@ def shown(text: str) -> str:
 def shown_row(text: str) -> str:
     """The same on one row: what stands in it cannot pass for a row of its own."""
     return shown(text).replace("\n", "⏎")
+
+
+def shown_argument(word: str) -> str:
+    """A word that others chose, as the last one of a command to copy: it stays one word, and is no option."""
+    return shown_row(f"{'-- ' if word.startswith('-') else ''}{shlex.quote(word)}")
 
 
 def disguises(text: str) -> list[str]:

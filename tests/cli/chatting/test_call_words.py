@@ -77,6 +77,7 @@ def test_every_built_in_says_what_it_does() -> None:
     quick = {"getCurrentDateTime", "getCurrentDirectory", "getGitInfo"}
     assert {tool.name for tool in builtin_tools() if doing(tool.name) == "working…"} == quick
     assert doing("theirs", "asking the oracle") == "asking the oracle…"
+    assert doing("theirs", "calling `theirs`") == "working…", "its name stands before it in the row already"
 
 
 def test_numbers_have_their_plural() -> None:

@@ -32,6 +32,16 @@ Suggestion: Copy the old text from these lines, with their spaces and tabs, and 
 """)
 
 
+def test_a_text_that_differs_in_case_alone_is_shown():
+    assert words(FILE, "CLASS DOOR:", "x") == snapshot("""\
+[missing, not_found_error] The old text is not in the file. The nearest is on line 1. The first difference is on line 1, column 1: the file has `class Door:`, you gave `CLASS DOOR:`.
+
+     1	class Door:
+(· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
+Suggestion: Copy the old text from these lines, with their spaces and tabs, and try again.\
+""")
+
+
 def test_nothing_like_it():
     assert words(FILE, "zebra", "x") == snapshot("""\
 [missing, not_found_error] The old text is not in the file, nor anything like it.

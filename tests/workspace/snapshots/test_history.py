@@ -129,7 +129,7 @@ def test_a_file_changed_since_is_left_alone_and_shown(room: Room) -> None:
     report = room.history.undo()
     assert str(report) == (
         "Nothing was undone.\n"
-        "Changes 3 to 4 could not be undone, and nothing of it was touched:\n"
+        "Change 2 could not be undone, and nothing of it was touched:\n"
         "- `b` was changed since.\n"
         "\n"
         "--- a/b\n"
@@ -287,6 +287,21 @@ def test_a_diff_of_one_change_and_of_many(room: Room) -> None:
         room.history.diff(9)
 
 
+def test_every_command_means_the_number_that_the_list_shows(room: Room) -> None:
+    room.batch(a=b"1", b=b"1", c=b"1")
+    room.write("a", b"2\n")
+    room.write("b", b"3\n")
+    assert seen(room.history.recent()) == ["change 3", "change 2", "change 1"]
+    assert "+++ b/b\n" in room.history.diff(3)
+    assert room.history.diff(1).count("--- /dev/null") == 3
+    assert [name in room.history.diff(2, 3) for name in ("b/a", "b/b", "b/c")] == [True, True, False]
+    assert seen(list(room.history.undo(to=2).groups)) == ["change 3"]
+    assert (room.read("a"), room.read("b")) == (b"2\n", b"1")
+    room.history.undo(to=0)
+    assert seen(list(room.history.redo(to=2).groups)) == ["change 1", "change 2"]
+    assert (room.read("a"), room.read("b")) == (b"2\n", b"1")
+
+
 def test_what_is_too_large_is_changed_and_said_to_be_uncovered(tmp_path: Path) -> None:
     room = Room(tmp_path, Caps(file=1000))
     room.write("a", b"small")
@@ -296,7 +311,7 @@ def test_what_is_too_large_is_changed_and_said_to_be_uncovered(tmp_path: Path) -
     report = room.history.undo()
     assert str(report) == (
         "Nothing was undone.\n"
-        "Change 2 (a) was left as it is. "
+        "`a` was left as it is. "
         "The history does not cover it: too large to keep, or in a folder it leaves out."
     )
     assert room.read("a") == b"x" * 2000
@@ -355,7 +370,7 @@ def test_what_was_just_done_can_be_undone_however_much_it_is(tmp_path: Path) -> 
     room = Room(tmp_path, Caps(changes=5))
     room.write("old", b"1")
     room.batch(**{f"f{n}": b"x" for n in range(10)})
-    assert seen(room.history.recent()) == ["changes 2 to 11"]
+    assert seen(room.history.recent()) == ["change 2"]
     assert room.history.undo().refused is None
     assert list(room.look()) == ["old"]
 

@@ -64,7 +64,7 @@ class UndoAgreesWithTheModel(RuleBasedStateMachine):
             return
         now = self.room.look()
         touched = {str(path.relative_to(self.room.tree)) for path in group.paths}
-        self.groups.append(Made(group.changes[-1].seq, {name: now.get(name) for name in touched}))
+        self.groups.append(Made(group.number, {name: now.get(name) for name in touched}))
         for one in self.groups:
             if one.undone and not one.dropped and not touched.isdisjoint(one.effect):
                 one.dropped = True

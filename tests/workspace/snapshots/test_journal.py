@@ -24,7 +24,7 @@ def test_a_group_comes_back_as_it_was_noted(tmp_path: Path) -> None:
     assert (found.origin.tool, found.time, found.phase) == ("Edit", 1.5, Phase.DONE)
     assert [change.paths for change in found.changes] == [(Path("/w/a"),), (odd, Path("/w/b"))]
     assert found.changes[1].made == 2
-    assert str(found) == "changes 1 to 2"
+    assert str(found) == "change 1"
     journal.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from ferrule.cli.ask import choices_of, lines_of, understood
+from ferrule.cli.ask import DIFF_LINES, choices_of, lines_of, understood
 from ferrule.cli.chatting.call_view import diff_rows
 from ferrule.cli.chatting.text_rows import kept, wrapped
 from ferrule.cli.chatting.visible_text import one_line, visible
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ferrule.cli.chatting.screen import Screen
     from ferrule.pipeline.confirm import Question
 
-_DIFF_LINES = 500
 _INDENT = "  "
 
 
@@ -105,4 +104,4 @@ class ChatAsker:
         if preview.problem:
             words = _("It would fail now: {why}").format(why=visible(preview.problem))
             return [self._screen.paint("warned", row) for row in wrapped(words, self._screen.width, _INDENT)]
-        return diff_rows(preview.diff, self._screen, _DIFF_LINES)
+        return diff_rows(preview.diff, self._screen, DIFF_LINES)

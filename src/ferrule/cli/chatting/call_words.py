@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.agent.doing import CALLING
 from ferrule.cli.chatting.visible_text import one_line
 from ferrule.cli.words import _
 
@@ -16,7 +17,9 @@ Data = dict[str, Any]
 
 
 def doing(tool: str, said: str = "") -> str:
-    """While it runs; of a tool that is not ours, what it says of itself."""
+    """While it runs; of a tool that is not ours, what it says of itself, if that is more than its name."""
+    if said == CALLING.format(tool=tool):
+        said = ""
     return _doing().get(tool) or (f"{one_line(said)}…" if said else _("working…"))
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from ferrule.cli.chatting.call_view import diff_rows
 from ferrule.cli.chatting.call_words import counted
+from ferrule.cli.undone_files import MOST_FILES, undone_files
 from ferrule.cli.words import _
 from ferrule.workspace.files import files_of
-from ferrule.workspace.snapshots.changes import Operation, Phase
+from ferrule.workspace.snapshots.changes import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from ferrule.workspace.snapshots.undo_report import Report
 
 _MOST_GROUPS = 1000
-_MOST_FILES = 20
 _MOST_LINES = 500
 
 
@@ -91,26 +91,16 @@ def _told(chat: Chat, history: History, report: Report) -> None:
             else counted(len(changes), _("1 change made again:"), _("{n} changes made again:"))
         )
         chat.say(words, "good")
-        names = [history.show(change.path) for change in changes]
-        for change, name in list(zip(changes, names, strict=True))[:_MOST_FILES]:
-            chat.say(f"  {name} — {_now(change.operation, undone=report.undo)}")
-        if len(names) > _MOST_FILES:
-            chat.say(_("  … and {n} more").format(n=f"{len(names) - _MOST_FILES:,}"))
+        for row in undone_files(report, history):
+            chat.say(row)
         verb = "took back" if report.undo else "made again"
-        listed = ", ".join(f"`{name}`" for name in dict.fromkeys(names[:_MOST_FILES]))
+        listed = ", ".join(
+            f"`{history.show(path)}`" for path in dict.fromkeys(one.path for one in changes[:MOST_FILES])
+        )
         chat.notes_for_model.append(
             f"The person {verb} your changes of {listed}. Read a file again before you edit it."
         )
     elif report.refused is None and not report.uncovered:
         chat.say(_("There is nothing to take back.") if report.undo else _("There is nothing to make again."))
     if report.refused is not None or report.uncovered:
-        chat.say(str(report), "warned")
-
-
-def _now(operation: Operation, *, undone: bool) -> str:
-    """What became of the file."""
-    if operation is Operation.CREATE:
-        return _("removed") if undone else _("there again")
-    if operation is Operation.DELETE:
-        return _("there again") if undone else _("removed")
-    return _("as before") if undone else _("changed again")
+        chat.say(report.trouble if changes else str(report), "warned")

@@ -63,15 +63,16 @@ class ServerQuestions:
         """Show where to sign in; raises `NotSigningIn` where the person does not want to, or cannot be asked now."""
         from ferrule.cli.server_talk.address import visit
         from ferrule.mcp_client.ports import NotSigningIn
+        from ferrule.policy.shown_text import shown_argument
 
         if self._place.shut_because:
             self.waiting_to_sign_in[server] = None
-            raise NotSigningIn(f"it wants you to sign in; at a terminal: ferrule mcp test {server}")
+            raise NotSigningIn(f"it wants you to sign in; at a terminal: ferrule mcp test {shown_argument(server)}")
         async with self._place.asking() as talk:
             with _taken_away(talk):
                 said = await visit(talk, server, "", url, sign_in=True)
             if said.action != "accept":
-                raise NotSigningIn(said.why or f"you did not sign in; later: ferrule mcp test {server}")
+                raise NotSigningIn(said.why or f"you did not sign in; later: ferrule mcp test {shown_argument(server)}")
             talk.tell([ours(_("Waiting until you have signed in there; Ctrl-C stops it."))])
 
 

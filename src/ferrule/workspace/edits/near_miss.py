@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from difflib import SequenceMatcher
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _MOST_LINES, _MOST_WIDTH, _AROUND = 60, 300, 6
 _MOST_SHOWN, _LONGEST_WHOLE = 8_000, 2_000
 _MOST_LEFT_OUT = 30
+_MOST_IN_ANY_CASE = 2_000_000
+"""Characters that are searched without regard to case, which takes ten times as long."""
 _MOST_WANTED, _MOST_WORDS, _MOST_HITS, _MOST_COMPARED = 200, 10, 20, 4
 _MARKS = ("·␣▪", "→⇥↦", "␍↵␤", "⍽␢◦")
 """For space, tab, carriage return and no-break space: the first of each that is not in the text itself."""
@@ -94,7 +97,9 @@ def _clipped(line: str) -> str:
 
 
 def _nearest(lines: TextLines, old: Sequence[str]) -> int | None:
-    """The line where a place like the old text begins: voted for by equal lines, then by rare words."""
+    """The line where a place like the old text begins: voted for by equal lines, then by rare words, then by words of
+    another case.
+    """
     wanted: defaultdict[str, list[int]] = defaultdict(list)
     for offset, line in enumerate(old[:_MOST_WANTED]):
         if line.strip(BLANKS):
@@ -104,8 +109,12 @@ def _nearest(lines: TextLines, old: Sequence[str]) -> int | None:
         if line in wanted:
             for offset in wanted[line][:_MOST_HITS]:
                 votes[index - offset] += min(len(line), 60) * 4
-    for offset, word in _rare_words(old):
+    words = _rare_words(old)
+    for offset, word in words:
         for index in _hits(lines, word):
+            votes[index - offset] += len(word)
+    for offset, word in words if not votes and len(lines.text) <= _MOST_IN_ANY_CASE else ():
+        for index in _hits(lines, word, any_case=True):
             votes[index - offset] += len(word)
     best = sorted((start for start in votes if -len(old) < start), key=lambda start: (-votes[start], start))
     compared = [max(start, 0) for start in best[:_MOST_COMPARED]]
@@ -135,16 +144,11 @@ def _rare_words(old: Sequence[str]) -> list[tuple[int, str]]:
     return [(words[word], word) for word in sorted(words, key=len, reverse=True)[:_MOST_WORDS]]
 
 
-def _hits(lines: TextLines, word: str) -> list[int]:
+def _hits(lines: TextLines, word: str, *, any_case: bool = False) -> list[int]:
     """The lines a word is on; none when they are many, since then it says nothing."""
-    found: list[int] = []
-    at = lines.text.find(word)
-    while at >= 0:
-        if len(found) == _MOST_HITS:
-            return []
-        found.append(at)
-        at = lines.text.find(word, at + len(word))
-    return [lines.number_at(at) - 1 for at in found]
+    places = re.finditer(re.escape(word), lines.text, re.IGNORECASE if any_case else 0)
+    found = [place.start() for place in islice(places, _MOST_HITS + 1)]
+    return [lines.number_at(at) - 1 for at in found] if len(found) <= _MOST_HITS else []
 
 
 def _likeness(lines: TextLines, first: int, old: Sequence[str]) -> float:

@@ -161,9 +161,9 @@ def _content(paths: Paths, start: Place, entry: Entry) -> bytes | None:
 def _hit(name: bytes, content: bytes, pattern: re.Pattern[str], query: Query) -> tuple[int, bytes]:
     """How many lines match, and the hit in the form that ripgrep gives it."""
     text = content.decode(errors="surrogateescape")
-    lines = text.removesuffix("\n").split("\n")
     if query.crlf:
-        lines = [line.removesuffix("\r") for line in lines]
+        text = text.replace("\r\n", "\n")
+    lines = text.removesuffix("\n").split("\n")
     columns = _multiline_columns(text, pattern) if query.multiline else _columns(lines, pattern)
     if not columns or query.mode == "files_with_matches":
         return len(columns), name + b"\0"

@@ -195,7 +195,10 @@ class Change:
 
 @dataclass(slots=True, frozen=True)
 class Group:
-    """Changes that were made as one and are undone as one."""
+    """Changes that were made as one and are undone as one.
+
+    People know it by its `number`, as one change: it is the only number that lists, diffs and undo speak of.
+    """
 
     number: int
     time: float
@@ -212,8 +215,7 @@ class Group:
         return tuple(change for change in self.changes if not change.covered)
 
     def __str__(self) -> str:
-        first, last = self.changes[0].seq, self.changes[-1].seq
-        return f"change {first}" if first == last else f"changes {first} to {last}"
+        return f"change {self.number}"
 
 
 @dataclass(slots=True, frozen=True)

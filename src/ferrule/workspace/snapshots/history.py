@@ -191,7 +191,7 @@ class History:
     def undo(
         self, *, to: int | None = None, call: str | None = None, turn: str | None = None, session: str | None = None
     ) -> Report:
-        """Take back the newest group; or all of a call or a turn; or all after the change `to`, newest first.
+        """Take back the newest group; or all of a call or a turn; or all after the group `to`, newest first.
 
         A group is undone whole or, where one of its files has changed since, not at all; then it stops there.
         """
@@ -200,7 +200,7 @@ class History:
     def redo(
         self, *, to: int | None = None, call: str | None = None, turn: str | None = None, session: str | None = None
     ) -> Report:
-        """Do again what was undone last; or all of a call or a turn; or all up to the change `to`."""
+        """Do again what was undone last; or all of a call or a turn; or all up to the group `to`."""
         return self._turn(Side.AFTER, to, call, turn, session)
 
     def _turn(self, side: Side, to: int | None, call: str | None, turn: str | None, session: str | None) -> Report:
@@ -264,7 +264,7 @@ class History:
         return self._paths.show(path)
 
     def diff(self, first: int, last: int | None = None, *, most: int = 50_000) -> str:
-        """What a change did, or all from one to another taken together, as a unified diff of bounded length."""
+        """What a group did, or all from one to another taken together, as a unified diff of bounded length."""
 
         def compare() -> list[str]:
             with self._settled() as journal:
@@ -277,7 +277,7 @@ class History:
                 "missing",
                 f"There is no {wanted} in the history.",
                 kind=ErrorKind.NOT_FOUND,
-                suggestion="Older changes are forgotten once the caps are reached; list those that are kept.",
+                suggestion="`ferrule history` lists those that are kept; older ones are forgotten.",
             )
         return bounded(parts, most)
 

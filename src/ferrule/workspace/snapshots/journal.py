@@ -198,14 +198,12 @@ class Journal:
         return self._groups("phase IN (?, ?, ?) ORDER BY number DESC", *_UNSETTLED)
 
     def next_to(self, side: Side, *, to: int | None = None, **origin: str | None) -> Group | None:
-        """The group to undo or redo next: made last, or undone last. `to` is the change that will be the newest."""
+        """The group to undo or redo next: made last, or undone last. `to` is the group that will be the newest."""
         parts: list[tuple[str, str | int]] = [
             (f"{name} = ?", value) for name, value in origin.items() if value is not None
         ]
         if to is not None:
-            side_of = "> coalesce" if side is Side.BEFORE else "<= coalesce"
-            of = "SELECT number FROM changes WHERE seq <= ? ORDER BY seq DESC LIMIT 1"
-            parts.append((f"number {side_of}(({of}), 0)", to))
+            parts.append((f"number {'>' if side is Side.BEFORE else '<='} ?", to))
         phase, order = ("done", "number") if side is Side.BEFORE else ("undone", "undone")
         where = " AND ".join([f"phase = '{phase}'", *(text for text, _ in parts)])
         return _first(self._groups(f"{where} ORDER BY {order} DESC LIMIT 1", *(value for _, value in parts)))
@@ -247,7 +245,8 @@ class Journal:
         return (_change(row).at(Side.AFTER).get(path),) if row else None
 
     def changes_between(self, first: int, last: int) -> list[Change]:
-        rows = self._run("SELECT * FROM changes WHERE seq BETWEEN ? AND ? ORDER BY seq", first, last)
+        """All of the groups from one number to another."""
+        rows = self._run("SELECT * FROM changes WHERE number BETWEEN ? AND ? ORDER BY seq", first, last)
         return [_change(row) for row in rows]
 
     def _groups(self, where: str, *values: Any) -> list[Group]:

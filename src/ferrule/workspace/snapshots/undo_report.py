@@ -69,9 +69,16 @@ class Report:
             lines = [f"{count:,} {'change' if count == 1 else 'changes'} {word}."]
         else:
             lines = [f"Nothing was {word}."] if self.refused or self.groups else [f"There is nothing to be {word}."]
+        return "\n".join([*lines, self.trouble] if self.trouble else lines)
+
+    @property
+    def trouble(self) -> str:
+        """What was left as it is, and why; empty where all went through."""
+        word = "undone" if self.undo else "redone"
+        lines: list[str] = []
         for change in self.uncovered[:_MOST_FILES]:
             text = "The history does not cover it: too large to keep, or in a folder it leaves out"
-            lines.append(f"Change {change.seq} ({change.path.name}) was left as it is. {text}.")
+            lines.append(f"`{change.path.name}` was left as it is. {text}.")
         if self.refused is not None:
             conflicts = self.refused.conflicts
             first = str(self.refused.group)
