@@ -34,8 +34,8 @@ Usage notes:
 async def test_each_reading_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
     async with shell_desk(tmp_path) as desk:
         assert await desk.words("BashOutput") == snapshot("No command runs in the background.")
-        await desk.bash("mkfifo fifo")
-        await desk.bash("echo one; read x <fifo; echo $x; read x <fifo; exit 4", run_in_background=True)
+        await desk.bash("mkfifo fifo other")
+        await desk.bash("echo one; read x <fifo; echo $x; read x <other; exit 4", run_in_background=True)
         assert await desk.words("BashOutput", shell_id="main_1", wait_for="one") == snapshot("""\
 one
 [`main_1` is still running.]\
@@ -54,14 +54,14 @@ two
 [No line holds `three`. It has not come yet.]
 [`main_1` is still running.]\
 """)
-        await desk.bash("echo end >fifo")
+        await desk.bash("echo end >other")
         assert await desk.words("BashOutput", shell_id="main_1", wait_for="three") == snapshot("""\
 (nothing new)
 [No line holds `three`. The command ended without it.]
 [`main_1` has ended with exit code 4.]\
 """)
         assert re.sub(r"\d+ s", "N s", await desk.words("BashOutput")) == snapshot(
-            "main_1  ended  N s  echo one; read x <fifo; echo $x; read x <fifo; exit 4"
+            "main_1  ended  N s  echo one; read x <fifo; echo $x; read x <other; exit 4"
         )
 
 

@@ -25,7 +25,7 @@ def test_it_starts_in_the_sessions_state_and_changes_none_of_it(room: Room) -> N
 
 def test_it_is_read_on_from_where_it_was_read(room: Room) -> None:
     async def body(session: ShellSession) -> None:
-        kept = await session.background.start("echo one; read x <hold; echo $x >&2; read x <hold")
+        kept = await session.background.start("echo one; read x <hold; echo $x >&2; read x <other")
         assert await kept.wait_for("one", timeout=20) == "one"
         assert kept.read_on().text == "one\n"
         assert kept.read_on().text == ""
@@ -35,7 +35,7 @@ def test_it_is_read_on_from_where_it_was_read(room: Room) -> None:
         assert kept.read_on(since=0).text == "one\ntwo\n"
         assert kept.status == "running"
 
-    room.run("mkfifo hold")
+    room.run("mkfifo hold other")
     room.use(body)
 
 
