@@ -39,3 +39,8 @@ def test_another_thread_than_the_main_one_hears_none_and_goes_on() -> None:
     thread.join()
     assert said == ["went on"]
     assert signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
+
+
+def test_without_an_event_loop_it_is_a_mistake_and_is_said() -> None:
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        on_signal("SIGUSR1", lambda: None)

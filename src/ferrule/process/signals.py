@@ -10,21 +10,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_CANNOT = (NotImplementedError, ValueError, RuntimeError)  # Windows has no such handlers; other threads than the main
+_CANNOT = (NotImplementedError, RuntimeError)  # Windows has no such handlers, nor has any thread but the main one
 
 
 def on_signal(name: str, then: Callable[..., object], *given: object) -> None:
     """Have `then` called when the signal comes. Where it cannot be heard, what the system does with it stays."""
+    loop = asyncio.get_running_loop()
     for number in _known(name):
         with suppress(*_CANNOT):
-            asyncio.get_running_loop().add_signal_handler(number, then, *given)
+            loop.add_signal_handler(number, then, *given)
 
 
 def no_more_on_signal(name: str) -> None:
     """Leave a signal to the system again."""
+    loop = asyncio.get_running_loop()
     for number in _known(name):
         with suppress(*_CANNOT):
-            asyncio.get_running_loop().remove_signal_handler(number)
+            loop.remove_signal_handler(number)
 
 
 def _known(name: str) -> Iterator[signal.Signals]:
