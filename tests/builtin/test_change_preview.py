@@ -23,7 +23,8 @@ class Desk:
 
     async def preview(self, name: str, **arguments: Any) -> Preview | None:
         invocation = self.runtime.build(RawCall(name, arguments))
-        return await preview_change(invocation, self.session)
+        invocation.session = self.session  # as it is when somebody is asked
+        return await preview_change(invocation)
 
     async def run(self, name: str, **arguments: Any) -> Any:
         return await self.runtime.run(name, arguments)
@@ -86,7 +87,8 @@ async def test_of_commands_searches_and_other_peoples_tools_nothing_is_foretold(
     theirs.name = "Edit"  # another tool of this name is not ours
     runtime = Runtime([theirs], session=desk.session)
     invocation = runtime.build(RawCall("Edit", {"file_path": "a.txt"}))
-    assert await preview_change(invocation, desk.session) is None
+    invocation.session = desk.session
+    assert await preview_change(invocation) is None
     assert await desk.preview("Bash", command="rm a.txt") is None
     assert await desk.preview("FileSearch", pattern="a") is None
     assert await desk.preview("FileSearch", pattern="a", replace_with="b") is None

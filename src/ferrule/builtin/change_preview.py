@@ -23,10 +23,10 @@ class Preview:
     problem: str = ""
 
 
-async def preview_change(invocation: Invocation, session: Session) -> Preview | None:
+async def preview_change(invocation: Invocation) -> Preview | None:
     """What the call would change; None for a call of which that cannot be told, such as a command."""
-    name, params = invocation.tool.name, invocation.params
-    if invocation.tool is not _built_in(name):
+    name, params, session = invocation.tool.name, invocation.params, invocation.session
+    if session is None or invocation.tool is not _built_in(name):
         return None
     try:
         if name == "FileSearch":

@@ -55,7 +55,9 @@ class TerminalAsker:
     async def __call__(self, question: Question) -> Answer:
         if not sys.stdin.isatty():  # whoever fills a pipe is not the person
             return Answer(Choice.NO, "there is no terminal to ask them at")
-        preview = await _preview(question)
+        from ferrule.builtin.change_preview import preview_change
+
+        preview = await preview_change(question.invocation)
         # asyncio keeps both for itself until it runs again; at a prompt they must end the prompt.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         before_term = signal.signal(signal.SIGTERM, self._terminated)
@@ -115,13 +117,6 @@ def choices_of(question: Question) -> str:
             "or no (n, or n and why) [y/a/s/N] "
         )
     return _("Run it? Once (y), always in this session (a), or no (n, or n and why) [y/a/N] ")
-
-
-async def _preview(question: Question) -> Preview | None:
-    from ferrule.builtin.change_preview import preview_change
-
-    invocation = question.invocation
-    return None if invocation.session is None else await preview_change(invocation, invocation.session)
 
 
 def _change(preview: Preview) -> list[Line]:

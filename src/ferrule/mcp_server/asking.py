@@ -13,7 +13,7 @@ from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
 from ferrule.core.tool import Kind
 from ferrule.mcp_server.peer import current_peer
 from ferrule.pipeline.confirm import Answer, Choice
-from ferrule.policy.shown_text import disguises, shown
+from ferrule.policy.shown_text import disguises, shown, shown_row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,8 +55,7 @@ async def ask_through_client(question: Question) -> Answer:
 
 async def _change(question: Question) -> list[str]:
     """What the call would change in a file, or why it would fail; nothing for a call of which that cannot be told."""
-    session = question.invocation.session
-    preview = None if session is None else await preview_change(question.invocation, session)
+    preview = await preview_change(question.invocation)
     if preview is None:
         return []
     if preview.problem:
@@ -76,9 +75,9 @@ def message_of(question: Question, change: Sequence[str] = ()) -> str:
     if question.warning:
         lines.append(f"Warning: {question.warning}")
     if question.rule:
-        lines.append(f"«Always» would mean, in this session: {_one_line(question.rule)}")
-        lines += [f"  it covers: {_one_line(question.covers)}"] if question.covers else []
-        lines += [f"  it does not cover: {_one_line(question.not_covers)}"] if question.not_covers else []
+        lines.append(f"«Always» would mean, in this session: {shown_row(question.rule)}")
+        lines += [f"  it covers: {shown_row(question.covers)}"] if question.covers else []
+        lines += [f"  it does not cover: {shown_row(question.not_covers)}"] if question.not_covers else []
     return "\n".join(lines)
 
 
@@ -86,7 +85,7 @@ def form_of(question: Question, revision: str) -> dict[str, Any]:
     """One choice, and why not. «Always» is offered only where a rule could be remembered."""
     choices = {"once": "Run it once", "no": "Do not run it"}
     if question.rule:
-        choices = {"once": choices["once"], "always": f"Always: {_one_line(question.rule)}", "no": choices["no"]}
+        choices = {"once": choices["once"], "always": f"Always: {shown_row(question.rule)}", "no": choices["no"]}
     answer: dict[str, Any] = {"type": "string", "title": "Run it?"}
     if is_version_at_least(revision, _TITLED):
         answer["oneOf"] = [{"const": word, "title": title} for word, title in choices.items()]
@@ -139,7 +138,3 @@ def _what_allows(question: Question) -> str:
 
 def _clipped(row: str) -> str:
     return row if len(row) <= _LONGEST_ROW else f"{row[:_LONGEST_ROW]}… ({len(row) - _LONGEST_ROW:,} more characters)"
-
-
-def _one_line(text: str) -> str:
-    return shown(text).replace("\n", "⏎")

@@ -56,7 +56,7 @@ class ChatAsker:
         from ferrule.builtin.change_preview import preview_change
 
         invocation = question.invocation
-        preview = await preview_change(invocation, invocation.session) if invocation.session is not None else None
+        preview = await preview_change(invocation)
         await self._printer.reached(invocation.call_id)
         async with self._turn, AsyncExitStack() as alone:
             view = alone.enter_context(self._printer.held(invocation.call_id))
