@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ferrule.core.call import RawCall
 from ferrule.core.result import Attachment
 from ferrule.dialects.attachments import IMAGES, from_base64, is_web, to_base64
-from ferrule.dialects.block_order import Blocks, in_order
+from ferrule.dialects.block_order import Blocks, written_blocks
 from ferrule.dialects.dialect import Dialect, ForeignDefinition, Strictness
 from ferrule.dialects.payload import (
     DialectError,
@@ -22,7 +22,7 @@ from ferrule.dialects.payload import (
 )
 from ferrule.dialects.portable import Abilities
 from ferrule.dialects.strict import StrictRules
-from ferrule.dialects.wording import attachment_lost, details_lost, result_from, text_of
+from ferrule.dialects.wording import result_from, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,19 +106,10 @@ class Anthropic(Dialect):
         losses = [] if losses is None else losses
         text = text_of(result, losses)
         # An empty text block is refused, an empty string is not.
-        parts = [self._part(result, one, losses) for one in in_order(text, result.attachments)]
+        parts = written_blocks(self, result, text, losses, text_kind="text", name_key="title")
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call_id}
         block["content"] = parts if result.attachments else text
         return block if result.success else {**block, "is_error": True}
-
-    def _part(self, result: ToolResult, one: str | int, losses: list[Loss]) -> dict[str, Any]:
-        if isinstance(one, str):
-            return {"type": "text", "text": one}
-        part = self.write_attachment(result.attachments[one])
-        if part is None:
-            return {"type": "text", "text": attachment_lost(result, one, losses)}
-        details_lost(result, one, losses, name="title" not in part)
-        return part
 
     def read_result(self, payload: Any, call: RawCall | None = None) -> ToolResult:
         item = an_object(payload, "result")

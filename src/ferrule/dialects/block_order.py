@@ -7,12 +7,16 @@ that does not stands after all of them.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from ferrule.dialects.wording import attachment_lost, details_lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ferrule.core.result import Attachment
+    from ferrule.core.result import Attachment, ToolResult
+    from ferrule.dialects.dialect import Dialect
+    from ferrule.dialects.losses import Loss
 
 
 class Blocks:
@@ -60,6 +64,22 @@ def in_order(text: str, attachments: Sequence[Attachment]) -> Iterator[str | int
     if rest := text[place:]:
         yield rest
     yield from range(at, len(attachments))
+
+
+def written_blocks(
+    dialect: Dialect, result: ToolResult, text: str, losses: list[Loss], *, text_kind: str, name_key: str
+) -> list[dict[str, Any]]:
+    """Words and attachments as a provider's blocks, with a line of words for an attachment that it cannot carry."""
+    blocks: list[dict[str, Any]] = []
+    for one in in_order(text, result.attachments):
+        block = None if isinstance(one, str) else dialect.write_attachment(result.attachments[one])
+        if block is None:
+            words = one if isinstance(one, str) else attachment_lost(result, one, losses)
+            block = {"type": text_kind, "text": words}
+        elif isinstance(one, int):
+            details_lost(result, one, losses, name=name_key not in block)
+        blocks.append(block)
+    return blocks
 
 
 def out_of_order(attachments: Sequence[Attachment]) -> list[Attachment]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ferrule.core.call import RawCall
 from ferrule.core.result import Attachment
 from ferrule.dialects.attachments import IMAGES, data_url, from_data_url, is_web
-from ferrule.dialects.block_order import Blocks, in_order
+from ferrule.dialects.block_order import Blocks, written_blocks
 from ferrule.dialects.dialect import Dialect, ForeignDefinition
 from ferrule.dialects.openai_chat import OPENAI_ABILITIES, OPENAI_STRICT, read_function, report_ambiguous
 from ferrule.dialects.payload import (
@@ -20,7 +20,7 @@ from ferrule.dialects.payload import (
     some_arguments,
     some_text,
 )
-from ferrule.dialects.wording import attachment_lost, details_lost, reads_as_error, result_from, text_of
+from ferrule.dialects.wording import reads_as_error, result_from, text_of
 
 if TYPE_CHECKING:
     from ferrule.core.result import ToolResult
@@ -73,18 +73,9 @@ class OpenAIResponses(Dialect):
         losses = [] if losses is None else losses
         text = text_of(result, losses)
         report_ambiguous(result, text, losses)
-        parts = [self._part(result, one, losses) for one in in_order(text, result.attachments)]
+        parts = written_blocks(self, result, text, losses, text_kind="input_text", name_key="filename")
         output = parts if result.attachments else text
         return {"type": "function_call_output", "call_id": result.call_id, "output": output}
-
-    def _part(self, result: ToolResult, one: str | int, losses: list[Loss]) -> dict[str, Any]:
-        if isinstance(one, str):
-            return {"type": "input_text", "text": one}
-        part = self.write_attachment(result.attachments[one])
-        if part is None:
-            return {"type": "input_text", "text": attachment_lost(result, one, losses)}
-        details_lost(result, one, losses, name="filename" not in part)
-        return part
 
     def read_result(self, payload: Any, call: RawCall | None = None) -> ToolResult:
         item = an_object(payload, "result")
