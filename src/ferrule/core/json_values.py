@@ -16,7 +16,7 @@ _TEXT = re.compile(rb'"[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+(?:"|\\?(?=[\r\n])
 _WHOLE = re.compile(rb'(?:[^"]++|"[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+(?:"|\\?(?=[\r\n])))*+')
 
 
-def has_too_many_values(text: bytes, most: int = MESSAGE_VALUES) -> bool:
+def has_too_many_values(text: bytes | bytearray, most: int = MESSAGE_VALUES) -> bool:
     """Whether a text holds more JSON values than allowed; told by its commas and brackets.
 
     Commas in texts are no sign of anything, but looking for texts is slow: that is done only where there are many.

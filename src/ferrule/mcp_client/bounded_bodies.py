@@ -35,7 +35,7 @@ class BoundedBody(httpx2.AsyncByteStream):
                 raise httpx2.StreamError(_TOO_LONG)
             yield piece
             await pace.spend()
-        if has_too_many_values(bytes(whole)):  # nobody has read them yet: that needs the whole body
+        if has_too_many_values(whole):  # nobody has read them yet: that needs the whole body
             raise httpx2.StreamError(_TOO_MANY)
 
     async def aclose(self) -> None:
@@ -56,7 +56,8 @@ class BoundedEvents(httpx2.AsyncByteStream):
             event += piece
             start = 0
             for end in _END_OF_EVENT.finditer(event, looked_at):
-                _check(event[start : end.end()])
+                if end.end() - start > MESSAGE_VALUES and has_too_many_values(event[start : end.end()]):
+                    raise httpx2.SSEError(_TOO_MANY)
                 start = end.end()
             del event[:start]
             if len(event) > bounds.MESSAGE_BYTES:
@@ -66,8 +67,3 @@ class BoundedEvents(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._body.aclose()
-
-
-def _check(event: bytearray) -> None:
-    if has_too_many_values(bytes(event)):
-        raise httpx2.SSEError(_TOO_MANY)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
@@ -59,12 +59,28 @@ class OpenRequests:
             self._room.set()
 
 
-class Reading:
-    """The way in, as the session reads it."""
+class _Way:
+    """One of a transport's two streams, opened and closed with it."""
 
     def __init__(self, inner: Any, requests: OpenRequests) -> None:
         self._inner = inner
         self._requests = requests
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._inner.__aexit__(kind, error, trace)
+
+
+class Reading(_Way):
+    """The way in, as the session reads it."""
+
+    def __init__(self, inner: Any, requests: OpenRequests) -> None:
+        super().__init__(inner, requests)
         self._pace = Pace(MESSAGES_PER_SECOND)
 
     @property
@@ -86,22 +102,9 @@ class Reading:
             self._requests.end(cancelled_request_id_from_params(message.params), every=True)
         return item
 
-    async def __aenter__(self) -> Reading:
-        await self._inner.__aenter__()
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._inner.__aexit__(kind, error, trace)
-
-
-class Writing:
+class Writing(_Way):
     """The way out, as the session writes it."""
-
-    def __init__(self, inner: Any, requests: OpenRequests) -> None:
-        self._inner = inner
-        self._requests = requests
 
     async def send(self, item: SessionMessage) -> None:
         try:
@@ -109,12 +112,3 @@ class Writing:
         finally:
             if isinstance(item.message, (JSONRPCResponse, JSONRPCError)):
                 self._requests.end(item.message.id)
-
-    async def __aenter__(self) -> Writing:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._inner.__aexit__(kind, error, trace)

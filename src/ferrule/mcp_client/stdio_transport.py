@@ -21,7 +21,6 @@ from mcp_types import (
     JSONRPCError,
     JSONRPCMessage,
     JSONRPCRequest,
-    JSONRPCResponse,
     jsonrpc_message_adapter,
 )
 
@@ -151,9 +150,7 @@ class StdioTransport:
                         break
                     await self._pace.spend()
                     continue
-                await self._to_session.send(SessionMessage(message))
-                if not isinstance(message, (JSONRPCResponse, JSONRPCError)):
-                    await self._pace.spend()
+                await self._to_session.send(SessionMessage(message))  # which takes them at its own pace
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             return  # the session is over
         except OSError as error:
