@@ -170,7 +170,7 @@ async def test_a_cancelled_call_leaves_nothing(tmp_path: Path) -> None:
         for by_id in (False, True):
             call = RawCall("Bash", {"command": f"setsid sleep {mark} & sleep {mark}"})
             task = asyncio.create_task(desk.runtime.run(call))
-            assert await asyncio.to_thread(becomes, lambda: len(alive(mark)) >= 2)
+            assert await asyncio.to_thread(becomes, lambda: len(alive(mark)) >= 2), (task, alive(mark))
             if by_id:
                 assert desk.runtime.cancel(call.id)
                 assert (await task).error is not None
@@ -180,6 +180,19 @@ async def test_a_cancelled_call_leaves_nothing(tmp_path: Path) -> None:
                     await task
             assert not alive(mark)
         assert await desk.bash("echo on") == "on"
+
+
+async def test_a_cancelled_command_that_heeds_nothing_is_ended_too_and_the_next_is_left_alone(tmp_path: Path) -> None:
+    """P6: what ignores being asked is killed before anyone is told, and never the next command in its place."""
+    async with shell_desk(tmp_path) as desk:
+        mark = new_mark()
+        call = RawCall("Bash", {"command": f"(trap '' TERM; sleep {mark}; sleep {mark}) & trap '' TERM; sleep {mark}"})
+        task = asyncio.create_task(desk.runtime.run(call))
+        assert await asyncio.to_thread(becomes, lambda: len(alive(mark)) >= 2)
+        assert desk.runtime.cancel(call.id)
+        assert (await task).llm_content == snapshot("Error (cancelled_error): `Bash` did not finish. It was cancelled.")
+        assert not alive(mark)
+        assert await desk.bash("sleep 1.5; echo on") == "on"
 
 
 async def test_its_output_is_shown_while_it_runs(tmp_path: Path) -> None:

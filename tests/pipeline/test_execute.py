@@ -8,12 +8,13 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule import Limits, RawCall, Runtime, Tool, ToolContext, ToolResult, tool
+from ferrule import KindPolicy, Limits, RawCall, Runtime, Tool, ToolContext, ToolResult, tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,6 +80,58 @@ async def asks_and_then_sleeps(context: ToolContext) -> None:
 def test_the_time_that_a_person_takes_does_not_count() -> None:
     assert run(asks_at_once).data == "answered"
     assert error_kind(run(asks_and_then_sleeps)) == "timeout_error"
+
+
+@tool(kind="execute", grace=20.0)
+async def tidies_up(done: str, context: ToolContext) -> None:
+    try:
+        await asyncio.sleep(60)
+    finally:
+        await asyncio.sleep(0.3)
+        Path(done).touch()
+
+
+@tool(kind="execute", grace=20.0)
+def tidies_up_in_a_thread(done: str, context: ToolContext) -> None:
+    context.cancellation.wait(60)
+    time.sleep(0.3)
+    Path(done).touch()
+
+
+@tool(kind="execute")
+async def lets_others_work(name: str, done: str, context: ToolContext) -> None:
+    await context.call(name, {"done": done})
+
+
+@tool(kind="execute")
+async def lets_others_let_others_work(name: str, done: str, context: ToolContext) -> None:
+    await context.call("lets_others_work", {"name": name, "done": done})
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+@pytest.mark.parametrize("inner", ["tidies_up", "tidies_up_in_a_thread"])
+@pytest.mark.parametrize("outer", [None, "lets_others_work", "lets_others_let_others_work"])
+async def test_a_tool_that_takes_its_time_to_stop_is_given_it_and_so_is_whoever_called_it(
+    tmp_path: Path, inner: str, outer: str | None, by_id: bool
+) -> None:
+    """P6: the call ends when its work has ended, not before; also where a tool was called by a tool."""
+    done = tmp_path / "done"
+    tools = [tidies_up, tidies_up_in_a_thread, lets_others_work, lets_others_let_others_work]
+    runtime = Runtime(tools, policy=KindPolicy(mode="bypass"), limits=FAST)
+    call = RawCall(outer or inner, {"done": str(done), **({"name": inner} if outer else {})})
+    task = asyncio.create_task(runtime.run(call))
+    await asyncio.sleep(0.1)
+    if by_id:
+        assert runtime.cancel(call.id)
+        error = (await task).error
+        assert error is not None
+        assert (error.kind, error.details) == ("cancelled_error", None)
+    else:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert done.exists()
+    assert runtime.abandoned == 0
 
 
 def test_a_sync_tool_that_listens_is_stopped_politely() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from ferrule.builtin.session_shells import try_sandbox
+from ferrule.builtin.session_shells import SECONDS_TO_END, try_sandbox
 from ferrule.builtin.shell_run import (
     Told,
     command_text,
@@ -43,6 +43,7 @@ _LONGER = "Give it more time with `timeout`, or start it with `run_in_background
     tags=("standard", "shell"),
     doing="running `{command}`",
     timeout=660,
+    grace=SECONDS_TO_END,
     touches_in=lambda params, session: touches_of(params.command, params.working_directory, session),
     signature=lambda params: command_text(params.command, params.working_directory),
     check=lambda params: problems_of(params.command),

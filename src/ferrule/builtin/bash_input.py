@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ferrule.builtin.session_shells import SECONDS_TO_END
 from ferrule.builtin.shell_run import explained, settle, shell_for, timed_out, undoable, words
 from ferrule.core.access import Touch
 from ferrule.core.context import ToolContext
@@ -20,6 +21,7 @@ from ferrule.core.result import Output, ToolResult
     tags=("standard", "shell"),
     doing="answering a running command",
     timeout=660,
+    grace=SECONDS_TO_END,
     touches=(Touch("shell:terminal", write=True), Touch("*", write=True)),
     signature=lambda params: params.text,
 )

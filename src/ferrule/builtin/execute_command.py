@@ -6,6 +6,7 @@ from typing import Annotated, TypedDict
 
 from pydantic import Field
 
+from ferrule.builtin.session_shells import SECONDS_TO_END
 from ferrule.builtin.shell_run import command_text, problems_of, run, starved, timed_out, touches_of
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
@@ -31,6 +32,7 @@ class CommandResult(TypedDict):
     tags=("assistant", "shell"),
     doing="running `{command}`",
     timeout=_SECONDS + 30,
+    grace=SECONDS_TO_END,
     touches_in=lambda params, session: touches_of(params.command, params.cwd, session),
     signature=lambda params: command_text(params.command, params.cwd),
     check=lambda params: problems_of(params.command),

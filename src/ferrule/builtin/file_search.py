@@ -105,6 +105,7 @@ class FileSearch(Tool[FileSearchParams]):
     category = "files"
     tags = frozenset({"standard", "files", "search"})
     doing = "searching many files for `{pattern}`"
+    grace = 60.0  # what it has replaced is taken back, in many files
 
     def check(self, params: FileSearchParams) -> Iterable[Problem]:
         if "\0" in params.pattern:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AliasChoices, Field
 
-from ferrule.builtin.session_shells import shells_of
+from ferrule.builtin.session_shells import SECONDS_TO_END, shells_of
 from ferrule.core.access import Touch
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
@@ -19,6 +19,7 @@ from ferrule.core.result import Output
     category="shell",
     tags=("standard", "shell"),
     doing="stopping `{shell_id}`",
+    grace=SECONDS_TO_END,
     touches=(Touch("shell:background"),),
     only_reads=lambda params: True,  # it ends what the person allowed, and asks nothing more of them
 )

@@ -28,6 +28,8 @@ _MOST_ENTRIES = 200_000
 _OUTPUTS = "ferrule.outputs"
 _TRIED = "ferrule.sandbox_tried"
 _WATCHERS = "ferrule.background_watchers"
+SECONDS_TO_END = 60.0
+"""What a call may take to end its processes once it is told to; sooner than this it never leaves them behind."""
 KEY = "sandbox"
 """Where a session's configuration may hold a `SandboxChoice`."""
 

@@ -77,13 +77,19 @@ class Session:
         return (self.workspace, *(Path(folder) for folder in self.config.get("roots", ())))
 
 
+_LONGER_FOR_EACH_ABOVE = 0.1
+
+
 class Cancellation:
     """Tells a running tool that nobody waits for it any more. Safe to use from any thread."""
 
-    __slots__ = ("_event",)
+    __slots__ = ("_above", "_event", "until")
 
-    def __init__(self) -> None:
+    def __init__(self, above: Cancellation | None = None) -> None:
+        self._above = above
         self._event = threading.Event()
+        self.until = 0.0
+        """Until when the call is waited for once it was told to stop, by the event loop's clock."""
 
     @property
     def requested(self) -> bool:
@@ -91,6 +97,12 @@ class Cancellation:
 
     def request(self) -> None:
         self._event.set()
+
+    def allow(self, until: float) -> None:
+        """Wait that long for it, and a little longer for every call that it works for."""
+        self.until = max(self.until, until)
+        if self._above is not None:
+            self._above.allow(until + _LONGER_FOR_EACH_ABOVE)
 
     def wait(self, seconds: float) -> bool:
         """Sleep in a sync tool, waking early (and returning True) when the call is cancelled."""
@@ -140,13 +152,14 @@ class ToolContext:
         emit: Callable[[CallEvent], None] | None = None,
         port: CallPort | None = None,
         lineage: tuple[str, ...] = (),
+        above: Cancellation | None = None,
     ) -> None:
         self.session = session
         self.call_id = call_id
         self.tool = tool
         self.lineage = lineage
         """The tools that led to this call, outermost first, itself last."""
-        self.cancellation = Cancellation()
+        self.cancellation = Cancellation(above)
         self._emit = emit
         self._port = port
         self._clock: CallClock | None = None

@@ -65,6 +65,7 @@ class ToolOptions(TypedDict, total=False):
     cache: bool | float
     needs: Iterable[str]
     max_result: int | None
+    grace: float | None
     doing: str
 
 
@@ -94,6 +95,9 @@ class Tool(Generic[P]):
     timeout: float | None = None
     needs: frozenset[str] = frozenset()
     max_result: int | None = None
+    grace: float | None = None
+    """Seconds it has to stop when it is told to, where that takes longer than the limits grant: it ends processes, or
+    takes back what it did."""
     doing: str = ""
     """What a person reads while it runs, with parameters in braces: ``reading `{file_path}` ``."""
     read_only: bool
@@ -143,7 +147,7 @@ class Tool(Generic[P]):
         self.has_render = "render" in own
         self.has_words = self.has_render or "display" in own
         for key in ("display_name", "version", "category", "strict", "concurrency_safe", "enabled", "dangerous",
-                    "requires_permission", "idempotent", "timeout", "max_result", "doing"):  # fmt: skip
+                    "requires_permission", "idempotent", "timeout", "max_result", "grace", "doing"):  # fmt: skip
             if key in options:
                 setattr(self, key, options[key])
         for key in ("tags", "roles", "needs"):
@@ -165,6 +169,8 @@ class Tool(Generic[P]):
             raise DefinitionError(f"`{name}` needs {sorted(unknown)}; a context has only {sorted(_NEEDS)}.")
         if self.timeout is not None and not self.timeout > 0:
             raise DefinitionError(f"`{name}`: the time limit must be more than 0 seconds, not {self.timeout!r}.")
+        if self.grace is not None and not 0 <= self.grace < float("inf"):
+            raise DefinitionError(f"`{name}`: it is given some seconds to stop, or 0, not {self.grace!r}.")
         said = options.get("description")
         if said is not None:
             self._description = Description(said) if isinstance(said, str) else said

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.context import limit_time
+from ferrule.core.context import Cancellation, limit_time
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.tool import Style
 from ferrule.pipeline.eager import disown, start_task
@@ -123,6 +123,10 @@ class Executor:
             return drain(body, _shower(context), self._collect(invocation))
         return body
 
+    def _grace(self, invocation: Invocation) -> float:
+        own = invocation.tool.grace
+        return self._limits.grace if own is None else own
+
     def _collect(self, invocation: Invocation) -> Collected:
         return Collected(self._limits, invocation.tool.max_result)
 
@@ -142,7 +146,7 @@ class Executor:
         async def stop() -> bool:
             task.cancel()
             try:
-                ended = await _ends(task, self._limits.grace)
+                ended = await _ends_in_time(task, self._grace(invocation), context, loop)
             finally:  # also when the caller is cancelled again meanwhile
                 if not task.done():
                     self._give_up_on(task, body, invocation)
@@ -183,7 +187,7 @@ class Executor:
             left = False
             try:
                 if not outcomes:
-                    await _ends(ended, self._limits.grace if context is not None else 0.0)
+                    await _ends_in_time(ended, self._grace(invocation) if context is not None else 0.0, context, loop)
             finally:  # also when the caller is cancelled again meanwhile
                 left = not outcomes and self._pool.abandon(job)
             return not left
@@ -275,9 +279,14 @@ async def _stopping(context: ToolContext | None, stop: Callable[[], Awaitable[bo
     return await stop()
 
 
-async def _ends(future: asyncio.Future[Any], seconds: float) -> bool:
-    if seconds > 0 and not future.done():
-        await asyncio.wait({future}, timeout=seconds)
+async def _ends_in_time(
+    future: asyncio.Future[Any], grace: float, context: ToolContext | None, loop: asyncio.AbstractEventLoop
+) -> bool:
+    """Whether it ends within its grace, or that of the calls it has made, which are told to stop with it."""
+    cancellation = context.cancellation if context is not None else Cancellation()
+    cancellation.allow(loop.time() + grace)
+    while not future.done() and (left := cancellation.until - loop.time()) > 0:
+        await asyncio.wait({future}, timeout=left)
     return future.done()
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass, fields
 
 @dataclass(slots=True, frozen=True)
 class Limits:
-    """Bounds on arguments, time, results and parallel work. A tool's own `timeout` and `max_result` come first."""
+    """Bounds on arguments, time, results and parallel work. A tool's own `timeout`, `max_result` and `grace` come
+    first.
+    """
 
     argument_bytes: int = 10_000_000
     argument_depth: int = 64

@@ -304,7 +304,8 @@ class Runtime:
                 f"`{tool.name}` was not run: tools called tools {len(lineage)} deep.",
                 "A tool probably calls itself without end.",
             )
-        return ToolContext(session, call_id, tool.name, emitter, self._whole, (*lineage, tool.name))
+        above = parent.cancellation if parent is not None else None
+        return ToolContext(session, call_id, tool.name, emitter, self._whole, (*lineage, tool.name), above)
 
     async def _execute_apart(
         self,

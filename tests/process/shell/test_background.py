@@ -23,6 +23,27 @@ def test_it_starts_in_the_sessions_state_and_changes_none_of_it(room: Room) -> N
     room.use(body)
 
 
+def test_one_that_is_cancelled_while_it_starts_is_ended(room: Room) -> None:
+    """P6: whenever that is, nothing runs that nobody knows of."""
+
+    async def body(session: ShellSession) -> None:
+        mark = new_mark()
+        await session.run("true")
+        for milliseconds in (0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20):
+            starting = asyncio.ensure_future(session.background.start(f"sleep {mark}"))
+            await asyncio.sleep(milliseconds / 1000)
+            if starting.cancel():
+                with pytest.raises(asyncio.CancelledError):
+                    await starting
+                assert [one.id for one in session.background.list() if one.status == "running"] == []
+                assert alive(mark) == []
+            else:
+                await session.background.stop((await starting).id)
+        assert (await session.run("echo on")).stdout == "on\n"
+
+    room.use(body)
+
+
 def test_it_is_read_on_from_where_it_was_read(room: Room) -> None:
     async def body(session: ShellSession) -> None:
         kept = await session.background.start("echo one; read x <hold; echo $x >&2; read x <other")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import marshal
 import os
 import signal
@@ -47,6 +48,21 @@ def mark() -> Iterator[str]:
     mark = new_mark()
     yield mark
     assert gone(mark)
+
+
+def test_a_number_given_to_another_while_the_list_is_read_makes_nobody_a_descendant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """P6: 30 was read as a child of 20; then 20 ended, and a child of 10 got its number. 30 is a stranger's."""
+    read = {10: (1, 500), 30: (20, 600), 20: (10, 700), 40: (20, 700)}
+
+    def of(path: str, mode: str) -> io.BytesIO:
+        parent, started = read[int(path.split("/")[2])]
+        return io.BytesIO(f"0 (a b) S {parent} {'0 ' * 17}{started} 0".encode())
+
+    monkeypatch.setattr(keeper.os, "listdir", lambda folder: [*map(str, read), "self"])
+    monkeypatch.setattr(keeper, "open", of, raising=False)
+    assert keeper.descendants(10) == [20, 40]
 
 
 def test_its_socket_closed_everything_ends(mark: str) -> None:

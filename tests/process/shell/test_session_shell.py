@@ -41,6 +41,16 @@ def test_an_event_loop_that_ends_before_the_state_is_saved_loses_nothing(plain: 
     assert asyncio.run(again()) == "1\n"
 
 
+def test_a_state_that_no_shell_can_be_started_with_is_given_up(room: Room) -> None:
+    """The session goes on in its folder, and says what is gone."""
+    _, ended, after = room.run("x=1; cd /usr; declare() { exit 3; }; exit 5", "echo [$x]; pwd", "true")
+    assert ended.stdout == "[]\n/usr\n"
+    assert ended.notes == snapshot(
+        ("No shell could be started with the variables, functions and options there were; they are gone.",)
+    )
+    assert after.notes == ()
+
+
 def test_a_stale_sandbox_is_renewed(room: Room) -> None:
     async def body(session: ShellSession) -> None:
         await session.run("x=1")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
-from tests.process.shell.shell_room import Room
+from tests.process.shell.shell_room import Room, alive, becomes, new_mark
 
 from ferrule.core.errors import ToolError
 from ferrule.process.output import Piece
@@ -50,9 +51,9 @@ def test_errexit_ends_the_command_at_its_failure(room: Room) -> None:
 
 
 def test_a_fresh_shell_knows_the_folder_before_and_nothing_of_ours(room: Room) -> None:
-    show = "declare -p OLDPWD; compgen -v __ferrule_"
-    assert room.out("mkdir -p d/e; cd d; cd e", "kill -9 $$", show) == f'declare -x OLDPWD="{room.workspace}/d"\n'
-    assert room.out("true", "kill -9 $$", show) == room.out("kill -9 $$", show) == "declare -x OLDPWD\n"
+    show = "declare -p OLDPWD; compgen -v __ferrule_ | grep -vc __ferrule_text_"  # its own text is there while it runs
+    assert room.out("mkdir -p d/e; cd d; cd e", "kill -9 $$", show) == f'declare -x OLDPWD="{room.workspace}/d"\n0\n'
+    assert room.out("true", "kill -9 $$", show) == room.out("kill -9 $$", show) == "declare -x OLDPWD\n0\n"
 
 
 @pytest.mark.parametrize(("command", "code"), [("exec echo replaced", 0), ("kill -9 $$", 137), ("kill -9 0", None)])
@@ -107,7 +108,7 @@ def test_errors_count_lines_from_the_commands_first(room: Room) -> None:
         "printf() { :; }; read() { :; }; eval() { :; }; trap() { :; }; unset() { :; }; pwd() { :; }; mapfile() { :; }",
         "builtin() { :; }",
         "alias builtin=false . =false eval=false; shopt -s expand_aliases",
-        "unset -v __ferrule; unset PWD",
+        "unset -v __ferrule ${!__ferrule_@}; unset PWD",
         "break; continue; return 5 2>/dev/null; :",
         "trap - EXIT; trap '' 61",
     ],
@@ -117,6 +118,42 @@ def test_nothing_a_command_does_to_the_shell_breaks_the_next(room: Room, command
     assert [one.exit_code for one in results[2:]] == [0, 0]
     assert "1\n" in results[2].stdout
     assert "last\n" in results[3].stdout
+
+
+@pytest.mark.parametrize("end", ["", "; exit 4"])
+def test_no_command_can_have_its_own_text_run_again_for_the_next(room: Room, end: str) -> None:
+    keep = f"echo mine; readonly __ferrule ${{!__ferrule_@}} 2>/dev/null{end}"
+    assert [one.stdout for one in room.run(keep, "echo next", "echo last")] == ["mine\n", "next\n", "last\n"]
+
+
+def test_whoever_is_given_up_on_while_a_command_ends_leaves_the_next_one_whole(room: Room) -> None:
+    """The end of a command is seen through, and the next waits for it, also when nobody is there any more."""
+    mark = new_mark()
+
+    async def body(session: ShellSession) -> None:
+        await session.run("x=1")
+        running = session.run(f"trap '' TERM; (trap '' TERM; sleep {mark}; sleep {mark}) & sleep {mark}; sleep {mark}")
+        task = asyncio.ensure_future(awaited(running))
+        assert await asyncio.to_thread(becomes, lambda: len(alive(mark)) >= 2)
+        task.cancel()
+        await asyncio.sleep(0.1)
+        running.close()  # as the runtime does with what does not stop
+        task.cancel()
+        await asyncio.wait({task})
+        ended = await session.run("sleep 1.5; echo $x")
+        assert (ended.stdout, ended.exit_code) == ("1\n", 0)
+        assert alive(mark) == []
+
+    async def awaited(running: Awaitable[Ended]) -> Ended:
+        return await running
+
+    room.use(body)
+
+
+def test_noclobber_keeps_no_state_from_being_saved(room: Room) -> None:
+    _, ended, after = room.run("set -o noclobber; x=1", "x=2; exit 3", "echo $x $-")
+    assert (ended.exit_code, ended.stderr, ended.notes) == (3, "", ())
+    assert after.stdout == "2 hBCs\n"
 
 
 def test_a_shell_that_executes_nothing_any_more_is_renewed(room: Room) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ferrule.process.shell.family import Running
     from ferrule.process.shell.foreground import Foreground
+    from ferrule.process.shell.placed_shell import PlacedShell
     from ferrule.process.shell.session_shell import SessionShell
 
 Status = Literal["running", "ended", "stopped"]
@@ -189,29 +190,38 @@ class BackgroundCommands:
         session = self._session
         async with session.turn:
             shell = await session.ready()
-            guard = shell.guard
-            place, (out, err) = await session.take_pair(guard)
-            reader = OutputReader({out: "stdout", err: "stderr"}, session.new_record(spill_all=True))
-            reader.start(guard.loop)
-            nonce, end_nonce = guard.nonce(), guard.nonce()
-            begun, over = guard.expect(nonce, "begun"), guard.expect(end_nonce, "over")
-            saved = guard.expect(nonce, "saved")
-            shell.give_text(text)
-            session.others = True
+            starting = asyncio.ensure_future(self._start(shell, command, text))
             try:
-                shell.send(shell.lines.background(nonce, end_nonce, guard.descriptors.numbers.outputs[place]))
-                inner = int((await asyncio.wait_for(begun, 20.0)).split(" ")[0])
-                await asyncio.wait_for(saved, 20.0)
-            except (TimeoutError, ShellLost) as error:
-                reader.close()
-                raise ToolError("The command could not be started in the background.") from error
-            root = guard.family.running_as(inner)
-            kept = self._add(command, guard, place, reader, frozenset({root} if root else ()))
-            kept.report = over
-            over.add_done_callback(lambda future: self._has_ended(kept, future))
-            if root is None or not self._watch(kept, root):
-                kept.end_without_processes()
-            return kept
+                return await session.finish(starting)
+            except asyncio.CancelledError:  # it runs by now, and nobody knows of it
+                if not starting.cancelled() and starting.exception() is None:
+                    await session.finish(self.stop(starting.result().id))
+                raise
+
+    async def _start(self, shell: PlacedShell, command: str, text: bytes) -> BackgroundCommand:
+        session, guard = self._session, shell.guard
+        place, (out, err) = await session.take_pair(guard)
+        reader = OutputReader({out: "stdout", err: "stderr"}, session.new_record(spill_all=True))
+        reader.start(guard.loop)
+        nonce, end_nonce = guard.nonce(), guard.nonce()
+        begun, over = guard.expect(nonce, "begun"), guard.expect(end_nonce, "over")
+        saved = guard.expect(nonce, "saved")
+        shell.give_text(text)
+        session.others = True
+        try:
+            shell.send(shell.lines.background(nonce, end_nonce, guard.descriptors.numbers.outputs[place]))
+            inner = int((await asyncio.wait_for(begun, 20.0)).split(" ")[0])
+            await asyncio.wait_for(saved, 20.0)
+        except (TimeoutError, ShellLost) as error:
+            reader.close()
+            raise ToolError("The command could not be started in the background.") from error
+        root = guard.family.running_as(inner)
+        kept = self._add(command, guard, place, reader, frozenset({root} if root else ()))
+        kept.report = over
+        over.add_done_callback(lambda future: self._has_ended(kept, future))
+        if root is None or not self._watch(kept, root):
+            kept.end_without_processes()
+        return kept
 
     def adopt(
         self, command: str, guard: KeptGuard, place: int, reader: OutputReader, roots: frozenset[Running]

@@ -15,6 +15,7 @@ Should a command break even this, no report comes though every line was read, wh
 
 from __future__ import annotations
 
+import secrets
 import shlex
 from dataclasses import dataclass
 
@@ -23,6 +24,9 @@ SAVE_AND_END = 61
 SHELL = "bash --noprofile --norc"
 """What a shell, and every copy that it makes of itself for a command, calls itself."""
 _END = "\\builtin exit 124"
+_TEXT = "__ferrule_text_"
+_TEXTS = f'"${{!{_TEXT}@}}"'
+"""Every variable that holds the text of a command."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -104,7 +108,7 @@ class Lines:
         """
         return f"""
 if [[ ${{FUNCNAME[1]-main}} != main && ${{FUNCNAME[1]}} != source ]]; then
-\\builtin local -p 2>/dev/null >{self._at(self.place.saved)}
+\\builtin local -p 2>/dev/null >|{self._at(self.place.saved)}
 \\builtin mapfile -t __ferrule <{self._at(self.place.saved)}
 __ferrule_drop() {{ \\builtin unset -v "$1"; }}
 for __ferrule_one in "${{__ferrule[@]}}"; do
@@ -114,7 +118,7 @@ fi
 done 2>/dev/null
 \\builtin unset -f __ferrule_drop
 fi
-\\builtin unset -v __ferrule __ferrule_one
+\\builtin unset -v __ferrule __ferrule_one {_TEXTS} 2>/dev/null
 {{
 \\builtin trap -p EXIT
 \\builtin printf '\\0'
@@ -133,7 +137,7 @@ if (( $# )); then \\builtin printf ' %q' "$@"; fi
 \\builtin printf '\\0'
 \\builtin pwd
 \\builtin printf '\\0'
-}} >{self._at(self.place.saved)} 2>/dev/null || \\builtin :
+}} >|{self._at(self.place.saved)} 2>/dev/null || \\builtin :
 """
 
     def epilogue(self) -> str:
@@ -144,7 +148,7 @@ if (( $# )); then \\builtin printf ' %q' "$@"; fi
 \\builtin printf '%s %s\\0' "$__ferrule_end" "${{PWD-}}" >{reports}
 if [[ ${{__ferrule_save-}} ]]; then {self.exit_trap}; fi
 \\builtin printf '%s saved\\0' "${{__ferrule_end%% *}}" >{reports}
-\\builtin unset -v __ferrule_end __ferrule_save
+\\builtin unset -v __ferrule_end __ferrule_save {_TEXTS} 2>/dev/null
 """
 
     def traps(self, *, on_exit: bool) -> str:
@@ -160,9 +164,10 @@ if [[ ${{__ferrule_save-}} ]]; then {self.exit_trap}; fi
         """
         again = f"[[ $- == *e* ]] || (\\builtin exit {status}); " if status else ""
         saved = " __ferrule_save=y" if save else ""
+        name = _text_name()
         return (
-            f"\n{traps}{self._load()}"
-            f'{again}\\builtin eval "${{__ferrule[0]?}}" {self._terminal() or self._pipes(pair)}\n'
+            f"\n{traps}{self._load(name)}"
+            f'{again}\\builtin eval "${{{name}[0]?}}" {self._terminal() or self._pipes(pair)}\n'
             f'\n__ferrule_end="{nonce} ended $?"{saved}\n'
             f"{self._mark(nonce)}"
             f"\\. {self._at(self.place.epilogue)}\n"
@@ -176,9 +181,10 @@ if [[ ${{__ferrule_save-}} ]]; then {self.exit_trap}; fi
     def background(self, nonce: str, end_nonce: str, pair: tuple[int, int]) -> bytes:
         """Run the command in a copy of the shell that tells its end by itself; the shell goes on at once."""
         report = f"\\builtin printf '{end_nonce} over %s\\0' $? >{self._at(self.numbers.reports)}"
-        copy = '[[ $__ferrule_set != *e* ]] || \\builtin set -e; \\builtin eval "${__ferrule[0]}"'
+        name = _text_name()
+        copy = f'[[ $__ferrule_set != *e* ]] || \\builtin set -e; \\builtin eval "${{{name}[0]?}}"'
         return (
-            f"{self._load()}"
+            f"{self._load(name)}"
             f"{{ __ferrule_set=$-; \\builtin set +e; ( {copy} ); {report}; }} {self._pipes(pair)} &\n"
             f'__ferrule_end="{nonce} begun $!"\n'
             f"\\. {self._at(self.place.epilogue)}\n"
@@ -202,11 +208,16 @@ if [[ ${{__ferrule_save-}} ]]; then {self.exit_trap}; fi
             f"\\builtin printf '%s %s %s\\0' '{nonce} ready' $$ \"${{PWD-}}\" >{self._at(self.numbers.reports)}\n"
         ).encode()
 
-    def _load(self) -> str:
-        return f"\\builtin mapfile -d '' -n 1 -t __ferrule <{self._at(self.place.text)}\n"
+    def _load(self, name: str) -> str:
+        return f"\\builtin mapfile -d '' -n 1 -t {name} <{self._at(self.place.text)}\n"
 
     def _terminal(self) -> str:
         return f"0<>{self._at(self.numbers.terminal)} 1>&0 2>&0" if self.numbers.terminal >= 0 else ""
 
     def _pipes(self, pair: tuple[int, int]) -> str:
         return f"</dev/null >{self._at(pair[0])} 2>{self._at(pair[1])}"
+
+
+def _text_name() -> str:
+    """Another variable each time, so that no command can keep its own text there and have it run for the next one."""
+    return f"{_TEXT}{secrets.token_hex(4)}"

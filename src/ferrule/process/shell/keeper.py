@@ -28,9 +28,12 @@ _SECONDS_TO_END_ALL = 20.0
 def descendants(root: int, *, past: frozenset[int] = frozenset(), without: frozenset[int] = frozenset()) -> list[int]:
     """Every living process below `root`, parents before children.
 
-    Those in `past` are looked below but not named; those in `without` are left out with all that is below them.
+    Those in `past` are looked below but not named; those in `without` are left out with all that is below them. The
+    list is read over some time, in which a process may end and its number be given to another: nobody's child is older
+    than its parent, so one that is was the child of whoever had the number before.
     """
     children: dict[int, list[int]] = {}
+    started: dict[int, int] = {}
     dead: set[int] = set()
     for entry in os.listdir("/proc"):  # noqa: PTH208
         if entry.isdigit():
@@ -40,12 +43,18 @@ def descendants(root: int, *, past: frozenset[int] = frozenset(), without: froze
             except OSError:
                 continue  # it ended meanwhile
             children.setdefault(int(fields[1]), []).append(int(entry))
+            started[int(entry)] = int(fields[19])
             if fields[0] in (b"Z", b"X"):
                 dead.add(int(entry))
     found: list[int] = []
     row = [root]
     while row:
-        row = [child for parent in row for child in children.get(parent, ()) if child not in without]
+        row = [
+            child
+            for parent in row
+            for child in children.get(parent, ())
+            if child not in without and started[child] >= started.get(parent, 0)
+        ]
         found += row
     return [pid for pid in found if pid not in dead and pid not in past]
 

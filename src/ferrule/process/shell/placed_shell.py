@@ -63,10 +63,10 @@ class PlacedShell:
         self.lines_sent = 0
         guard.order(self._nonce, numbers.lines, afresh=bool(state.lines))
         self.send(self.lines.restore(self._nonce, state.folder))
-        try:
-            inner, _, where = (await asyncio.wait_for(ready, _SECONDS_TO_START)).partition(" ")
-        except TimeoutError:
-            raise ShellLost("it did not answer") from None
+        await asyncio.wait({ready, self.death}, timeout=_SECONDS_TO_START, return_when=asyncio.FIRST_COMPLETED)
+        if not ready.done():
+            raise ShellLost("it ended as it started" if self.death.done() else "it did not answer")
+        inner, _, where = ready.result().partition(" ")
         pid = guard.family.find(int(inner))
         when = started(pid) if pid is not None else None
         if pid is None or when is None:

@@ -56,13 +56,28 @@ class SessionShell:
         self._spills = spills
         self._kept = kept
         self._closed = False
+        self._endings: set[asyncio.Task[Any]] = set()
 
     def new_record(self, *, spill_all: bool = False) -> OutputRecord:
         """A record for the output of one command."""
         return OutputRecord(self._spills, kept=self._kept, spill_all=spill_all)
 
+    async def finish(self, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T:
+        """See work through even when the caller is cancelled, or given up on: the next command waits for it then."""
+        task = asyncio.ensure_future(work)
+        self._endings.add(task)
+        task.add_done_callback(self._endings.discard)
+        return await finished(task)
+
+    async def settled(self) -> None:
+        """Until nothing of an earlier command is being ended any more."""
+        here = asyncio.get_running_loop()
+        while unended := {one for one in self._endings if one.get_loop() is here}:
+            await asyncio.wait(unended)
+
     async def ready(self) -> PlacedShell:
         """The shell for the next command, with the state that the last one left."""
+        await self.settled()
         if self._closed:
             raise ToolError("This shell session is closed.", suggestion="Use another session.")
         await self._take_saved()
@@ -73,17 +88,32 @@ class SessionShell:
             await self.lose(guard)
             guard = None
         try:
-            try:
-                return await self._running_shell(guard)
-            except ShellLost:  # a command may have broken what the next shell needs
-                await self.lose(self.guard)
-                return await self._running_shell(None)
+            return await self._any_shell(guard)
         except ShellLost as error:
             await self.lose(self.guard)
             raise ToolError(f"The shell could not be started: {error}.") from error
         except asyncio.CancelledError:
             await self.lose(self.guard)  # half a start is no start
             raise
+
+    async def _any_shell(self, guard: KeptGuard | None) -> PlacedShell:
+        """One that runs, whatever a command has broken: the guard that the next shell needs, or the state itself."""
+        try:
+            return await self._running_shell(guard)
+        except ShellLost:
+            self.notes += [f"The shell was started afresh.{ended}"] if (ended := self._ended_behind()) else []
+            await self.lose(self.guard)
+        try:
+            return await self._running_shell(None)
+        except ShellLost:
+            if not self.state.lines:
+                raise
+            await self.lose(self.guard)
+        self.state = State(folder=self.state.folder)
+        self.notes.append(
+            "No shell could be started with the variables, functions and options there were; they are gone."
+        )
+        return await self._running_shell(None)
 
     def _ended_behind(self) -> str:
         running = [f"`{one.id}`" for one in self.background.known() if one.status == "running"]
@@ -168,6 +198,7 @@ class SessionShell:
     async def close(self) -> None:
         """End everything, for good. Safe to call twice."""
         self._closed = True
+        await self.settled()
         await self.lose(self.guard)
 
     def close_now(self) -> None:
@@ -197,7 +228,7 @@ def encoded(command: str) -> bytes:
     return command.encode(errors="surrogateescape")
 
 
-async def finished(work: Coroutine[Any, Any, T]) -> T:
+async def finished(work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T:
     """See work through even when the caller is cancelled; the cancellation goes on afterwards."""
     task = asyncio.ensure_future(work)
     cancelled = False

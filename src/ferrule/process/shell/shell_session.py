@@ -21,7 +21,7 @@ from ferrule.process.shell.ended import Ended
 from ferrule.process.shell.foreground import Foreground, Why, error_lines_from_one
 from ferrule.process.shell.kept_guard import KeptGuard, ShellLost
 from ferrule.process.shell.output_reader import OutputReader
-from ferrule.process.shell.session_shell import SessionShell, encoded, finished
+from ferrule.process.shell.session_shell import SessionShell, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,6 +89,7 @@ class ShellSession:
     ) -> Ended:
         r"""Give a command that waits for input an answer, as if typed: `yes\n`, `\x03` for Ctrl-C."""
         async with self._shell.turn:
+            await self._shell.settled()
             front = self._front
             if front is None:
                 raise ToolError(
@@ -162,10 +163,10 @@ class ShellSession:
                 self._front = None
                 code, notes = self._take_news(front, why)
                 return self._ended(front, exit_code=code, notes=notes)
-            return await finished(self._settle(front, why))
+            return await self._shell.finish(self._settle(front, why))
         except asyncio.CancelledError:
             if not front.settled:
-                await finished(self._settle(front, "cancelled"))
+                await self._shell.finish(self._settle(front, "cancelled"))
             raise
 
     def _waiting(self, front: Foreground) -> Ended:
