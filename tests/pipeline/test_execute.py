@@ -1,4 +1,5 @@
 """Stage five (P1, P6): a tool runs within its time, and no tool harms another or the caller."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
 
 from __future__ import annotations
 
@@ -134,6 +135,46 @@ async def test_a_tool_that_takes_its_time_to_stop_is_given_it_and_so_is_whoever_
     assert runtime.abandoned == 0
 
 
+@tool(kind="write")
+def writes_slowly(file: str, context: ToolContext) -> str:
+    time.sleep(0.2)
+    Path(file).touch()
+    return "written"
+
+
+@tool(kind="write")
+async def writes_slowly_and_sees_it_through(file: str) -> str:
+    writing = asyncio.ensure_future(asyncio.to_thread(writes_slowly, file, None))
+    while not writing.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(writing)
+    return "written"
+
+
+@pytest.mark.parametrize("name", ["writes_slowly", "writes_slowly_and_sees_it_through"])
+async def test_whoever_cuts_short_what_has_done_its_work_is_told_so(tmp_path: Path, name: str) -> None:
+    """P6: a model that reads «it was stopped» does it again."""
+    tools = [writes_slowly, writes_slowly_and_sees_it_through]
+    runtime = Runtime(tools, policy=KindPolicy(mode="bypass"), limits=Limits(grace=20))
+    call = RawCall(name, {"file": str(tmp_path / "a")})
+    task = asyncio.create_task(runtime.run(call))
+    await asyncio.sleep(0.05)
+    assert runtime.cancel(call.id)
+    assert (await task).llm_content.replace(name, "write") == snapshot("""\
+Error (cancelled_error): `write` was cancelled, but ended by itself: what it did stands, and its result is lost.
+
+Suggestion: Look at what it did before you do it again.\
+""")
+    late = await runtime.run(name, {"file": str(tmp_path / "b")}, timeout=0.05)
+    assert late.llm_content.replace(name, "write") == snapshot("""\
+Error (timeout_error): `write` took longer than its time limit of 0.05 s, but ended by itself: what it did stands, and its result is lost.
+
+Suggestion: Look at what it did before you do it again.\
+""")
+    assert {one.name for one in tmp_path.iterdir()} == {"a", "b"}
+    assert error_kind(late) == "timeout_error"
+
+
 def test_a_sync_tool_that_listens_is_stopped_politely() -> None:
     result = run(waits_politely)
     assert error_kind(result) == "timeout_error"
@@ -146,7 +187,7 @@ def test_a_sync_tool_that_hangs_is_abandoned_and_says_so() -> None:
     assert result.error is not None
     assert result.error.details == {"abandoned": True}
     assert result.error.message == snapshot(
-        "`sleeps_in_c` ran longer than its time limit of 0.03 s and was stopped. It did not stop when told to and was abandoned."  # noqa: E501
+        "`sleeps_in_c` ran longer than its time limit of 0.03 s and was stopped. It did not stop when told to and was abandoned."
     )
 
 

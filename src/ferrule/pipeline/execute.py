@@ -152,7 +152,10 @@ class Executor:
                     self._give_up_on(task, body, invocation)
             return ended
 
-        await self._await(waiter, stop, invocation, context, timeout, loop)
+        def gave_a_value() -> bool:
+            return task.done() and not task.cancelled() and task.result()[0]
+
+        await self._await(waiter, stop, gave_a_value, invocation, context, timeout, loop)
 
     async def _in_thread(
         self,
@@ -198,7 +201,7 @@ class Executor:
             raise Stopped(
                 Stage.EXECUTE, ErrorKind.EXECUTION, f"`{tool.name}` was not run: {error}.", "Try again later."
             ) from None
-        await self._await(waiter, stop, invocation, context, timeout, loop)
+        await self._await(waiter, stop, lambda: bool(outcomes) and outcomes[0][0], invocation, context, timeout, loop)
         value = _value(outcomes[0])
         if asyncio.iscoroutine(value):  # a plain function around an async one, as decorators make them
             return await self._in_task(start_task(_guard(value), loop), value, invocation, context, timeout, loop)
@@ -208,6 +211,7 @@ class Executor:
         self,
         waiter: asyncio.Future[str],
         stop: Callable[[], Awaitable[bool]],
+        gave_a_value: Callable[[], bool],
         invocation: Invocation,
         context: ToolContext | None,
         timeout: float,
@@ -231,17 +235,7 @@ class Executor:
             timer.cancel()
             if self._waiters.get(invocation.call_id) is waiter:
                 del self._waiters[invocation.call_id]
-        ending = "" if stopped else " It did not stop when told to and was abandoned."
-        details = None if stopped else {"abandoned": True}
-        if reason is _CANCELLED:
-            raise _cancelled(invocation.tool, "It was cancelled." + ending, details)
-        raise Stopped(
-            Stage.EXECUTE,
-            ErrorKind.TIMEOUT,
-            f"`{invocation.tool.name}` ran longer than its time limit of {timeout:g} s and was stopped.{ending}",
-            "Ask for less at once, or for a longer time limit.",
-            details,
-        )
+        raise _cut_short(invocation.tool, None if reason is _CANCELLED else timeout, stopped, gave_a_value())
 
     def _give_up_on(self, task: asyncio.Task[Any], body: Coroutine[Any, Any, Any], invocation: Invocation) -> None:
         """Leave a task that ignores cancelling behind, after one last try to end it from outside."""
@@ -300,6 +294,21 @@ def _value(outcome: Outcome) -> Any:
     if succeeded:
         return value
     raise ToolFailed(value)
+
+
+def _cut_short(tool: Tool[Any], seconds: float | None, stopped: bool, gave_a_value: bool) -> Stopped:
+    """What is said of a call that was cancelled, or has had its seconds."""
+    kind = ErrorKind.CANCELLED if seconds is None else ErrorKind.TIMEOUT
+    if gave_a_value and not tool.read_only:  # whoever is told that it was stopped would do it again
+        why = "was cancelled" if seconds is None else f"took longer than its time limit of {seconds:g} s"
+        message = f"`{tool.name}` {why}, but ended by itself: what it did stands, and its result is lost."
+        return Stopped(Stage.EXECUTE, kind, message, "Look at what it did before you do it again.")
+    ending = "" if stopped else " It did not stop when told to and was abandoned."
+    details = None if stopped else {"abandoned": True}
+    if seconds is None:
+        return _cancelled(tool, "It was cancelled." + ending, details)
+    message = f"`{tool.name}` ran longer than its time limit of {seconds:g} s and was stopped.{ending}"
+    return Stopped(Stage.EXECUTE, kind, message, "Ask for less at once, or for a longer time limit.", details)
 
 
 def _cancelled(tool: Tool[Any], why: str, details: dict[str, Any] | None = None) -> Stopped:
