@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,10 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from tests.workspace.desk import Desk, refused
 
+from ferrule import KindPolicy, Limits, RawCall, Runtime, ToolResult
+from ferrule.builtin.all_tools import builtin_tools
 from ferrule.builtin.write import write
+from ferrule.workspace import atomic
 
 
 def test_what_a_model_reads_of_it() -> None:
@@ -51,6 +56,40 @@ def test_it_says_what_it_made(desk: Desk) -> None:
     assert again.llm_content == snapshot("Overwrote `src/new/main.py` (3 lines, 13 bytes).")
     assert again.display_content == again.llm_content
     assert desk.names() == ["src", "src/new", "src/new/main.py"]
+
+
+def test_one_that_is_cancelled_on_a_slow_disk_is_made_whole_and_can_be_undone(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P6, P11: never cut off between the file and its history; and whoever cancelled is told that it was made."""
+    desk.seen("a", "old\n")
+    at_the_disk, may_go_on = threading.Event(), threading.Event()
+
+    def slow(descriptor: int) -> None:
+        at_the_disk.set()
+        assert may_go_on.wait(20)
+
+    async def cancelled() -> ToolResult:
+        runtime = Runtime(
+            builtin_tools(), policy=KindPolicy(mode="bypass"), session=desk.session, limits=Limits(grace=0)
+        )
+        call = RawCall("Write", {"file_path": "a", "content": "new\n"})
+        writing = asyncio.create_task(runtime.run(call))
+        assert await asyncio.to_thread(at_the_disk.wait, 20)
+        assert runtime.cancel(call.id)
+        await asyncio.sleep(0.05)
+        may_go_on.set()
+        return await writing
+
+    monkeypatch.setattr(atomic.os, "fsync", slow)
+    assert asyncio.run(cancelled()).llm_content == snapshot("""\
+Error (cancelled_error): `Write` was cancelled, but ended by itself: what it did stands, and its result is lost.
+
+Suggestion: Look at what it did before you do it again.\
+""")
+    assert desk.bytes_of("a") == b"new\n"
+    desk.files.history.undo()
+    assert desk.bytes_of("a") == b"old\n"
 
 
 def test_an_empty_file_is_a_file(desk: Desk) -> None:

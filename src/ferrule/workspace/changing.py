@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from ferrule.workspace.paths import Paths, Place
     from ferrule.workspace.texts.diff import FileDiff
 
+SECONDS_TO_END = 60.0
+"""What a change may take once its call was told to stop, on a slow disk or to take many files back; sooner than this
+it is never cut off in the middle."""
+
 
 @dataclass(slots=True, frozen=True)
 class Changed:
