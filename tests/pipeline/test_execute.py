@@ -16,6 +16,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule import KindPolicy, Limits, RawCall, Runtime, Tool, ToolContext, ToolResult, tool
+from tests.process.shell.shell_room import becomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,8 +84,13 @@ def test_the_time_that_a_person_takes_does_not_count() -> None:
     assert error_kind(run(asks_and_then_sleeps)) == "timeout_error"
 
 
+def begun(file: str | Path) -> Path:
+    return Path(f"{file}.begun")
+
+
 @tool(kind="execute", grace=20.0)
 async def tidies_up(done: str, context: ToolContext) -> None:
+    begun(done).touch()
     try:
         await asyncio.sleep(60)
     finally:
@@ -94,6 +100,7 @@ async def tidies_up(done: str, context: ToolContext) -> None:
 
 @tool(kind="execute", grace=20.0)
 def tidies_up_in_a_thread(done: str, context: ToolContext) -> None:
+    begun(done).touch()
     context.cancellation.wait(60)
     time.sleep(0.3)
     Path(done).touch()
@@ -121,7 +128,7 @@ async def test_a_tool_that_takes_its_time_to_stop_is_given_it_and_so_is_whoever_
     runtime = Runtime(tools, policy=KindPolicy(mode="bypass"), limits=FAST)
     call = RawCall(outer or inner, {"done": str(done), **({"name": inner} if outer else {})})
     task = asyncio.create_task(runtime.run(call))
-    await asyncio.sleep(0.1)
+    assert await asyncio.to_thread(becomes, begun(done).exists)
     if by_id:
         assert runtime.cancel(call.id)
         error = (await task).error
@@ -137,6 +144,7 @@ async def test_a_tool_that_takes_its_time_to_stop_is_given_it_and_so_is_whoever_
 
 @tool(kind="write")
 def writes_slowly(file: str, context: ToolContext) -> str:
+    begun(file).touch()
     time.sleep(0.2)
     Path(file).touch()
     return "written"
@@ -158,7 +166,7 @@ async def test_whoever_cuts_short_what_has_done_its_work_is_told_so(tmp_path: Pa
     runtime = Runtime(tools, policy=KindPolicy(mode="bypass"), limits=Limits(grace=20))
     call = RawCall(name, {"file": str(tmp_path / "a")})
     task = asyncio.create_task(runtime.run(call))
-    await asyncio.sleep(0.05)
+    assert await asyncio.to_thread(becomes, begun(tmp_path / "a").exists)
     assert runtime.cancel(call.id)
     assert (await task).llm_content.replace(name, "write") == snapshot("""\
 Error (cancelled_error): `write` was cancelled, but ended by itself: what it did stands, and its result is lost.
@@ -171,7 +179,7 @@ Error (timeout_error): `write` took longer than its time limit of 0.05 s, but en
 
 Suggestion: Look at what it did before you do it again.\
 """)
-    assert {one.name for one in tmp_path.iterdir()} == {"a", "b"}
+    assert {one.name for one in tmp_path.iterdir() if one.suffix != ".begun"} == {"a", "b"}
     assert error_kind(late) == "timeout_error"
 
 
