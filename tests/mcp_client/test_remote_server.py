@@ -45,6 +45,26 @@ Suggestion: Look at what was done before you call it again; the next call starts
         assert (await used.call("echo", text="back")).llm_content == "back"
 
 
+@pytest.mark.parametrize("command", [None, ("/nothing/here",)])
+async def test_at_every_moment_of_its_start_it_is_starting_or_there_or_has_a_problem(
+    tmp_path: Path, command: tuple[str, ...] | None
+) -> None:
+    """Whoever looks in between, as one does whose patience is over, is never told of a server that is nobody."""
+    used = Used([plain() if command is None else ServerConfig("peer", command)], tmp_path)
+    server = used.servers.joined["peer"].server
+    starting = asyncio.ensure_future(used.servers.start())
+    seen: list[tuple[bool, bool, bool]] = []
+    try:
+        while not starting.done():
+            await asyncio.sleep(0)
+            seen.append((server.starting, server.offered is not None, bool(server.problem)))
+    finally:
+        await used.servers.close()
+    begun = seen[seen.index((True, False, False)) :]
+    assert {(True, False, False), begun[-1]} == set(begun)
+    assert begun[-1] == (False, command is None, command is not None)
+
+
 async def test_a_server_that_is_killed_in_a_call_is_back_for_the_next(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     async with using(tmp_path, plain(notes=notes)) as used:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ferrule.mcp_client.failures import Trouble
     from ferrule.mcp_client.servers import Joined
 
-_SECONDS = 5.0
+_SECONDS = 10.0
 _LONGEST = 300
 
 

@@ -99,8 +99,8 @@ class RemoteServer:
 
     @property
     def starting(self) -> bool:
-        """Whether it is being started just now."""
-        return self._opening is not None and not self._opening.done()
+        """Whether it is being started just now, up to the moment at which it is known how that went."""
+        return self._opening is not None
 
     @property
     def starting_since(self) -> float | None:
