@@ -147,7 +147,7 @@ class Executor:
             task.cancel()
             try:
                 ended = await _ends_in_time(task, self._grace(invocation), context, loop)
-            finally:  # also when the caller is cancelled again meanwhile
+            finally:  # also when the caller was cancelled again meanwhile
                 if not task.done():
                     self._give_up_on(task, body, invocation)
             return ended
@@ -188,7 +188,7 @@ class Executor:
             try:
                 if not outcomes:
                     await _ends_in_time(ended, self._grace(invocation) if context is not None else 0.0, context, loop)
-            finally:  # also when the caller is cancelled again meanwhile
+            finally:  # also when the caller was cancelled again meanwhile
                 left = not outcomes and self._pool.abandon(job)
             return not left
 
@@ -282,11 +282,20 @@ async def _stopping(context: ToolContext | None, stop: Callable[[], Awaitable[bo
 async def _ends_in_time(
     future: asyncio.Future[Any], grace: float, context: ToolContext | None, loop: asyncio.AbstractEventLoop
 ) -> bool:
-    """Whether it ends within its grace, or that of the calls it has made, which are told to stop with it."""
+    """Whether it ends within its grace, or that of the calls it has made, which are told to stop with it.
+
+    A caller that is cancelled again and again, as anyio's scopes do it, waits all the same: cleaning up is under way.
+    """
     cancellation = context.cancellation if context is not None else Cancellation()
     cancellation.allow(loop.time() + grace)
+    again: asyncio.CancelledError | None = None
     while not future.done() and (left := cancellation.until - loop.time()) > 0:
-        await asyncio.wait({future}, timeout=left)
+        try:
+            await asyncio.wait({future}, timeout=left)
+        except asyncio.CancelledError as error:
+            again = error
+    if again is not None:
+        raise again
     return future.done()
 
 
