@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from typing import Any
 
-from ferrule import KindPolicy, Registry, Runtime
+from ferrule import KindPolicy, Limits, Registry, Runtime
 from ferrule.agent.agent import Agent
 from ferrule.agent.agent_events import Ending
 from ferrule.agent.limits import AgentLimits
 from ferrule.agent.task_tool import add_task_tool
 from ferrule.core.events import Done, Pending, Progress
-from ferrule.core.model import ModelRequest, Usage
+from ferrule.core.model import ModelEvent, ModelRequest, Usage
 from ferrule.testing import ScriptedModel, call, say
 
 from .room import Records, Waiting, add, keep, shown, turn
@@ -102,6 +103,43 @@ async def test_stopping_the_turn_stops_it() -> None:
         ("wait", "cancelled_error"),
         ("Task", "cancelled_error"),
     ]
+
+
+class SlowToLetGo(ScriptedModel):
+    """A model whose answers to a sub-agent take a while to stop, as one on this machine does."""
+
+    def __init__(self, replies: Any) -> None:
+        super().__init__(replies)
+        self.asked, self.may_end, self.has_ended = asyncio.Event(), asyncio.Event(), False
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        if "# Your part" in request.system:
+            self.asked.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await self.may_end.wait()
+                self.has_ended = True
+        async for event in super().stream(request):
+            yield event
+
+
+async def test_stopping_the_turn_waits_until_its_model_has_stopped() -> None:
+    """P6: it is not given up in the middle of that, however little time other tools have."""
+    registry, model, records = Registry(), SlowToLetGo([task()]), Records()
+    agent = Agent(Runtime(registry, recorders=[records], limits=Limits(grace=0)), model)
+    add_task_tool(agent, registry)
+    running = asyncio.create_task(turn(agent))
+    await model.asked.wait()
+    agent.interrupt()
+    for _ in range(100):
+        await asyncio.sleep(0)
+    waited_for = not running.done()
+    model.may_end.set()
+    assert waited_for
+    assert (await running).ended.ending is Ending.INTERRUPTED
+    assert model.has_ended
+    assert [(one.tool, one.outcome, one.abandoned) for one in records.all] == [("Task", "cancelled_error", False)]
 
 
 async def test_read_only_tasks_run_at_the_same_time_and_others_alone() -> None:

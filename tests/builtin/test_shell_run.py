@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ from ferrule.builtin.shell_run import command_text, problems_of, require_folder,
 from ferrule.core.errors import ToolError
 from ferrule.pipeline.hooks import Hook
 from ferrule.workspace.files import files_of
+from ferrule.workspace.snapshots.changes import Origin
+from ferrule.workspace.snapshots.shell_changes import ShellChanges
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +77,34 @@ async def test_what_goes_on_in_the_background_can_be_undone(tmp_path: Path) -> N
     report = files_of(desk.session).history.undo()
     assert [str(one.path) for one in report.changes] == [f"{os.path.realpath(desk.workspace)}/a"]
     assert (desk.workspace / "a").read_text() == "1"
+
+
+async def test_what_a_person_does_after_a_command_that_never_ran_is_not_undone_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P11: it was cancelled while the workspace was looked at, before it could run."""
+    looked, cancelled = threading.Event(), threading.Event()
+    begin = ShellChanges.begin
+
+    def slowly(self: ShellChanges, origin: Origin) -> None:
+        looked.set()
+        cancelled.wait()
+        begin(self, origin)
+
+    async with shell_desk(tmp_path) as desk:
+        await desk.bash("echo 1 > a")
+        with monkeypatch.context() as patch:
+            patch.setattr(ShellChanges, "begin", slowly)
+            running = asyncio.create_task(desk.bash("rm a"))
+            await asyncio.to_thread(looked.wait)
+            running.cancel()
+            running.get_loop().call_soon(cancelled.set)
+            with pytest.raises(asyncio.CancelledError):
+                await running
+        (desk.workspace / "mine").write_text("by hand")
+        await desk.bash("echo 2 > b")
+        groups = files_of(desk.session).history.recent()
+    assert [[one.path.name for one in group.changes] for group in groups] == [["b"], ["a"]]
 
 
 async def test_a_hook_that_crashes_lets_nothing_run(tmp_path: Path) -> None:

@@ -83,9 +83,9 @@ def test_one_that_is_cancelled_on_a_slow_disk_is_made_whole_and_can_be_undone(
 
     monkeypatch.setattr(atomic.os, "fsync", slow)
     assert asyncio.run(cancelled()).llm_content == snapshot("""\
-Error (cancelled_error): `Write` was cancelled, but ended by itself: what it did stands, and its result is lost.
+Error (cancelled_error): `Write` was cancelled. It returned before it could be stopped, so what it was to do may be done.
 
-Suggestion: Look at what it did before you do it again.\
+Suggestion: Look whether it is done before you do it again.\
 """)
     assert desk.bytes_of("a") == b"new\n"
     desk.files.history.undo()

@@ -198,19 +198,34 @@ def test_a_place_that_cannot_hold_the_records_is_one_line_that_says_what_to_do(
     assert ferrule("call", "echo_text", '{"text": "x"}', FERRULE_AUDIT_ENABLED="false", **environment).code == 0
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 @pytest.mark.parametrize("tool", ["sleep_long", "wait_long"])
-def test_sigterm_stops_the_tool_records_the_call_and_ends_with_143(ferrule: Command, tool: str) -> None:
+def test_a_signal_stops_the_tool_records_the_call_and_ends_with_its_code(
+    ferrule: Command, tool: str, number: signal.Signals, code: int
+) -> None:
     program = subprocess.Popen(
         ferrule.arguments("call", tool, '{"seconds": 60}'), cwd=ferrule.workspace, env=ferrule.environment,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert program.stderr is not None
     assert program.stderr.readline() == "ready\n"
-    program.send_signal(signal.SIGTERM)
+    program.send_signal(number)
     _out, err = program.communicate(timeout=20)
-    assert program.returncode == 143
+    assert program.returncode == code
     assert "Traceback" not in err
     assert ferrule("audit", "list", "--json").json[0]["outcome"] == "cancelled_error"
+
+
+def test_what_was_started_to_outlive_its_terminal_does(ferrule: Command) -> None:
+    with subprocess.Popen(
+        ["nohup", *ferrule.arguments("call", "wait_long", '{"seconds": 1}')], cwd=ferrule.workspace,
+        env=ferrule.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as program:  # fmt: skip
+        assert program.stderr is not None
+        while program.stderr.readline() != "ready\n":
+            assert program.poll() is None
+        program.send_signal(signal.SIGHUP)
+        assert program.wait(20) == 0
 
 
 def test_ctrl_c_while_arguments_are_awaited_ends_with_130_and_no_words(ferrule: Command) -> None:

@@ -153,7 +153,7 @@ def started(ferrule: Command, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_it_cleanly_and_the_calls_with_it(ferrule: Command, number: int, code: int) -> None:
     marker = ferrule.workspace / "pid"
     command = f"echo $$ > {marker.name}; exec sleep 300"

@@ -169,15 +169,15 @@ async def test_whoever_cuts_short_what_has_done_its_work_is_told_so(tmp_path: Pa
     assert await asyncio.to_thread(becomes, begun(tmp_path / "a").exists)
     assert runtime.cancel(call.id)
     assert (await task).llm_content.replace(name, "write") == snapshot("""\
-Error (cancelled_error): `write` was cancelled, but ended by itself: what it did stands, and its result is lost.
+Error (cancelled_error): `write` was cancelled. It returned before it could be stopped, so what it was to do may be done.
 
-Suggestion: Look at what it did before you do it again.\
+Suggestion: Look whether it is done before you do it again.\
 """)
     late = await runtime.run(name, {"file": str(tmp_path / "b")}, timeout=0.05)
     assert late.llm_content.replace(name, "write") == snapshot("""\
-Error (timeout_error): `write` took longer than its time limit of 0.05 s, but ended by itself: what it did stands, and its result is lost.
+Error (timeout_error): `write` ran longer than its time limit of 0.05 s. It returned before it could be stopped, so what it was to do may be done.
 
-Suggestion: Look at what it did before you do it again.\
+Suggestion: Look whether it is done before you do it again.\
 """)
     assert {one.name for one in tmp_path.iterdir() if one.suffix != ".begun"} == {"a", "b"}
     assert error_kind(late) == "timeout_error"
@@ -348,7 +348,7 @@ def test_a_caller_cancelled_twice_still_leaves_nothing_running() -> None:
         time.sleep(0.3)
 
     async def main() -> None:
-        runtime = Runtime([stubborn, hangs], limits=Limits(grace=300))
+        runtime = Runtime([stubborn, hangs], limits=Limits(grace=0.1))
         for name in ("stubborn", "hangs"):
             task = asyncio.create_task(runtime.run(name))
             for _ in range(2):
@@ -360,9 +360,45 @@ def test_a_caller_cancelled_twice_still_leaves_nothing_running() -> None:
         await asyncio.sleep(0.01)
         assert len(asyncio.all_tasks()) == 1
 
-    began = time.monotonic()
     asyncio.run(main())
-    assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize("style", ["async", "sync"])
+def test_cancelling_again_and_again_never_cuts_off_what_cleans_up(style: str) -> None:
+    """P6: as the scopes of anyio do it, which cancel at every turn of the loop until the task has left them."""
+    cleaned: list[str] = []
+    done = threading.Event()
+
+    @tool(kind="readonly", name="work")
+    async def work() -> None:
+        try:
+            await asyncio.sleep(300)
+        finally:
+            await asyncio.to_thread(done.wait)
+            cleaned.append(style)
+
+    @tool(kind="readonly", name="work")
+    def work_in_thread(context: ToolContext) -> None:
+        context.cancellation.wait(300)
+        done.wait()
+        cleaned.append(style)
+
+    async def main() -> None:
+        runtime = Runtime([work if style == "async" else work_in_thread], limits=Limits(grace=300))
+        task = asyncio.create_task(runtime.run("work"))
+        for turn in range(200):
+            await asyncio.sleep(0)
+            if turn > 20:
+                task.cancel()
+        waited_for = not task.done()
+        done.set()
+        assert waited_for
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert runtime.abandoned == 0
+
+    asyncio.run(main())
+    assert cleaned == [style]
 
 
 @pytest.mark.parametrize("style", ["async", "sync"])

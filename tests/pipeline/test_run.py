@@ -31,6 +31,7 @@ from ferrule import (
     ToolResult,
     tool,
 )
+from ferrule.core.events import CallEvent, Done, Pending
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.pipeline.hooks import Hook
 
@@ -548,3 +549,36 @@ async def test_a_runtime_that_sees_fewer_tools_runs_no_others_but_those_that_its
     assert (await narrow.run("inner")).llm_content.startswith("Error (not_found_error)")
     assert (await narrow.run("outer")).llm_content == "from inside"
     assert (await runtime.run("inner")).llm_content == "from inside", "the whole one is as it was"
+
+
+def test_a_call_that_came_to_its_end_keeps_its_result_when_it_is_cancelled_while_it_is_recorded() -> None:
+    """P9: whoever watches hears how it ended, or would believe that what was done was not."""
+
+    async def main() -> list[CallEvent]:
+        recorded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        asked = asyncio.Event()
+
+        class Slow:
+            def record(self, record: CallRecord) -> asyncio.Future[None]:
+                asked.set()
+                return recorded
+
+        @tool(kind="readonly")
+        async def change() -> str:
+            return "changed"
+
+        heard: list[CallEvent] = []
+        runtime = Runtime([change], recorders=[Slow()])
+        runtime.subscribe(heard.append)
+        running = asyncio.create_task(runtime.run("change"))
+        await asked.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        recorded.set_result(None)
+        return heard
+
+    pending, done = asyncio.run(main())
+    assert isinstance(pending, Pending)
+    assert isinstance(done, Done)
+    assert done.result.data == "changed"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ferrule.pipeline import threads
-from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool
+from ferrule.pipeline.threads import Abandoned, Job, Outcome, TooManyStuck, WorkerPool, seen_through
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -242,3 +242,63 @@ print(result.error.kind, result.error.details)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.strip() == "timeout_error {'abandoned': True}"
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_must_not_be_torn_is_interrupted_only_once_it_is_over() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    steps: list[str] = []
+
+    def work() -> None:
+        try:
+            with seen_through(), seen_through():  # whoever calls it may be inside already
+                begun.set()
+                go_on.wait()
+                for step in range(1000):
+                    steps.append(str(step))  # noqa: PERF401 - instructions to be interrupted at
+            steps.append("after")
+        except Abandoned:
+            steps.append("interrupted")
+            raise
+
+    async def main() -> WorkerPool:
+        pool = WorkerPool(1, 8)
+        job, _ = submit(pool, work)
+        await asyncio.to_thread(begun.wait)
+        assert pool.abandon(job)
+        assert pool.stuck == 1
+        go_on.set()
+        assert (await submit(pool, lambda: "next")[1]) == (True, "next")
+        return pool
+
+    pool = asyncio.run(main())
+    assert eventually(lambda: pool.stuck == 0)
+    assert steps == [*map(str, range(1000)), "interrupted"]
+
+
+def test_what_was_given_up_begins_nothing_more_that_must_not_be_torn() -> None:
+    steps: list[str] = []
+
+    def work() -> None:
+        while not job.abandoned:
+            time.sleep(0.001)
+        with seen_through():
+            steps.append("inside")
+
+    async def main() -> WorkerPool:
+        nonlocal job
+        pool = WorkerPool(1, 8)
+        job, _ = submit(pool, work)
+        while job.thread is None:
+            await asyncio.sleep(0.001)
+        pool.abandon(job)
+        return pool
+
+    job: Job
+    pool = asyncio.run(main())
+    assert eventually(lambda: pool.stuck == 0)
+    assert steps == []
+
+
+def test_outside_of_a_tools_thread_it_changes_nothing() -> None:
+    with seen_through():
+        pass

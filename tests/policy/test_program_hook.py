@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from time import monotonic
@@ -93,6 +94,29 @@ def alive(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+async def test_its_pipes_are_let_go_of_however_often_the_call_is_cancelled(tmp_path: Path):
+    lives_on = "import subprocess, time; subprocess.Popen(['sleep', '5'], start_new_session=True); "
+    wait = "open('begun', 'w').close(); time.sleep(300)"
+
+    def open_descriptors() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    running = asyncio.create_task(ask(tmp_path, "raise SystemExit"))
+    await running  # what is opened once and for all is open now
+    before = open_descriptors()
+    running = asyncio.create_task(ask(tmp_path, lives_on + wait, timeout=60))
+    while not (tmp_path / "begun").exists():
+        await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    for _ in range(10):
+        await asyncio.sleep(0.01)
+    assert open_descriptors() <= before
 
 
 async def test_nothing_of_a_hook_is_left_running(tmp_path: Path):

@@ -22,6 +22,15 @@ async def test_a_signal_is_heard_until_it_is_not_any_more() -> None:
     no_more_on_signal("SIGUSR1")
 
 
+async def test_what_the_program_was_told_to_ignore_stays_ignored() -> None:
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    try:
+        on_signal("SIGUSR1", lambda: None)
+        assert signal.getsignal(signal.SIGUSR1) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("name", ["SIGBREAK", "SIG_DFL", "Signals"])
 async def test_what_this_system_does_not_have_is_passed_over(name: str) -> None:
     on_signal(name, lambda: None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,11 @@ from tests.workspace.desk import Desk, refused
 from tests.workspace.nobody import as_nobody
 
 from ferrule import RawCall, ToolResult
-from ferrule.workspace import changing
-from ferrule.workspace.snapshots.changes import Phase
+from ferrule.workspace import changing, locks
+from ferrule.workspace.files import history_folder
+from ferrule.workspace.snapshots.changes import Group, Phase
+from ferrule.workspace.snapshots.journal import Journal
+from ferrule.workspace.snapshots.store_lock import StoreLock
 
 LINES = "".join(f"line {number:02}\n" for number in range(50))
 WANTED = LINES.replace("line", "done").encode()
@@ -263,3 +268,56 @@ Suggestion: Ask the person to make it readable, or write to another file.\
 """)
     file.chmod(0o644)
     assert desk.bytes_of("f.txt") == b"one\n"
+
+
+# Told to stop
+
+
+def test_a_change_that_is_told_to_stop_while_it_waits_is_not_made_and_holds_up_nobody(desk: Desk) -> None:
+    """P6, P11: another program works on the history meanwhile."""
+    desk.write("a.txt", "one\n")
+    folder = history_folder(desk.workspace)
+
+    async def main() -> ToolResult:
+        with StoreLock(folder / "lock", 10).held():
+            running = asyncio.create_task(desk.runtime.run(RawCall("Write", {"file_path": "b.txt", "content": "2"})))
+            while not locks._locks:  # pyright: ignore[reportPrivateUsage]
+                await asyncio.sleep(0.001)
+            running.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert not (desk.workspace / "b.txt").exists()
+        return await desk.runtime.run(RawCall("Write", {"file_path": "c.txt", "content": "3"}))
+
+    assert asyncio.run(main()).success
+    assert [str(one.changes[0].path.name) for one in desk.files.history.recent()] == ["c.txt", "a.txt"]
+
+
+def test_a_change_that_is_made_although_it_was_cancelled_says_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_the_middle, late = threading.Event(), threading.Event()
+    finish = Journal.finish
+
+    def slowly(self: Journal, group: Group, modes: Mapping[int, int]) -> None:
+        in_the_middle.set()
+        late.wait()
+        finish(self, group, modes)
+
+    async def main() -> ToolResult:
+        call = RawCall("Write", {"file_path": "a.txt", "content": "1"})
+        running = asyncio.create_task(desk.runtime.run(call))
+        await asyncio.to_thread(in_the_middle.wait)
+        desk.runtime.cancel(call.id)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        late.set()
+        return await running
+
+    monkeypatch.setattr(Journal, "finish", slowly)
+    assert asyncio.run(main()).llm_content == snapshot("""\
+Error (cancelled_error): `Write` was cancelled. It returned before it could be stopped, so what it was to do may be done.
+
+Suggestion: Look whether it is done before you do it again.\
+""")
+    assert desk.bytes_of("a.txt") == b"1"
+    assert [str(one.changes[0].path.name) for one in desk.files.history.recent()] == ["a.txt"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 
 import pytest
 
+from ferrule import Limits, Runtime, ToolResult, tool
 from ferrule.workspace import locks
 from ferrule.workspace.locks import writing
 
@@ -80,3 +82,28 @@ def test_locks_that_nobody_uses_are_forgotten() -> None:
     with writing(Path("/only/here")):
         pass
     assert Path("/only/here") not in locks._locks  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_tool_that_is_given_up_while_it_waits_leaves_no_lock_behind(tmp_path: Path) -> None:
+    """P6: whoever waited behind it would wait for ever."""
+    file = tmp_path / "a"
+    waiting = threading.Semaphore(0)
+
+    @tool(kind="readonly")
+    def change() -> str:
+        waiting.release()
+        with writing(file):
+            return "changed"
+
+    async def main() -> list[ToolResult]:
+        runtime = Runtime([change], limits=Limits(grace=0))
+        with writing(file):
+            first = await runtime.run("change", timeout=0.01)
+            behind = asyncio.create_task(runtime.run("change"))
+            for _ in range(2):
+                await asyncio.to_thread(waiting.acquire)
+        return [first, await behind]
+
+    first, behind = asyncio.run(main())
+    assert first.error is not None
+    assert (first.error.kind, behind.data) == ("timeout_error", "changed")

@@ -6,6 +6,7 @@ this call as its parent.
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -62,6 +63,7 @@ class TaskTool(Tool[TaskParams]):
     tags = frozenset({"standard", "agent"})
     kind = Kind.READONLY
     timeout = 3600.0
+    grace = 60.0  # its model may have to be stopped, and its turn is put on record
     doing = "working on «{description}»"
 
     def __init__(self, agent: Agent, budget: AgentLimits = BUDGET) -> None:
@@ -87,13 +89,14 @@ class TaskTool(Tool[TaskParams]):
         agent = self._sub_agent(context, self._tools(params))
         said = 0
         ended: TurnEnded | None = None
-        async for event in agent.run(params.prompt):
-            if isinstance(event, CallAsked):
-                context.progress(said, message=event.doing)
-            elif isinstance(event, Answered):
-                said += 1
-            elif isinstance(event, TurnEnded):
-                ended = event
+        async with aclosing(agent.run(params.prompt)) as events:
+            async for event in events:
+                if isinstance(event, CallAsked):
+                    context.progress(said, message=event.doing)
+                elif isinstance(event, Answered):
+                    said += 1
+                elif isinstance(event, TurnEnded):
+                    ended = event
         return _output(ended)
 
     def _sub_agent(self, context: ToolContext, tools: ToolSource) -> Agent:

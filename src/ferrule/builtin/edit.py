@@ -9,7 +9,7 @@ from pydantic import Field
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
-from ferrule.workspace.changing import SECONDS_TO_END, Changed, Make, change_file, require_text
+from ferrule.workspace.changing import SECONDS_TO_CHANGE, Changed, Make, change_file, require_text
 from ferrule.workspace.edits.edit_spans import Rung
 from ferrule.workspace.edits.edited_bytes import edited_bytes
 from ferrule.workspace.edits.matching import find_edit
@@ -23,7 +23,7 @@ from ferrule.workspace.texts.text import Text
     category="files",
     tags=("standard", "files"),
     doing="editing `{file_path}`",
-    grace=SECONDS_TO_END,
+    grace=SECONDS_TO_CHANGE,
     touches_in=writes_file,
     refusal_in=refuses_file_outside,
     signature_in=file_signature,

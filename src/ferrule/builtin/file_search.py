@@ -13,7 +13,7 @@ from ferrule.core.problems import Problem
 from ferrule.core.result import Output
 from ferrule.core.tool import Kind, Tool
 from ferrule.workspace.amounts import amount
-from ferrule.workspace.changing import SECONDS_TO_END, origin_of
+from ferrule.workspace.changing import SECONDS_TO_CHANGE, origin_of
 from ferrule.workspace.files import Files, files_of, real_path
 from ferrule.workspace.names import about_names
 from ferrule.workspace.place_kinds import require_file_or_folder
@@ -105,7 +105,7 @@ class FileSearch(Tool[FileSearchParams]):
     category = "files"
     tags = frozenset({"standard", "files", "search"})
     doing = "searching many files for `{pattern}`"
-    grace = SECONDS_TO_END
+    grace = SECONDS_TO_CHANGE
 
     def check(self, params: FileSearchParams) -> Iterable[Problem]:
         if "\0" in params.pattern:

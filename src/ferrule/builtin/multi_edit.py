@@ -10,7 +10,7 @@ from ferrule.builtin.edit import edited
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
-from ferrule.workspace.changing import SECONDS_TO_END, Make, change_file, require_text
+from ferrule.workspace.changing import SECONDS_TO_CHANGE, Make, change_file, require_text
 from ferrule.workspace.edits.edit_spans import Rung
 from ferrule.workspace.edits.edited_bytes import edited_bytes
 from ferrule.workspace.edits.multi_edit import find_edits
@@ -34,7 +34,7 @@ class OneEdit(BaseModel):
     category="files",
     tags=("standard", "files"),
     doing="editing `{file_path}`",
-    grace=SECONDS_TO_END,
+    grace=SECONDS_TO_CHANGE,
     touches_in=writes_file,
     refusal_in=refuses_file_outside,
     signature_in=file_signature,

@@ -53,7 +53,7 @@ def shells_of(session: Session) -> Shells:
 
 
 def watchers_of(session: Session) -> set[asyncio.Task[None]]:
-    """What waits for the ends of background commands, to put what they changed into the history."""
+    """What still has to tell the history of a command: what one in the background changed, or that one never ran."""
     return session.state.setdefault(_WATCHERS, set())
 
 

@@ -27,6 +27,7 @@ from ferrule.workspace.files import files_of
 from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import AsyncGenerator
     from contextlib import AbstractAsyncContextManager
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from ferrule.process.shell.background import BackgroundCommand
     from ferrule.process.shell.ended import Ended
     from ferrule.process.shell.shell_session import ShellSession
+    from ferrule.workspace.snapshots.changes import Origin
+    from ferrule.workspace.snapshots.shell_changes import ShellChanges
 
 _HERE = ("localhost", "127.0.0.1", "::1", "[::1]", "0.0.0.0")  # noqa: S104 - names of this machine, not bound to
 
@@ -82,7 +85,7 @@ async def undoable(context: ToolContext, text: str | None) -> AsyncGenerator[Tol
         return
     changes, origin = files_of(context.session).shell_changes, origin_of(context)
     try:
-        await asyncio.to_thread(changes.begin, origin)
+        await _begin(changes, origin, watchers_of(context.session))
     except (PathProblem, OSError) as problem:
         raise ToolError(
             f"The command was not run, because what it changes could not be undone: {problem}",
@@ -94,6 +97,28 @@ async def undoable(context: ToolContext, text: str | None) -> AsyncGenerator[Tol
         recorded = await asyncio.shield(asyncio.to_thread(changes.end, origin))
         told.changed = len(recorded.group.changes) if recorded.group else 0
         told.notes += [recorded.note] if recorded.note else []
+
+
+async def _begin(changes: ShellChanges, origin: Origin, watchers: set[asyncio.Task[None]]) -> None:
+    """Begin to look. Cancelled meanwhile, the command never runs: then what anybody changes later is not its doing."""
+    import asyncio
+
+    looking = asyncio.ensure_future(asyncio.to_thread(changes.begin, origin))
+
+    async def withdraw() -> None:
+        await asyncio.wait({looking})
+        if not looking.cancelled():
+            looking.exception()  # seen: the one who cancelled does not wait for it
+        await asyncio.to_thread(changes.withdraw, origin)
+
+    try:
+        await asyncio.shield(looking)
+    except asyncio.CancelledError:
+        withdrawing = asyncio.create_task(withdraw())
+        watchers.add(withdrawing)
+        withdrawing.add_done_callback(watchers.discard)
+        await asyncio.shield(withdrawing)
+        raise
 
 
 async def run(

@@ -10,7 +10,7 @@ from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
 from ferrule.workspace.amounts import amount
-from ferrule.workspace.changing import SECONDS_TO_END, change_file
+from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file
 from ferrule.workspace.session_paths import file_signature, folder_rule, refuses_file_outside, writes_file
 from ferrule.workspace.texts.text import Text, encode_new
 
@@ -21,7 +21,7 @@ from ferrule.workspace.texts.text import Text, encode_new
     category="files",
     tags=("standard", "files"),
     doing="writing `{file_path}`",
-    grace=SECONDS_TO_END,
+    grace=SECONDS_TO_CHANGE,
     touches_in=writes_file,
     refusal_in=refuses_file_outside,
     signature_in=file_signature,

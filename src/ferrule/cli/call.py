@@ -45,7 +45,7 @@ EXIT_CODES = {
     ErrorKind.TIMEOUT: 4,
     ErrorKind.CANCELLED: 130,
 }
-EXIT_TERMINATED = 143
+EXIT_TERMINATED, EXIT_HUNG_UP = 143, 129
 
 
 @click.command(
@@ -106,32 +106,44 @@ def command(
     try:
         result = asyncio.run(_call(app, call, timeout, ending, line))
     except asyncio.CancelledError:  # before the call, or after it
-        sys.exit(EXIT_TERMINATED)
+        sys.exit(ending.code or EXIT_TERMINATED)
     _show(result, as_json)
-    if ending.terminated:
-        sys.exit(EXIT_TERMINATED)
+    if ending.code is not None:
+        sys.exit(ending.code)
     sys.exit(0 if result.error is None else EXIT_CODES.get(result.error.kind, 1))
 
 
 class _Ending:
-    """Whether SIGTERM came. It cancels the call like Ctrl-C, so that the tool is stopped and the call recorded."""
+    """Whether SIGTERM came, or the terminal is gone: the call is cancelled as by Ctrl-C, so that the tool is stopped
+    and the call recorded.
+    """
 
     def __init__(self) -> None:
-        self.terminated = False
+        self.code: int | None = None
+        """What the program ends with then."""
 
     def note(self) -> None:
-        self.terminated = True
+        self.code = EXIT_TERMINATED
 
     def watch(self) -> None:
         task = asyncio.current_task()
 
-        def end() -> None:
-            self.note()
-            no_more_on_signal("SIGTERM")  # a second one ends the program at once
+        def cancel() -> None:
             if task is not None:
                 task.cancel()
 
+        def end() -> None:
+            self.note()
+            no_more_on_signal("SIGTERM")  # a second one ends the program at once
+            cancel()
+
+        def hung_up() -> None:
+            if self.code is None:  # the kernel and the shell both say it
+                self.code = EXIT_HUNG_UP
+                cancel()
+
         on_signal("SIGTERM", end)
+        on_signal("SIGHUP", hung_up)
 
 
 def _without_record(call: RawCall, error: Exception) -> ToolResult:

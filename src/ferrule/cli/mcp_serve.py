@@ -179,9 +179,9 @@ async def _serve_http(app: App, where: str, token: str | None) -> None:
 
 
 async def _until_ended(serving: Coroutine[Any, Any, None]) -> None:
-    """Run until the client is gone, or until SIGTERM or Ctrl-C, which end it as cleanly."""
+    """Run until the client is gone, or until SIGTERM, Ctrl-C or the end of a terminal, which end it as cleanly."""
     task = asyncio.ensure_future(serving)
-    for name in ("SIGTERM", "SIGINT"):
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
         on_signal(name, task.cancel)
     with suppress(asyncio.CancelledError):
         await task

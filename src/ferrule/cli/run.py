@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 EXIT_CODES = {"done": 0, "failed": 1, "loop": 1, "limit": 4, "interrupted": 130}
 EXIT_USAGE = 2
 EXIT_REFUSED = 3
-EXIT_TERMINATED = 143
+EXIT_TERMINATED, EXIT_HUNG_UP = 143, 129
 
 
 def assistant_options(command: Any) -> Any:
@@ -150,7 +150,7 @@ def command(
         code = asyncio.run(work if quiet else _shown(line, status, work))
     except asyncio.CancelledError:
         code = 130
-    sys.exit(EXIT_TERMINATED if stopping.terminated else code)
+    sys.exit(code if stopping.code is None else stopping.code)
 
 
 async def _shown(line: StatusLine, status: CallStatus, work: Coroutine[Any, Any, int]) -> int:
@@ -210,18 +210,20 @@ def _exit_code(ended: TurnEnded | None, refused: bool) -> int:
 
 
 class Stopping:
-    """Ctrl-C and SIGTERM stop the turn, so that calls end, are recorded, and the answer so far is printed.
+    """Ctrl-C, SIGTERM and a closed terminal stop the turn, so that calls end, are recorded, and the answer so far is
+    printed.
 
     A second Ctrl-C does not wait for that, and while there is no turn yet there is nothing to wait for.
     """
 
     def __init__(self) -> None:
-        self.terminated = False
+        self.code: int | None = None
+        """What the program ends with, where a signal ended it."""
         self.asked = False
         self.agent: Agent | None = None
 
     def note_sigterm(self) -> None:
-        self.terminated = True
+        self.code = EXIT_TERMINATED
 
     def watch(self) -> None:
         task = asyncio.current_task()
@@ -238,8 +240,14 @@ class Stopping:
             no_more_on_signal("SIGTERM")  # a second one ends the program at once
             stop()
 
+        def hung_up() -> None:
+            if self.code is None:  # the kernel and the shell both say it
+                self.code = EXIT_HUNG_UP
+                stop()
+
         on_signal("SIGINT", stop)
         on_signal("SIGTERM", terminate)
+        on_signal("SIGHUP", hung_up)
 
 
 def resumed_session(workspace: Path, go_on: bool, resume: str | None) -> Resumed | None:

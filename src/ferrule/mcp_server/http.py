@@ -35,6 +35,7 @@ BODY_BYTES = 16 * 1024 * 1024
 MOST_SESSIONS = 64
 IDLE_SECONDS = 30 * 60.0
 MOST_CONNECTIONS = 256
+_ENDS = tuple(one for one in signal.Signals if one.name in ("SIGTERM", "SIGINT", "SIGHUP"))  # those there are here
 _LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _LEAST_TOKEN = 16
 _PLACE = re.compile(rb"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])?(?::[0-9]{1,5})?")
@@ -153,7 +154,7 @@ def _error(status: int, words: str, headers: dict[str, str] | None = None) -> Pl
 async def serve_http(
     server: McpServer, address: Address, token: str | None = None, *, ready: Callable[[int], None] = lambda port: None
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C; `ready` hears the port. Open streams get a moment to end, then all is stopped."""
+    """Serve until Ctrl-C, SIGTERM or SIGHUP; `ready` hears the port. Open streams get a moment, then all is stopped."""
     config = uvicorn.Config(
         http_app(server, address, token),
         log_config=None,
@@ -175,13 +176,12 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        handled = (signal.SIGTERM, signal.SIGINT)
-        for number in handled:
+        for number in _ENDS:
             on_signal(number.name, self.handle_exit, number, None)
         try:
             yield
         finally:
-            for number in handled:
+            for number in _ENDS:
                 no_more_on_signal(number.name)
 
 

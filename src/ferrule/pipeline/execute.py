@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferrule.calls")
 
 _DONE, _TIME_IS_UP, _CANCELLED = "done", "time is up", "cancelled"
+_STOPPED, _RETURNED, _LEFT = "stopped", "returned", "left"
+_RETURNED_ANYWAY = "It returned before it could be stopped, so what it was to do may be done."
+_LOOK_FIRST = "Look whether it is done before you do it again."
 
 
 class ToolFailed(Exception):  # noqa: N818 - carries what a tool raised to the stage that words it
@@ -143,19 +146,18 @@ class Executor:
         waiter: asyncio.Future[str] = loop.create_future()
         task.add_done_callback(lambda _: _settle(waiter, _DONE))
 
-        async def stop() -> bool:
+        async def stop() -> str:
             task.cancel()
             try:
                 ended = await _ends_in_time(task, self._grace(invocation), context, loop)
-            finally:  # also when the caller is cancelled again meanwhile
+            finally:  # also when the caller was cancelled again meanwhile
                 if not task.done():
                     self._give_up_on(task, body, invocation)
-            return ended
+            if not ended:
+                return _LEFT
+            return _RETURNED if not task.cancelled() and task.result()[0] else _STOPPED
 
-        def gave_a_value() -> bool:
-            return task.done() and not task.cancelled() and task.result()[0]
-
-        await self._await(waiter, stop, gave_a_value, invocation, context, timeout, loop)
+        await self._await(waiter, stop, invocation, context, timeout, loop)
 
     async def _in_thread(
         self,
@@ -183,7 +185,7 @@ class Executor:
         ended: asyncio.Future[None] | None = None
         job = Job(work, loop, settle)
 
-        async def stop() -> bool:
+        async def stop() -> str:
             # The cooperative way first (the context says «cancelled»), then by force.
             nonlocal ended
             ended = loop.create_future()
@@ -191,9 +193,11 @@ class Executor:
             try:
                 if not outcomes:
                     await _ends_in_time(ended, self._grace(invocation) if context is not None else 0.0, context, loop)
-            finally:  # also when the caller is cancelled again meanwhile
+            finally:  # also when the caller was cancelled again meanwhile
                 left = not outcomes and self._pool.abandon(job)
-            return not left
+            if left:
+                return _LEFT
+            return _RETURNED if outcomes and outcomes[0][0] else _STOPPED
 
         try:
             self._pool.submit(job)
@@ -201,7 +205,7 @@ class Executor:
             raise Stopped(
                 Stage.EXECUTE, ErrorKind.EXECUTION, f"`{tool.name}` was not run: {error}.", "Try again later."
             ) from None
-        await self._await(waiter, stop, lambda: bool(outcomes) and outcomes[0][0], invocation, context, timeout, loop)
+        await self._await(waiter, stop, invocation, context, timeout, loop)
         value = _value(outcomes[0])
         if asyncio.iscoroutine(value):  # a plain function around an async one, as decorators make them
             return await self._in_task(start_task(_guard(value), loop), value, invocation, context, timeout, loop)
@@ -210,8 +214,7 @@ class Executor:
     async def _await(
         self,
         waiter: asyncio.Future[str],
-        stop: Callable[[], Awaitable[bool]],
-        gave_a_value: Callable[[], bool],
+        stop: Callable[[], Awaitable[str]],
         invocation: Invocation,
         context: ToolContext | None,
         timeout: float,
@@ -226,7 +229,7 @@ class Executor:
             reason = await waiter
             if reason is _DONE:
                 return
-            stopped = await _stopping(context, stop)
+            end = await _stopping(context, stop)
         except asyncio.CancelledError:
             # The caller was cancelled: the work must not outlive it, and the caller's wish goes on up.
             await _stopping(context, stop)
@@ -235,7 +238,7 @@ class Executor:
             timer.cancel()
             if self._waiters.get(invocation.call_id) is waiter:
                 del self._waiters[invocation.call_id]
-        raise _cut_short(invocation.tool, None if reason is _CANCELLED else timeout, stopped, gave_a_value())
+        raise _cut_short(invocation.tool, reason, end, timeout)
 
     def _give_up_on(self, task: asyncio.Task[Any], body: Coroutine[Any, Any, Any], invocation: Invocation) -> None:
         """Leave a task that ignores cancelling behind, after one last try to end it from outside."""
@@ -267,7 +270,7 @@ async def _guard(body: Awaitable[Any]) -> Outcome:
         return False, error
 
 
-async def _stopping(context: ToolContext | None, stop: Callable[[], Awaitable[bool]]) -> bool:
+async def _stopping(context: ToolContext | None, stop: Callable[[], Awaitable[str]]) -> str:
     if context is not None:
         context.cancellation.request()
     return await stop()
@@ -276,11 +279,20 @@ async def _stopping(context: ToolContext | None, stop: Callable[[], Awaitable[bo
 async def _ends_in_time(
     future: asyncio.Future[Any], grace: float, context: ToolContext | None, loop: asyncio.AbstractEventLoop
 ) -> bool:
-    """Whether it ends within its grace, or that of the calls it has made, which are told to stop with it."""
+    """Whether it ends within its grace, or that of the calls it has made, which are told to stop with it.
+
+    A caller that is cancelled again and again, as anyio's scopes do it, waits all the same: cleaning up is under way.
+    """
     cancellation = context.cancellation if context is not None else Cancellation()
     cancellation.allow(loop.time() + grace)
+    again: asyncio.CancelledError | None = None
     while not future.done() and (left := cancellation.until - loop.time()) > 0:
-        await asyncio.wait({future}, timeout=left)
+        try:
+            await asyncio.wait({future}, timeout=left)
+        except asyncio.CancelledError as error:
+            again = error
+    if again is not None:
+        raise again
     return future.done()
 
 
@@ -296,19 +308,19 @@ def _value(outcome: Outcome) -> Any:
     raise ToolFailed(value)
 
 
-def _cut_short(tool: Tool[Any], seconds: float | None, stopped: bool, gave_a_value: bool) -> Stopped:
-    """What is said of a call that was cancelled, or has had its seconds."""
-    kind = ErrorKind.CANCELLED if seconds is None else ErrorKind.TIMEOUT
-    if gave_a_value and not tool.read_only:  # whoever is told that it was stopped would do it again
-        why = "was cancelled" if seconds is None else f"took longer than its time limit of {seconds:g} s"
-        message = f"`{tool.name}` {why}, but ended by itself: what it did stands, and its result is lost."
-        return Stopped(Stage.EXECUTE, kind, message, "Look at what it did before you do it again.")
-    ending = "" if stopped else " It did not stop when told to and was abandoned."
-    details = None if stopped else {"abandoned": True}
-    if seconds is None:
-        return _cancelled(tool, "It was cancelled." + ending, details)
-    message = f"`{tool.name}` ran longer than its time limit of {seconds:g} s and was stopped.{ending}"
-    return Stopped(Stage.EXECUTE, kind, message, "Ask for less at once, or for a longer time limit.", details)
+def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float) -> Stopped:
+    """What a call came to that was cancelled or took too long, by how its tool ended."""
+    ending = " It did not stop when told to and was abandoned." if end is _LEFT else ""
+    details = {"abandoned": True} if end is _LEFT else None
+    too_long = f"`{tool.name}` ran longer than its time limit of {timeout:g} s"
+    kind = ErrorKind.CANCELLED if reason is _CANCELLED else ErrorKind.TIMEOUT
+    if end is _RETURNED and not tool.read_only:
+        said = f"`{tool.name}` was cancelled" if reason is _CANCELLED else too_long
+        return Stopped(Stage.EXECUTE, kind, f"{said}. {_RETURNED_ANYWAY}", _LOOK_FIRST)
+    if reason is _CANCELLED:
+        return _cancelled(tool, f"It was cancelled.{ending}", details)
+    less = "Ask for less at once, or for a longer time limit."
+    return Stopped(Stage.EXECUTE, kind, f"{too_long} and was stopped.{ending}", less, details)
 
 
 def _cancelled(tool: Tool[Any], why: str, details: dict[str, Any] | None = None) -> Stopped:

@@ -155,12 +155,14 @@ class Runtime:
             result = _stop(call, _broken(call, error, session), record)
         record.duration = perf_counter() - began
         record.result_length = len(result.llm_content)
-        if waiting := self._recording.record(record):
-            failure = await self._recording.settle(waiting)
-            if failure is not None:  # the call has happened; losing its result would not undo it
-                result.metadata["unrecorded"] = clean_exception(failure, session.workspace)
-        if self._listeners.all:
-            self._listeners.emit(Done(call.id, call.name, result))
+        try:
+            if waiting := self._recording.record(record):
+                failure = await self._recording.settle(waiting)
+                if failure is not None:  # the call has happened; losing its result would not undo it
+                    result.metadata["unrecorded"] = clean_exception(failure, session.workspace)
+        finally:  # whoever watches must know how it ended, even when the caller is cancelled this late
+            if self._listeners.all:
+                self._listeners.emit(Done(call.id, call.name, result))
         return result
 
     def build(self, call: RawCall) -> Invocation:

@@ -3,22 +3,51 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
 _IDLE_SECONDS = 30.0
 
 Outcome = tuple[bool, Any]
 """`(True, value)` or `(False, exception)`."""
 
+_here = threading.local()
+
 
 class Abandoned(BaseException):
     """Thrown into a sync tool that went on after its call was over."""
+
+
+@contextmanager
+def seen_through() -> Generator[None]:
+    """In here a sync tool is not interrupted when its call is given up, but as soon as it has left.
+
+    For what must not be torn, such as a change of a file: an exception that comes at any instruction may come between
+    taking a lock and noting that it was taken, and then nobody ever lets go of it.
+    """
+    job, lock = getattr(_here, "taken", (None, None))
+    if job is None or lock is None or job.seen_through:
+        yield
+        return
+    _mark(job, lock, seen_through=True)
+    try:
+        yield
+    finally:
+        _mark(job, lock, seen_through=False)
+
+
+def _mark(job: Job, lock: threading.Lock, *, seen_through: bool) -> None:
+    with lock:
+        job.seen_through = seen_through
+        if job.abandoned:
+            job.seen_through = False
+            raise Abandoned
 
 
 class TooManyStuck(RuntimeError):  # noqa: N818
@@ -28,7 +57,7 @@ class TooManyStuck(RuntimeError):  # noqa: N818
 class Job:
     """One function to run in a thread, for one event loop that waits for its outcome."""
 
-    __slots__ = ("_context", "_loop", "_settle", "abandoned", "finished", "function", "left", "thread")
+    __slots__ = ("_context", "_loop", "_settle", "abandoned", "finished", "function", "left", "seen_through", "thread")
 
     def __init__(
         self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop, settle: Callable[[Outcome], None]
@@ -38,6 +67,7 @@ class Job:
         self.finished = False
         self.abandoned = False
         self.left = False
+        self.seen_through = False
         self._loop = loop
         self._settle = settle
         self._context = copy_context()
@@ -89,7 +119,8 @@ class WorkerPool:
                 return True  # never started, and now never will be
             self._threads -= 1
             self.stuck += 1
-            _interrupt(job.thread)
+            if not job.seen_through:
+                _interrupt(job.thread)
             self._hire()
         return True
 
@@ -114,6 +145,7 @@ class WorkerPool:
                         continue
                     self._idle -= 1
                     job.thread = threading.get_ident()
+                _here.taken = job, self._lock
                 outcome = job.work()
                 with self._lock:
                     job.finished = True

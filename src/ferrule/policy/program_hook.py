@@ -125,8 +125,10 @@ async def _ask(arguments: Sequence[str], document: Mapping[str, Any], session: S
         # Also what it started: as long as it has not been waited for, its number is its own.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(transport.get_pid(), signal.SIGKILL)
-        await asyncio.shield(talk.gone)
-        transport.close()
+        try:
+            await asyncio.shield(talk.gone)
+        finally:  # also when cancelled again: what left its group may hold the pipes for long
+            transport.close()
     code, complaint = transport.get_returncode(), talk.text(2).strip()
     if code == _REFUSES:
         return json.dumps({"deny": complaint[:2000] or "it gave no reason"})

@@ -14,9 +14,14 @@ _CANNOT = (NotImplementedError, RuntimeError)  # Windows has no such handlers, n
 
 
 def on_signal(name: str, then: Callable[..., object], *given: object) -> None:
-    """Have `then` called when the signal comes. Where it cannot be heard, what the system does with it stays."""
+    """Have `then` called when the signal comes. Where it cannot be heard, what the system does with it stays.
+
+    So does a signal that whoever started the program has it ignore, as `nohup` does and a shell for its background.
+    """
     loop = asyncio.get_running_loop()
     for number in _known(name):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            continue
         with suppress(*_CANNOT):
             loop.add_signal_handler(number, then, *given)
 

@@ -10,7 +10,7 @@ from ferrule.core.errors import ErrorKind
 from ferrule.workspace.files import MOST_EDITABLE, files_of
 from ferrule.workspace.locks import writing
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.changes import NOTHING, Origin
+from ferrule.workspace.snapshots.changes import NOTHING, Origin, Write
 from ferrule.workspace.texts.diff import diff_file
 from ferrule.workspace.texts.differing import line_count
 from ferrule.workspace.texts.same_encoding import require_same_encoding
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from ferrule.workspace.paths import Paths, Place
     from ferrule.workspace.texts.diff import FileDiff
 
-SECONDS_TO_END = 60.0
-"""What a change may take once its call was told to stop, on a slow disk or to take many files back; sooner than this
-it is never cut off in the middle."""
+SECONDS_TO_CHANGE = 60.0
+"""What a change may take to come to its end once its call is told to stop: on a slow disk, or after other programs that
+change files. Sooner than this nobody is told of an end that has not come."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -85,12 +85,16 @@ def change_file(context: ToolContext, given: str, make: Make, *, must_exist: boo
     """
     files = files_of(context.session)
     place = _place(files, given, must_exist=must_exist)
+
+    def go_on(_position: int = 0) -> None:
+        context.cancellation.raise_if_requested()  # it may have waited long for others who change files
+
     with writing(place.path):
+        go_on()
         planned = _plan(files, place, given, make, must_exist=must_exist)
         before, after, expect = planned.before, planned.after, planned.expect
-        group = files.history.write(
-            place, after, origin_of(context), expect=expect, holds=before, through_hard_links=files.hard_links
-        )
+        step = Write(place, after, expect=expect, holds=before, through_hard_links=files.hard_links)
+        group = files.history.apply([step], origin_of(context), before_each=go_on)
         files.tracker.saw(place, after, group.changes[0].digest_after if group else expect)
     now = decode(after)
     diff = diff_file(planned.text, now, place.name)

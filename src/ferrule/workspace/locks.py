@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
+
+from ferrule.pipeline.threads import seen_through
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -27,12 +29,9 @@ class _FileLock:
 @contextmanager
 def writing(*paths: Path) -> Generator[None]:
     """Be the only writer of these files in this process. Always taken in one order, so that nobody waits in a ring."""
-    with _guard:
-        held = [_locks.setdefault(path, _FileLock()) for path in sorted(set(paths))]
-    for one in held:
-        one.lock.acquire()
-    try:
+    with seen_through(), ExitStack() as taken:
+        with _guard:
+            held = [_locks.setdefault(path, _FileLock()) for path in sorted(set(paths))]
+        for one in held:
+            taken.enter_context(one.lock)
         yield
-    finally:
-        for one in reversed(held):
-            one.lock.release()

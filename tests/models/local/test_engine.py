@@ -94,6 +94,38 @@ async def test_being_cancelled_while_it_loads_leaves_nothing(gguf: Path) -> None
     assert not is_running(process)
 
 
+_STUBBORN = """
+import json, sys
+sys.stdin.readline()
+print(json.dumps({"ready": True}), flush=True)
+print(json.dumps({"chunk": {"id": json.loads(sys.stdin.readline())["id"]}}), flush=True)
+sys.stdin.readline()
+open(__file__ + ".told", "w").close()
+sys.stdin.readline()
+"""
+
+
+async def test_being_cancelled_while_it_stops_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P6: whoever leaves an answer early, and is told to stop while the process does not listen."""
+    (tmp_path / "worker.py").write_text(_STUBBORN)
+    monkeypatch.setattr("ferrule.models.local.engine._WORKER", tmp_path / "worker.py")
+    monkeypatch.setattr("ferrule.models.local.engine._SECONDS_TO_END", 60.0)
+    engine = Engine(tmp_path / "any.gguf", context=256)
+
+    async def leave_early() -> None:
+        async with contextlib.aclosing(engine.ask(SHORT)) as chunks:
+            async for _ in chunks:
+                break
+
+    task = asyncio.create_task(leave_early())
+    while not (tmp_path / "worker.py.told").exists():
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert engine._process is None
+
+
 @pytest.mark.parametrize("content", [None, b"hello", b"GGUF" + b"\xff" * 1000])
 async def test_weights_that_are_none_are_named_with_the_reason(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "bad.gguf"

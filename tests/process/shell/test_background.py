@@ -8,6 +8,7 @@ import pytest
 from tests.process.shell.shell_room import Room, alive, becomes, new_mark
 
 from ferrule.core.errors import ToolError
+from ferrule.process.shell import background
 from ferrule.process.shell.shell_session import ShellSession
 
 
@@ -201,5 +202,43 @@ def test_waiting_ends_with_the_command_or_the_time(plain: Room) -> None:
         assert await kept.wait_for(r"^o.e$", regex=True, timeout=20) == "one"
         slow = await session.background.start("sleep 60")
         assert await slow.wait_for("never", timeout=0.2) is None
+
+    plain.use(body)
+
+
+def test_stopping_one_ends_also_what_has_no_parent_any_more(room: Room) -> None:
+    """P11: a process whose parent ended is below nothing that is known of the command."""
+    mark = new_mark()
+
+    async def body(session: ShellSession) -> None:
+        other = await session.background.start("sleep 600")
+        kept = await session.background.start(f"(sleep {mark} &); (setsid sleep {mark} &); sleep {mark}")
+        assert await asyncio.to_thread(becomes, lambda: len(alive(mark)) >= 3)
+        await session.background.stop(kept.id)
+        assert alive(mark) == []
+        assert other.status == "running"
+        assert all(root.alive for root in other.roots)
+
+    room.use(body)
+
+
+def test_one_that_nobody_heard_begin_is_not_left_running(plain: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = new_mark()
+
+    async def body(session: ShellSession) -> None:
+        await session.run("x=1")
+        guard = session._shell.guard
+        assert guard is not None
+        free = [*guard.free_pairs]
+        monkeypatch.setattr(background, "_SECONDS_TO_START", 0.3)
+        guard.loop.add_reader(guard.descriptors.reports, lambda: None)  # as when there is no time to listen
+        with pytest.raises(ToolError, match="could not be started in the background"):
+            await session.background.start(f"echo begun; sleep {mark}")
+        guard.loop.add_reader(guard.descriptors.reports, guard.hear_reports)
+        assert alive(mark) == []
+        assert sorted(guard.free_pairs) == free
+        assert session.background.list() == []
+        monkeypatch.undo()
+        assert (await session.run("echo $x")).stdout == "1\n"
 
     plain.use(body)

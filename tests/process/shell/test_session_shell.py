@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
 from tests.process.shell.shell_room import Room
 
+from ferrule.core.errors import ToolError
 from ferrule.process.shell.session_shell import encoded, finished
 from ferrule.process.shell.shell_session import ShellSession
 
@@ -49,6 +52,50 @@ def test_a_state_that_no_shell_can_be_started_with_is_given_up(room: Room) -> No
         ("No shell could be started with the variables, functions and options there were; they are gone.",)
     )
     assert after.notes == ()
+
+
+def test_a_command_cancelled_while_its_pipes_are_fetched_leaves_the_next_ones_output_alone(room: Room) -> None:
+    """P6: the answer that nobody took was taken for the one to the next command, whose output then went nowhere."""
+
+    async def body(session: ShellSession) -> None:
+        await session.run("sleep 600 &")  # which keeps the pipes, so that the next command needs others
+        guard = session._shell.guard
+        assert guard is not None
+        assert guard._keeper is not None
+        free, opened = [*guard.free_pairs], len(list(Path("/proc/self/fd").iterdir()))
+        for _ in range(3):
+            guard._keeper.send_signal(signal.SIGSTOP)
+            task = asyncio.create_task(session.run("echo cancelled"))
+            while not guard._packets:
+                await asyncio.sleep(0)
+            task.cancel()
+            asyncio.get_running_loop().call_soon(guard._keeper.send_signal, signal.SIGCONT)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert sorted(guard.free_pairs) == free
+            assert len(list(Path("/proc/self/fd").iterdir())) == opened
+        assert (await session.run("echo next")).stdout == "next\n"
+        assert session._shell.guard is guard
+
+    room.use(body)
+
+
+def test_a_keeper_that_does_not_answer_is_given_up_and_said(plain: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(session: ShellSession) -> None:
+        await session.run("sleep 600 & x=1")
+        guard = session._shell.guard
+        assert guard is not None
+        assert guard._keeper is not None
+        monkeypatch.setattr("ferrule.process.shell.kept_guard._SECONDS_TO_START", 0.1)
+        guard._keeper.send_signal(signal.SIGSTOP)
+        with pytest.raises(ToolError, match="could not run the command: its keeper does not answer"):
+            await session.run("echo lost")
+        monkeypatch.undo()
+        guard._keeper.send_signal(signal.SIGCONT)
+        assert (await session.run("echo next")).stdout == "next\n"
+        assert session._shell.guard is not guard
+
+    plain.use(body)
 
 
 def test_a_stale_sandbox_is_renewed(room: Room) -> None:

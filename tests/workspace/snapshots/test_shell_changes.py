@@ -176,6 +176,24 @@ def test_what_others_did_between_two_commands_belongs_to_none(shop: Shop):
     assert [one.path.name for one in recorded.group.changes] == ["c"]
 
 
+def test_what_others_did_after_a_command_that_was_never_run_belongs_to_none(shop: Shop):
+    never, behind = Origin(call="1", tool="Bash"), Origin(call="2", tool="Bash")
+    shop.changes.begin(never)
+    (shop.tree / "a").write_text("by hand")
+    shop.changes.withdraw(never)
+    assert shop.run("echo y > c", call="3").group is not None
+    shop.changes.begin(behind)
+    shop.changes.begin(never)
+    shop.changes.withdraw(never)
+    shop.bash("echo x > b")  # what runs in the background is still looked at
+    assert shop.changes.end(behind).group is not None
+    groups = shop.room.history.recent()
+    assert [(one.origin.call, [change.path.name for change in one.changes]) for one in groups] == [
+        ("2", ["b"]),
+        ("3", ["c"]),
+    ]
+
+
 def test_undo_refuses_where_the_file_changed_since_and_touches_nothing(shop: Shop):
     (shop.tree / "a").write_text("one")
     shop.run("echo two > a; echo new > b")

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 
 import pytest
 
+from ferrule import Limits, Runtime, ToolResult, tool
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.store_lock import StoreLock
 
@@ -39,3 +41,29 @@ def test_who_waits_too_long_is_told(tmp_path: Path) -> None:
         pass
     first.close()
     second.close()
+
+
+def test_a_tool_that_is_given_up_while_it_waits_leaves_it_free(tmp_path: Path) -> None:
+    """P6: the next change would be told, after half a minute, that another program uses the history."""
+    lock = StoreLock(tmp_path / "lock", 10)
+    other = StoreLock(tmp_path / "lock", 10)
+    waiting = threading.Semaphore(0)
+
+    @tool(kind="readonly")
+    def change() -> str:
+        waiting.release()
+        with lock.held():
+            return "changed"
+
+    async def main() -> list[ToolResult]:
+        runtime = Runtime([change], limits=Limits(grace=0))
+        with lock.held():
+            first = await runtime.run("change", timeout=0.01)
+            await asyncio.to_thread(waiting.acquire)
+        return [first, await runtime.run("change")]
+
+    first, second = asyncio.run(main())
+    assert first.error is not None
+    assert (first.error.kind, second.data) == ("timeout_error", "changed")
+    with other.held():  # nor does it stay with this process
+        pass

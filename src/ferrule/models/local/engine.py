@@ -94,8 +94,11 @@ class Engine:
                 await self._send({"cancel": number})
                 while "end" not in await self._hear():
                     pass
-        except (TimeoutError, ModelError, asyncio.CancelledError):
+        except (TimeoutError, ModelError):
             await self._end()
+        except asyncio.CancelledError:  # whoever left early is told to stop altogether, which must not be lost
+            await self._end()
+            raise
 
     async def _send(self, message: Mapping[str, Any]) -> None:
         if self._process is None or self._process.stdin is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from ferrule.core.conversation import AssistantMessage
@@ -100,6 +100,7 @@ class LocalModel:
         """Get ready, and tell meanwhile what takes long."""
         told: asyncio.Queue[str] = asyncio.Queue()
         work = asyncio.create_task(self._ready(told.put_nowait))
+        next_word: asyncio.Task[str] | None = None
         try:
             while not work.done() or not told.empty():
                 next_word = asyncio.create_task(told.get())
@@ -110,10 +111,13 @@ class LocalModel:
                     next_word.cancel()
             await work
         finally:
+            if next_word is not None:
+                next_word.cancel()
             if not work.done():
                 work.cancel()
-                with suppress(asyncio.CancelledError, ModelError):
-                    await work
+                await asyncio.wait({work})
+                if not work.cancelled():
+                    work.exception()  # seen: whoever left does not wait for it
 
     async def _ready(self, say: Callable[[str], None]) -> Guide:
         async with self._preparing:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 Status = Literal["running", "ended", "stopped"]
 _PATIENCE = 1.0
+_SECONDS_TO_START = 20.0
+_TRIES_TO_END = 5
 _READ_AT_ONCE = 32_000
 _MOST_KEPT = 100
 
@@ -210,9 +212,13 @@ class BackgroundCommands:
         session.others = True
         try:
             shell.send(shell.lines.background(nonce, end_nonce, guard.descriptors.numbers.outputs[place]))
-            inner = int((await asyncio.wait_for(begun, 20.0)).split(" ")[0])
-            await asyncio.wait_for(saved, 20.0)
+            inner = int((await asyncio.wait_for(begun, _SECONDS_TO_START)).split(" ")[0])
+            await asyncio.wait_for(saved, _SECONDS_TO_START)
         except (TimeoutError, ShellLost) as error:
+            if not guard.lost:
+                await guard.family.end(self.roots(), 0)  # it may run by now, and nobody would ever know of it
+                reader.take_rest()
+                guard.free_pairs.append(place)
             reader.close()
             raise ToolError("The command could not be started in the background.") from error
         root = guard.family.running_as(inner)
@@ -260,11 +266,20 @@ class BackgroundCommands:
         kept = self.get(id)
         if kept.status == "running":
             kept.stopping = True
-            await kept.guard.family.end_these(kept.roots, _PATIENCE)
+            await self._end(kept)
             kept.reader.take_rest()
             kept.finish("stopped", None)
         self.reclaim()
         return kept
+
+    async def _end(self, kept: BackgroundCommand) -> None:
+        """End its processes, also those whose parents ended: they write to its pipes, which no other command has."""
+        family, pipes = kept.guard.family, kept.reader.pipes()
+        await family.end_these(kept.roots | family.writers(pipes), _PATIENCE)
+        for _ in range(_TRIES_TO_END):
+            if not (left := family.writers(pipes)):  # started while those were ending
+                return
+            await family.end_these(left, 0)
 
     def reclaim(self) -> None:
         """Take back the pipes that nothing writes to any more."""

@@ -147,13 +147,12 @@ class Family:
 
     def holds_output(self, pipes: frozenset[str]) -> bool:
         """Whether a command's process, or one of its copies of the shell, can still write to one of these pipes."""
-        for pid in descendants(self.keeper, past=self.frame):
-            with contextlib.suppress(OSError):
-                for number in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 - names alone
-                    with contextlib.suppress(OSError):
-                        if os.readlink(f"/proc/{pid}/fd/{number}") in pipes:  # noqa: PTH115 - not a path
-                            return True
-        return False
+        return bool(self.writers(pipes))
+
+    def writers(self, pipes: frozenset[str]) -> frozenset[Running]:
+        """Those that can; a command's own pipes tell whose a process is that has no parent any more."""
+        found = {pid: started(pid) for pid in descendants(self.keeper, past=self.frame) if _has_open(pid, pipes)}
+        return frozenset(Running(pid, when) for pid, when in found.items() if when is not None)
 
     def below(self, roots: frozenset[Running]) -> list[Running]:
         """Those of `roots` that still run, with all that is below them."""
@@ -193,6 +192,15 @@ class Family:
 
     def _ours(self, spared: frozenset[Running]) -> list[int]:
         return descendants(self.keeper, past=self.frame, without=_alive(spared))
+
+
+def _has_open(pid: int, pipes: frozenset[str]) -> bool:
+    with contextlib.suppress(OSError):
+        for number in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 - names alone
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{pid}/fd/{number}") in pipes:  # noqa: PTH115 - not a path
+                    return True
+    return False
 
 
 def _alive(spared: frozenset[Running]) -> frozenset[int]:

@@ -219,7 +219,11 @@ class KeptGuard:
         made: asyncio.Future[tuple[Any, list[int]]] = self.loop.create_future()
         self._packets[kind] = made
         self._port.send(marshal.dumps(request))
-        return await asyncio.wait_for(made, _SECONDS_TO_START)
+        try:
+            return await asyncio.wait_for(made, _SECONDS_TO_START)
+        except TimeoutError:
+            self._lose("its keeper does not answer")  # what it says later would answer another question
+            raise ShellLost(self.lost) from None
 
     def _hear_keeper(self) -> None:
         try:
@@ -239,6 +243,9 @@ class KeptGuard:
         waiting = self._packets.pop("started" if packet[0] == "failed" else packet[0], None)
         if waiting is not None and not waiting.done():
             waiting.set_result((packet, given))
+            return
+        for number in given:
+            os.close(number)
 
     def hear_reports(self) -> None:
         """Take in what has been reported by now: all of it, since no pipe holds more than is read at once."""

@@ -186,7 +186,18 @@ class SessionShell:
                 suggestion="Stop some of them first; each is listed with its number.",
             )
         place = guard.free_pairs.pop(0)
-        return place, await guard.reading_pair(place)
+        # Seen through also when cancelled: an answer that nobody took would be taken for that to the next question.
+        asking = asyncio.ensure_future(guard.reading_pair(place))
+        try:
+            return place, await self.finish(asking)
+        except ShellLost as error:
+            raise ToolError(f"The shell could not run the command: {error}.") from error
+        except asyncio.CancelledError:
+            if not asking.cancelled() and asking.exception() is None:
+                for number in asking.result():
+                    os.close(number)
+                guard.free_pairs.append(place)
+            raise
 
     async def lose(self, guard: KeptGuard | None) -> None:
         """Give up a guard with everything below it."""

@@ -106,6 +106,16 @@ class ShellChanges:
                 store.set_running(self._running[0] if self._running else None)
             return recorded
 
+    def withdraw(self, origin: Origin) -> None:
+        """The command was never run: what has changed since `begin` is not its own, nor what changes from now on."""
+        with self._lock:
+            left = [one for one in self._running if one.origin != origin]
+            if len(left) < len(self._running):
+                self._running = left
+                store = self._load()
+                with store.changing():
+                    store.set_running(left[0] if left else None)
+
     # Looking
 
     def _load(self) -> TreeStore:

@@ -9,6 +9,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ferrule.pipeline.threads import seen_through
 from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ class StoreLock:
 
     @contextmanager
     def held(self) -> Generator[None]:
+        """Hold it; a tool whose call is given up meanwhile goes on until it has let go."""
+        with seen_through(), self._taken():
+            yield
+
+    @contextmanager
+    def _taken(self) -> Generator[None]:
         deadline = time.monotonic() + self._patience
         if not self._threads.acquire(timeout=self._patience):
             raise self._busy()
