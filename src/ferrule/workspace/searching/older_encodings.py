@@ -94,6 +94,13 @@ class OlderFiles:
             said.append(f"{files} not in UTF-8, and {why}: only ASCII is found there. Narrow with `path`.")
         return said
 
+    def not_in_time(self) -> list[str]:
+        """What must be said where there was no time left to search them."""
+        files = f"{counted(len(self.names), 'file')} {'is' if len(self.names) == 1 else 'are'}"
+        return [
+            f"{files} not in UTF-8, and only ASCII was found there: there was no time for more. Narrow with `path`."
+        ]
+
     def not_replaced(self) -> list[str]:
         """What must be said where files in older encodings are not changed."""
         count = self.unclear + self.passed_over + len(self.names)

@@ -241,6 +241,7 @@ async def _in_all_encodings(
         return await _search(program, paths, query, most, show, pcre2=pcre2)
     import asyncio
 
+    end = monotonic() + SECONDS
     chosen, fit = _chosen(paths, query)
     looking = asyncio.create_task(find_older_files(program, paths, query.place, chosen, fit))
     try:
@@ -250,7 +251,11 @@ async def _in_all_encodings(
         await _end(looking)
     if older.by_encoding and findings.complete:
         # All over again, now that it is known which files to read otherwise: what was shown so far was a glimpse.
-        findings = await _search(program, paths, query, most, _show_nothing, pcre2=pcre2, older=older)
+        again = await _search(program, paths, query, most, _show_nothing, pcre2=pcre2, end=end, older=older)
+        if again.complete:
+            findings = again
+        else:
+            findings.notes += older.not_in_time()
     findings.notes += older.notes()
     return findings
 
@@ -284,6 +289,7 @@ async def _search(
     show: Callable[[list[bytes]], None],
     *,
     pcre2: bool,
+    end: float | None = None,
     older: OlderFiles | None = None,
 ) -> Findings:
     chosen, fit = _chosen(paths, query)
@@ -297,7 +303,7 @@ async def _search(
     findings = Findings()
     binary = matches = 0
     skipped = FilesNotRead()
-    end = monotonic() + SECONDS
+    end = monotonic() + SECONDS if end is None else end
     for flags, names in runs:
         hits = Hits(query.mode, None if names else fit)
         async with ripgrep(program, query.place, flags, query.pattern, names=names) as running:
