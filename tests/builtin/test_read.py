@@ -187,18 +187,16 @@ def test_half_a_picture_is_not_sent(desk: Desk, kind: str) -> None:
     """A provider would refuse the whole request for it."""
     desk.put("a picture", WHOLE[kind][: len(WHOLE[kind]) * 2 // 3])
     result = desk.read("a picture")
-    assert not result.success
-    assert result.attachments == []
-    assert f"({kind}, " in result.llm_content
+    assert (result.success, result.attachments) == (True, [])
+    assert "whose end is missing" in result.llm_content
 
 
 def test_half_a_picture_in_words(desk: Desk) -> None:
     desk.put("a.png", PNG[:-12])
-    assert desk.read("a.png").llm_content == snapshot("""\
-Error (execution_error): `a.png` is a picture (image/png, 55 bytes) whose end is missing, so it cannot be shown.
-
-Suggestion: Make or download it again; if a program is still writing it, read it when that has ended.\
-""")
+    assert desk.read("a.png").llm_content == snapshot(
+        "`a.png` is a picture (image/png, 55 bytes) whose end is missing, so it is not shown. Make or download it "
+        "again; if a program is still writing it, read it when that has ended."
+    )
 
 
 def test_a_text_about_pictures_is_text(desk: Desk) -> None:
