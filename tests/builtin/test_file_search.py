@@ -211,6 +211,25 @@ def test_a_preview_of_much_says_how_much_is_left_out(tmp_path: Path) -> None:
     )
 
 
+def test_files_in_older_encodings_are_found_and_said_not_to_be_changed(desk: Desk) -> None:
+    chinese = "# 这个函数返回用户的名字，如果没有就返回空。\n"
+    desk.put("a.py", chinese)
+    desk.put("gb.py", chinese.encode("gb18030"))
+    before = files(desk.workspace)
+    assert run(desk, "函数", None).llm_content == snapshot("""\
+Found 2 matching lines in 2 files.
+a.py:1:# 这个函数返回用户的名字，如果没有就返回空。
+gb.py:1:# 这个函数返回用户的名字，如果没有就返回空。\
+""")
+    result = run(desk, "函数", "方法", preview_only=False)
+    assert result.llm_content == snapshot("""\
+Replaced 1 match in 1 file.
+a.py: 1
+[1 file is not in UTF-8, and only ASCII was looked for there. Use Edit for it.]\
+""")
+    assert files(desk.workspace) == {**before, "a.py": chinese.replace("函数", "方法").encode()}
+
+
 def test_applying(desk: Desk) -> None:
     """All files change, each as its lines end; undone as one."""
     desk.put("a.py", b"import old\nold.run()\n")

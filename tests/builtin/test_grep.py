@@ -380,9 +380,68 @@ gbk.py:2:# 这个函数返回用户的名字，如果没有就返回空。needle
     )
 
 
-def test_letters_beyond_ascii_are_not_said_to_be_nowhere(tmp_path: Path) -> None:
+def test_letters_beyond_ascii_are_found_in_older_encodings_too(tmp_path: Path) -> None:
+    chinese = "# 这个函数返回用户的名字，如果没有就返回空。\nneedle = '错误'\n"
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/gbk.py").write_bytes(chinese.encode("gb18030"))
+    (tmp_path / "src/utf8.py").write_text(chinese)
+    (tmp_path / "wide.py").write_bytes(chinese.encode("utf-16"))
     (tmp_path / "latin.txt").write_bytes("Größe für später\n".encode("cp1252"))
+    (tmp_path / "japanese.txt").write_bytes("これは日本語の文書です。エラーが出ました。\n".encode("cp932"))
+    (tmp_path / "russian.txt").write_bytes("Это ошибка в программе, которую надо исправить.\n".encode("cp1251"))
+    (tmp_path / "plain.txt").write_text("needle\n")
+    assert ask(grep, tmp_path, {"pattern": "错误|needle", "output_mode": "content"}).llm_content == snapshot("""\
+Found 4 matching lines in 4 files.
+plain.txt:1:needle
+src/gbk.py:2:needle = '错误'
+src/utf8.py:2:needle = '错误'
+wide.py:2:needle = '错误'\
+""")
+    assert ask(grep, tmp_path, {"pattern": "返回.*名字", "output_mode": "count"}).llm_content == snapshot("""\
+Found 3 matching lines in 3 files.
+src/gbk.py:1
+src/utf8.py:1
+wide.py:1\
+""")
+    found = {
+        word: ask(grep, tmp_path, {"pattern": word}).llm_content.splitlines()[1:]
+        for word in ("später", "日本語", "ошибка", r"\p{Cyrillic}")
+    }
+    assert found == snapshot(
+        {
+            "später": ["latin.txt"],
+            "日本語": ["japanese.txt"],
+            "ошибка": ["russian.txt"],
+            "\\p{Cyrillic}": ["russian.txt"],
+        }
+    )
+    assert ask(grep, tmp_path, {"pattern": "größe", "-i": True, "path": "latin.txt"}).data["total_files"] == 1
+
+
+def test_files_in_older_encodings_are_left_out_as_others_are(tmp_path: Path) -> None:
+    chinese = "# 这个函数返回用户的名字，如果没有就返回空。\n".encode("gb18030")
+    for name in ("a.py", "b.txt", "ignored.log", "node_modules/m.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(chinese)
+    (tmp_path / ".gitignore").write_text("*.log\n")
+    assert [one["path"] for one in ask(grep, tmp_path, {"pattern": "函数"}).data["files"]] == ["a.py", "b.txt"]
+    assert [one["path"] for one in ask(grep, tmp_path, {"pattern": "函数", "glob": "*.py"}).data["files"]] == ["a.py"]
+    assert [one["path"] for one in ask(grep, tmp_path, {"pattern": "函数", "type": "py"}).data["files"]] == ["a.py"]
+
+
+def test_files_of_which_nobody_knows_the_encoding_are_counted_also_beside_a_match(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("错误\n")
+    (tmp_path / "b.txt").write_bytes(b"some words \xc3\xff\xfe\x81\x9d and more\n")
+    assert ask(grep, tmp_path, {"pattern": "错误"}).llm_content == snapshot("""\
+Found 1 file with a match.
+a.txt
+[1 file is not in UTF-8, and in what else is not clear: only ASCII is found there.]\
+""")
     assert ask(grep, tmp_path, {"pattern": "Größe", "-i": True}).llm_content == snapshot("""\
 No match for `Größe` in `.`.
-[Beyond ASCII only UTF-8 is searched, and UTF-16 with a byte order mark: no older encoding.]\
+[1 file is not in UTF-8, and in what else is not clear: only ASCII is found there.]
+[Files in UTF-16 are searched where they begin with a byte order mark, and are binary otherwise.]\
 """)
+    assert ask(grep, tmp_path, {"pattern": "absent"}).data["notes"] == snapshot(
+        ["Possible next steps: set `-i` to true to ignore case."]
+    )

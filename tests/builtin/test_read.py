@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 from tests.workspace.desk import Desk, refused
+from tests.workspace.pictures import PNG, WHOLE
 
 import ferrule.builtin.read as read_module
 from ferrule.builtin.read import read
 from ferrule.workspace import tracker
 from ferrule.workspace.paths import Paths
-
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
 
 
 def lines(count: int) -> str:
@@ -162,16 +161,9 @@ def test_any_encoding_and_line_ending_is_read_as_text(desk: Desk, data: bytes, r
 # What is not plain text
 
 
-@pytest.mark.parametrize(
-    ("data", "kind"),
-    [
-        (PNG, "image/png"),
-        (b"\xff\xd8\xff\xe0\0\x10JFIF\0", "image/jpeg"),
-        (b"GIF89a\1\0\1\0\0\0\0;", "image/gif"),
-        (b"RIFF\x1a\0\0\0WEBPVP8L", "image/webp"),
-    ],
-)
-def test_a_picture_is_attached(desk: Desk, data: bytes, kind: str) -> None:
+@pytest.mark.parametrize("kind", WHOLE)
+def test_a_picture_is_attached(desk: Desk, kind: str) -> None:
+    data = WHOLE[kind]
     desk.put("a picture", data)
     [attachment] = (result := desk.read("a picture")).attachments
     assert (attachment.media_type, attachment.data, attachment.name) == (kind, data, "a picture")
@@ -181,13 +173,30 @@ def test_a_picture_is_attached(desk: Desk, data: bytes, kind: str) -> None:
 def test_pictures_in_words(desk: Desk) -> None:
     desk.put("a.png", PNG)
     desk.put("big.png", PNG + b"\0" * 5_000_000)
-    assert desk.read("a.png").llm_content == snapshot("`a.png` is a picture (image/png, 24 bytes).")
-    assert desk.read("a.png").display_content == snapshot("picture, 24 bytes")
+    assert desk.read("a.png").llm_content == snapshot("`a.png` is a picture (image/png, 67 bytes).")
+    assert desk.read("a.png").display_content == snapshot("picture, 67 bytes")
     assert desk.read("big.png").llm_content == snapshot("""\
-Error (execution_error): `big.png` is a picture of 5,000,024 bytes; at most 5,000,000 are shown.
+Error (execution_error): `big.png` is a picture of 5,000,067 bytes; at most 5,000,000 are shown.
 
 Suggestion: Make a smaller copy of it and read that.\
 """)
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_half_a_picture_is_not_sent(desk: Desk, kind: str) -> None:
+    """A provider would refuse the whole request for it."""
+    desk.put("a picture", WHOLE[kind][: len(WHOLE[kind]) * 2 // 3])
+    result = desk.read("a picture")
+    assert (result.success, result.attachments) == (True, [])
+    assert "whose end is missing" in result.llm_content
+
+
+def test_half_a_picture_in_words(desk: Desk) -> None:
+    desk.put("a.png", PNG[:-12])
+    assert desk.read("a.png").llm_content == snapshot(
+        "`a.png` is a picture (image/png, 55 bytes) whose end is missing, so it is not shown. Make or download it "
+        "again; if a program is still writing it, read it when that has ended."
+    )
 
 
 def test_a_text_about_pictures_is_text(desk: Desk) -> None:

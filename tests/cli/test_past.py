@@ -28,6 +28,26 @@ def test_a_change_that_is_not_there_is_said_to_be_none(ferrule: Command) -> None
     assert "There is no change 9 in the history." in done.err
 
 
+def test_a_call_that_is_not_in_the_history_is_said_to_be_none(ferrule: Command) -> None:
+    assert ferrule("undo", "--call", "typo").out == "There is nothing to be undone.\n"
+    ferrule("call", "Write", '{"file_path": "a.txt", "content": "one"}', "--yes")
+    (call,) = [group["call_id"] for group in ferrule("history", "--json").json]
+    slip = call.replace("call_", "cal_")
+    for command in ("undo", "redo"):
+        done = ferrule(command, "--call", slip)
+        assert (done.code, done.out) == (1, "")
+        assert done.err == (
+            f"Error: No call `{slip}` is in the history: it changed nothing that is kept. Did you mean `{call}`? "
+            "`ferrule history --json` lists the calls.\n"
+        )
+        far = ferrule(command, "--call", "toolu_01ABC").err
+        assert f"The only call that changed something is `{call}`." in far
+    assert ferrule("undo", "--call", call).code == 0
+    assert ferrule("undo", "--call", call).out == "There is nothing to be undone.\n"
+    assert ferrule("redo", "--call", call).code == 0
+    assert (ferrule.workspace / "a.txt").read_text() == "one"
+
+
 def test_the_numbers_of_the_history_are_those_of_diff_and_undo(ferrule: Command) -> None:
     ferrule("call", "Bash", '{"command": "mkdir d && echo 1 > d/a && echo 1 > d/b"}', "--yes")
     for name in ("a", "b"):

@@ -185,5 +185,5 @@ def _wider(query: Query, pattern: str, path: str, glob: str | None) -> list[str]
         ways.append(f"leave out `{'glob' if glob else 'type'}`")
     notes = [f"Possible next steps: {'; '.join(ways)}."] if ways else []
     if not pattern.isascii():
-        notes.append("Beyond ASCII only UTF-8 is searched, and UTF-16 with a byte order mark: no older encoding.")
+        notes.append("Files in UTF-16 are searched where they begin with a byte order mark, and are binary otherwise.")
     return notes

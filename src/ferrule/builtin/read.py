@@ -12,6 +12,7 @@ from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Attachment, Output
 from ferrule.workspace.amounts import amount
+from ferrule.workspace.cut_pictures import is_cut_off
 from ferrule.workspace.files import MOST_EDITABLE, files_of
 from ferrule.workspace.media import SHOWN_IMAGES, media_type, notebook_cells
 from ferrule.workspace.session_paths import file_signature, folder_rule, reads_file, refuses_file_outside
@@ -133,8 +134,16 @@ def _image(place: Place, kind: str, data: bytes) -> Output:
             f"`{place}` is a picture of {len(data):,} bytes; at most {_MOST_IMAGE:,} are shown.",
             suggestion="Make a smaller copy of it and read that.",
         )
+    found = {"file_path": place.name, "media_type": kind, "size": len(data)}
+    if is_cut_off(kind, data):
+        return Output(
+            data=found,
+            llm_content=f"`{place}` is a picture ({kind}, {len(data):,} bytes) whose end is missing, so it is not "
+            "shown. Make or download it again; if a program is still writing it, read it when that has ended.",
+            display_content=f"picture without its end, {len(data):,} bytes",
+        )
     return Output(
-        data={"file_path": place.name, "media_type": kind, "size": len(data)},
+        data=found,
         llm_content=f"`{place}` is a picture ({kind}, {len(data):,} bytes).",
         display_content=f"picture, {len(data):,} bytes",
         attachments=[Attachment(kind, data, name=place.path.name)],

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.chatting.conftest import Room
+from tests.workspace.pictures import PNG
 
 from ferrule.app.settings import PermissionSettings, Settings
 from ferrule.cli.chatting.mentions import _MENTION, expand, mentioned, quoted
@@ -66,7 +67,7 @@ async def test_what_is_too_long_or_a_folder_is_pointed_at(room: Room) -> None:
 
 
 async def test_a_picture_goes_along_as_one(room: Room) -> None:
-    (room.workspace / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(50))
+    (room.workspace / "a.png").write_bytes(PNG)
     async with room.open() as chat:
         expanded = await expand("@a.png", chat.assistant.app.runtime)
     assert [one.media_type for one in expanded.attachments] == ["image/png"]

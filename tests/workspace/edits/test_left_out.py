@@ -72,6 +72,24 @@ def test_lines_that_would_fall_out_of_their_block_are_indented_as_it_is():
     assert edited(text, "b = second()\n", "b = second()\nc = third()\n")[0] == "misfit"
 
 
+def test_what_closes_a_bracket_of_the_new_text_stands_as_deep_as_it_does():
+    text = "def f():\n    a = first()\n    b = second()\n"
+    assert edited(text, "a = first()\n", "a = [\n    one,\n]\n") == (
+        "indentation",
+        "def f():\n    a = [\n        one,\n    ]\n    b = second()\n",
+    )
+    assert edited(text, "a = first()\n", "a = first()\n]\n")[0] == "misfit"
+
+
+def test_lines_that_would_fall_below_the_next_block_are_indented_as_theirs_is():
+    text = "class A:\n  def f(self):\n    a = first()\n\n  def g(self):\n    b = second()\n"
+    assert edited(text, "a = first()\n", "a = first()\nc = third()\n") == (
+        "indentation",
+        text.replace("a = first()", "a = first()\n    c = third()"),
+    )
+    assert edited(text, "b = second()\n", "b = second()\nc = third()\n")[0] == "misfit"
+
+
 def test_items_of_one_list_stay_at_one_depth():
     text = "x = {\n    'first': 1,\n}\n"
     assert edited(text, "'first': 1,\n", "'first': 1,\n'second': 2,\n") == (

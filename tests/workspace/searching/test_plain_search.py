@@ -96,3 +96,17 @@ def test_a_line_may_end_with_a_carriage_return(tmp_path: Path) -> None:
         found = asyncio.run(plain_search.plain_search(paths, query, 10, lambda hits: None))
         assert found.matches == lines
         assert asyncio.run(search.search(paths, query, 10, lambda hits: None)).matches == lines
+
+
+def test_older_encodings_are_searched_for_what_only_they_write_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "find_ripgrep", lambda paths: None)
+    chinese = "# 这个函数返回用户的名字，如果没有就返回空。\n"
+    (tmp_path / "gb.py").write_bytes(chinese.encode("gb18030"))
+    (tmp_path / "utf8.py").write_text(chinese)
+    found = ask(tmp_path, "Grep", {"pattern": "函数", "output_mode": "content"})
+    assert [(file["path"], file["lines"][0]["text"]) for file in found["files"]] == [
+        ("gb.py", chinese.strip()),
+        ("utf8.py", chinese.strip()),
+    ]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.searching import search as module
-from ferrule.workspace.searching.search import FirstInOrder, Hits, Mode, Query, search
+from ferrule.workspace.searching.search import Findings, FirstInOrder, Hits, Mode, Query, search
 
 NAMES = st.text("ab\n/ .", min_size=1, max_size=6).map(lambda name: b"./" + name.encode())
 HITS = st.dictionaries(NAMES, st.integers(1, 4), max_size=8)
@@ -101,3 +103,28 @@ def test_after_its_time_a_search_gives_what_it_has(tmp_path: Path) -> None:
         module.SECONDS = before
     assert not findings.complete
     assert findings.notes == ["The search was stopped after 0 s; there may be more. Narrow it."]
+
+
+def test_what_was_found_stays_where_no_time_is_left_for_older_encodings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gb.txt").write_bytes("这个函数返回用户的名字，如果没有就返回空。\n".encode("gb18030"))
+    (tmp_path / "utf8.txt").write_text("这个函数\n")
+    late = 0.0
+    at_first, clock = module._search, module.monotonic  # pyright: ignore[reportPrivateUsage]
+
+    async def then_time_is_up(*arguments: Any, **more: Any) -> Findings:
+        nonlocal late
+        found = await at_first(*arguments, **more)
+        late = 1000.0
+        return found
+
+    monkeypatch.setattr(module, "_search", then_time_is_up)
+    monkeypatch.setattr(module, "monotonic", lambda: clock() + late)
+    paths = Paths([tmp_path])
+    asked = Query("函数", paths.find("."), "files_with_matches")
+    findings = asyncio.run(search(paths, asked, 10, lambda hits: None))
+    assert findings.hits == [b"./utf8.txt\0"]
+    assert findings.notes == [
+        "1 file is not in UTF-8, and only ASCII was found there: there was no time for more. Narrow with `path`."
+    ]

@@ -193,8 +193,20 @@ def test_to_a_point_a_call_a_turn_a_session(room: Room) -> None:
     assert room.read("a") == b"4"
     room.history.undo(session="other")
     assert not room.exists("b")
-    assert room.history.undo(call="no such call").groups == ()
     assert str(room.history.undo(session="none")) == "There is nothing to be undone."
+
+
+def test_a_call_that_changed_nothing_is_named_with_the_latest_that_did(room: Room) -> None:
+    assert room.history.undo(call="a-1").groups == ()
+    for number in range(1, 5):
+        room.write("a.txt", b"%d" % number, Origin(call=f"edit-{number}"))
+    room.write("a.txt", b"by hand")
+    for turn in (room.history.undo, room.history.redo):
+        with pytest.raises(PathProblem, match=r"No call `toolu_9` is in the history") as raised:
+            turn(call="toolu_9")
+        assert "`edit-4`, `edit-3`, `edit-2`" in (raised.value.suggestion or "")
+    assert room.read("a.txt") == b"by hand"
+    assert room.history.redo(call="edit-1").groups == ()
 
 
 def test_a_call_cannot_be_undone_under_a_later_one(room: Room) -> None:

@@ -31,6 +31,8 @@ _CONTINUES = re.compile(r"[.?:&|+*/=%,)\]}<>-]|(?:and|or)\b")
 _ENDS_ANYWHERE = re.compile(r"^\s*(?:#[a-z]|[A-Z_]+$)|\"\"\"|'''|`")
 _CLOSES = re.compile(r"[)\]}<#]|(?:end|else|elif|elsif|except|catch|finally|rescue|case|default|done|fi|esac)\b")
 _LIST_GOES_ON = re.compile(r"[;,]$")
+_BRACKET = re.compile(r"[()\[\]{}]")
+_PAIRS = {"(": ")", "[": "]", "{": "}"}
 _WIDER_THAN_A_STEP = 8
 _TOO_SHORT_TO_TELL = 4
 
@@ -89,6 +91,7 @@ def what_is_left_out(before: str, old: Sequence[str], new: Sequence[str], follow
         or _keeps_less(old[0], later)
         or _would_part(before, new)
         or would_dip(whole, new, following)
+        or _would_rise(whole, new, following)
     ):
         return LeftOut.MARGIN
     if not all(line.startswith(whole) for line in later) or _may_be_deeper(first, later[0], whole):
@@ -117,11 +120,47 @@ def _would_part(before: str, new: Sequence[str]) -> bool:
 def would_dip(whole: str, new: Sequence[str], following: str | None) -> bool:
     """Whether by the letter the new text would end further left than the lines around it, which nothing explains."""
     last = next(line for line in reversed(new) if line.strip(BLANKS))
-    anywhere = _ENDS_ANYWHERE.search(last) or _CLOSES.match(last.lstrip(BLANKS)) or "<<" in "".join(new)
-    if following is None or anywhere:
+    if following is None or _ends_anywhere(new) or opens_block(last):
         return False
     inside = blanks_before(following).startswith(whole)
-    return inside and not opens_block(last) and whole.startswith(blanks_before(last)) and blanks_before(last) != whole
+    return inside and whole.startswith(blanks_before(last)) and blanks_before(last) != whole
+
+
+def _would_rise(whole: str, new: Sequence[str], following: str | None) -> bool:
+    """Whether by the letter the next line would stand deeper than the last new one, and less deep than the first."""
+    last = next(line for line in reversed(new) if line.strip(BLANKS))
+    if following is None or _ends_anywhere(new) or opens_block(last) or _goes_on_with(following):
+        return False
+    above, below = blanks_before(last), blanks_before(following)
+    return whole.startswith(below) and below.startswith(above) and above != below
+
+
+def _ends_anywhere(lines: Sequence[str]) -> bool:
+    """Whether the last of these lines may stand at any depth. What closes a bracket of theirs stands as deep as they
+    do.
+    """
+    last = next(line for line in reversed(lines) if line.strip(BLANKS))
+    if _ENDS_ANYWHERE.search(last) or "<<" in "".join(lines):
+        return True
+    if _CLOSES.match(last.lstrip(BLANKS)) is None:
+        return False
+    return last.lstrip(BLANKS)[0] not in ")]}" or not _balanced("\n".join(lines))
+
+
+def _balanced(text: str) -> bool:
+    """Whether every bracket is opened and closed here; those in strings count too, which at worst says no."""
+    opened: list[str] = []
+    for bracket in _BRACKET.findall(text):
+        if bracket in _PAIRS:
+            opened.append(_PAIRS[bracket])
+        elif not opened or opened.pop() != bracket:
+            return False
+    return not opened
+
+
+def _goes_on_with(line: str) -> bool:
+    """Whether a line belongs to what stands before it, and may stand deeper for that."""
+    return _CONTINUES.match(line.lstrip(BLANKS)) is not None
 
 
 def opens_block(line: str) -> bool:

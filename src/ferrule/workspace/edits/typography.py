@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from ferrule.workspace.edits.reindent import Unclear
@@ -24,7 +26,12 @@ _DASH = re.compile("[\u2013\u2014\u2015]")
 _DASHES = re.compile("-{2,}")
 _UNITS = re.compile(r"\.\.\.|--|.", re.DOTALL)
 _PLAIN_UNITS = frozenset(plain for forms in _PLAIN.values() for plain in forms)
-_IN_PROSE = re.compile("[^\\W\\d_]\u2019[^\\W\\d_]| [\u2013\u2014] ")
+_IN_PROSE = re.compile("(?:(?<=\\w)|(?![bBfFrRuU]))[^\\W\\d_]\u2019[^\\W\\d_]| [\u2013\u2014] ")
+"""Letters on both sides, unless the one before it stands alone and says what kind of string follows, as in `b'abc'`."""
+_QUOTED = re.compile(
+    "[\u201c\u201d]{3}|[\u2018\u2019]{3}|"
+    "([\u201c\u201d\u2018\u2019])(?:[^\u2018\u2019\u201c\u201d\"'\\n]|(?<=\\w)\u2019(?=\\w))*[\u201c\u201d\u2018\u2019]"
+)
 _USUALLY_MEANT = frozenset(" -")
 _QUOTES = frozenset(char for char, plain in _PLAIN.items() if plain[0] in ("'", '"'))
 
@@ -113,21 +120,34 @@ class Retype:
         self._made_quotes = any(mine in _QUOTES for mine, _ in changed)
         self._in_prose = any(_IN_PROSE.search("".join(mine for mine, _ in pieces)) for pieces in self._pairs)
         self._made_plain = any(mine not in _PLAIN for mine, _ in changed)
+        self._quoted = _quoted(self._pairs)
 
     def line(self, line: str, partner: int | None) -> str:
         """A new line in the file's characters; what it shares with the line it replaces is taken from there."""
         before = after = ""
         if partner is not None and partner < len(self._pairs):
             line, before, after = _shared(line, self._pairs[partner])
-        if self._made_typographic and not self._in_prose and _IN_PROSE.search(line):
+        written: list[str] = []
+        end = 0
+        for match in _QUOTED.finditer(line):
+            if match[0] in self._quoted:
+                written += [self._new(line, end, match.start()), self._quoted[match[0]]]
+                end = match.end()
+        return before + "".join([*written, self._new(line, end, len(line))]) + after
+
+    def _new(self, line: str, start: int, end: int) -> str:
+        """A stretch of a line that the copy shows nothing of."""
+        stretch = line[start:end]
+        if self._made_typographic and not self._in_prose and _IN_PROSE.search(stretch):
             raise Unclear("whether an apostrophe or a dash in its new words is meant as typed cannot be told")
-        units = _UNITS.findall(line)
-        around = ["", *units, ""]
+        units = _UNITS.findall(stretch)
+        around = [line[max(start - 1, 0) : start], *units, line[end : end + 1]]
         for at, unit in enumerate(units):
             if unit in _USUALLY_MEANT and (around[at], unit, around[at + 2]) in self._turned:
                 raise Unclear("whether a space or a dash in its new words is meant as typed cannot be told")
-        written = [self._unit(unit, around[at].isalpha() and around[at + 2].isalpha()) for at, unit in enumerate(units)]
-        return before + "".join(written) + after
+        return "".join(
+            self._unit(unit, around[at].isalpha() and around[at + 2].isalpha()) for at, unit in enumerate(units)
+        )
 
     def contradicts(self, new: Sequence[str]) -> bool:
         """Whether the new text has both the copy's typographic characters and the plain ones the copy lacks."""
@@ -161,6 +181,17 @@ class Retype:
         elif not self._made_plain or unit in _USUALLY_MEANT or not self._has_typographic(unit):
             return unit
         raise Unclear(f"whether a new `{unit}` is meant as typed cannot be told from it")
+
+
+def _quoted(lines: Iterable[Pieces]) -> dict[str, str]:
+    """What stands in quotes in the copy, each with the one form it has in the file."""
+    found: dict[str, set[str]] = {}
+    for pieces in lines:
+        starts = [0, *accumulate(len(mine) for mine, _ in pieces)]
+        for match in _QUOTED.finditer("".join(mine for mine, _ in pieces)):
+            first, last = bisect_left(starts, match.start()), bisect_left(starts, match.end())
+            found.setdefault(match[0], set()).add("".join(theirs for _, theirs in pieces[first:last]))
+    return {mine: theirs.pop() for mine, theirs in found.items() if len(theirs) == 1}
 
 
 def _shared(line: str, pieces: Pieces) -> tuple[str, str, str]:

@@ -12,6 +12,7 @@ from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.workspace.searching.globs import both, select
 from ferrule.workspace.searching.held_back import exclusions, not_held_back
 from ferrule.workspace.searching.nested_ignores import NestedIgnores
+from ferrule.workspace.searching.older_encodings import beyond_ascii, find_older_files
 from ferrule.workspace.searching.replacement import count_groups, groups_of, names_carriage_return, require_groups
 from ferrule.workspace.searching.ripgrep import UnsupportedByDefault, counted, find_ripgrep, ripgrep, understand
 from ferrule.workspace.searching.search import until
@@ -100,8 +101,8 @@ async def _find(
     chosen = select(query.globs)
     flags = [*_flags(query), f"--replace={replacement}", *chosen.flags, *exclusions(paths, query.place)]
     flags += ["--pcre2"] if pcre2 else []
-    fit = both(chosen.fit, NestedIgnores(query.place).fit)
-    events = _Events(both(not_held_back(paths, query.place), fit), replacement.encode())
+    fit = both(not_held_back(paths, query.place), both(chosen.fit, NestedIgnores(query.place).fit))
+    events = _Events(fit, replacement.encode())
     notes: list[str] = []
     told = 0
     async with ripgrep(program, query.place, flags, query.pattern) as running:
@@ -123,6 +124,9 @@ async def _find(
                 raise ToolError(f"The search was cut short: ripgrep ended with code {code}. Nothing was changed.")
     if count is None:  # a pattern that cannot be read has been told of by now, in the engine's own words
         require_groups(wanted, query.pattern, count)
+    if beyond_ascii(query.pattern):
+        which = [*chosen.flags, *exclusions(paths, query.place)]
+        notes += (await find_older_files(program, paths, query.place, which, fit)).not_replaced()
     return Occurrences(sorted(events.files, key=lambda file: file.name), notes)
 
 

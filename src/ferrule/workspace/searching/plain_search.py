@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import threading
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +16,7 @@ from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.find_files import Dated, FoundFiles, newest
 from ferrule.workspace.searching.globs import compile_glob
+from ferrule.workspace.searching.older_encodings import beyond_ascii
 from ferrule.workspace.searching.ripgrep import escaping, invalid_pattern
 from ferrule.workspace.searching.search import SECONDS, Findings, FirstInOrder, Query, binary_files
 from ferrule.workspace.searching.walk import Entry, Walk
@@ -160,7 +162,7 @@ def _content(paths: Paths, start: Place, entry: Entry) -> bytes | None:
 
 def _hit(name: bytes, content: bytes, pattern: re.Pattern[str], query: Query) -> tuple[int, bytes]:
     """How many lines match, and the hit in the form that ripgrep gives it."""
-    text = content.decode(errors="surrogateescape")
+    text = _text(content, older=beyond_ascii(query.pattern))
     if query.crlf:
         text = text.replace("\r\n", "\n")
     lines = text.removesuffix("\n").split("\n")
@@ -179,6 +181,18 @@ def _hit(name: bytes, content: bytes, pattern: re.Pattern[str], query: Query) ->
         said.append(f"{at + 1}{mark}{lines[at]}".encode(errors="surrogateescape"))
         last = at
     return len(columns), name + b"\0" + b"\n".join(said)
+
+
+def _text(content: bytes, *, older: bool) -> str:
+    """UTF-8, with other bytes kept; where `older` encodings matter, what Read would show."""
+    if older:
+        from ferrule.workspace.texts.text import decode
+
+        with suppress(UnicodeDecodeError):
+            return content.decode()
+        if (text := decode(content)) is not None:
+            return text.text
+    return content.decode(errors="surrogateescape")
 
 
 def _columns(lines: list[str], pattern: re.Pattern[str]) -> dict[int, int]:

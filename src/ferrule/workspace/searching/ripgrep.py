@@ -51,10 +51,18 @@ def find_ripgrep(paths: Paths) -> str | None:
     return find_program("rg", (root.path for root in paths.roots))
 
 
-def ripgrep(program: str, place: Place, flags: Sequence[str], pattern: str | None, given: bytes = b"") -> Child:
+def ripgrep(
+    program: str,
+    place: Place,
+    flags: Sequence[str],
+    pattern: str | None,
+    given: bytes = b"",
+    names: Sequence[bytes] = (),
+) -> Child:
     """A search, run on entering it. Names come out below the root of `place`, and begin with `./`.
 
-    Where a few bytes are `given`, they are searched instead of files.
+    Where a few bytes are `given`, they are searched instead of files; where there are `names`, as they came out of
+    another search, only those files are.
     """
     from ferrule.process.child import Child
     from ferrule.process.landlock import Confinement, needed_by
@@ -66,7 +74,8 @@ def ripgrep(program: str, place: Place, flags: Sequence[str], pattern: str | Non
     chosen += [f"--glob=!**/{name}" for name in NEVER]
     positional = [] if pattern is None else [pattern]
     below = "" if place.inner == "." else place.inner
-    arguments = [program, *_ALWAYS, *chosen, "--", *positional, "-" if given else f"./{below}"]
+    where = ["-"] if given else [os.fsdecode(name) for name in names] or [f"./{below}"]
+    arguments = [program, *_ALWAYS, *chosen, "--", *positional, *where]
     may = Confinement(
         needed_by(program),
         (root.descriptor,),
@@ -89,6 +98,11 @@ class FilesNotRead:
         self.denied = 0
         self.too_hard = 0
         self.other = 0
+
+    def add(self, other: FilesNotRead) -> None:
+        self.denied += other.denied
+        self.too_hard += other.too_hard
+        self.other += other.other
 
     def notes(self) -> list[str]:
         said: list[str] = []

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from itertools import compress
 from time import monotonic
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ferrule.core.errors import ToolError
 from ferrule.workspace.restrictions import held_back_note
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from ferrule.workspace.paths import Paths, Place
+    from ferrule.workspace.searching.globs import Fit
+    from ferrule.workspace.searching.older_encodings import OlderFiles
 
 Mode = Literal["content", "files_with_matches", "count"]
 SECONDS = 20.0
@@ -217,9 +219,9 @@ async def search(paths: Paths, query: Query, most: int, show: Callable[[list[byt
     counting = asyncio.create_task(count_held_back(program, paths, query.place)) if paths.kept else None
     try:
         try:
-            findings = await _search(program, paths, query, most, show, pcre2=False)
+            findings = await _in_all_encodings(program, paths, query, most, show, pcre2=False)
         except UnsupportedByDefault:
-            findings = await _search(program, paths, query, most, show, pcre2=True)
+            findings = await _in_all_encodings(program, paths, query, most, show, pcre2=True)
             findings.notes.append("Searched with PCRE2, because of look-around or backreferences; that is slower.")
         if counting is not None:
             findings.notes += held_back_note(await counting)
@@ -229,7 +231,40 @@ async def search(paths: Paths, query: Query, most: int, show: Callable[[list[byt
     return findings
 
 
-async def _end(task: asyncio.Task[int]) -> None:
+async def _in_all_encodings(
+    program: str, paths: Paths, query: Query, most: int, show: Callable[[list[bytes]], None], *, pcre2: bool
+) -> Findings:
+    """A pattern beyond ASCII is looked for in older encodings, too. Where no file is in one, that changes nothing."""
+    from ferrule.workspace.searching.older_encodings import beyond_ascii, find_older_files
+
+    if not beyond_ascii(query.pattern):
+        return await _search(program, paths, query, most, show, pcre2=pcre2)
+    import asyncio
+
+    end = monotonic() + SECONDS
+    chosen, fit = _chosen(paths, query)
+    looking = asyncio.create_task(find_older_files(program, paths, query.place, chosen, fit))
+    try:
+        findings = await _search(program, paths, query, most, show, pcre2=pcre2)
+        older = await looking
+    finally:
+        await _end(looking)
+    if older.by_encoding and findings.complete:
+        # All over again, now that it is known which files to read otherwise: what was shown so far was a glimpse.
+        again = await _search(program, paths, query, most, _show_nothing, pcre2=pcre2, end=end, older=older)
+        if again.complete:
+            findings = again
+        else:
+            findings.notes += older.not_in_time()
+    findings.notes += older.notes()
+    return findings
+
+
+def _show_nothing(hits: list[bytes]) -> None:
+    pass
+
+
+async def _end(task: asyncio.Task[Any]) -> None:
     """Stop a task, and wait until what it started is gone."""
     import asyncio
 
@@ -239,41 +274,64 @@ async def _end(task: asyncio.Task[int]) -> None:
         task.exception()  # looked at, so that nobody complains of it later: the search itself has failed by then
 
 
-async def _search(
-    program: str, paths: Paths, query: Query, most: int, show: Callable[[list[bytes]], None], *, pcre2: bool
-) -> Findings:
+def _chosen(paths: Paths, query: Query) -> tuple[list[str], Fit | None]:
+    """Which files are searched: what ripgrep is told of it, and what of the rest fits."""
     chosen = select(query.globs, query.file_type)
-    fit = both(chosen.fit, NestedIgnores(query.place).fit)
-    hits = Hits(query.mode, both(not_held_back(paths, query.place), fit))
+    fit = both(not_held_back(paths, query.place), both(chosen.fit, NestedIgnores(query.place).fit))
+    return [*chosen.flags, *exclusions(paths, query.place)], fit
+
+
+async def _search(
+    program: str,
+    paths: Paths,
+    query: Query,
+    most: int,
+    show: Callable[[list[bytes]], None],
+    *,
+    pcre2: bool,
+    end: float | None = None,
+    older: OlderFiles | None = None,
+) -> Findings:
+    chosen, fit = _chosen(paths, query)
+    how = [*_flags(query), *(("--pcre2",) if pcre2 else ())]
+    runs: list[tuple[list[str], Sequence[bytes]]] = [([*how, *chosen], ())]
+    if older is not None:
+        apart = older.names
+        fit = both(fit, lambda names: [name not in apart for name in names])
+        runs += [([*how, f"--encoding={label}"], names) for label, names in older.by_encoding.items()]
     kept = FirstInOrder(most, query)
-    flags = [*_flags(query), *chosen.flags, *exclusions(paths, query.place), *(("--pcre2",) if pcre2 else ())]
-    complete = True
+    findings = Findings()
+    binary = matches = 0
     skipped = FilesNotRead()
-    async with ripgrep(program, query.place, flags, query.pattern) as running:
-        try:
-            async for piece in until(running.output(), SECONDS):
-                if new := hits.feed(piece):
-                    kept.add(new)
-                    show(new)
-        except TimeoutError:
-            complete = False
-        else:
-            code = await running.ended()
-            if code not in (0, 1):
-                skipped = understand(running.complaints, query.pattern, with_pcre2=pcre2)
-                if code != 2:
-                    raise ToolError(f"The search was cut short: ripgrep ended with code {code}.")
-    if new := hits.end():
-        kept.add(new)
-        show(new)
-    matches = hits.matches if query.mode == "count" else kept.matches
-    findings = Findings(kept.first(), hits.files, matches, complete=complete)
+    end = monotonic() + SECONDS if end is None else end
+    for flags, names in runs:
+        hits = Hits(query.mode, None if names else fit)
+        async with ripgrep(program, query.place, flags, query.pattern, names=names) as running:
+            try:
+                async for piece in until(running.output(), end - monotonic()):
+                    if new := hits.feed(piece):
+                        kept.add(new)
+                        show(new)
+            except TimeoutError:
+                findings.complete = False
+            else:
+                code = await running.ended()
+                if code not in (0, 1):
+                    skipped.add(understand(running.complaints, query.pattern, with_pcre2=pcre2))
+                    if code != 2:
+                        raise ToolError(f"The search was cut short: ripgrep ended with code {code}.")
+        if new := hits.end():
+            kept.add(new)
+            show(new)
+        findings.files += hits.files
+        matches += hits.matches
+        binary += hits.binary
+    findings.matches = matches if query.mode == "count" else kept.matches
+    findings.hits = kept.first()
     findings.notes += skipped.notes()
-    if hits.binary:
-        findings.notes.append(
-            f"{binary_files(hits.binary)} with a match {'was' if hits.binary == 1 else 'were'} skipped."
-        )
-    if not complete:
+    if binary:
+        findings.notes.append(f"{binary_files(binary)} with a match {'was' if binary == 1 else 'were'} skipped.")
+    if not findings.complete:
         findings.notes.append(f"The search was stopped after {SECONDS:g} s; there may be more. Narrow it.")
     return findings
 

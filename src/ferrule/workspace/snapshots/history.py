@@ -20,7 +20,7 @@ from ferrule.workspace.snapshots.history_diff import bounded
 from ferrule.workspace.snapshots.planning import ChangedMeanwhile, Plan, plan
 from ferrule.workspace.snapshots.recovery import Recovery
 from ferrule.workspace.snapshots.snapshot_store import Broken, SnapshotStore
-from ferrule.workspace.snapshots.undo_report import Conflict, Refusal, Report, Why
+from ferrule.workspace.snapshots.undo_report import Conflict, Refusal, Report, Why, no_such_call
 from ferrule.workspace.tracker import digest
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 _TRIES = 1000
 _MANY = 64
+_MOST_CALLS = 10_000
 
 
 class History:
@@ -193,7 +194,8 @@ class History:
     ) -> Report:
         """Take back the newest group; or all of a call or a turn; or all after the group `to`, newest first.
 
-        A group is undone whole or, where one of its files has changed since, not at all; then it stops there.
+        A group is undone whole or, where one of its files has changed since, not at all; then it stops there. A call
+        that is not in the history is a problem of its own.
         """
         return self._turn(Side.BEFORE, to, call, turn, session)
 
@@ -224,7 +226,18 @@ class History:
             groups.append(done)
             if one_alone:
                 break
+        if call is not None and not groups and refused is None:
+            self._again_if_broken(partial(self._check_call, call))
         return Report(side is Side.BEFORE, tuple(groups), refused, tuple(self._store.notes[known:]))
+
+    def _check_call(self, call: str) -> None:
+        """A call that no change came from is a slip of the pen, and not one that has been taken back already."""
+        with self._settled() as journal:
+            if journal.has_call(call):
+                return
+            calls = journal.calls(_MOST_CALLS)
+        if calls:
+            raise no_such_call(call, calls)
 
     def _turn_group(self, chosen: Group, side: Side) -> Group | Refusal | None:
         with self._settled() as journal:

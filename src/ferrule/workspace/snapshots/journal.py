@@ -234,6 +234,14 @@ class Journal:
             values.append(session)
         return self._groups(" AND ".join(parts or ["1"]) + " ORDER BY number DESC LIMIT ?", *values, limit)
 
+    def calls(self, limit: int) -> list[str]:
+        """The ids of the calls that changed something, newest first."""
+        query = "SELECT call FROM groups WHERE call != '' GROUP BY call ORDER BY max(number) DESC LIMIT ?"
+        return [call for (call,) in self._run(query, limit)]
+
+    def has_call(self, call: str) -> bool:
+        return self._run("SELECT 1 FROM groups WHERE call = ? LIMIT 1", call).fetchone() is not None
+
     def newest(self) -> int:
         """The number of the newest group; 0 when there is none."""
         return self._run("SELECT coalesce(max(number), 0) FROM groups").fetchone()[0]

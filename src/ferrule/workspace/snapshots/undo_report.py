@@ -6,13 +6,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from ferrule.core.errors import ErrorKind
+from ferrule.core.nearest import nearest
+from ferrule.workspace.names import one_line
+from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.history_diff import bounded
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ferrule.workspace.snapshots.changes import Change, Group
 
 _MOST_FILES = 20
 _MOST_DIFF = 20_000
+_MOST_CALLS = 3
 
 
 class Why(StrEnum):
@@ -90,3 +97,19 @@ class Report:
             if diffs:
                 lines += ["", diffs.rstrip("\n")]
         return "\n".join([*lines, *self.notes])
+
+
+def no_such_call(call: str, calls: Sequence[str]) -> PathProblem:
+    """An id that no change came from. `calls` are those that are kept, newest first."""
+    close = nearest(call, calls, most=_MOST_CALLS)
+    named = ", ".join(f"`{one_line(one)}`" for one in close or calls[:_MOST_CALLS])
+    many = (
+        "The only call that changed something is" if len(calls) == 1 else "The latest calls that changed something are"
+    )
+    hint = f"Did you mean {named}?" if close else f"{many} {named}."
+    return PathProblem(
+        "missing",
+        f"No call `{one_line(call)}` is in the history: it changed nothing that is kept.",
+        kind=ErrorKind.NOT_FOUND,
+        suggestion=f"{hint} `ferrule history --json` lists the calls.",
+    )
