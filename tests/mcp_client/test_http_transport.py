@@ -221,5 +221,5 @@ async def test_an_answer_that_is_no_message_is_said_in_our_words(tmp_path: Path,
             assert (await used.call("get")).llm_content == snapshot("""\
 Error (execution_error): The MCP server `peer` gave no result for `get` that can be used: the answer is not a message of the protocol.
 
-Suggestion: Ask for less at once, if the tool can; the same call would fail the same way.\
+Suggestion: Its author has to mend this. The call may have run: look at what was done before you call it again.\
 """)  # noqa: E501

@@ -22,12 +22,14 @@ from ferrule.mcp_client.failures import (
     Trouble,
     cannot_be_used,
     ended_in_call,
+    instead_of_answer,
     malformed_result,
     of_protocol,
     reason_of,
     refused_call,
     trouble_of,
     was_not_read,
+    with_garbage,
 )
 from ferrule.mcp_client.server_log import ServerLog
 from ferrule.mcp_client.variables import Variables
@@ -172,11 +174,14 @@ class RemoteServer:
         from pydantic import ValidationError
 
         name = tool.definition.name
+        log, heard = self.log, self.log.garbage_lines
         try:
             return await connection.call(
                 name, arguments, _progress(context), as_task=tool.definition.needs_task, context=context
             )
         except asyncio.CancelledError:
+            if garbage := log.garbage(heard):
+                context.stopped_words = instead_of_answer(garbage)
             self._check_soon(connection)
             raise
         except MCPError as error:
@@ -186,7 +191,7 @@ class RemoteServer:
             if error.code == CONNECTION_CLOSED and (not connection.alive or str(error).startswith((_CLOSED, _ALONE))):
                 alone = connection.alive and str(error) != _CLOSED
                 reason = self.log.clean(reason_of(Failed(str(error))) if alone else await connection.end_reason())
-                raise ended_in_call(self.config.name, reason, self.log) from None
+                raise ended_in_call(self.config.name, reason, log, garbage=log.garbage(heard)) from None
             if _session_over(error):
                 await connection.close()
                 raise ended_in_call(self.config.name, "it ended the session", self.log) from None
@@ -218,7 +223,7 @@ class RemoteServer:
             )
             await connection.open(self._patience)
         except Exception as error:  # noqa: BLE001 - whatever it raised is why the server cannot be used
-            raise Failed(self.log.clean(reason_of(error)), trouble_of(error)) from None
+            raise self._failed(reason_of(error), trouble_of(error)) from None
         left = ends - asyncio.get_running_loop().time()
         try:
             await asyncio.wait_for(self._list(connection), self.config.start_timeout if self._signs_in else left)
@@ -227,9 +232,12 @@ class RemoteServer:
             if isinstance(error, asyncio.CancelledError):
                 raise
             if isinstance(error, TimeoutError):
-                raise Failed(f"it did not list its tools within {self.config.start_timeout:g} s") from None
-            raise Failed(self.log.clean(f"its tools could not be listed: {reason_of(error)}")) from None
+                raise self._failed(f"it did not list its tools within {self.config.start_timeout:g} s") from None
+            raise self._failed(f"its tools could not be listed: {reason_of(error)}") from None
         return connection
+
+    def _failed(self, reason: str, trouble: Trouble = Trouble.OTHER) -> Failed:
+        return Failed(with_garbage(self.log.clean(reason), self.log), trouble)
 
     @property
     def _patience(self) -> float:
@@ -253,14 +261,15 @@ class RemoteServer:
             if self._outdated:  # it changed while it was listed
                 self._relist_soon()
             return
-        self.problem, self.trouble = reason_of(error), trouble_of(error)
+        self.problem = error.reason if isinstance(error, Failed) else reason_of(error)
+        self.trouble = trouble_of(error)
         self._fail(task.get_loop().time())
 
     def _note_end(self, connection: Connection) -> None:
         """The first end costs nothing; a server that keeps ending is left alone for longer each time."""
         now = asyncio.get_running_loop().time()
         self._connection = None
-        self.problem = self.log.clean(connection.ended_because)
+        self.problem = with_garbage(self.log.clean(connection.ended_because), self.log)
         if now - self._opened_at > _STEADY_SECONDS:
             self._failures = 0
         self._fail(now)
@@ -292,7 +301,8 @@ class RemoteServer:
                 await asyncio.wait_for(self._list(connection), bounds.LIST_SECONDS)
                 self.problem = ""
             except Exception as error:  # noqa: BLE001 - the tools stay as they were, and the person can read why
-                self.problem = self.log.clean(f"its tools could not be listed again: {reason_of(error)}")
+                why = self.log.clean(f"its tools could not be listed again: {reason_of(error)}")
+                self.problem = with_garbage(why, self.log)
             await asyncio.sleep(min(_LONGEST_REST, 9 * (loop.time() - began)))
 
     def _check_soon(self, connection: Connection) -> None:

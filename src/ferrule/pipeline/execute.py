@@ -235,6 +235,8 @@ class Executor:
         details = None if stopped else {"abandoned": True}
         if reason is _CANCELLED:
             raise _cancelled(invocation.tool, "It was cancelled." + ending, details)
+        if context is not None and context.stopped_words:
+            ending += f" {context.stopped_words}"
         raise Stopped(
             Stage.EXECUTE,
             ErrorKind.TIMEOUT,
