@@ -25,8 +25,10 @@ NO_MESSAGE = "the answer is not a message of the protocol"
 _CANNOT_ASK = "no back-channel"  # in the SDK's words
 _HTTP_REFUSED = re.compile(r"HTTP (?:40[13]|429|5\d\d)\b|Redirect to ")
 _SDK_COULD_NOT_PARSE = re.compile(r"Failed to parse [^:]+: \d+ validation error")
+_NOT_READ = "are not read"
 _TOO_MUCH = "Ask for less at once, if the tool can; the same call would fail the same way."
 _BROKEN = "Its author has to mend this. The call may have run: look at what was done before you call it again."
+_SDK_ON_NO_ANSWER = re.compile(r"Unexpected content type:|server answered a request with 202")
 _SDK_ON_A_FAILED_BODY = re.compile(r"(?:Failed to parse [^:]+|SSE stream failed): ")
 
 
@@ -171,15 +173,16 @@ def refused_call(server: str, tool: str, error: MCPError, log: ServerLog | None 
     """For a call that the server answered with an error of the protocol."""
     words = " ".join(str(error)[: 2 * _LONGEST].split())[:_LONGEST] or "no reason was given"
     words = log.clean(words) if log is not None else words
-    if error.code == _PARSE_ERROR or was_not_read(error):
+    if error.code == _PARSE_ERROR or was_not_read(error) or _SDK_ON_NO_ANSWER.match(words):
         if was_not_read(error):
             words = _SDK_ON_A_FAILED_BODY.sub("", words)
         elif _SDK_COULD_NOT_PARSE.match(words):
             words = NO_MESSAGE
-        is_broken = words.startswith(NO_MESSAGE)
+        elif _SDK_ON_NO_ANSWER.match(words):
+            words = f"{NO_MESSAGE} ({words[0].lower()}{words[1:].rstrip(':')})"
         return ToolError(
             f"The MCP server `{server}` gave no result for `{tool}` that can be used: {words}.",
-            suggestion=_BROKEN if is_broken else _TOO_MUCH,
+            suggestion=_TOO_MUCH if words.endswith(_NOT_READ) else _BROKEN,
             details={"server": server, "code": error.code},
         )
     if _CANNOT_ASK in words:
