@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable, Generator
@@ -48,7 +49,8 @@ class Peer(BaseHTTPRequestHandler):
             result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
             self.send_result(message, result)
         elif message["method"] == "tools/list":
-            self.send_result(message, {"tools": [{"name": "get", "inputSchema": {"type": "object"}}]})
+            tool = {"name": "get", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+            self.send_result(message, {"tools": [tool]})
         elif message["method"] == "tools/call":
             type(self).reply(self, message)
         elif "id" in message:
@@ -64,9 +66,9 @@ class Peer(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def peer(reply: Reply) -> Generator[tuple[ServerConfig, list[dict[str, str]]]]:
+def peer(reply: Reply, kind: type[Peer] = Peer) -> Generator[tuple[ServerConfig, list[dict[str, str]]]]:
     seen: list[dict[str, str]] = []
-    handler = type("Handler", (Peer,), {"reply": staticmethod(reply), "seen": seen})
+    handler = type("Handler", (kind,), {"reply": staticmethod(reply), "seen": seen})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -89,6 +91,20 @@ async def test_a_call_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             assert (await used.call("get")).llm_content == "from the web"
     assert {one["x-key"] for one in seen} == {"hunter2hunter2"}
     assert {one["accept-encoding"] for one in seen} == {"identity"}
+
+
+async def test_a_slow_answer_holds_up_no_other_call(tmp_path: Path) -> None:
+    """P6: neither do the head of one answer, and whoever could sign in, make the others wait."""
+    together = threading.Barrier(3)
+
+    def meet(handler: Peer, message: dict[str, Any]) -> None:
+        together.wait(30)
+        words("met")(handler, message)
+
+    with peer(meet) as (config, _):
+        async with using(tmp_path, config) as used:
+            found = await asyncio.gather(*(used.call("get") for _ in range(3)))
+            assert [one.llm_content for one in found] == ["met"] * 3
 
 
 async def test_an_answer_of_100_mb_is_not_read(tmp_path: Path) -> None:

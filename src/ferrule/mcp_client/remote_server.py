@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 _STEADY_SECONDS = 30.0
 _FIRST_WAIT = 1.0
+_SECONDS_TO_SIGN_IN = 300.0
+"""A person's time, beside the server's."""
 _LONGEST_REST = 2.0
 _CLOSED = "Connection closed"
 """What the SDK tells every call when the connection itself has ended."""
@@ -88,6 +90,7 @@ class RemoteServer:
         self._relisting: asyncio.Task[None] | None = None
         self._outdated = False
         self._checking: asyncio.Task[None] | None = None
+        self._endings: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting = 0
         self._failures = 0
@@ -116,6 +119,7 @@ class RemoteServer:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:  # what an earlier loop had ended with it
             self._loop, self._connection, self._opening, self._not_before = loop, None, None, 0.0
+            self._endings.clear()
         if self._connection is not None:
             if self._connection.alive:
                 return self._connection
@@ -165,6 +169,8 @@ class RemoteServer:
         if self._connection is not None and self._loop is asyncio.get_running_loop():
             await self._connection.close()
         self._connection = None
+        if self._endings and self._loop is asyncio.get_running_loop():
+            await asyncio.wait(self._endings)
 
     async def _call(
         self, connection: Connection, tool: RemoteTool, arguments: Mapping[str, Any], context: ToolContext
@@ -206,12 +212,17 @@ class RemoteServer:
     async def _open(self) -> Connection:
         from ferrule.mcp_client.connect import connect
 
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         variables = Variables(os.environ)
         self.log = ServerLog(variables)
         self._outdated = False
         try:
-            await variables.ask_keyring(self.config.written, self.config.start_timeout)
-            ends = asyncio.get_running_loop().time() + self.config.start_timeout
+            if self._endings:  # two of them at once may want the same file or port
+                await asyncio.wait(self._endings, timeout=self.config.start_timeout)
+            left = self.config.start_timeout - (loop.time() - began)
+            await variables.ask_keyring(self.config.written, left)
+            left = self.config.start_timeout - (loop.time() - began)
             connection = connect(
                 self.config,
                 variables,
@@ -221,28 +232,43 @@ class RemoteServer:
                 log=self.log,
                 on_change=self._relist_soon,
             )
-            await connection.open(self._patience)
+            ends = loop.time() + left  # what was imported meanwhile took our time, and not the server's
+            await connection.open(left + (_SECONDS_TO_SIGN_IN if self._signs_in else 0.0))
         except Exception as error:  # noqa: BLE001 - whatever it raised is why the server cannot be used
             raise self._failed(reason_of(error), trouble_of(error)) from None
-        left = ends - asyncio.get_running_loop().time()
         try:
-            await asyncio.wait_for(self._list(connection), self.config.start_timeout if self._signs_in else left)
+            left = self.config.start_timeout if self._signs_in else ends - loop.time()
+            await self._list_within(left, connection)
         except BaseException as error:
+            if isinstance(error, TimeoutError):
+                self._let_go(connection)
+                raise self._failed(f"it did not list its tools within {self.config.start_timeout:g} s") from None
             await connection.close()
             if isinstance(error, asyncio.CancelledError):
                 raise
-            if isinstance(error, TimeoutError):
-                raise self._failed(f"it did not list its tools within {self.config.start_timeout:g} s") from None
             raise self._failed(f"its tools could not be listed: {reason_of(error)}") from None
         return connection
 
     def _failed(self, reason: str, trouble: Trouble = Trouble.OTHER) -> Failed:
         return Failed(with_garbage(self.log.clean(reason), self.log), trouble)
 
-    @property
-    def _patience(self) -> float:
-        """Signing in takes a person's time."""
-        return self.config.start_timeout + (300.0 if self._signs_in else 0.0)
+    async def _list_within(self, seconds: float, connection: Connection) -> None:
+        """List its tools, or raise `TimeoutError` at once: taking a question back from a mute server takes seconds."""
+        listing = asyncio.create_task(self._list(connection))
+        listing.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may be left to hear it
+        try:
+            done, _ = await asyncio.wait({listing}, timeout=seconds)
+        finally:
+            listing.cancel()
+        if not done:
+            raise TimeoutError
+        listing.result()
+
+    def _let_go(self, connection: Connection) -> None:
+        """End one that is mute, in its own time: whoever waited for it has waited long enough."""
+        ending = asyncio.create_task(connection.abort())
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
 
     @property
     def _signs_in(self) -> bool:
