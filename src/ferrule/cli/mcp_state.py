@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from ferrule.app.mcp_servers import known_servers
 from ferrule.cli.options import settings_for, warn
+from ferrule.cli.plain_error import PlainError
 from ferrule.cli.words import _
 from ferrule.core.nearest import nearest
 
@@ -38,7 +37,7 @@ def must_find(known: KnownServers, name: str) -> KnownServer:
         names = [one.config.name for one in known.servers]
         close = nearest(name, names, most=1)
         hint = _("Did you mean `{name}`?").format(name=close[0]) if close else _("`ferrule mcp list` shows them.")
-        raise click.UsageError(_("There is no server `{name}`. {hint}").format(name=name, hint=hint))
+        raise PlainError(_("There is no server `{name}`. {hint}").format(name=name, hint=hint))
     return found
 
 
