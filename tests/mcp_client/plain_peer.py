@@ -350,6 +350,8 @@ def main() -> None:
     note(f"started {os.getpid()}")
     if BEHAVIOUR == "silent":
         time.sleep(1000)
+    if BEHAVIOUR == "starts-late":
+        time.sleep(6)
     if BEHAVIOUR == "exit":
         sys.stderr.write("no configuration\n")
         sys.exit(3)
