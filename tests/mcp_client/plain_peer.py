@@ -70,6 +70,7 @@ def tools() -> list[dict[str, Any]]:
         tool("withdraw", {"when": {"type": "string"}}),
         tool("refuse"),
         tool("nonsense"),
+        tool("annotated"),
         tool("research", execution={"taskSupport": "required"}),
     ]
     found += [tool("pester")] if BEHAVIOUR == "pesters" else []
@@ -121,6 +122,9 @@ def call(name: str, arguments: dict[str, Any], token: Any) -> Any:
     if name == "pictured":
         picture = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
         return {"content": [*text("Before:")["content"], picture, *text("The picture above.")["content"]]}
+    if name == "annotated":
+        for_the_person = {**text("for you")["content"][0], "annotations": {"audience": ["user"], "priority": 0.5}}
+        return {"content": [*text("for all")["content"], for_the_person]}
     if name == "resources":
         steering = {"type": "resource_link", "uri": "x:\x1b[2J", "name": "a\nb\x9b2J\u202ec", "mimeType": "\x1b[31m"}
         return {
