@@ -102,11 +102,12 @@ class StdioTransport:
         self._to_session, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, self._from_session = anyio.create_memory_object_stream[SessionMessage](0)
         self._ends = (self._to_session, read, write, self._from_session)
+        self._hearing = asyncio.create_task(self._hear(err))
         self._reading = asyncio.create_task(self._read(out))
         self._tasks = [
+            self._hearing,
             self._reading,
             asyncio.create_task(self._write()),
-            asyncio.create_task(self._hear(err)),
             asyncio.create_task(self._see_end()),
         ]
         return read, write
@@ -164,7 +165,8 @@ class StdioTransport:
             # Whatever it sent that nobody thought of: calls must not wait for answers that nobody reads any more.
             logger.exception("A message of an MCP server could not be taken")
             why = f"it sent what could not be taken ({type(error).__name__})"
-        await asyncio.wait({self._program.ended}, timeout=_SECONDS_TO_HEAR_OF_THE_END)
+        # How it ended, and its last words, say more than that it did.
+        await asyncio.wait({self._program.ended, self._hearing}, timeout=_SECONDS_TO_HEAR_OF_THE_END)
         self._on_end((self._exit or why) + where)
         self.direct.end()
         self._to_session.close()
