@@ -94,3 +94,20 @@ def test_who_may_read_a_workspaces_file_stays_as_it_was(tmp_path: Path) -> None:
     file.chmod(0o600)
     ServerJson(file).add("mine", {"command": "x"})
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_persons_word_is_taken_back_and_all_else_stays(tmp_path: Path) -> None:
+    path = tmp_path / "ferrule.toml"
+    before = "# mine\n[limits]\ntimeout = 5  # short\n"
+    path.write_text(before)
+    file = ServerFile(path)
+    assert not file.distrust({"a"})
+    assert path.read_text() == before
+    for one in ("a", "b", "c"):
+        file.trust(one)
+    assert file.distrust({"a", "c", "nobody"})
+    assert tomllib.loads(path.read_text())["trusted_mcp_servers"] == ["b"]
+    assert file.distrust({"b"})
+    assert tomllib.loads(path.read_text()) == {"limits": {"timeout": 5}}
+    assert "# mine" in path.read_text()
+    assert "# short" in path.read_text()

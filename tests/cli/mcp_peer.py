@@ -9,7 +9,7 @@ from pathlib import Path
 from .conftest import Command, Done
 
 PLAIN = Path(__file__).parents[1] / "mcp_client" / "plain_peer.py"
-TOOLS = 23
+TOOLS = 24
 """How many it offers."""
 
 

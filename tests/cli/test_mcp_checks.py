@@ -137,6 +137,15 @@ def test_a_mute_server_is_given_a_few_seconds_and_the_others_are_told_as_ever(fe
     assert not any(alive(pid) for pid in pids(ferrule))
 
 
+def test_one_that_says_something_else_than_messages_is_quoted(ferrule: Command) -> None:
+    """R6."""
+    add(ferrule, "odd", "says-usage")
+    state, said = mcp(ferrule)["mcp odd"]
+    assert state == "note"
+    sample = "'Usage: server [OPTIONS]'"
+    assert said.endswith(f"test odd. Its output holds what is no message of the protocol: {sample}")
+
+
 def test_while_it_waits_it_says_so_and_ctrl_c_ends_it_with_nothing_left(ferrule: Command) -> None:
     add(ferrule, "mute", "silent")
     environment = {**ferrule.environment, "TERM": "linux"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.mcp_client.peers import alive
+
 from .conftest import Command
 from .mcp_peer import add, started
 
@@ -21,6 +23,29 @@ def test_one_that_fails_is_said_and_the_others_are_listed(ferrule: Command) -> N
     done = ferrule("tools", "save_note")
     assert done.code == 0
     assert "The MCP server bad cannot be used: it ended with exit code 3." in done.err
+
+
+def test_a_mute_server_keeps_nobody_from_seeing_the_other_tools(ferrule: Command) -> None:
+    """P6: it may take 30 s to start, and a list does not wait for that."""
+    add(ferrule, "mute", "silent")
+    add(ferrule, "peer")
+    done = ferrule("tools")
+    assert done.code == 0
+    assert "mcp__peer__echo" in done.out
+    assert done.err == (
+        "Warning: The MCP server mute had not answered after 5 s, so its tools are not shown. "
+        "To give it all its time: ferrule mcp test mute\n"
+    )
+    pids = [int(line.split()[1]) for line in (ferrule.folder / "notes").read_text().splitlines() if "started" in line]
+    assert len(pids) == 2
+    assert not any(alive(pid) for pid in pids)
+
+
+def test_a_call_waits_for_as_long_as_its_server_may_take(ferrule: Command) -> None:
+    """More than the seconds that a list waits, which is what this one is set to."""
+    add(ferrule, "slow", "starts-late")
+    done = ferrule("call", "mcp__slow__echo", '{"text": "here"}', "--allow", "mcp__slow")
+    assert (done.code, done.out) == (0, "here\n")
 
 
 def test_a_call_of_a_server_that_does_not_start_says_why(ferrule: Command) -> None:

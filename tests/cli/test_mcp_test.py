@@ -27,6 +27,17 @@ def test_why_one_fails_is_shown_with_what_it_said(ferrule: Command) -> None:
     ]
 
 
+def test_what_one_wrote_instead_of_messages_is_shown(ferrule: Command) -> None:
+    """R6."""
+    add(ferrule, "peer", "says-usage")
+    with ferrule.settings.open("a") as file:
+        file.write("start_timeout = 1\n")
+    done = ferrule("mcp", "test", "peer")
+    assert (done.code, done.out) == (1, "")
+    sample = "'Usage: server [OPTIONS]'"
+    assert f"it did not answer within 1 s (its output holds what is no message of the protocol: {sample})." in done.err
+
+
 def test_one_that_is_not_trusted_is_not_started(ferrule: Command) -> None:
     write_json(ferrule)
     done = ferrule("mcp", "test", "theirs")

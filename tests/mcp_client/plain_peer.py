@@ -70,6 +70,7 @@ def tools() -> list[dict[str, Any]]:
         tool("withdraw", {"when": {"type": "string"}}),
         tool("refuse"),
         tool("nonsense"),
+        tool("annotated"),
         tool("research", execution={"taskSupport": "required"}),
     ]
     found += [tool("pester")] if BEHAVIOUR == "pesters" else []
@@ -121,6 +122,9 @@ def call(name: str, arguments: dict[str, Any], token: Any) -> Any:
     if name == "pictured":
         picture = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
         return {"content": [*text("Before:")["content"], picture, *text("The picture above.")["content"]]}
+    if name == "annotated":
+        for_the_person = {**text("for you")["content"][0], "annotations": {"audience": ["user"], "priority": 0.5}}
+        return {"content": [*text("for all")["content"], for_the_person]}
     if name == "resources":
         steering = {"type": "resource_link", "uri": "x:\x1b[2J", "name": "a\nb\x9b2J\u202ec", "mimeType": "\x1b[31m"}
         return {
@@ -286,12 +290,29 @@ def run(key: Any, params: dict[str, Any]) -> None:
         write(f'{{"jsonrpc":"2.0","id":{key},"result":{{"content":[{{"ty')
         os._exit(0)
     if BEHAVIOUR == "wrong-ids":
-        for wrong in (key + 1000, "x", None):
+        for wrong in (key + 1000, "x"):
             send({"id": wrong, "result": text("for nobody")})
         return
     if BEHAVIOUR == "garbage-answer":
         write(f'{{"jsonrpc":"2.0","id":{key},"result":oops}}\n')
         return
+    if BEHAVIOUR == "refuses-nobody":
+        send({"id": None, "error": {"code": -32600, "message": "I cannot read this"}})
+        return
+    if BEHAVIOUR == "cut-answer":
+        write('{"jsonrpc":"2.0","result":{"content":[{"type":"text","te\n')
+        return
+    if BEHAVIOUR == "says-instead":
+        write("Traceback (most recent call last): ZeroDivisionError\n")
+        return
+    if BEHAVIOUR == "spreads-answers":
+        write(json.dumps({"jsonrpc": "2.0", "id": key, "result": text("wide")}, indent=2) + "\n")
+        return
+    if BEHAVIOUR == "mumbles":
+        write("INFO handling a call\n")
+        write(f'DEBUG <- {{"jsonrpc":"2.0","id":{key},"method":"tools/call"}}\n')
+        write(json.dumps({"level": "info", "error": None, "got": {"jsonrpc": "2.0", "id": key}}) + "\n")
+        write(f'{{"jsonrpc":"2.0","id":{key},"method":"tools/call","params":{{"cut\n')
     if BEHAVIOUR == "twice":
         send({"id": key, "result": text("first")})
         send({"id": key, "result": text("second")})
@@ -333,11 +354,16 @@ def main() -> None:
     note(f"started {os.getpid()}")
     if BEHAVIOUR == "silent":
         time.sleep(1000)
+    if BEHAVIOUR == "starts-late":
+        time.sleep(6)
     if BEHAVIOUR == "exit":
         sys.stderr.write("no configuration\n")
         sys.exit(3)
     if BEHAVIOUR == "garbage":
         write("Welcome to my server!\n" * 5000)
+        time.sleep(1000)
+    if BEHAVIOUR == "says-usage":
+        write("Usage: server [OPTIONS]\n")
         time.sleep(1000)
     if BEHAVIOUR == "greets":
         write("Welcome to my server!\n\n{not json\n")

@@ -64,20 +64,75 @@ Suggestion: Look at what was done before you call it again; the next call starts
 async def test_an_answer_that_is_garbage_ends_the_call(tmp_path: Path) -> None:
     async with using(tmp_path, plain("garbage-answer")) as used:
         assert (await used.call("echo", text="x")).llm_content == snapshot("""\
-Error (execution_error): The MCP server `peer` gave no result for `echo` that can be used: the answer is not a message of the protocol.
+Error (execution_error): The MCP server `peer` gave no result for `echo` that can be used: the answer is not a message of the protocol: '{"jsonrpc":"2.0","id":1000000000,"result":oops}'.
 
-Suggestion: Ask for less at once, if the tool can; the same call would fail the same way.\
+Suggestion: Its author has to mend this. The call may have run: look at what was done before you call it again.\
 """)  # noqa: E501
+
+
+async def test_an_answer_that_is_cut_before_its_id_ends_the_only_call_there_is(tmp_path: Path) -> None:
+    """R6: no time limit is set, so a call that waited would never end."""
+    async with using(tmp_path, plain("cut-answer")) as used:
+        assert (await used.call("echo", text="x")).llm_content == snapshot("""\
+Error (execution_error): The MCP server `peer` gave no result for `echo` that can be used: the answer is not a message of the protocol: '{"jsonrpc":"2.0","result":{"content":[{"type":"text","te'.
+
+Suggestion: Its author has to mend this. The call may have run: look at what was done before you call it again.\
+""")  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "sample"),
+    [
+        ("says-instead", "Traceback (most recent call last): ZeroDivisionError"),
+        ("spreads-answers", '{ "jsonrpc": "2.0", "id": 1000000000, "result": {'),
+    ],
+)
+async def test_what_was_written_instead_of_an_answer_is_said_when_time_is_up(
+    tmp_path: Path, behaviour: str, sample: str
+) -> None:
+    async with using(tmp_path, plain(behaviour, timeout=0.5)) as used:
+        result = await used.call("echo", text="x")
+        assert result.error is not None
+        assert result.error.kind is ErrorKind.TIMEOUT
+        said = "was stopped. Meanwhile the server wrote what is no message of the protocol: "
+        assert f"{said}'{sample}" in result.error.message
+
+
+async def test_a_server_that_mumbles_and_answers_is_heard(tmp_path: Path) -> None:
+    """R6: what it writes beside its answers may hold anything, even the ids of calls."""
+    async with using(tmp_path, plain("mumbles", timeout=0.5)) as used:
+        assert [(await used.call("echo", text=word)).llm_content for word in ("one", "two")] == ["one", "two"]
+        slow = await used.call("slow")
+        assert slow.error is not None
+        assert "INFO handling a call" in slow.error.message
+        assert (await used.call("echo", text="three")).llm_content == "three"
+
+
+async def test_one_that_never_starts_to_answer_is_quoted(tmp_path: Path) -> None:
+    async with using(tmp_path, plain("says-usage", start_timeout=1)) as used:
+        assert used.problem() == snapshot(
+            "it did not answer within 1 s (its output holds what is no message of the protocol: 'Usage: server [OPTIONS]')"  # noqa: E501
+        )
 
 
 async def test_a_server_that_only_writes_garbage_is_given_up(tmp_path: Path) -> None:
     async with using(tmp_path, plain("garbage")) as used:
-        assert used.problem() == snapshot("it keeps writing what is no message of the protocol")
+        assert used.problem() == snapshot(
+            "it wrote more than 1,000 lines that nobody can read (its output holds what is no message of the protocol: 'Welcome to my server!')"  # noqa: E501
+        )
 
 
 async def test_a_greeting_is_passed_over(tmp_path: Path) -> None:
     async with using(tmp_path, plain("greets")) as used:
         assert (await used.call("echo", text="fine")).llm_content == "fine"
+
+
+async def test_an_error_without_an_id_is_for_the_only_call_there_is(tmp_path: Path) -> None:
+    """R6: no time limit is set, so a call that waited would never end."""
+    async with using(tmp_path, plain("refuses-nobody")) as used:
+        result = await used.call("echo", text="x")
+        assert result.error is not None
+        assert result.error.message == "The MCP server `peer` refused `echo`: I cannot read this"
 
 
 async def test_answers_to_nobody_are_passed_over_and_the_call_ends_in_time(tmp_path: Path) -> None:
@@ -155,9 +210,8 @@ async def test_a_schema_that_is_too_deep_is_left_out(tmp_path: Path) -> None:
 
 async def test_a_list_that_no_parser_follows_is_an_error(tmp_path: Path) -> None:
     async with using(tmp_path, plain("abyss")) as used:
-        assert used.problem() == snapshot(
-            "its tools could not be listed: it answered: the answer is not a message of the protocol"
-        )
+        said = "its tools could not be listed: it answered: the answer is not a message of the protocol: '{"
+        assert used.problem().startswith(said)
 
 
 async def test_a_list_that_is_none_is_an_error(tmp_path: Path) -> None:

@@ -6,7 +6,16 @@ from inline_snapshot import snapshot
 from mcp.shared.exceptions import MCPError
 
 from ferrule.core.errors import MissingExtra
-from ferrule.mcp_client.failures import Failed, NotYet, Trouble, cannot_be_used, reason_of, refused_call, trouble_of
+from ferrule.mcp_client.failures import (
+    Failed,
+    NotYet,
+    Trouble,
+    cannot_be_used,
+    reason_of,
+    refused_call,
+    trouble_of,
+    with_garbage,
+)
 from ferrule.mcp_client.server_log import ServerLog
 from ferrule.mcp_client.variables import MissingValue
 from ferrule.process.kept_program import CannotStart
@@ -34,10 +43,10 @@ def test_what_was_said_instead_of_messages_is_shown() -> None:
     log = ServerLog()
     log.add(b"trouble\n")
     log.add_garbage(b"Usage: server [OPTIONS]")
-    error = cannot_be_used("peer", NotYet("it ended", 6.2), log)
+    error = cannot_be_used("peer", NotYet(with_garbage("it ended", log), 6.2), log)
     assert (error.message, error.suggestion) == snapshot(
         (
-            "The MCP server `peer` cannot be used: it ended. Its output held something else than messages: 'Usage: server [OPTIONS]'.",  # noqa: E501
+            "The MCP server `peer` cannot be used: it ended (its output holds what is no message of the protocol: 'Usage: server [OPTIONS]'). It last said: 'trouble'.",  # noqa: E501
             "It is tried again in 7 s. The person can see more with `ferrule mcp test peer`.",
         )
     )

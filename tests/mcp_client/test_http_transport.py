@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
+from ferrule.core.errors import ErrorKind
 from ferrule.mcp_client.server_config import ServerConfig
 from tests.mcp_client.peers import using
 
@@ -46,7 +49,8 @@ class Peer(BaseHTTPRequestHandler):
             result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
             self.send_result(message, result)
         elif message["method"] == "tools/list":
-            self.send_result(message, {"tools": [{"name": "get", "inputSchema": {"type": "object"}}]})
+            tool = {"name": "get", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+            self.send_result(message, {"tools": [tool]})
         elif message["method"] == "tools/call":
             type(self).reply(self, message)
         elif "id" in message:
@@ -62,9 +66,9 @@ class Peer(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def peer(reply: Reply) -> Generator[tuple[ServerConfig, list[dict[str, str]]]]:
+def peer(reply: Reply, kind: type[Peer] = Peer) -> Generator[tuple[ServerConfig, list[dict[str, str]]]]:
     seen: list[dict[str, str]] = []
-    handler = type("Handler", (Peer,), {"reply": staticmethod(reply), "seen": seen})
+    handler = type("Handler", (kind,), {"reply": staticmethod(reply), "seen": seen})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -81,14 +85,26 @@ def words(text: str) -> Reply:
 
 
 async def test_a_call_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dataclasses import replace
-
     monkeypatch.setenv("KEY", "hunter2hunter2")
     with peer(words("from the web")) as (config, seen):
         async with using(tmp_path, replace(config, headers={"X-Key": "${KEY}"})) as used:
             assert (await used.call("get")).llm_content == "from the web"
     assert {one["x-key"] for one in seen} == {"hunter2hunter2"}
     assert {one["accept-encoding"] for one in seen} == {"identity"}
+
+
+async def test_a_slow_answer_holds_up_no_other_call(tmp_path: Path) -> None:
+    """P6: neither do the head of one answer, and whoever could sign in, make the others wait."""
+    together = threading.Barrier(3)
+
+    def meet(handler: Peer, message: dict[str, Any]) -> None:
+        together.wait(30)
+        words("met")(handler, message)
+
+    with peer(meet) as (config, _):
+        async with using(tmp_path, config) as used:
+            found = await asyncio.gather(*(used.call("get") for _ in range(3)))
+            assert [one.llm_content for one in found] == ["met"] * 3
 
 
 async def test_an_answer_of_100_mb_is_not_read(tmp_path: Path) -> None:
@@ -144,15 +160,13 @@ async def test_garbage_is_a_clear_error(tmp_path: Path) -> None:
     with peer(lambda handler, message: handler.send_body(b"<html>", "text/html")) as (config, _):
         async with using(tmp_path, config) as used:
             assert (await used.call("get")).llm_content == snapshot("""\
-Error (execution_error): The MCP server `peer` refused `get`: Unexpected content type: text/html
+Error (execution_error): The MCP server `peer` gave no result for `get` that can be used: the answer is not a message of the protocol (unexpected content type: text/html).
 
-Suggestion: Change the arguments to what the message asks for, or go on another way.\
-""")
+Suggestion: Its author has to mend this. The call may have run: look at what was done before you call it again.\
+""")  # noqa: E501
 
 
 async def test_one_that_never_answers_costs_its_own_call_alone(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     over = threading.Event()
 
     def wait(handler: Peer, message: dict[str, Any]) -> None:
@@ -214,6 +228,67 @@ async def test_an_error_with_the_code_of_a_closed_connection_is_the_servers_own(
             assert "refused `get`: the database is down" in (await used.call("get")).llm_content
 
 
+def answer(**message: Any) -> Reply:
+    def reply(handler: Peer, asked: dict[str, Any]) -> None:
+        told = {key: value(asked) if callable(value) else value for key, value in message.items()}
+        handler.send_body(json.dumps({"jsonrpc": "2.0", **told}).encode())
+
+    return reply
+
+
+def events(*lines: str) -> Reply:
+    def reply(handler: Peer, asked: dict[str, Any]) -> None:
+        handler.send_response(200)
+        handler.send_header("content-type", "text/event-stream")
+        handler.end_headers()
+        handler.wfile.write("".join(f"{line}\n\n" for line in lines).encode())
+        handler.close_connection = True
+
+    return reply
+
+
+def cut(handler: Peer, asked: dict[str, Any]) -> None:
+    handler.send_response(200)
+    handler.send_header("content-type", "application/json")
+    handler.send_header("content-length", "1000")
+    handler.end_headers()
+    handler.wfile.write(b'{"jsonrpc"')
+    handler.close_connection = True
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (lambda handler, asked: handler.send_body(b'{"jsonrpc": "2.0", "id'), "is not a message of the protocol"),
+        (answer(id=lambda asked: asked["id"] + 1000, result={}), "is to another request (its id is 100"),
+        (answer(id=None, result={}), "is to another request (its id is null, "),
+        (answer(id=None, error={"code": 1, "message": "cannot read it"}), "cannot read it"),
+        (answer(method="notifications/message", params={}), "is a message of its own, and none to what was asked"),
+        (answer(id=lambda asked: asked["id"], method="ping"), "is a message of its own, and none to what was asked"),
+        (cut, "its answer could not be read: peer closed connection"),
+        (events("data: {oops"), "is not a message of the protocol"),
+        (events(), "stream ended without a response"),
+        (events("event: error\ndata: broken"), "stream ended without a response"),
+        (events("id: 1\nretry: 10\ndata: "), "stream ended and reconnection attempts were exhausted"),
+    ],
+)
+async def test_an_answer_that_is_none_ends_its_call_at_once(tmp_path: Path, reply: Reply, said: str) -> None:
+    """R6: not when its time is up, which may be never."""
+    with peer(reply) as (config, _):
+        async with using(tmp_path, replace(config, timeout=30)) as used:
+            result = await used.call("get")
+            assert result.error is not None
+            assert result.error.kind is ErrorKind.EXECUTION
+            assert said in result.error.message
+
+
+async def test_an_answer_whose_id_became_a_text_is_taken(tmp_path: Path) -> None:
+    content = [{"type": "text", "text": "fine"}]
+    with peer(answer(id=lambda asked: str(asked["id"]), result={"content": content})) as (config, _):
+        async with using(tmp_path, config) as used:
+            assert (await used.call("get")).llm_content == "fine"
+
+
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"jsonrpc": "2.0"}'])
 async def test_an_answer_that_is_no_message_is_said_in_our_words(tmp_path: Path, body: bytes) -> None:
     with peer(lambda handler, message: handler.send_body(body)) as (config, _):
@@ -221,5 +296,5 @@ async def test_an_answer_that_is_no_message_is_said_in_our_words(tmp_path: Path,
             assert (await used.call("get")).llm_content == snapshot("""\
 Error (execution_error): The MCP server `peer` gave no result for `get` that can be used: the answer is not a message of the protocol.
 
-Suggestion: Ask for less at once, if the tool can; the same call would fail the same way.\
+Suggestion: Its author has to mend this. The call may have run: look at what was done before you call it again.\
 """)  # noqa: E501

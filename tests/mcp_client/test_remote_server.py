@@ -6,6 +6,10 @@ import asyncio
 import json
 import os
 import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,12 +17,15 @@ from inline_snapshot import snapshot
 
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
+from ferrule.mcp_client import connection, http_transport
 from ferrule.mcp_client.definition_store import DefinitionStore
 from ferrule.mcp_client.definitions import Definition
 from ferrule.mcp_client.ports import NotSigningIn, Ports
 from ferrule.mcp_client.server_config import ServerConfig
+from ferrule.mcp_client.variables import Variables
 from tests.mcp_client.peers import Used, alive, modern, plain, until, using
 from tests.mcp_client.signing_in_peer import signing_in
+from tests.mcp_client.test_http_transport import Peer, peer, words
 
 ECHO = Definition(
     {
@@ -246,6 +253,59 @@ async def test_what_changes_while_it_is_listed_is_listed_again(tmp_path: Path) -
     """Both while it starts and while it is listed anew: a word that comes in between is not lost."""
     async with using(tmp_path, plain("grows-meanwhile")) as used:
         await until(lambda: list(used.servers.joined["peer"].tools) == ["tool_3"])
+
+
+async def test_a_server_that_never_takes_our_greeting_costs_no_more_than_the_time_to_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P6: neither taking back what it was asked nor saying goodbye to it holds up whoever waits."""
+    for module, name in ((connection, "_SECONDS_TO_CLOSE"), (http_transport, "_SECONDS_TO_SAY_GOODBYE")):
+        monkeypatch.setattr(module, name, 1000.0)
+    with deaf() as (config, hears):
+        used = Used([config], tmp_path)
+        starting = asyncio.create_task(used.servers.start())
+        await asyncio.wait({starting}, timeout=60)
+        assert starting.done()
+        assert used.problem() == "it did not list its tools within 2 s"
+        hears.set()
+        await used.servers.close()
+
+
+@contextmanager
+def deaf() -> Generator[tuple[ServerConfig, threading.Event]]:
+    """A server with a session that answers what it is asked, and leaves everything else without an answer."""
+    hears = threading.Event()
+
+    class Deaf(Peer):
+        def do_POST(self) -> None:
+            if not hears.is_set() and self.headers.get("mcp-session-id"):
+                hears.wait()
+            super().do_POST()
+
+        def send_body(self, body: bytes, kind: str = "application/json", **headers: str) -> None:
+            super().send_body(body, kind, mcp_session_id="s", **headers)
+
+        def do_DELETE(self) -> None:
+            hears.wait()
+            self.send_error(405)
+
+    with peer(words("x"), Deaf) as (config, _):
+        yield replace(config, start_timeout=2.0), hears
+
+
+async def test_what_is_spent_on_the_keyring_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+
+    async def ask(self: Variables, texts: object, seconds: float) -> None:
+        given.append(seconds)
+        loop = asyncio.get_running_loop()
+        now = loop.time
+        monkeypatch.setattr(loop, "time", lambda: now() + 29)
+
+    monkeypatch.setattr(Variables, "ask_keyring", ask)
+    async with using(tmp_path, plain("silent")) as used:
+        assert used.problem() == "it did not answer within 1 s"
+    assert given == [pytest.approx(30, abs=1)]
 
 
 async def test_the_time_to_start_is_also_the_time_to_list(tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ def test_secrets_are_taken_out() -> None:
     log = ServerLog(variables)
     log.add(b"connecting with hunter2hunter2\nusing AKIAIOSFODNN7EXAMPLE\n")
     log.add_garbage(b"hello hunter2hunter2")
-    assert "hunter2" not in log.text + log.garbage
+    assert "hunter2" not in log.text + log.garbage()
     assert "AKIAIOSFODNN7EXAMPLE" not in log.text
-    assert log.garbage == "hello [TOKEN]"
+    assert log.garbage() == "hello [TOKEN]"
 
 
 def test_a_line_is_short_and_plain() -> None:
@@ -34,8 +34,22 @@ def test_a_line_is_short_and_plain() -> None:
     assert "\x1b" not in log.last_line
 
 
-def test_only_the_first_garbage_is_kept() -> None:
+def test_garbage_is_shown_as_a_short_plain_sample() -> None:
     log = ServerLog()
-    for word in (b"first", b"second"):
+    assert log.garbage() == ""
+    for word in (b"first", b"\x1b[31msecond"):
         log.add_garbage(word)
-    assert (log.garbage, log.garbage_lines) == ("first", 2)
+    assert (log.garbage(), log.garbage_lines) == ("first [31msecond", 2)
+    log.add_garbage(b"x" * 1000)
+    assert len(log.garbage()) == 120
+
+
+def test_garbage_is_told_from_what_came_before() -> None:
+    log = ServerLog()
+    for at in range(50):
+        log.add_garbage(f"greeting {at}".encode())
+    heard = log.garbage_lines
+    assert log.garbage(heard) == ""
+    log.add_garbage(b"oops")
+    assert log.garbage(heard) == "oops"
+    assert log.garbage().startswith("greeting 31 greeting 32 ")

@@ -91,6 +91,27 @@ async def test_what_it_complains_of_is_kept(tmp_path: Path) -> None:
     assert log.last_line == "no disk"
 
 
+async def test_its_last_words_are_heard_before_its_end_is_told(tmp_path: Path) -> None:
+    """R6: on a busy machine its end is noticed first."""
+
+    class Busy(StdioTransport):
+        async def _hear(self, stream: asyncio.StreamReader) -> None:
+            await asyncio.shield(self._program.ended)
+            for _ in range(20):  # whatever else the loop has to do first
+                await asyncio.sleep(0)
+            await super()._hear(stream)
+
+    log, heard = ServerLog(), list[str]()
+    command = [sys.executable, "-I", "-c", "import sys; sys.exit('no disk')"]
+    made = Busy(
+        command, folder=tmp_path, environment={}, log=log, on_end=lambda why: heard.append(f"{why}: {log.last_line}")
+    )
+    async with made as (read, _write):
+        with pytest.raises(anyio.EndOfStream):
+            await read.receive()
+    assert heard[0] == "it ended with exit code 1: no disk"
+
+
 async def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
     gone = StdioTransport(["no-such-program"], folder=tmp_path, environment={}, log=ServerLog(), on_end=lambda _: None)
     with pytest.raises(CannotStart, match="no-such-program"):

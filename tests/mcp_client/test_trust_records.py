@@ -46,6 +46,30 @@ def test_each_change_is_found(tmp_path: Path, after: ServerConfig, found: list[C
     assert changes(tmp_path, after) == found
 
 
+def test_what_was_trusted_before_is_known_until_it_is_forgotten(tmp_path: Path) -> None:
+    kept = records(tmp_path)
+    assert kept.given(SERVER.identity) == set()
+    versions = [replace(SERVER, command=(str(at),)) for at in range(3)]
+    for one in (*versions, versions[0]):
+        kept.remember(one)
+    assert kept.given(SERVER.identity) == kept.fingerprints() == {one.fingerprint for one in versions}
+    kept.remember(replace(SERVER, name="other"))
+    kept.forget(SERVER.identity)
+    kept.forget(SERVER.identity)
+    assert kept.given(SERVER.identity) == set()
+    assert kept.of(replace(SERVER, name="other")) is not None
+
+
+def test_a_record_from_before_that_was_kept_is_read(tmp_path: Path) -> None:
+    kept = records(tmp_path)
+    kept.remember(SERVER)
+    file = tmp_path / "mcp" / "trusted.json"
+    document = json.loads(file.read_text())
+    del document[SERVER.identity]["earlier"]
+    file.write_text(json.dumps(document))
+    assert kept.given(SERVER.identity) == {SERVER.fingerprint}
+
+
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 configs = st.builds(
     lambda words, env, headers, folder, url: (

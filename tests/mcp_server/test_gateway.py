@@ -63,6 +63,10 @@ async def test_tools_behind_it_are_listed_and_called(tmp_path: Path, mode: str) 
         assert [getattr(block, "text", block.type) for block in pictured.content] == [
             "Before:", "image", "The picture above.",
         ]  # fmt: skip
+        annotated: Any = await client.call_tool("mcp__peer__annotated", {})
+        all_of_us, person = annotated.content
+        assert (all_of_us.text, all_of_us.annotations) == ("for all", None)
+        assert (person.text, person.annotations.audience, person.annotations.priority) == ("for you", ["user"], 0.5)
         found: Any = await client.call_tool("mcp__peer__resources", {})
         link, note, sound = found.content  # each once, with what the server says of it
         assert (link.type, link.title, link.size, note.resource.text, sound.type) == (

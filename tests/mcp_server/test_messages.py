@@ -115,7 +115,15 @@ def test_millions_of_values_are_not_made() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", ['"result":null', '"result":[]', '"error":"no"', '"error":null', '"jsonrpc":1,"result":5']
+    "told",
+    [
+        '"result":null',
+        '"result":[]',
+        '"error":"no"',
+        '"error":null',
+        '"jsonrpc":1,"result":5',
+        r'"result":{"action":"accept","content":{"a":"\ud83d"}}',
+    ],
 )
 def test_an_answer_that_is_none_goes_to_whoever_asked_and_is_not_answered(told: str) -> None:
     """Under its id a request of the client's own may run, which an error of ours would seem to be about."""

@@ -1,19 +1,23 @@
-"""Two requests under one id: the second is refused, and the first can still be answered and cancelled."""
+"""Bodies that are not what they should be: refused in words, or turned into what whoever waits can take."""
 
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import threading
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 import pytest
 from inline_snapshot import snapshot
 
 from ferrule.mcp_server import request_bodies
 from tests.mcp_server.processes import http_server
-from tests.mcp_server.test_http import HELLO, post
+from tests.mcp_server.test_http import HEADERS, HELLO, post
 from tests.mcp_server.test_stdio import soon
 
 
@@ -85,6 +89,41 @@ def test_a_message_of_millions_of_values_is_refused_before_they_are_made(tmp_pat
 async def test_what_is_no_message_is_refused_in_words_and_not_taken_for_a_notification(body: Any, said: str) -> None:
     status, words = await sent([{"type": "http.request", "body": json.dumps(body).encode()}])
     assert (status, words["error"]["message"]) == (400, said)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b'{"jsonrpc":"2.0","id":%d,"result":"yes"}',
+        b'{"id":%d,"result":{"action":"accept"}}',
+        b'{"jsonrpc":"2.0","id":%d,"error":"no"}',
+        rb'{"jsonrpc":"2.0","id":%d,"result":{"action":"accept","content":{"reason":"\ud83d"}}}',
+    ],
+)
+def test_an_answer_that_is_none_ends_its_question_at_once(tmp_path: Path, answer: bytes) -> None:
+    """R6: not after the ten minutes that a person may take."""
+    with http_server(tmp_path, tmp_path, "--http", "127.0.0.1:0") as (url, _):
+        hello: Any = {**HELLO, "params": {**cast("Any", HELLO["params"]), "capabilities": {"elicitation": {}}}}
+        session = post(url, hello)[1]["mcp-session-id"]
+        arguments = {"file_path": str(tmp_path / "new.txt"), "content": "x"}
+        call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "Write", "arguments": arguments}}
+        place = urlsplit(url)
+        connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=60)
+        with closing(connection):
+            connection.request("POST", place.path, json.dumps(call), {**HEADERS, "Mcp-Session-Id": session})
+            events = connection.getresponse()
+            asked = next(one for one in messages_in(events) if one.get("method") == "elicitation/create")
+            assert post(url, answer % asked["id"], Mcp_Session_Id=session)[0] == 202
+            result = next(one for one in messages_in(events) if one.get("id") == 2)["result"]
+    assert result["isError"]
+    assert "the person could not be asked." in result["content"][0]["text"]
+    assert "its answer does not fit the protocol" in result["content"][0]["text"]
+
+
+def messages_in(events: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    for line in events:
+        if line.startswith(b"data: {"):
+            yield json.loads(line.removeprefix(b"data: "))
 
 
 async def test_a_body_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

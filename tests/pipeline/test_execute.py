@@ -64,6 +64,21 @@ Suggestion: Ask for less at once, or for a longer time limit.\
     )
 
 
+@tool(kind="readonly", timeout=0.03)
+async def waits_for_somebody(context: ToolContext) -> None:
+    try:
+        await asyncio.sleep(10)
+    finally:
+        context.stopped_words = "Nobody was at home."
+
+
+def test_a_tool_that_is_stopped_can_say_what_it_waited_for() -> None:
+    """R6."""
+    result = run(waits_for_somebody)
+    assert result.error is not None
+    assert result.error.message.endswith("time limit of 0.03 s and was stopped. Nobody was at home.")
+
+
 @tool(kind="readonly", timeout=0.1)
 async def asks_at_once(context: ToolContext) -> str:
     with context.asking_person(), context.asking_person():

@@ -136,6 +136,16 @@ def trust_server(config: ServerConfig) -> None:
     trust_records().remember(config)
 
 
+def distrust_server(identity: str, fingerprints: set[str]) -> bool:
+    """Take back the person's word for a workspace's server, as it is and as it was; whether they had given it."""
+    from ferrule.app.server_file import ServerFile
+
+    records = trust_records()
+    was_trusted = ServerFile(user_settings_file()).distrust(fingerprints | records.given(identity))
+    records.forget(identity)
+    return was_trusted
+
+
 def trust_records() -> TrustRecords:
     """What workspaces' servers were when they were trusted."""
     from ferrule.mcp_client.trust_records import TrustRecords

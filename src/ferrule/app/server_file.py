@@ -72,6 +72,21 @@ class ServerFile(SettingsDocument):
                 listed.append(fingerprint)
             self.write(document)
 
+    def distrust(self, fingerprints: set[str]) -> bool:
+        """Take the person's word back; whether any of it stood here."""
+        with _as_settings_error():
+            document = self.document()
+            listed: Any = cast("Any", document).get(_TRUSTED, ())
+            places = [at for at, one in enumerate(listed) if one in fingerprints]
+            if not places:
+                return False
+            for at in reversed(places):
+                del listed[at]
+            if not listed:
+                del document[_TRUSTED]
+            self.write(document)
+            return True
+
 
 class ServerJson:
     """A workspace's `.mcp.json`. Its form has no comments to keep; keys of other programs stay.

@@ -18,6 +18,7 @@ _COMMANDS = {
     "serve": "Serve the tools to an MCP client.",
     "test": "Start a server and show what it offers.",
     "trust": "Let a workspace's server start, and take its tools as they are.",
+    "untrust": "Do not let a workspace's server start any more.",
 }
 
 

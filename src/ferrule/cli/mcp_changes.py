@@ -65,13 +65,15 @@ def _lines(change: Change) -> Iterator[str]:
 
 
 def _kind(kind: str) -> str:
+    from ferrule.mcp_client.trust_records import ADDRESS, COMMAND, FOLDER, HEADER, OF_YOURS, SIGN_IN, VARIABLE
+
     words = {
-        "command": _("command"),
-        "address": _("address"),
-        "folder": _("folder"),
-        "variable": _("variable"),
-        "header": _("header"),
-        "sign-in": _("signing in"),
-        "of yours": _("gets of yours"),
+        COMMAND: _("command"),
+        ADDRESS: _("address"),
+        FOLDER: _("folder"),
+        VARIABLE: _("variable"),
+        HEADER: _("header"),
+        SIGN_IN: _("signing in"),
+        OF_YOURS: _("gets of yours"),
     }
     return words[kind]

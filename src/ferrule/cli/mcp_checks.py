@@ -37,6 +37,7 @@ class _Tried:
     problem: str
     trouble: Trouble
     notes: tuple[str, ...]
+    garbage: str
 
     @classmethod
     def of(cls, joined: Joined) -> _Tried:
@@ -44,6 +45,7 @@ class _Tried:
         who = " ".join((offered.server, offered.version, offered.protocol)).strip() if offered else ""
         return cls(
             len(joined.tools), who, server.starting, server.problem, server.trouble, tuple(joined.problems),
+            server.log.garbage(),
         )  # fmt: skip
 
 
@@ -124,7 +126,11 @@ def _outcome(one: KnownServer, tried: _Tried) -> tuple[str, str]:
             "ferrule mcp test {name}"
         )
         most = f"{one.config.start_timeout:g}"
-        return "note", words.format(seconds=f"{_SECONDS:g}", most=most, name=_quoted(one))
+        told = words.format(seconds=f"{_SECONDS:g}", most=most, name=_quoted(one))
+        if tried.garbage:
+            wrote = _("Its output holds what is no message of the protocol: {sample}")
+            told = f"{told}. {wrote.format(sample=_one_row(repr(tried.garbage)))}"
+        return "note", told
     if tried.problem:
         return _why_not(one, tried)
     count = _("1 tool") if tried.tools == 1 else _("{count} tools").format(count=tried.tools)

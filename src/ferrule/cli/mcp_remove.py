@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from ferrule.app.locations import organisation_settings_file
-from ferrule.app.mcp_servers import MCP_JSON, mcp_folder
+from ferrule.app.mcp_servers import MCP_JSON, distrust_server, mcp_folder
 from ferrule.app.server_file import ServerFile, ServerJson
 from ferrule.cli.mcp_state import must_find, servers_for
 from ferrule.cli.options import workspace_option
 from ferrule.cli.output import write
+from ferrule.cli.plain_error import PlainError
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ def command(name: str, workspace: Path) -> None:
     _settings, known = servers_for(workspace)
     found = must_find(known, name)
     if found.file is None or found.file == organisation_settings_file():
-        raise click.UsageError(
-            _("{name} is set for everybody on this machine; you cannot remove it.").format(name=name)
-        )
+        raise PlainError(_("{name} is set for everybody on this machine; you cannot remove it.").format(name=name))
     file = ServerJson(found.file) if found.file.name == MCP_JSON else ServerFile(found.file)
     file.remove(name)
     DefinitionStore(mcp_folder() / "definitions").forget(found.config)
     Approvals(mcp_folder() / "approved.json").forget(found.config.identity)
+    if found.config.scope:  # one that comes back under this name has to be trusted anew
+        distrust_server(found.config.identity, {found.config.fingerprint})
     write(_("{name} was removed from {file}.").format(name=name, file=found.file))

@@ -26,6 +26,7 @@ from ferrule.cli.options import (
     workspace_option,
 )
 from ferrule.cli.output import write
+from ferrule.cli.plain_error import PlainError
 from ferrule.cli.words import _
 from ferrule.core.errors import MissingExtra
 from ferrule.process.signals import on_signal
@@ -95,7 +96,7 @@ def command(
     try:
         app = App(loaded.settings, workspace.resolve())
     except (ValueError, OSError) as error:
-        raise click.UsageError(str(error)) from None
+        raise PlainError(str(error)) from None
     _choose(app, tools)
     try:
         if taken is not None:

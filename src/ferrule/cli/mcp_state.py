@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from ferrule.app.mcp_servers import known_servers
 from ferrule.cli.options import settings_for, warn
+from ferrule.cli.plain_error import PlainError
 from ferrule.cli.words import _
 from ferrule.core.nearest import nearest
 
@@ -20,6 +19,10 @@ if TYPE_CHECKING:
     from ferrule.mcp_client.remote_server import RemoteServer
     from ferrule.mcp_client.server_config import ServerConfig
     from ferrule.mcp_client.servers import Servers
+
+
+_SECONDS_TO_LIST = 5.0
+"""For whoever only wants to see what there is. A call waits for as long as its server may take to start."""
 
 
 def servers_for(workspace: Path) -> tuple[Settings, KnownServers]:
@@ -38,7 +41,7 @@ def must_find(known: KnownServers, name: str) -> KnownServer:
         names = [one.config.name for one in known.servers]
         close = nearest(name, names, most=1)
         hint = _("Did you mean `{name}`?").format(name=close[0]) if close else _("`ferrule mcp list` shows them.")
-        raise click.UsageError(_("There is no server `{name}`. {hint}").format(name=name, hint=hint))
+        raise PlainError(_("There is no server `{name}`. {hint}").format(name=name, hint=hint))
     return found
 
 
@@ -58,7 +61,7 @@ def given_to(config: ServerConfig) -> list[str]:
 
 
 def list_servers(tools: Tools) -> None:
-    """Ask servers whose tools nobody knows yet, then end them; say which could not be asked."""
+    """Ask servers whose tools nobody knows yet, for a few seconds, then end them; say which did not answer."""
     for note in tools.notes:
         warn(note)
     servers = tools.servers
@@ -69,15 +72,28 @@ def list_servers(tools: Tools) -> None:
     from ferrule.cli.server_waits import ServerWaits
     from ferrule.cli.status_line import StatusLine
 
-    async def ask() -> None:
+    async def ask() -> list[str]:
         try:
             async with StatusLine().showing(ServerWaits(servers)):
-                await servers.start_unlisted()
+                await servers.start_unlisted(wait=_SECONDS_TO_LIST)
+            return [name for name, one in servers.joined.items() if one.server.starting]
         finally:
             await servers.close()
 
-    asyncio.run(ask())
+    slow = asyncio.run(ask())
     say_problems(servers)
+    _say_slow(slow)
+
+
+def _say_slow(names: list[str]) -> None:
+    from ferrule.policy.shown_text import shown_argument, shown_row
+
+    for name in names:
+        words = _(
+            "The MCP server {name} had not answered after {seconds} s, so its tools are not shown. "
+            "To give it all its time: ferrule mcp test {typed}"
+        )
+        warn(words.format(name=shown_row(name), seconds=f"{_SECONDS_TO_LIST:g}", typed=shown_argument(name)))
 
 
 def say_problems(servers: Servers) -> None:

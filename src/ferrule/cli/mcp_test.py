@@ -15,6 +15,7 @@ from ferrule.cli.mcp_changes import changed_since_trusted
 from ferrule.cli.mcp_state import given_to, must_find, servers_for
 from ferrule.cli.options import json_option, warn, workspace_option
 from ferrule.cli.output import write, write_json
+from ferrule.cli.plain_error import PlainError
 from ferrule.cli.server_waits import ServerWaits
 from ferrule.cli.status_line import StatusLine
 from ferrule.cli.table import print_table
@@ -47,7 +48,7 @@ def command(name: str, as_json: bool, workspace: Path) -> None:
             "{name} is not trusted yet. It would start: {command}. If that is right: ferrule mcp trust {typed}"
         ).format(name=name, typed=shown_argument(name), command=shown_row(found.config.shown))
         told = (words, *given_to(found.config), *changed_since_trusted(found.config))
-        raise click.UsageError("\n".join(told))
+        raise PlainError("\n".join(told))
     line = StatusLine()
     servers = Servers(
         [replace(found.config, enabled=True)],

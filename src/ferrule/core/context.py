@@ -142,7 +142,18 @@ class CallClock(Protocol):
 class ToolContext:
     """Annotate a parameter with this type and Ferrule passes it in; it never shows in the schema."""
 
-    __slots__ = ("_clock", "_emit", "_pauses", "_port", "call_id", "cancellation", "lineage", "session", "tool")
+    __slots__ = (
+        "_clock",
+        "_emit",
+        "_pauses",
+        "_port",
+        "call_id",
+        "cancellation",
+        "lineage",
+        "session",
+        "stopped_words",
+        "tool",
+    )
 
     def __init__(
         self,
@@ -160,6 +171,8 @@ class ToolContext:
         self.lineage = lineage
         """The tools that led to this call, outermost first, itself last."""
         self.cancellation = Cancellation(above)
+        self.stopped_words = ""
+        """A sentence for the error of a call that is stopped at its time limit: what its tool was waiting for."""
         self._emit = emit
         self._port = port
         self._clock: CallClock | None = None

@@ -27,9 +27,12 @@ class Blocks:
         self._length = 0
         self._attachments: list[Attachment] = []
 
-    def add_text(self, text: str) -> None:
-        self._length += len(text) + (1 if self._texts else 0)
+    def add_text(self, text: str) -> int:
+        """Where in all the words these begin."""
+        start = self._length + (1 if self._texts else 0)
+        self._length = start + len(text)
         self._texts.append(text)
+        return start
 
     def add(self, attachment: Attachment) -> None:
         self._attachments.append(replace(attachment, after=self._length))

@@ -10,6 +10,7 @@ from urllib.parse import quote, unquote
 from ferrule.core.call import RawCall
 from ferrule.core.problems import got
 from ferrule.core.result import Attachment
+from ferrule.dialects.annotated_words import ANNOTATED, annotated_blocks, place_of
 from ferrule.dialects.attachments import from_base64, to_base64
 from ferrule.dialects.block_order import Blocks, in_order
 from ferrule.dialects.dialect import Dialect, ForeignDefinition
@@ -30,6 +31,8 @@ from ferrule.dialects.payload import (
 from ferrule.dialects.wording import details_lost, jsonable, result_from, text_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
     from ferrule.dialects.losses import Ledger
@@ -112,7 +115,10 @@ class MCP(Dialect):
     def write_result(self, result: ToolResult, losses: list[Loss] | None = None) -> dict[str, Any]:
         losses = [] if losses is None else losses
         text = text_of(result, losses)
-        content = [self._block(result, one, losses) for one in in_order(text, result.attachments)]
+        pieces: Iterable[str | int | dict[str, Any]] = in_order(text, result.attachments)
+        if ANNOTATED in result.metadata:
+            pieces = annotated_blocks(text, in_order(text, result.attachments), result.metadata[ANNOTATED])
+        content = [self._block(result, one, losses) for one in pieces]
         answer: dict[str, Any] = {"content": content, "isError": not result.success}
         if result.data is not None:
             try:
@@ -131,7 +137,9 @@ class MCP(Dialect):
                 answer["_meta"] = {_WRAPPED: True}
         return answer
 
-    def _block(self, result: ToolResult, one: str | int, losses: list[Loss]) -> dict[str, Any]:
+    def _block(self, result: ToolResult, one: str | int | dict[str, Any], losses: list[Loss]) -> dict[str, Any]:
+        if isinstance(one, dict):
+            return one
         if isinstance(one, str):
             return {"type": "text", "text": one}
         block = _write_attachment(result.attachments[one])
@@ -142,10 +150,13 @@ class MCP(Dialect):
     def read_result(self, payload: Any, call: RawCall | None = None) -> ToolResult:
         item = an_object(payload, "result")
         blocks = Blocks()
+        places: list[dict[str, Any]] = []
         for at, one in enumerate(a_list(item.get("content") or [], "content")):
             block = an_object(one, f"content[{at}]")
             if block.get("type") == "text":
-                blocks.add_text(some_text(block.get("text"), f"content[{at}].text") or "")
+                text = some_text(block.get("text"), f"content[{at}].text") or ""
+                if (place := place_of(text, blocks.add_text(text), block)) is not None:
+                    places.append(place)
             else:
                 blocks.add(_read_attachment(block, f"content[{at}]"))
         data = field(item, "structuredContent", "structured_content")
@@ -155,13 +166,16 @@ class MCP(Dialect):
         failed = field(item, "isError", "is_error")
         if failed is not None and not isinstance(failed, bool):  # a failure must not pass for a success
             raise DialectError(f"isError: expected true or false, got {got(failed)}.")
-        return result_from(
+        result = result_from(
             blocks.text,
             failed=failed is True,
             call=call,
             data=data,
             attachments=blocks.attachments,
         )
+        if places:
+            result.metadata[ANNOTATED] = places
+        return result
 
 
 def _read_call(payload: Any, where: str) -> RawCall:

@@ -69,6 +69,7 @@ def _address(
 ) -> Callable[[Callable[[str], None]], Any]:
     from ferrule.mcp_client.http_transport import http_transport
     from ferrule.mcp_client.oauth import TokenFile, oauth
+    from ferrule.mcp_client.signed_requests import SignedRequests
 
     url = variables.fill(config.url)
     headers = variables.fill_table(config.headers)
@@ -84,7 +85,9 @@ def _address(
             client_secret=variables.fill_table({"client_secret": config.client_secret})["client_secret"],
         )
     signs_in = auth is not None and ports.show_url is not None
-    return lambda on_end: http_transport(url, headers=headers, auth=auth, signs_in=signs_in)
+    return lambda on_end: http_transport(
+        url, headers=headers, auth=None if auth is None else SignedRequests(auth), signs_in=signs_in
+    )
 
 
 def _check_headers(headers: Mapping[str, str]) -> None:

@@ -100,7 +100,7 @@ class Connection:
             await asyncio.wait_for(asyncio.shield(self._ready), seconds)
         except TimeoutError:
             await self.close()
-            raise Failed(f"it did not answer within {seconds:g} s") from None
+            raise Failed(f"it did not answer within {seconds:.3g} s") from None
         except asyncio.CancelledError:
             await self.close()
             raise
@@ -126,6 +126,13 @@ class Connection:
         if not done:
             task.cancel()
             await asyncio.wait({task}, timeout=_SECONDS_TO_CLOSE)
+
+    async def abort(self) -> None:
+        """End it without a word to the server, which does not listen."""
+        self._end("it was closed")
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task}, timeout=_SECONDS_TO_CLOSE)
 
     async def end_reason(self) -> str:
         """Why it ended; its calls are told a moment before that is known."""

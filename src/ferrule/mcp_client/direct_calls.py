@@ -19,7 +19,7 @@ from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR
 from ferrule.mcp_client.failures import Malformed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from mcp.shared.dispatcher import ProgressFnT
 
@@ -47,6 +47,11 @@ class DirectCalls:
         self.stamp: dict[str, Any] = {}
         self.idle_words = 0
         """How many messages came that answered nothing."""
+
+    @property
+    def open(self) -> Collection[int]:
+        """The ids of those that wait for an answer."""
+        return self._waiting.keys()
 
     def note_stamp(self, params: Mapping[str, Any] | None) -> None:
         """What the session says of us in a request of its own."""

@@ -21,9 +21,14 @@ _LONGEST = 2_000
 _LONGEST_REASON = 300
 _CONNECTION_CLOSED, _INVALID_PARAMS, _METHOD_NOT_FOUND, _PARSE_ERROR = -32000, -32602, -32601, -32700
 _CANCELLED, _ADDRESS_FIRST = -32800, -32042
+NO_MESSAGE = "the answer is not a message of the protocol"
 _CANNOT_ASK = "no back-channel"  # in the SDK's words
 _HTTP_REFUSED = re.compile(r"HTTP (?:40[13]|429|5\d\d)\b|Redirect to ")
 _SDK_COULD_NOT_PARSE = re.compile(r"Failed to parse [^:]+: \d+ validation error")
+_NOT_READ = "are not read"
+_TOO_MUCH = "Ask for less at once, if the tool can; the same call would fail the same way."
+_BROKEN = "Its author has to mend this. The call may have run: look at what was done before you call it again."
+_SDK_ON_NO_ANSWER = re.compile(r"Unexpected content type:|server answered a request with 202")
 _SDK_ON_A_FAILED_BODY = re.compile(r"(?:Failed to parse [^:]+|SSE stream failed): ")
 
 
@@ -131,7 +136,7 @@ def cannot_be_used(server: str, failed: Failed, log: ServerLog | None) -> ToolEr
         else "The next call tries again."
     )
     return ToolError(
-        f"The MCP server `{server}` cannot be used: {failed.reason}.{_said(log)}",
+        f"The MCP server `{server}` cannot be used: {failed.reason}.{_last_said(log)}",
         suggestion=f"{again} The person can see more with `ferrule mcp test {shown_argument(server)}`.",
         details={"server": server},
     )
@@ -154,11 +159,11 @@ def changed_meanwhile(server: str, tool: str, *, gone: bool) -> ToolError:
     )
 
 
-def ended_in_call(server: str, reason: str, log: ServerLog | None) -> ToolError:
-    """For a call whose server went away while it ran."""
+def ended_in_call(server: str, reason: str, log: ServerLog | None, *, garbage: str = "") -> ToolError:
+    """For a call whose server went away while it ran, and perhaps wrote what is no message meanwhile."""
+    said = f" {instead_of_answer(garbage)}" if garbage else _last_said(log)
     return ToolError(
-        f"The MCP server `{server}` ended while the call ran: {reason}.{_said(log)} Whether the call was done is not "
-        f"known.",
+        f"The MCP server `{server}` ended while the call ran: {reason}.{said} Whether the call was done is not known.",
         suggestion="Look at what was done before you call it again; the next call starts the server anew.",
         details={"server": server},
     )
@@ -168,14 +173,16 @@ def refused_call(server: str, tool: str, error: MCPError, log: ServerLog | None 
     """For a call that the server answered with an error of the protocol."""
     words = " ".join(str(error)[: 2 * _LONGEST].split())[:_LONGEST] or "no reason was given"
     words = log.clean(words) if log is not None else words
-    if error.code == _PARSE_ERROR or was_not_read(error):
+    if error.code == _PARSE_ERROR or was_not_read(error) or _SDK_ON_NO_ANSWER.match(words):
         if was_not_read(error):
             words = _SDK_ON_A_FAILED_BODY.sub("", words)
         elif _SDK_COULD_NOT_PARSE.match(words):
-            words = "the answer is not a message of the protocol"
+            words = NO_MESSAGE
+        elif _SDK_ON_NO_ANSWER.match(words):
+            words = f"{NO_MESSAGE} ({words[0].lower()}{words[1:].rstrip(':')})"
         return ToolError(
             f"The MCP server `{server}` gave no result for `{tool}` that can be used: {words}.",
-            suggestion="Ask for less at once, if the tool can; the same call would fail the same way.",
+            suggestion=_TOO_MUCH if words.endswith(_NOT_READ) else _BROKEN,
             details={"server": server, "code": error.code},
         )
     if _CANNOT_ASK in words:
@@ -228,9 +235,18 @@ def first_problem(error: ValidationError) -> str:
     return f"`{place}`: {first['msg']}" if place else first["msg"]
 
 
-def _said(log: ServerLog | None) -> str:
-    if log is None:
-        return ""
-    if log.garbage:
-        return f" Its output held something else than messages: {log.garbage!r}."
-    return f" It last said: {log.last_line!r}." if log.last_line else ""
+def with_garbage(reason: str, log: ServerLog) -> str:
+    """Why a server cannot be used, and a sample of what it wrote where its messages belong."""
+    garbage = log.garbage()
+    if not garbage or NO_MESSAGE in reason:  # which has a sample already
+        return reason
+    return f"{reason} (its output holds what is no message of the protocol: {garbage!r})"
+
+
+def instead_of_answer(garbage: str) -> str:
+    """A sentence on what a server wrote while a call waited for its answer."""
+    return f"Meanwhile the server wrote what is no message of the protocol: {garbage!r}."
+
+
+def _last_said(log: ServerLog | None) -> str:
+    return f" It last said: {log.last_line!r}." if log is not None and log.last_line else ""

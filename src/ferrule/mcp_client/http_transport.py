@@ -21,6 +21,7 @@ from pydantic import ValidationError
 
 from ferrule._version import __version__
 from ferrule.mcp_client.abandoned_answers import AbandonedAnswers
+from ferrule.mcp_client.answer_bodies import check_answer
 from ferrule.mcp_client.bounded_bodies import BoundedBody, BoundedEvents
 from ferrule.mcp_client.pace import Pace
 
@@ -123,6 +124,7 @@ async def http_transport(
         request = response.request
         if request.method == "POST" and request.url == address:  # not what is asked for to sign in
             await word_refusal(response)
+            check_answer(response)
 
     address = httpx2.URL(url)
     async with httpx2.AsyncClient(

@@ -32,11 +32,6 @@ class TooLong:
     tail: bytes
     size: int
 
-    @property
-    def answered(self) -> int | None:
-        """The request that it would have answered, as far as its ends tell."""
-        return answered_id(self.head, self.tail)
-
 
 @dataclass(slots=True, frozen=True)
 class CutOff:

@@ -22,12 +22,14 @@ from ferrule.mcp_client.failures import (
     Trouble,
     cannot_be_used,
     ended_in_call,
+    instead_of_answer,
     malformed_result,
     of_protocol,
     reason_of,
     refused_call,
     trouble_of,
     was_not_read,
+    with_garbage,
 )
 from ferrule.mcp_client.server_log import ServerLog
 from ferrule.mcp_client.variables import Variables
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 
 _STEADY_SECONDS = 30.0
 _FIRST_WAIT = 1.0
+_SECONDS_TO_SIGN_IN = 300.0
+"""A person's time, beside the server's."""
 _LONGEST_REST = 2.0
 _CLOSED = "Connection closed"
 """What the SDK tells every call when the connection itself has ended."""
@@ -86,6 +90,7 @@ class RemoteServer:
         self._relisting: asyncio.Task[None] | None = None
         self._outdated = False
         self._checking: asyncio.Task[None] | None = None
+        self._endings: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting = 0
         self._failures = 0
@@ -114,6 +119,7 @@ class RemoteServer:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:  # what an earlier loop had ended with it
             self._loop, self._connection, self._opening, self._not_before = loop, None, None, 0.0
+            self._endings.clear()
         if self._connection is not None:
             if self._connection.alive:
                 return self._connection
@@ -163,6 +169,8 @@ class RemoteServer:
         if self._connection is not None and self._loop is asyncio.get_running_loop():
             await self._connection.close()
         self._connection = None
+        if self._endings and self._loop is asyncio.get_running_loop():
+            await asyncio.wait(self._endings)
 
     async def _call(
         self, connection: Connection, tool: RemoteTool, arguments: Mapping[str, Any], context: ToolContext
@@ -172,11 +180,14 @@ class RemoteServer:
         from pydantic import ValidationError
 
         name = tool.definition.name
+        log, heard = self.log, self.log.garbage_lines
         try:
             return await connection.call(
                 name, arguments, _progress(context), as_task=tool.definition.needs_task, context=context
             )
         except asyncio.CancelledError:
+            if garbage := log.garbage(heard):
+                context.stopped_words = instead_of_answer(garbage)
             self._check_soon(connection)
             raise
         except MCPError as error:
@@ -186,7 +197,7 @@ class RemoteServer:
             if error.code == CONNECTION_CLOSED and (not connection.alive or str(error).startswith((_CLOSED, _ALONE))):
                 alone = connection.alive and str(error) != _CLOSED
                 reason = self.log.clean(reason_of(Failed(str(error))) if alone else await connection.end_reason())
-                raise ended_in_call(self.config.name, reason, self.log) from None
+                raise ended_in_call(self.config.name, reason, log, garbage=log.garbage(heard)) from None
             if _session_over(error):
                 await connection.close()
                 raise ended_in_call(self.config.name, "it ended the session", self.log) from None
@@ -201,12 +212,17 @@ class RemoteServer:
     async def _open(self) -> Connection:
         from ferrule.mcp_client.connect import connect
 
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         variables = Variables(os.environ)
         self.log = ServerLog(variables)
         self._outdated = False
         try:
-            await variables.ask_keyring(self.config.written, self.config.start_timeout)
-            ends = asyncio.get_running_loop().time() + self.config.start_timeout
+            if self._endings:  # two of them at once may want the same file or port
+                await asyncio.wait(self._endings, timeout=self.config.start_timeout)
+            left = self.config.start_timeout - (loop.time() - began)
+            await variables.ask_keyring(self.config.written, left)
+            left = self.config.start_timeout - (loop.time() - began)
             connection = connect(
                 self.config,
                 variables,
@@ -216,25 +232,43 @@ class RemoteServer:
                 log=self.log,
                 on_change=self._relist_soon,
             )
-            await connection.open(self._patience)
+            ends = loop.time() + left  # what was imported meanwhile took our time, and not the server's
+            await connection.open(left + (_SECONDS_TO_SIGN_IN if self._signs_in else 0.0))
         except Exception as error:  # noqa: BLE001 - whatever it raised is why the server cannot be used
-            raise Failed(self.log.clean(reason_of(error)), trouble_of(error)) from None
-        left = ends - asyncio.get_running_loop().time()
+            raise self._failed(reason_of(error), trouble_of(error)) from None
         try:
-            await asyncio.wait_for(self._list(connection), self.config.start_timeout if self._signs_in else left)
+            left = self.config.start_timeout if self._signs_in else ends - loop.time()
+            await self._list_within(left, connection)
         except BaseException as error:
+            if isinstance(error, TimeoutError):
+                self._let_go(connection)
+                raise self._failed(f"it did not list its tools within {self.config.start_timeout:g} s") from None
             await connection.close()
             if isinstance(error, asyncio.CancelledError):
                 raise
-            if isinstance(error, TimeoutError):
-                raise Failed(f"it did not list its tools within {self.config.start_timeout:g} s") from None
-            raise Failed(self.log.clean(f"its tools could not be listed: {reason_of(error)}")) from None
+            raise self._failed(f"its tools could not be listed: {reason_of(error)}") from None
         return connection
 
-    @property
-    def _patience(self) -> float:
-        """Signing in takes a person's time."""
-        return self.config.start_timeout + (300.0 if self._signs_in else 0.0)
+    def _failed(self, reason: str, trouble: Trouble = Trouble.OTHER) -> Failed:
+        return Failed(with_garbage(self.log.clean(reason), self.log), trouble)
+
+    async def _list_within(self, seconds: float, connection: Connection) -> None:
+        """List its tools, or raise `TimeoutError` at once: taking a question back from a mute server takes seconds."""
+        listing = asyncio.create_task(self._list(connection))
+        listing.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may be left to hear it
+        try:
+            done, _ = await asyncio.wait({listing}, timeout=seconds)
+        finally:
+            listing.cancel()
+        if not done:
+            raise TimeoutError
+        listing.result()
+
+    def _let_go(self, connection: Connection) -> None:
+        """End one that is mute, in its own time: whoever waited for it has waited long enough."""
+        ending = asyncio.create_task(connection.abort())
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
 
     @property
     def _signs_in(self) -> bool:
@@ -253,14 +287,15 @@ class RemoteServer:
             if self._outdated:  # it changed while it was listed
                 self._relist_soon()
             return
-        self.problem, self.trouble = reason_of(error), trouble_of(error)
+        self.problem = error.reason if isinstance(error, Failed) else reason_of(error)
+        self.trouble = trouble_of(error)
         self._fail(task.get_loop().time())
 
     def _note_end(self, connection: Connection) -> None:
         """The first end costs nothing; a server that keeps ending is left alone for longer each time."""
         now = asyncio.get_running_loop().time()
         self._connection = None
-        self.problem = self.log.clean(connection.ended_because)
+        self.problem = with_garbage(self.log.clean(connection.ended_because), self.log)
         if now - self._opened_at > _STEADY_SECONDS:
             self._failures = 0
         self._fail(now)
@@ -292,7 +327,8 @@ class RemoteServer:
                 await asyncio.wait_for(self._list(connection), bounds.LIST_SECONDS)
                 self.problem = ""
             except Exception as error:  # noqa: BLE001 - the tools stay as they were, and the person can read why
-                self.problem = self.log.clean(f"its tools could not be listed again: {reason_of(error)}")
+                why = self.log.clean(f"its tools could not be listed again: {reason_of(error)}")
+                self.problem = with_garbage(why, self.log)
             await asyncio.sleep(min(_LONGEST_REST, 9 * (loop.time() - began)))
 
     def _check_soon(self, connection: Connection) -> None:

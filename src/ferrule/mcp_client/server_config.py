@@ -81,7 +81,7 @@ class ServerConfig:
     @property
     def identity(self) -> str:
         """Which server this is, however its command changes."""
-        return f"{self.scope}#{self.name}" if self.scope else self.name
+        return identity_of(self.name, self.scope)
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -100,6 +100,11 @@ class ServerConfig:
 
         words = self.url or shlex.join(self.command)
         return words if self.scope else without_secrets(words)
+
+
+def identity_of(name: str, scope: str) -> str:
+    """Which server has this name, the person's own or that of a workspace."""
+    return f"{scope}#{name}" if scope else name
 
 
 def _wrong_address(url: str) -> str:

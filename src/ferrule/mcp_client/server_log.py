@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from ferrule.core.secrets import redact_text
@@ -11,17 +12,19 @@ if TYPE_CHECKING:
     from ferrule.mcp_client.variables import Variables
 
 _LONGEST_LINE = 300
+_LONGEST_SAMPLE = 120
+_SAMPLES = 20
 
 
 class ServerLog:
-    """A bounded tail of a server's standard error, and the first line on its output that was no message."""
+    """A bounded tail of a server's standard error, and of the lines on its output that were no messages."""
 
     def __init__(self, variables: Variables | None = None) -> None:
         self._variables = variables
         self._kept = bytearray()
         self.left_out = 0
         self.garbage_lines = 0
-        self._garbage = ""
+        self._garbage: deque[str] = deque(maxlen=_SAMPLES)
 
     def add(self, piece: bytes) -> None:
         self._kept += piece
@@ -32,8 +35,7 @@ class ServerLog:
 
     def add_garbage(self, line: bytes) -> None:
         self.garbage_lines += 1
-        if not self._garbage:
-            self._garbage = _one_line(line[: 4 * _LONGEST_LINE].decode(errors="replace"))
+        self._garbage.append(line[: 4 * _LONGEST_SAMPLE].decode(errors="replace"))
 
     @property
     def text(self) -> str:
@@ -45,10 +47,11 @@ class ServerLog:
         """The last thing that it said, shortened."""
         return _one_line(next((line for line in reversed(self.text.splitlines()) if line.strip()), ""))
 
-    @property
-    def garbage(self) -> str:
-        """The first line of its output that was no message."""
-        return self.clean(self._garbage)
+    def garbage(self, since: int = 0) -> str:
+        """A sample of what it wrote that was no message, after so many lines; of many, from the last few."""
+        fresh = min(self.garbage_lines - since, len(self._garbage))
+        lines = list(self._garbage)[len(self._garbage) - fresh :]
+        return _one_line(self.clean("\n".join(dict.fromkeys(lines))), _LONGEST_SAMPLE)
 
     def clean(self, text: str) -> str:
         """Words about the server, or of it, without the secrets that it was given."""
@@ -57,6 +60,6 @@ class ServerLog:
         return redact_text(text)
 
 
-def _one_line(text: str) -> str:
+def _one_line(text: str, most: int = _LONGEST_LINE) -> str:
     line = " ".join("".join(one if one.isprintable() else " " for one in text).split())
-    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1] + "…"
+    return line if len(line) <= most else line[: most - 1] + "…"

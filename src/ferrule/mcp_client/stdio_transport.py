@@ -1,7 +1,8 @@
 """Speaks to a server that is a program on this machine, within bounds the SDK's own transport does not have.
 
-Every line is bounded, what is no message is passed over, and a server that says too much is read more slowly. A message
-that is too long or cannot be read still tells by its id which call it would have answered, and that call fails at once.
+Every line is bounded, what is no message is passed over, and a server that says too much is read more slowly. An answer
+that is too long or cannot be read fails its call at once; other lines that are no messages are noted, for whoever asks
+why a call got no answer.
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ from mcp_types import (
     JSONRPCError,
     JSONRPCMessage,
     JSONRPCRequest,
+    RequestId,
     jsonrpc_message_adapter,
 )
 
 from ferrule.core.json_values import MESSAGE_VALUES, has_too_many_values
 from ferrule.mcp_client import bounds
+from ferrule.mcp_client.broken_answers import OpenQuestions
 from ferrule.mcp_client.direct_calls import DirectCalls
-from ferrule.mcp_client.message_lines import CutOff, TooLong, answered_id, lines, read_line
+from ferrule.mcp_client.failures import NO_MESSAGE
+from ferrule.mcp_client.message_lines import CutOff, TooLong, lines, read_line
 from ferrule.mcp_client.pace import Pace
 from ferrule.process.kept_program import KeptProgram
 
@@ -78,6 +82,7 @@ class StdioTransport:
         self._pipes: list[asyncio.BaseTransport] = []
         self._pace = Pace(bounds.MESSAGES_PER_SECOND)
         self._has_spoken = False
+        self._questions = OpenQuestions()
         self.direct = DirectCalls(lambda line: self._writer.write(line))
         """Calls that need none of the session's services."""
 
@@ -97,11 +102,12 @@ class StdioTransport:
         self._to_session, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, self._from_session = anyio.create_memory_object_stream[SessionMessage](0)
         self._ends = (self._to_session, read, write, self._from_session)
+        self._hearing = asyncio.create_task(self._hear(err))
         self._reading = asyncio.create_task(self._read(out))
         self._tasks = [
+            self._hearing,
             self._reading,
             asyncio.create_task(self._write()),
-            asyncio.create_task(self._hear(err)),
             asyncio.create_task(self._see_end()),
         ]
         return read, write
@@ -146,7 +152,7 @@ class StdioTransport:
                     continue
                 if message is None:
                     if self._log.garbage_lines > bounds.GARBAGE_LINES:
-                        why = "it keeps writing what is no message of the protocol"
+                        why = f"it wrote more than {bounds.GARBAGE_LINES:,} lines that nobody can read"
                         break
                     await self._pace.spend()
                     continue
@@ -159,7 +165,8 @@ class StdioTransport:
             # Whatever it sent that nobody thought of: calls must not wait for answers that nobody reads any more.
             logger.exception("A message of an MCP server could not be taken")
             why = f"it sent what could not be taken ({type(error).__name__})"
-        await asyncio.wait({self._program.ended}, timeout=_SECONDS_TO_HEAR_OF_THE_END)
+        # How it ended, and its last words, say more than that it did.
+        await asyncio.wait({self._program.ended, self._hearing}, timeout=_SECONDS_TO_HEAR_OF_THE_END)
         self._on_end((self._exit or why) + where)
         self.direct.end()
         self._to_session.close()
@@ -177,32 +184,44 @@ class StdioTransport:
         if isinstance(line, TooLong):
             why = f"the answer takes {line.size:,} bytes; more than {bounds.MESSAGE_BYTES:,} are not read"
             self._log.add_garbage(line.head)
-            return self._failure(line.answered, why)
+            return self._failure(line.head, line.tail, why)
         if has_too_many_values(line):
             self._log.add_garbage(line)
             why = f"the answer holds more than {MESSAGE_VALUES:,} values, {bounds.NOT_READ}"
-            return self._failure(answered_id(line, line), why)
+            return self._failure(line, line, why)
         try:
             parsed = read_line(line)
             if isinstance(parsed, dict) and self.direct.take(cast("dict[str, Any]", parsed)):
                 return TAKEN
-            return jsonrpc_message_adapter.validate_python(parsed, by_name=False)
+            message = jsonrpc_message_adapter.validate_python(parsed, by_name=False)
         except ValueError:
             if not line.strip():
                 return None
             self._log.add_garbage(line)
-            return self._failure(answered_id(line, line), "the answer is not a message of the protocol")
+            sample = self._log.garbage(self._log.garbage_lines - 1)
+            return self._failure(line, line, f"{NO_MESSAGE}: {sample!r}")
+        if isinstance(message, JSONRPCError) and message.id is None:  # it could not read what it was asked
+            only = self._questions.only(self.direct.open)
+            return message if only is None else self._as_answer(only, message.error)
+        self._questions.came(message)
+        return message
 
-    def _failure(self, request: int | None, why: str) -> JSONRPCMessage | Literal[Taken.TAKEN] | None:
-        if request is None:
-            return None
-        if self.direct.take({"id": request, "error": {"code": PARSE_ERROR, "message": why}}):
+    def _failure(self, head: bytes, tail: bytes, why: str) -> JSONRPCMessage | Literal[Taken.TAKEN] | None:
+        """An error in place of an answer; nothing for what answers nobody."""
+        request = self._questions.answered_by(head, tail, self.direct.open)
+        return None if request is None else self._as_answer(request, ErrorData(code=PARSE_ERROR, message=why))
+
+    def _as_answer(self, request: RequestId, error: ErrorData) -> JSONRPCMessage | Literal[Taken.TAKEN]:
+        if self.direct.take({"id": request, "error": error.model_dump()}):
             return TAKEN
-        return JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=PARSE_ERROR, message=why))
+        failed = JSONRPCError(jsonrpc="2.0", id=request, error=error)
+        self._questions.came(failed)
+        return failed
 
     async def _write(self) -> None:
         try:
             async for item in self._from_session:
+                self._questions.sent(item.message)
                 if isinstance(item.message, JSONRPCRequest):
                     self.direct.note_stamp(item.message.params)
                 text = item.message.model_dump_json(by_alias=True, exclude_unset=True)

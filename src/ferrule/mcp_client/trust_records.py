@@ -30,6 +30,9 @@ logger = logging.getLogger("ferrule.mcp")
 COMMAND, ADDRESS, FOLDER = "command", "address", "folder"
 VARIABLE, HEADER, SIGN_IN, OF_YOURS = "variable", "header", "sign-in", "of yours"
 _SINGLE = (COMMAND, ADDRESS, FOLDER)
+_KINDS = (*_SINGLE, VARIABLE, HEADER, SIGN_IN, OF_YOURS)
+"""In the order of what matters most."""
+_MOST_EARLIER = 100
 _LONGEST = 2_000
 
 
@@ -64,13 +67,19 @@ class TrustRecord:
     day: str
     salt: str
     parts: tuple[Part, ...]
+    earlier: tuple[str, ...] = ()
+    """Fingerprints of what it was when it was trusted before, which the person has not taken back."""
+
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        """Of all that it was when it was trusted, the newest first."""
+        return (self.fingerprint, *self.earlier)
 
     def changes_to(self, config: ServerConfig) -> list[Change]:
         """What is another now, in the order of what matters most."""
         before = {_key(part): part for part in self.parts}
         after = {_key(part): part for part in _parts(config, self.salt)}
-        kinds = (*_SINGLE, VARIABLE, HEADER, SIGN_IN, OF_YOURS)
-        keys = sorted({*before, *after}, key=lambda key: (kinds.index(key[0]), key[1]))
+        keys = sorted({*before, *after}, key=lambda key: (_KINDS.index(key[0]), key[1]))
         return [
             Change(key[0], was.shown if was else None, now.shown if now else None)
             for key in keys
@@ -91,7 +100,7 @@ class TrustRecords:
     def fingerprints(self) -> set[str]:
         """Of all that is recorded."""
         found = (_read(one) for one in read_json(self._file).values())
-        return {record.fingerprint for record in found if record is not None}
+        return {one for record in found if record is not None for one in record.fingerprints}
 
     def remember(self, config: ServerConfig) -> None:
         """What the person has just agreed to; one that is recorded as it is keeps its day."""
@@ -99,8 +108,10 @@ class TrustRecords:
         if known is not None and known.fingerprint == config.fingerprint:
             return
         salt = secrets.token_hex(16)
+        before = () if known is None else known.fingerprints
         record = {
             "fingerprint": config.fingerprint,
+            "earlier": [one for one in before if one != config.fingerprint][:_MOST_EARLIER],
             "day": datetime.now(UTC).astimezone().date().isoformat(),
             "salt": salt,
             "parts": [[part.kind, part.shown, part.digest] for part in _parts(config, salt)],
@@ -109,6 +120,17 @@ class TrustRecords:
             write_json(self._file, {**read_json(self._file), config.identity: record})
         except OSError as error:
             logger.warning("What %s was when it was trusted could not be remembered: %s", config.name, error)
+
+    def given(self, identity: str) -> set[str]:
+        """Fingerprints of all that a server was when the person trusted it."""
+        record = _read(read_json(self._file).get(identity))
+        return set() if record is None else {*record.fingerprints}
+
+    def forget(self, identity: str) -> None:
+        """The person has taken their word back."""
+        kept = read_json(self._file)
+        if kept.pop(identity, None) is not None:
+            write_json(self._file, kept)
 
 
 def _parts(config: ServerConfig, salt: str) -> Iterator[Part]:
@@ -139,13 +161,19 @@ def _read(given: Any) -> TrustRecord | None:
     try:
         found = cast("dict[str, Any]", given)
         parts = tuple(Part(kind, shown, digest) for kind, shown, digest in found["parts"])
-        known = (*_SINGLE, VARIABLE, HEADER, SIGN_IN, OF_YOURS)
-        texts = (found["fingerprint"], found["day"], found["salt"], *(word for one in parts for word in _words(one)))
-        if not all(isinstance(text, str) for text in texts) or any(part.kind not in known for part in parts):
+        earlier = tuple(found.get("earlier", ()))
+        texts = (
+            found["fingerprint"],
+            found["day"],
+            found["salt"],
+            *earlier,
+            *(w for one in parts for w in _words(one)),
+        )
+        if not all(isinstance(text, str) for text in texts) or any(part.kind not in _KINDS for part in parts):
             return None
-    except (TypeError, KeyError, ValueError):
+    except (TypeError, KeyError, ValueError, AttributeError):
         return None
-    return TrustRecord(found["fingerprint"], found["day"], found["salt"], parts)
+    return TrustRecord(found["fingerprint"], found["day"], found["salt"], parts, earlier)
 
 
 def _words(part: Part) -> tuple[str, str, str]:

@@ -61,12 +61,13 @@ def _what_is_wrong(line: bytes) -> types.JSONRPCError:
     message = cast("dict[str, Any]", given)
     request_id = message.get("id")
     known = request_id if isinstance(request_id, (str, int)) and not isinstance(request_id, bool) else None
+    is_answer = "method" not in message and ("result" in message or "error" in message)
+    if is_answer and known is not None and _is_text(known):
+        # An answer to a question of ours. It is answered by nothing, least of all under an id that may be another's.
+        return _no_answer(known)
     if not _is_text(message):
         words = "It holds half a character (a lone surrogate such as `\\ud800`), which no text may."
         return Refused.of(types.PARSE_ERROR, words, known if _is_text(known) else None)
-    if "method" not in message and ("result" in message or "error" in message) and known is not None:
-        # An answer to a question of ours. It is answered by nothing, least of all under an id that may be another's.
-        return _no_answer(known)
     if message.get("jsonrpc") != "2.0":
         why = '`jsonrpc` must be "2.0".'
     elif "method" in message and not isinstance(message["method"], str):

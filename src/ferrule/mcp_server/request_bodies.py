@@ -2,8 +2,9 @@
 
 A body that holds more values than any message needs is refused before they are made. So is a second request of one
 session under the same id at once: the SDK lets it take the first one's place, which then can be neither answered nor
-cancelled. One with an id that is none would be taken for a notification, and never answered. And a body that never
-comes to its end would hold one of few connections for ever.
+cancelled. One with an id that is none would be taken for a notification, and never answered. An answer to a question of
+ours that does not fit the protocol would be thrown away, and the question wait for another. And a body that never comes
+to its end would hold one of few connections for ever.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
-from mcp.types import INVALID_REQUEST
+from mcp.types import INVALID_REQUEST, JSONRPCError
 from pydantic_core import from_json
 from starlette.responses import Response
 
@@ -48,10 +49,13 @@ class RequestBodies:
             return
         is_huge = has_too_many_values(body)
         message = None if is_huge else _parsed(body)
-        refused = too_many_values() if is_huge else _refused(message, body)
-        if refused is not None:
-            await _refusal(refused)(scope, receive, send)
+        wrong = too_many_values() if is_huge else _what_is_wrong(message, body)
+        if isinstance(wrong, Refused):
+            await _refusal(wrong)(scope, receive, send)
             return
+        if wrong is not None:
+            messages[:] = [{"type": "http.request", "body": _written(wrong), "more_body": False}]
+            scope = {**scope, "headers": [one for one in scope["headers"] if one[0] != b"content-length"]}
         session = _session_of(scope)
         request_id = _request_id(message) if session is not None else None
         key = (session, request_id) if session is not None and request_id is not None else None
@@ -89,27 +93,31 @@ def _session_of(scope: Scope) -> bytes | None:
 
 
 def _parsed(body: bytes) -> Any:
-    """What a body holds; nothing for one that is no JSON, which is answered further on."""
+    """What a body holds; nothing for one that is no JSON, or holds half a character."""
     try:
         return from_json(body)
     except ValueError:
         return None
 
 
-def _refused(message: Any, body: bytes) -> Refused | None:
-    """What is wrong with a message that is none; the SDK's words for it are not for anybody who sends one."""
-    if message is None or (isinstance(message, dict) and _is_message(cast("dict[str, Any]", message))):
+def _what_is_wrong(message: Any, body: bytes) -> JSONRPCError | None:
+    """The error in place of a message that is none: a refusal in our words, or an answer for whoever waits for one."""
+    if isinstance(message, dict) and _is_message(cast("dict[str, Any]", message)):
         return None
     found = read_message(body)
-    return found if isinstance(found, Refused) else None
+    if message is None and isinstance(found, Refused):
+        return None  # it is answered further on
+    return found if isinstance(found, JSONRPCError) else None
 
 
 def _is_message(message: dict[str, Any]) -> bool:
+    """Whether it is a request or a notification; answers are few, and looked at more closely."""
     return (
         message.get("jsonrpc") == "2.0"
-        and isinstance(message.get("method", ""), str)
+        and "method" in message
+        and isinstance(message["method"], str)
         and isinstance(message.get("params", {}), dict)
-        and ("id" not in message or "method" not in message or type(message["id"]) in (int, str))
+        and ("id" not in message or type(message["id"]) in (int, str))
     )
 
 
@@ -122,6 +130,9 @@ def _request_id(message: Any) -> str | None:
 
 
 def _refusal(refused: Refused, status: int = 400) -> Response:
-    body = refused.model_dump_json(by_alias=True, exclude_unset=True)
     headers = {"connection": "close"} if status == _NO_REST else None
-    return Response(body, status, headers, media_type="application/json")
+    return Response(_written(refused), status, headers, media_type="application/json")
+
+
+def _written(error: JSONRPCError) -> bytes:
+    return error.model_dump_json(by_alias=True, exclude_unset=True).encode()

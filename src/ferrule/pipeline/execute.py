@@ -238,7 +238,8 @@ class Executor:
             timer.cancel()
             if self._waiters.get(invocation.call_id) is waiter:
                 del self._waiters[invocation.call_id]
-        raise _cut_short(invocation.tool, reason, end, timeout)
+        own_words = context.stopped_words if context is not None else ""
+        raise _cut_short(invocation.tool, reason, end, timeout, own_words)
 
     def _give_up_on(self, task: asyncio.Task[Any], body: Coroutine[Any, Any, Any], invocation: Invocation) -> None:
         """Leave a task that ignores cancelling behind, after one last try to end it from outside."""
@@ -308,8 +309,8 @@ def _value(outcome: Outcome) -> Any:
     raise ToolFailed(value)
 
 
-def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float) -> Stopped:
-    """What a call came to that was cancelled or took too long, by how its tool ended."""
+def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float, own_words: str) -> Stopped:
+    """What a call came to that was cancelled or took too long, by how its tool ended and what it says of that."""
     ending = " It did not stop when told to and was abandoned." if end is _LEFT else ""
     details = {"abandoned": True} if end is _LEFT else None
     too_long = f"`{tool.name}` ran longer than its time limit of {timeout:g} s"
@@ -320,7 +321,8 @@ def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float) -> Stoppe
     if reason is _CANCELLED:
         return _cancelled(tool, f"It was cancelled.{ending}", details)
     less = "Ask for less at once, or for a longer time limit."
-    return Stopped(Stage.EXECUTE, kind, f"{too_long} and was stopped.{ending}", less, details)
+    own = f" {own_words}" if own_words else ""
+    return Stopped(Stage.EXECUTE, kind, f"{too_long} and was stopped.{ending}{own}", less, details)
 
 
 def _cancelled(tool: Tool[Any], why: str, details: dict[str, Any] | None = None) -> Stopped:
