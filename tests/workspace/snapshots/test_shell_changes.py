@@ -129,6 +129,7 @@ OPERATIONS = st.one_of(
 @given(scripts=st.lists(st.lists(OPERATIONS, min_size=1, max_size=6), min_size=1, max_size=4))
 @example(scripts=[["mkdir -p d", "echo 1 > d/e", "chmod 555 d"], ["chmod 755 d", "rm -rf d"]])
 @example(scripts=[["echo 1 > a", "ln -f a b"], ["sed -i s/1/2/ a"]])
+@example(scripts=[["echo 0 > d"], ["rm -rf d", "mkdir -p d", "chmod 555 d"]])
 @example(scripts=[["mkdir -p d/g/h", "ln -sfn d b"], ["rm -rf d", "ln -sfn b d", "echo 1 > a"]])
 def test_any_scripts_then_undo_give_back_every_tree_in_turn(scripts: list[list[str]]):
     folder = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))

@@ -34,11 +34,18 @@ class Conflicts:
             word = "changed its files later; undo" if side is Side.BEFORE else "changed its files before; redo"
             first = str(other)
             return [Conflict(Why.ORDER, str(group), f"{first[0].upper()}{first[1:]} {word} that first.")]
-        found = [self._conflict(change, side) for change in group.changes if change.covered]
-        return [one for one in found if one is not None]
+        found: list[Conflict | None] = []
+        met: set[Path] = set()
+        changes = [change for change in group.changes if change.covered]
+        for change in changes if side is Side.AFTER else reversed(changes):
+            paths = change.at(side).keys()
+            found.append(self._conflict(change, side, first=met.isdisjoint(paths)))
+            met.update(paths)
+        return [one for one in (found if side is Side.AFTER else reversed(found)) if one is not None]
 
-    def _conflict(self, change: Change, side: Side) -> Conflict | None:
-        if not self._files.is_at(change, side.opposite):
+    def _conflict(self, change: Change, side: Side, *, first: bool) -> Conflict | None:
+        """Only the first step at a path meets what stands there now; the next one meets what the first has made."""
+        if first and not self._files.is_at(change, side.opposite):
             return self._difference(change, side)
         wanted = change.at(side)[change.path]
         if wanted is not None and wanted.content and self._content(wanted) is None:
