@@ -380,6 +380,30 @@ gbk.py:2:# 这个函数返回用户的名字，如果没有就返回空。needle
     )
 
 
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is, a small tree counts as one."""
+    monkeypatch.setattr(search, "_SOON", float("inf"))
+
+
+def test_in_a_large_tree_older_encodings_are_looked_at_when_nothing_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_SOON", 0.0)
+    (tmp_path / "gbk.py").write_bytes("# 这个函数返回用户的名字，如果没有就返回空。\n".encode("gb18030"))
+    (tmp_path / "utf8.py").write_text("# 函数\n")
+    assert ask(grep, tmp_path, {"pattern": "函数"}).llm_content == snapshot("""\
+Found 1 file with a match.
+utf8.py
+[Only UTF-8 was searched: there are too many files to look for older encodings. Narrow with `path`.]\
+""")
+    assert ask(grep, tmp_path, {"pattern": "返回"}).llm_content == snapshot("""\
+Found 1 file with a match.
+gbk.py\
+""")
+
+
+@pytest.mark.usefixtures("small")
 def test_letters_beyond_ascii_are_found_in_older_encodings_too(tmp_path: Path) -> None:
     chinese = "# 这个函数返回用户的名字，如果没有就返回空。\nneedle = '错误'\n"
     (tmp_path / "src").mkdir()
@@ -418,6 +442,7 @@ wide.py:1\
     assert ask(grep, tmp_path, {"pattern": "größe", "-i": True, "path": "latin.txt"}).data["total_files"] == 1
 
 
+@pytest.mark.usefixtures("small")
 def test_files_in_older_encodings_are_left_out_as_others_are(tmp_path: Path) -> None:
     chinese = "# 这个函数返回用户的名字，如果没有就返回空。\n".encode("gb18030")
     for name in ("a.py", "b.txt", "ignored.log", "node_modules/m.py"):
@@ -429,6 +454,7 @@ def test_files_in_older_encodings_are_left_out_as_others_are(tmp_path: Path) -> 
     assert [one["path"] for one in ask(grep, tmp_path, {"pattern": "函数", "type": "py"}).data["files"]] == ["a.py"]
 
 
+@pytest.mark.usefixtures("small")
 def test_files_of_which_nobody_knows_the_encoding_are_counted_also_beside_a_match(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("错误\n")
     (tmp_path / "b.txt").write_bytes(b"some words \xc3\xff\xfe\x81\x9d and more\n")

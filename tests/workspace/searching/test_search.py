@@ -119,6 +119,7 @@ def test_what_was_found_stays_where_no_time_is_left_for_older_encodings(
         late = 1000.0
         return found
 
+    monkeypatch.setattr(module, "_SOON", float("inf"))
     monkeypatch.setattr(module, "_search", then_time_is_up)
     monkeypatch.setattr(module, "monotonic", lambda: clock() + late)
     paths = Paths([tmp_path])

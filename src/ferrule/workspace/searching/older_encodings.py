@@ -1,8 +1,8 @@
 """Files that are text, but not in UTF-8: a pattern beyond ASCII has other bytes there, and is not found by them.
 
 ripgrep reads all files of a run in one encoding. So for a pattern beyond ASCII, and for no other, a second run finds
-the files whose bytes are not UTF-8, at the same time as the search itself. Each is looked at as Read does it, which
-says what it is written in; ripgrep then searches those of one encoding at a time. In most trees there are none.
+the files whose bytes are not UTF-8. Each is looked at as Read does it, which says what it is written in; ripgrep then
+searches those of one encoding at a time. In most trees there are none.
 
 UTF-16 without a byte order mark stays out: ripgrep takes it for binary and stops at its first zero byte, as it does
 with pictures and archives, and to look into all of those would cost more than the search.
@@ -54,6 +54,7 @@ _LABELS = {
     "cp866": "ibm866",
 }
 """What ripgrep calls the encodings that are told apart here."""
+NOT_LOOKED_AT = "Only UTF-8 was searched: there are too many files to look for older encodings. Narrow with `path`."
 _NAMES_OTHERS = re.compile(r"\\[pPuU]|\\x\{")
 _MOST_FILES = 500
 _LARGEST = 4_000_000

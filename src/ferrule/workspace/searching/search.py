@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Mode = Literal["content", "files_with_matches", "count"]
 SECONDS = 20.0
+_SOON = 0.05
+"""Seconds of a search after which another look at all files would be felt."""
 """After so long a search gives what it has found."""
 _LONGEST_LINE = 20_000
 _BLOCK = 1 << 20
@@ -234,24 +236,25 @@ async def search(paths: Paths, query: Query, most: int, show: Callable[[list[byt
 async def _in_all_encodings(
     program: str, paths: Paths, query: Query, most: int, show: Callable[[list[bytes]], None], *, pcre2: bool
 ) -> Findings:
-    """A pattern beyond ASCII is looked for in older encodings, too. Where no file is in one, that changes nothing."""
-    from ferrule.workspace.searching.older_encodings import beyond_ascii, find_older_files
+    """A pattern beyond ASCII is looked for in older encodings, too. Where no file is in one, that changes nothing.
 
+    Which files are in one takes longer to find out than the search itself. In a large tree, where that would be felt,
+    it is done only if nothing was found.
+    """
+    from ferrule.workspace.searching.older_encodings import NOT_LOOKED_AT, beyond_ascii, find_older_files
+
+    began = monotonic()
+    findings = await _search(program, paths, query, most, show, pcre2=pcre2)
     if not beyond_ascii(query.pattern):
-        return await _search(program, paths, query, most, show, pcre2=pcre2)
-    import asyncio
-
-    end = monotonic() + SECONDS
+        return findings
+    if findings.files and monotonic() - began > _SOON:
+        findings.notes.append(NOT_LOOKED_AT)
+        return findings
     chosen, fit = _chosen(paths, query)
-    looking = asyncio.create_task(find_older_files(program, paths, query.place, chosen, fit))
-    try:
-        findings = await _search(program, paths, query, most, show, pcre2=pcre2)
-        older = await looking
-    finally:
-        await _end(looking)
+    older = await find_older_files(program, paths, query.place, chosen, fit)
     if older.by_encoding and findings.complete:
         # All over again, now that it is known which files to read otherwise: what was shown so far was a glimpse.
-        again = await _search(program, paths, query, most, _show_nothing, pcre2=pcre2, end=end, older=older)
+        again = await _search(program, paths, query, most, _show_nothing, pcre2=pcre2, end=began + SECONDS, older=older)
         if again.complete:
             findings = again
         else:
