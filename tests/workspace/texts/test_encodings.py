@@ -124,6 +124,30 @@ def test_characters_of_four_bytes_tell_gb18030(text: str):
     assert (found.encoding, found.text) == ("gb18030", text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "src\n├── app.py 🎉\n│   ├── __init__.py\n└── tests\n" * 9,
+        "progress = '▁▂▃▄▅▆▇█'\n",
+        'msgstr "¿Está seguro de que quiere borrar esta redirección? La página está aquí, señor."\n' * 4,
+        "# Šī lapa ir paredzēta administratoriem, ģimenēm un ļaudīm\n" * 6,
+    ],
+)
+def test_what_only_the_encoding_that_has_all_of_unicode_explains_is_in_it(text: str):
+    """Frames, signs and foreign letters: no other encoding makes a text of their bytes."""
+    found = decode(text.encode("gb18030"))
+    assert found is not None
+    assert (found.encoding, found.text) == ("gb18030", text)
+
+
+def test_a_likelier_encoding_that_cannot_read_the_end_does_not_hide_the_right_one():
+    data = ('msgstr "Вы действительно хотите удалить это перенаправление?"\n' * 80 + "«ПРОСТО»\n").encode("gb18030")
+    assert next(likely(data)) != "gb18030"
+    found = decode(data)
+    assert found is not None
+    assert found.encoding == "gb18030"
+
+
 def test_a_small_pdf_is_not_read_as_a_text_in_some_old_encoding():
     assert list(likely(b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj\n<< /Type /Catalog >>\nendobj\n")) == []
     assert list(likely("% das PDF-Format für später\n".encode("cp1252")))

@@ -30,7 +30,8 @@ _NOT_IN_TEXT = bytes((*range(0x08), *range(0x0E, 0x1A), *range(0x1C, 0x20), 0x7F
 
 # How unlikely an ASCII character, a rare one and a break of a writing habit are, as logarithms.
 _ASCII, _RARE_LETTER, _RARE_IDEOGRAPH, _NOT_ASSIGNED = -3.5, -9.0, -15.0, -22.0
-_HABIT, _FOUR_BYTES = 3.5, -10.0
+_HABIT, _FOUR_BYTES, _FLOOR_IF_ALONE = 3.5, -10.0, -14.0
+_CHINESE = "gb18030"
 _NO_CHARACTER = frozenset({"Cn", "Co", "Cs"})
 
 # Above this many well-formed sequences for each broken one, it is UTF-8 that was damaged, and nothing else.
@@ -80,8 +81,23 @@ def likely(data: bytes) -> Iterator[str]:
     for score, names in ranked:
         if score > ranked[0][0] - _BEYOND_DOUBT:
             yield from names
+    # Whoever asks on has seen that none of these can read the whole of it.
+    if _CHINESE in (name for _, names in ranked for name in names) or (not ranked and _may_be_chinese(sample)):
+        yield _CHINESE
     if not ranked:
         yield from _others(sample)
+
+
+def _may_be_chinese(sample: bytes) -> bool:
+    """Whether what nobody else explains is in the encoding that has all of Unicode: foreign letters, signs, frames.
+
+    Chance brings about rare ideographs, and hardly ever anything else.
+    """
+    text = _decode_start(sample, _CHINESE)
+    beyond = _beyond_ascii(text) if text else 0
+    if text is None or not beyond:
+        return False
+    return _FAMILIES[0].likelihood(text) - _ASCII * (len(text) - beyond) >= _FLOOR_IF_ALONE * beyond
 
 
 def _sample(data: bytes) -> bytes:
@@ -217,9 +233,10 @@ def _rows(encoding: str, first: int, last: int) -> str:
     )
 
 
-def _rare_hanzi() -> str:
+def _rare_in_gbk(*, ideographs: bool) -> str:
     cells = [*range(0x40, 0x7F), *range(0x80, 0xFF)]
-    return b"".join(bytes((row, cell)) for row in range(0x81, 0xFF) for cell in cells).decode("gbk", "ignore")
+    both = b"".join(bytes((row, cell)) for row in range(0x81, 0xFF) for cell in cells).decode("gbk", "ignore")
+    return "".join(one for one in both if (unicodedata.category(one) == "Lo") == ideographs)
 
 
 def _big5_frequent() -> str:
@@ -229,7 +246,7 @@ def _big5_frequent() -> str:
 
 _FAMILIES = (
     _Family(
-        ("gb18030",),
+        (_CHINESE,),
         _ideographs(
             lambda: (
                 (common.EAST_ASIAN_PUNCTUATION, 0.13),
@@ -240,7 +257,8 @@ _FAMILIES = (
                 (_rows("gb2312", 0xA4, 0xA9), 0.002),
                 (common.TRADITIONAL, 0.01),
                 # What is neither here nor in the group above has four bytes, which hardly ever come about by chance.
-                (_rare_hanzi(), 0.0001),
+                (_rare_in_gbk(ideographs=False), 0.001),
+                (_rare_in_gbk(ideographs=True), 0.0001),
             ),
             others=_FOUR_BYTES,
         ),
