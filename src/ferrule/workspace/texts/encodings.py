@@ -82,7 +82,7 @@ def likely(data: bytes) -> Iterator[str]:
         if score > ranked[0][0] - _BEYOND_DOUBT:
             yield from names
     # Whoever asks on has seen that none of these can read the whole of it.
-    if _CHINESE in (name for _, names in ranked for name in names) or (not ranked and _may_be_chinese(sample)):
+    if _CHINESE in (name for _, names in ranked for name in names) or _may_be_chinese(sample):
         yield _CHINESE
     if not ranked:
         yield from _others(sample)
