@@ -226,14 +226,15 @@ class Executor:
             limit_time(context, timer)
         self._waiters[invocation.call_id] = waiter
         try:
-            reason = await waiter
+            try:
+                reason = await waiter
+            except asyncio.CancelledError:
+                # The caller was cancelled: the work must not outlive it, and the caller's wish goes on up.
+                await _stopping(context, stop)
+                raise
             if reason is _DONE:
                 return
-            end = await _stopping(context, stop)
-        except asyncio.CancelledError:
-            # The caller was cancelled: the work must not outlive it, and the caller's wish goes on up.
-            await _stopping(context, stop)
-            raise
+            end = await _stopping(context, stop)  # only once: one who is cancelled meanwhile waits for its end as well
         finally:
             timer.cancel()
             if self._waiters.get(invocation.call_id) is waiter:
