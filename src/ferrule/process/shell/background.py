@@ -216,7 +216,9 @@ class BackgroundCommands:
             await asyncio.wait_for(saved, _SECONDS_TO_START)
         except (TimeoutError, ShellLost) as error:
             if not guard.lost:
-                await guard.family.end(self.roots(), 0)  # it may run by now, and nobody would ever know of it
+                # It may run by now, or as soon as the shell reads on, and nobody would ever know of it.
+                await shell.kill(_PATIENCE)
+                await guard.family.end(self.roots(), 0)
                 reader.take_rest()
                 guard.free_pairs.append(place)
             reader.close()
