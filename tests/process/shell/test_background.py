@@ -254,8 +254,10 @@ def test_one_that_the_shell_did_not_begin_in_time_is_not_begun_later(
     async def body(session: ShellSession) -> None:
         other = await session.background.start("sleep 600")
         await session.run("x=1")
-        shell = session._shell._shell
+        shell, saving = session._shell._shell, session._shell.saving
         assert shell is not None
+        assert saving is not None
+        await saving  # stopped before that, it could not save what there is
         monkeypatch.setattr(background, "_SECONDS_TO_START", 0.1)
         shell.signal(signal.SIGSTOP)
         with pytest.raises(ToolError, match="could not be started in the background"):
