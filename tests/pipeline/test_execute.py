@@ -157,6 +157,24 @@ async def test_a_tool_that_takes_its_time_to_stop_is_given_it_and_so_is_whoever_
     assert runtime.abandoned == 0
 
 
+@tool(kind="execute", grace=0)
+async def lets_others_work_in_a_hurry(done: str, context: ToolContext) -> None:
+    await context.call("tidies_up", {"done": done})
+
+
+async def test_one_without_time_to_stop_leaves_none_of_its_calls_running(tmp_path: Path) -> None:
+    """P6: given up before they had heard of it, they went on to their end with nobody to stop them."""
+    done = tmp_path / "done"
+    runtime = Runtime([tidies_up, lets_others_work_in_a_hurry], policy=KindPolicy(mode="bypass"))
+    call = RawCall("lets_others_work_in_a_hurry", {"done": str(done)})
+    task = asyncio.create_task(runtime.run(call))
+    assert await asyncio.to_thread(becomes, begun(done).exists)
+    assert runtime.cancel(call.id)
+    assert error_kind(await task) == "cancelled_error"
+    assert done.exists()
+    assert runtime.abandoned == 0
+
+
 @tool(kind="write")
 def writes_slowly(file: str, context: ToolContext) -> str:
     begun(file).touch()

@@ -25,6 +25,8 @@ logger = logging.getLogger("ferrule.calls")
 
 _DONE, _TIME_IS_UP, _CANCELLED = "done", "time is up", "cancelled"
 _STOPPED, _RETURNED, _LEFT = "stopped", "returned", "left"
+_SECONDS_TO_BE_HEARD = 0.05
+"""For a tool that has no time to stop: the calls that it has made must hear of it all the same, or go on for ever."""
 _RETURNED_ANYWAY = "It returned before it could be stopped, so what it was to do may be done."
 _LOOK_FIRST = "Look whether it is done before you do it again."
 
@@ -286,7 +288,7 @@ async def _ends_in_time(
     A caller that is cancelled again and again, as anyio's scopes do it, waits all the same: cleaning up is under way.
     """
     cancellation = context.cancellation if context is not None else Cancellation()
-    cancellation.allow(loop.time() + grace)
+    cancellation.allow(loop.time() + (grace if context is None else max(grace, _SECONDS_TO_BE_HEARD)))
     again: asyncio.CancelledError | None = None
     while not future.done() and (left := cancellation.until - loop.time()) > 0:
         try:
