@@ -90,7 +90,7 @@ Suggestion: Its author has to mend this. The call may have run: look at what was
 async def test_what_was_written_instead_of_an_answer_is_said_when_time_is_up(
     tmp_path: Path, behaviour: str, sample: str
 ) -> None:
-    async with using(tmp_path, plain(behaviour, timeout=0.5)) as used:
+    async with using(tmp_path, plain(behaviour, timeout=2)) as used:  # in which it has certainly written it
         result = await used.call("echo", text="x")
         assert result.error is not None
         assert result.error.kind is ErrorKind.TIMEOUT
@@ -100,18 +100,18 @@ async def test_what_was_written_instead_of_an_answer_is_said_when_time_is_up(
 
 async def test_a_server_that_mumbles_and_answers_is_heard(tmp_path: Path) -> None:
     """R6: what it writes beside its answers may hold anything, even the ids of calls."""
-    async with using(tmp_path, plain("mumbles", timeout=0.5)) as used:
+    async with using(tmp_path, plain("mumbles")) as used:
         assert [(await used.call("echo", text=word)).llm_content for word in ("one", "two")] == ["one", "two"]
-        slow = await used.call("slow")
+        slow = await used.runtime.run(RawCall(used.named("slow"), {}), timeout=2)
         assert slow.error is not None
         assert "INFO handling a call" in slow.error.message
         assert (await used.call("echo", text="three")).llm_content == "three"
 
 
 async def test_one_that_never_starts_to_answer_is_quoted(tmp_path: Path) -> None:
-    async with using(tmp_path, plain("says-usage", start_timeout=1)) as used:
+    async with using(tmp_path, plain("says-usage", start_timeout=3)) as used:
         assert used.problem() == snapshot(
-            "it did not answer within 1 s (its output holds what is no message of the protocol: 'Usage: server [OPTIONS]')"  # noqa: E501
+            "it did not answer within 3 s (its output holds what is no message of the protocol: 'Usage: server [OPTIONS]')"  # noqa: E501
         )
 
 

@@ -157,17 +157,35 @@ async def test_a_tool_that_takes_its_time_to_stop_is_given_it_and_so_is_whoever_
     assert runtime.abandoned == 0
 
 
+@tool(kind="execute", grace=0)
+async def lets_others_work_in_a_hurry(done: str, context: ToolContext) -> None:
+    await context.call("tidies_up", {"done": done})
+
+
+async def test_one_without_time_to_stop_leaves_none_of_its_calls_running(tmp_path: Path) -> None:
+    """P6: given up before they had heard of it, they went on to their end with nobody to stop them."""
+    done = tmp_path / "done"
+    runtime = Runtime([tidies_up, lets_others_work_in_a_hurry], policy=KindPolicy(mode="bypass"))
+    call = RawCall("lets_others_work_in_a_hurry", {"done": str(done)})
+    task = asyncio.create_task(runtime.run(call))
+    assert await asyncio.to_thread(becomes, begun(done).exists)
+    assert runtime.cancel(call.id)
+    assert error_kind(await task) == "cancelled_error"
+    assert done.exists()
+    assert runtime.abandoned == 0
+
+
 @tool(kind="write")
 def writes_slowly(file: str, context: ToolContext) -> str:
     begun(file).touch()
-    time.sleep(0.2)
+    context.cancellation.wait(60)  # so slowly that it is cut short meanwhile, however busy the machine is
     Path(file).touch()
     return "written"
 
 
 @tool(kind="write")
-async def writes_slowly_and_sees_it_through(file: str) -> str:
-    writing = asyncio.ensure_future(asyncio.to_thread(writes_slowly, file, None))
+async def writes_slowly_and_sees_it_through(file: str, context: ToolContext) -> str:
+    writing = asyncio.ensure_future(asyncio.to_thread(writes_slowly, file, context))
     while not writing.done():
         with suppress(asyncio.CancelledError):
             await asyncio.shield(writing)
@@ -376,6 +394,31 @@ def test_a_caller_cancelled_twice_still_leaves_nothing_running() -> None:
         assert len(asyncio.all_tasks()) == 1
 
     asyncio.run(main())
+
+
+def test_a_caller_cancelled_after_the_time_was_up_gives_a_hanging_tool_up_once() -> None:
+    """P6: counted twice it would count as stuck for ever, and some of those keep every sync tool from being run."""
+    go_on = threading.Event()
+
+    async def main() -> Runtime:
+        loop = asyncio.get_running_loop()
+
+        @tool(kind="readonly", timeout=0.01)
+        def hangs(context: ToolContext) -> None:
+            context.cancellation.wait(300)
+            loop.call_soon_threadsafe(task.cancel)
+            go_on.wait()
+
+        runtime = Runtime([hangs], limits=Limits(grace=1))
+        task = asyncio.create_task(runtime.run("hangs"))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert runtime.abandoned == 1
+        return runtime
+
+    runtime = asyncio.run(main())
+    go_on.set()
+    assert becomes(lambda: runtime.abandoned == 0)
 
 
 @pytest.mark.parametrize("style", ["async", "sync"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule import Limits, Runtime, ToolResult, tool
+from ferrule import Limits, RawCall, Runtime, ToolResult, tool
 from ferrule.workspace import locks
 from ferrule.workspace.locks import writing
 
@@ -98,12 +98,15 @@ def test_a_tool_that_is_given_up_while_it_waits_leaves_no_lock_behind(tmp_path: 
     async def main() -> list[ToolResult]:
         runtime = Runtime([change], limits=Limits(grace=0))
         with writing(file):
-            first = await runtime.run("change", timeout=0.01)
+            call = RawCall("change", {})
+            given_up = asyncio.create_task(runtime.run(call))
+            await asyncio.to_thread(waiting.acquire)
+            assert runtime.cancel(call.id)
+            first = await given_up
             behind = asyncio.create_task(runtime.run("change"))
-            for _ in range(2):
-                await asyncio.to_thread(waiting.acquire)
+            await asyncio.to_thread(waiting.acquire)
         return [first, await behind]
 
     first, behind = asyncio.run(main())
     assert first.error is not None
-    assert (first.error.kind, behind.data) == ("timeout_error", "changed")
+    assert (first.error.kind, behind.data) == ("cancelled_error", "changed")

@@ -93,14 +93,17 @@ class Connection:
         self._changed = asyncio.Event()
         self._left_out: list[str] = []
 
-    async def open(self, seconds: float) -> None:
-        """Connect; raises `Failed` when the server does not answer in time, or not in the protocol's words."""
+    async def open(self, seconds: float, whole: float | None = None) -> None:
+        """Connect; raises `Failed` when the server does not answer in time, or not in the protocol's words.
+
+        Where the `seconds` are what is left of a time that somebody chose, the whole of it is what they are told.
+        """
         self._task = asyncio.create_task(self._run())
         try:
             await asyncio.wait_for(asyncio.shield(self._ready), seconds)
         except TimeoutError:
             await self.close()
-            raise Failed(f"it did not answer within {seconds:.3g} s") from None
+            raise Failed(f"it did not answer within {seconds if whole is None else whole:g} s") from None
         except asyncio.CancelledError:
             await self.close()
             raise

@@ -220,9 +220,9 @@ class RemoteServer:
         try:
             if self._endings:  # two of them at once may want the same file or port
                 await asyncio.wait(self._endings, timeout=self.config.start_timeout)
-            left = self.config.start_timeout - (loop.time() - began)
+            left = max(0.0, self.config.start_timeout - (loop.time() - began))
             await variables.ask_keyring(self.config.written, left)
-            left = self.config.start_timeout - (loop.time() - began)
+            left = max(0.0, self.config.start_timeout - (loop.time() - began))
             connection = connect(
                 self.config,
                 variables,
@@ -233,7 +233,8 @@ class RemoteServer:
                 on_change=self._relist_soon,
             )
             ends = loop.time() + left  # what was imported meanwhile took our time, and not the server's
-            await connection.open(left + (_SECONDS_TO_SIGN_IN if self._signs_in else 0.0))
+            for_a_person = _SECONDS_TO_SIGN_IN if self._signs_in else 0.0
+            await connection.open(left + for_a_person, self.config.start_timeout + for_a_person)
         except Exception as error:  # noqa: BLE001 - whatever it raised is why the server cannot be used
             raise self._failed(reason_of(error), trouble_of(error)) from None
         try:

@@ -47,7 +47,7 @@ class Variables:
         try:
             self._from_keyring |= await asyncio.wait_for(asking, seconds)
         except TimeoutError:
-            raise MissingValue(f"the keyring did not answer within {seconds:g} s; it may be locked") from None
+            raise MissingValue(f"the keyring did not answer within {round(seconds, 2):g} s; it may be locked") from None
 
     def fill(self, text: str) -> str:
         """The text with every place filled in; raises `MissingValue`."""

@@ -25,6 +25,8 @@ logger = logging.getLogger("ferrule.calls")
 
 _DONE, _TIME_IS_UP, _CANCELLED = "done", "time is up", "cancelled"
 _STOPPED, _RETURNED, _LEFT = "stopped", "returned", "left"
+_SECONDS_TO_BE_HEARD = 0.05
+"""For a tool that has no time to stop: the calls that it has made must hear of it all the same, or go on for ever."""
 _RETURNED_ANYWAY = "It returned before it could be stopped, so what it was to do may be done."
 _LOOK_FIRST = "Look whether it is done before you do it again."
 
@@ -226,14 +228,15 @@ class Executor:
             limit_time(context, timer)
         self._waiters[invocation.call_id] = waiter
         try:
-            reason = await waiter
+            try:
+                reason = await waiter
+            except asyncio.CancelledError:
+                # The caller was cancelled: the work must not outlive it, and the caller's wish goes on up.
+                await _stopping(context, stop)
+                raise
             if reason is _DONE:
                 return
-            end = await _stopping(context, stop)
-        except asyncio.CancelledError:
-            # The caller was cancelled: the work must not outlive it, and the caller's wish goes on up.
-            await _stopping(context, stop)
-            raise
+            end = await _stopping(context, stop)  # only once: one who is cancelled meanwhile waits for its end as well
         finally:
             timer.cancel()
             if self._waiters.get(invocation.call_id) is waiter:
@@ -285,7 +288,7 @@ async def _ends_in_time(
     A caller that is cancelled again and again, as anyio's scopes do it, waits all the same: cleaning up is under way.
     """
     cancellation = context.cancellation if context is not None else Cancellation()
-    cancellation.allow(loop.time() + grace)
+    cancellation.allow(loop.time() + (grace if context is None else max(grace, _SECONDS_TO_BE_HEARD)))
     again: asyncio.CancelledError | None = None
     while not future.done() and (left := cancellation.until - loop.time()) > 0:
         try:

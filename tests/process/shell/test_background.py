@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 
 import pytest
 from tests.process.shell.shell_room import Room, alive, becomes, new_mark
@@ -242,3 +243,29 @@ def test_one_that_nobody_heard_begin_is_not_left_running(plain: Room, monkeypatc
         assert (await session.run("echo $x")).stdout == "1\n"
 
     plain.use(body)
+
+
+def test_one_that_the_shell_did_not_begin_in_time_is_not_begun_later(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P6: it was told that it could not be started, and would run behind everybody's back."""
+    mark = new_mark()
+
+    async def body(session: ShellSession) -> None:
+        other = await session.background.start("sleep 600")
+        await session.run("x=1")
+        shell, saving = session._shell._shell, session._shell.saving
+        assert shell is not None
+        assert saving is not None
+        await saving  # stopped before that, it could not save what there is
+        monkeypatch.setattr(background, "_SECONDS_TO_START", 0.1)
+        shell.signal(signal.SIGSTOP)
+        with pytest.raises(ToolError, match="could not be started in the background"):
+            await session.background.start(f"touch begun; sleep {mark}")
+        monkeypatch.undo()
+        shell.signal(signal.SIGCONT)
+        assert (await session.run("echo $x; ls begun")).stdout == "1\n"
+        assert alive(mark) == []
+        assert other.status == "running"
+
+    room.use(body)

@@ -73,7 +73,7 @@ def test_a_command_cancelled_while_its_pipes_are_fetched_leaves_the_next_ones_ou
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert sorted(guard.free_pairs) == free
-            assert len(list(Path("/proc/self/fd").iterdir())) == opened
+            assert len(list(Path("/proc/self/fd").iterdir())) <= opened  # less where others' garbage is freed
         assert (await session.run("echo next")).stdout == "next\n"
         assert session._shell.guard is guard
 

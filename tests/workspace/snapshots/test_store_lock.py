@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule import Limits, Runtime, ToolResult, tool
+from ferrule import Limits, RawCall, Runtime, ToolResult, tool
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.store_lock import StoreLock
 
@@ -58,12 +58,15 @@ def test_a_tool_that_is_given_up_while_it_waits_leaves_it_free(tmp_path: Path) -
     async def main() -> list[ToolResult]:
         runtime = Runtime([change], limits=Limits(grace=0))
         with lock.held():
-            first = await runtime.run("change", timeout=0.01)
+            call = RawCall("change", {})
+            given_up = asyncio.create_task(runtime.run(call))
             await asyncio.to_thread(waiting.acquire)
+            assert runtime.cancel(call.id)
+            first = await given_up
         return [first, await runtime.run("change")]
 
     first, second = asyncio.run(main())
     assert first.error is not None
-    assert (first.error.kind, second.data) == ("timeout_error", "changed")
+    assert (first.error.kind, second.data) == ("cancelled_error", "changed")
     with other.held():  # nor does it stay with this process
         pass

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.process.output import LeftOut, OutputRecord
+from ferrule.process.shell.bash_lines import SAVE_AND_END
 from ferrule.process.shell.kept_guard import KeptGuard, ShellLost
 from ferrule.process.shell.output_reader import OutputReader
 from ferrule.process.shell.patterns import LineSearch
@@ -216,7 +218,9 @@ class BackgroundCommands:
             await asyncio.wait_for(saved, _SECONDS_TO_START)
         except (TimeoutError, ShellLost) as error:
             if not guard.lost:
-                await guard.family.end(self.roots(), 0)  # it may run by now, and nobody would ever know of it
+                # It may run by now, or as soon as the shell reads on, and nobody would ever know of it.
+                await self._end_shell(shell)
+                await guard.family.end(self.roots(), 0)
                 reader.take_rest()
                 guard.free_pairs.append(place)
             reader.close()
@@ -228,6 +232,13 @@ class BackgroundCommands:
         if root is None or not self._watch(kept, root):
             kept.end_without_processes()
         return kept
+
+    async def _end_shell(self, shell: PlacedShell) -> None:
+        """End the shell, which saves its state if it can; the next command has one that begins with that."""
+        shell.signal(SAVE_AND_END if shell.heeds(SAVE_AND_END) else signal.SIGKILL)
+        if not await shell.has_died(_PATIENCE):
+            await shell.kill(_PATIENCE)
+        self._session.state = shell.saved(self._session.state) or self._session.state
 
     def adopt(
         self, command: str, guard: KeptGuard, place: int, reader: OutputReader, roots: frozenset[Running]

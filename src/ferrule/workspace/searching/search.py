@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 Mode = Literal["content", "files_with_matches", "count"]
 SECONDS = 20.0
+"""After so long a search gives what it has found."""
 _SOON = 0.05
 """Seconds of a search after which another look at all files would be felt."""
-"""After so long a search gives what it has found."""
 _LONGEST_LINE = 20_000
 _BLOCK = 1 << 20
 _MATCH_LINE = re.compile(rb"(?:^|\n)[0-9]+:")
