@@ -395,7 +395,7 @@ def test_in_a_large_tree_older_encodings_are_looked_at_when_nothing_is_found(
     assert ask(grep, tmp_path, {"pattern": "函数"}).llm_content == snapshot("""\
 Found 1 file with a match.
 utf8.py
-[Only UTF-8 was searched: there are too many files to look for older encodings. Narrow with `path`.]\
+[Only UTF-8 was searched: to look for older encodings as well takes long here. Narrow with `path`.]\
 """)
     assert ask(grep, tmp_path, {"pattern": "返回"}).llm_content == snapshot("""\
 Found 1 file with a match.

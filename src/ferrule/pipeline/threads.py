@@ -149,6 +149,7 @@ class WorkerPool:
                 outcome = job.work()
                 with self._lock:
                     job.finished = True
+                    _here.taken = None, None
                     if job.abandoned:
                         return
                     self._idle += 1

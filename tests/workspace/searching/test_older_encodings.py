@@ -40,8 +40,11 @@ def test_utf_8_is_never_taken_for_anything_else(tmp_path_factory: pytest.TempPat
     assert older(folder) == OlderFiles()
 
 
-def test_more_files_than_are_looked_at_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(older_encodings, "_MOST_FILES", 2)
+@pytest.mark.parametrize(("bound", "most"), [("_MOST_FILES", 2), ("_MOST_BYTES_OF_NAMES", 8)])
+def test_more_files_than_are_looked_at_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+) -> None:
+    monkeypatch.setattr(older_encodings, bound, most)
     for name in "abc":
         (tmp_path / name).write_bytes(CHINESE.encode("gb18030"))
     found = older(tmp_path)

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+from bisect import bisect
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from ferrule.workspace.names import decoded
@@ -54,9 +56,10 @@ _LABELS = {
     "cp866": "ibm866",
 }
 """What ripgrep calls the encodings that are told apart here."""
-NOT_LOOKED_AT = "Only UTF-8 was searched: there are too many files to look for older encodings. Narrow with `path`."
+NOT_LOOKED_AT = "Only UTF-8 was searched: to look for older encodings as well takes long here. Narrow with `path`."
 _NAMES_OTHERS = re.compile(r"\\[pPuU]|\\x\{")
 _MOST_FILES = 500
+_MOST_BYTES_OF_NAMES = 500_000  # they are arguments of a program, of which a system takes 2 MB or more
 _LARGEST = 4_000_000
 _SECONDS = 10.0
 
@@ -132,8 +135,9 @@ async def find_older_files(
         found.complete = False
         return found
     names.sort()
-    found.passed_over = len(names[_MOST_FILES:])
-    await asyncio.to_thread(_tell_encodings, found, paths, place, names[:_MOST_FILES])
+    chosen = names[: bisect(list(accumulate(map(len, names))), _MOST_BYTES_OF_NAMES)][:_MOST_FILES]
+    found.passed_over = len(names) - len(chosen)
+    await asyncio.to_thread(_tell_encodings, found, paths, place, chosen)
     return found
 
 
