@@ -10,7 +10,6 @@ with pictures and archives, and to look into all of those would cost more than t
 
 from __future__ import annotations
 
-import asyncio
 import re
 from bisect import bisect
 from dataclasses import dataclass, field
@@ -120,6 +119,8 @@ async def find_older_files(
     program: str, paths: Paths, place: Place, flags: Sequence[str], fit: Fit | None
 ) -> OlderFiles:
     """The files below `place` that are not UTF-8, out of those that a search with these flags reads."""
+    import asyncio
+
     found = OlderFiles()
     names: list[bytes] = []
     rest = b""
