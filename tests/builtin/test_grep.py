@@ -16,6 +16,8 @@ from tests.builtin.search_workspace import ask, plant, words
 from ferrule import Partial, RawCall, Runtime, Session
 from ferrule.builtin.grep import grep
 from ferrule.core.lint import lint_tool
+from ferrule.policy.decide import RulePolicy
+from ferrule.policy.restrictions import RuleRestrictions
 from ferrule.process.landlock import kernel_version
 from ferrule.workspace.searching import search
 
@@ -452,6 +454,25 @@ def test_files_in_older_encodings_are_left_out_as_others_are(tmp_path: Path) -> 
     assert [one["path"] for one in ask(grep, tmp_path, {"pattern": "函数"}).data["files"]] == ["a.py", "b.txt"]
     assert [one["path"] for one in ask(grep, tmp_path, {"pattern": "函数", "glob": "*.py"}).data["files"]] == ["a.py"]
     assert [one["path"] for one in ask(grep, tmp_path, {"pattern": "函数", "type": "py"}).data["files"]] == ["a.py"]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    "deny", ["Read(secret.txt)", "Read(*secret*)", "Read(./hidden/**)", "Read(hidden)", "Read(//**)"]
+)
+def test_what_may_not_be_read_is_not_found_in_older_encodings_either(tmp_path: Path, deny: str) -> None:
+    """S1: one policy, however a file is written; the files that are denied are not even counted by their encoding."""
+    (tmp_path / "hidden").mkdir()
+    for name in ("hidden/secret.txt", "open.txt", "hidden/.env"):
+        (tmp_path / name).write_bytes("这个函数返回用户的名字，如果没有就返回空。\n".encode("gb18030"))
+    (tmp_path / "hidden/unclear-secret.txt").write_bytes(b"some words \xc3\xff\xfe\x81\x9d and more\n")
+    config = {"restrictions": RuleRestrictions(RulePolicy(deny=[deny]))}
+    found = ask(grep, tmp_path, {"pattern": "名字"}, config=config)
+    named = [one["path"] for one in found.data["files"]]
+    assert not [name for name in named if "secret.txt" in name and "hidden" in name]
+    assert named == ([] if deny == "Read(//**)" else ["open.txt"])
+    unclear = [note for note in found.data["notes"] if "not clear" in note]
+    assert bool(unclear) == (deny == "Read(secret.txt)"), "only there the other file may be read"
 
 
 @pytest.mark.usefixtures("small")

@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.process.output import LeftOut, OutputRecord
-from ferrule.process.shell.bash_lines import SAVE_AND_END
 from ferrule.process.shell.kept_guard import KeptGuard, ShellLost
 from ferrule.process.shell.output_reader import OutputReader
 from ferrule.process.shell.patterns import LineSearch
@@ -235,7 +233,7 @@ class BackgroundCommands:
 
     async def _end_shell(self, shell: PlacedShell) -> None:
         """End the shell, which saves its state if it can; the next command has one that begins with that."""
-        shell.signal(SAVE_AND_END if shell.heeds(SAVE_AND_END) else signal.SIGKILL)
+        shell.ask_to_end()
         if not await shell.has_died(_PATIENCE):
             await shell.kill(_PATIENCE)
         self._session.state = shell.saved(self._session.state) or self._session.state

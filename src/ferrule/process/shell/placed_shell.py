@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ferrule.process.shell.bash_lines import Lines
+from ferrule.process.shell.bash_lines import SAVE_AND_END, Lines
 from ferrule.process.shell.family import Running, parent, started
 from ferrule.process.shell.kept_guard import ShellLost
 
@@ -177,6 +177,12 @@ class PlacedShell:
             return False
         caught = next((line for line in told.splitlines() if line.startswith("SigCgt:")), "SigCgt: 0")
         return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
+
+    def ask_to_end(self) -> None:
+        """Have it save its state and exit. One that does not heed that would go on with the rest of its command as soon
+        as its children are ended, and is killed.
+        """
+        self.signal(SAVE_AND_END if self.heeds(SAVE_AND_END) else signal.SIGKILL)
 
     async def kill(self, seconds: float) -> bool:
         """End it by force; False when its guard does not tell of its end."""

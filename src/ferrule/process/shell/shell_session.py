@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.process.output import KEPT_BYTES, Piece
-from ferrule.process.shell.bash_lines import SAVE_AND_END, SHELL
+from ferrule.process.shell.bash_lines import SHELL
 from ferrule.process.shell.ended import Ended
 from ferrule.process.shell.foreground import Foreground, Why, error_lines_from_one
 from ferrule.process.shell.kept_guard import KeptGuard, ShellLost
@@ -235,8 +234,7 @@ class ShellSession:
         shell, guard = front.shell, front.shell.guard
         if guard.lost:
             return
-        # One that does not heed it would go on with the rest of the command as soon as its children are ended.
-        shell.signal(SAVE_AND_END if shell.heeds(SAVE_AND_END) else signal.SIGKILL)
+        shell.ask_to_end()
         spared = front.before | self.background.roots()
         await guard.family.end(spared, _PATIENCE)
         if not await shell.has_died(_PATIENCE) and not await shell.kill(_PATIENCE):
