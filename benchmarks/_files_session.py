@@ -6,7 +6,7 @@ import random
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
-from ferrule import KindPolicy, Runtime, Session
+from ferrule import RulePolicy, Runtime, Session
 from ferrule.builtin.edit import edit
 from ferrule.builtin.multi_edit import multi_edit
 from ferrule.builtin.read import read
@@ -25,7 +25,7 @@ class FilesSession:
         self.workspace, self.history = folder / "workspace", folder / "history"
         self.workspace.mkdir(parents=True)
         session = Session(workspace=self.workspace, config={"history_folder": self.history})
-        policy = KindPolicy(mode="accept-edits")
+        policy = RulePolicy(mode="accept-edits")
         self._runtime = Runtime([read, edit, multi_edit, write], policy=policy, session=session)
         self.wall = self.cpu = 0.0
 

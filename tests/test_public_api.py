@@ -16,6 +16,7 @@ def test_the_public_names_are_these() -> None:
         [
             "Answer",
             "Attachment",
+            "CallInfo",
             "CallRecord",
             "Caller",
             "Choice",
@@ -30,7 +31,6 @@ def test_the_public_names_are_these() -> None:
             "InvalidParams",
             "Invocation",
             "Kind",
-            "KindPolicy",
             "Limits",
             "Mode",
             "NOTHING",
@@ -47,6 +47,7 @@ def test_the_public_names_are_these() -> None:
             "Recorder",
             "Registry",
             "RegistryEvent",
+            "RulePolicy",
             "Runtime",
             "Session",
             "Stopped",

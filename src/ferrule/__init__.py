@@ -12,7 +12,7 @@ from ferrule._version import __version__
 
 if TYPE_CHECKING:
     from ferrule.core.access import NOTHING, Touch, reads, writes
-    from ferrule.core.call import Invocation, RawCall
+    from ferrule.core.call import CallInfo, Invocation, RawCall
     from ferrule.core.context import Caller, Session, ToolContext
     from ferrule.core.description import Description, Example
     from ferrule.core.errors import DefinitionError, ErrorKind, Stopped, ToolError
@@ -22,17 +22,18 @@ if TYPE_CHECKING:
     from ferrule.core.raw_tool import RawTool, raw_tool
     from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult
     from ferrule.core.tool import Kind, Tool
-    from ferrule.pipeline.authorise import Decision, KindPolicy, Mode, Policy, Verdict
+    from ferrule.pipeline.authorise import Decision, Mode, Policy, Verdict
     from ferrule.pipeline.composite import composite
     from ferrule.pipeline.confirm import Answer, Choice, Question
     from ferrule.pipeline.limits import Limits
     from ferrule.pipeline.record import CallRecord, Recorder
     from ferrule.pipeline.run import Runtime
+    from ferrule.policy.decide import RulePolicy
     from ferrule.registry.registry import NameTaken, Registry
 
 _HOMES = {
     "core.access": ("NOTHING", "Touch", "reads", "writes"),
-    "core.call": ("Invocation", "RawCall"),
+    "core.call": ("CallInfo", "Invocation", "RawCall"),
     "core.context": ("Caller", "Session", "ToolContext"),
     "core.description": ("Description", "Example"),
     "core.errors": ("DefinitionError", "ErrorKind", "Stopped", "ToolError"),
@@ -42,23 +43,24 @@ _HOMES = {
     "core.raw_tool": ("RawTool", "raw_tool"),
     "core.result": ("Attachment", "ErrorInfo", "Output", "ToolResult"),
     "core.tool": ("Kind", "Tool"),
-    "pipeline.authorise": ("Decision", "KindPolicy", "Mode", "Policy", "Verdict"),
+    "pipeline.authorise": ("Decision", "Mode", "Policy", "Verdict"),
     "pipeline.composite": ("composite",),
     "pipeline.confirm": ("Answer", "Choice", "Question"),
     "pipeline.limits": ("Limits",),
     "pipeline.record": ("CallRecord", "Recorder"),
     "pipeline.run": ("Runtime",),
+    "policy.decide": ("RulePolicy",),
     "registry.registry": ("NameTaken", "Registry"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "NOTHING", "Answer", "Attachment", "CallRecord", "Caller", "Choice", "Decision", "DefinitionError", "Description",
-    "Done", "ErrorInfo", "ErrorKind", "Example", "FunctionTool", "InvalidParams", "Invocation", "Kind", "KindPolicy",
-    "Limits", "Mode", "NameTaken", "Output", "Partial", "Pending", "Policy", "Problem", "Progress", "Question",
-    "RawCall", "RawTool", "Recorder", "Registry", "RegistryEvent", "Runtime", "Session", "Stopped", "Tool",
-    "ToolContext", "ToolError", "ToolResult", "Touch", "Verdict", "__version__", "composite", "raw_tool", "reads",
-    "tool", "writes",
+    "NOTHING", "Answer", "Attachment", "CallInfo", "CallRecord", "Caller", "Choice", "Decision", "DefinitionError",
+    "Description", "Done", "ErrorInfo", "ErrorKind", "Example", "FunctionTool", "InvalidParams", "Invocation",
+    "Kind", "Limits", "Mode", "NameTaken", "Output", "Partial", "Pending", "Policy", "Problem", "Progress",
+    "Question", "RawCall", "RawTool", "Recorder", "Registry", "RegistryEvent", "RulePolicy", "Runtime", "Session",
+    "Stopped", "Tool", "ToolContext", "ToolError", "ToolResult", "Touch", "Verdict", "__version__", "composite",
+    "raw_tool", "reads", "tool", "writes",
 ]  # fmt: skip
 
 

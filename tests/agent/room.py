@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ferrule import KindPolicy, Runtime, Tool, ToolContext, tool
+from ferrule import RulePolicy, Runtime, Tool, ToolContext, tool
 from ferrule.agent.agent import Agent
 from ferrule.agent.agent_events import AgentEvent, TurnEnded
 from ferrule.agent.conversation import well_formed
@@ -72,7 +72,7 @@ class Records:
 
 
 def runtime(*more: Tool[Any], **options: Any) -> Runtime:
-    return Runtime([add, keep, repeat, *more], policy=options.pop("policy", KindPolicy(allow=["keep"])), **options)
+    return Runtime([add, keep, repeat, *more], policy=options.pop("policy", RulePolicy(allow=["keep"])), **options)
 
 
 def agent_with(replies: Sequence[Reply], *tools: Tool[Any], **options: Any) -> tuple[Agent, ScriptedModel]:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from ferrule import KindPolicy, Limits, Registry, Runtime
+from ferrule import Limits, Registry, RulePolicy, Runtime
 from ferrule.agent.agent import Agent
 from ferrule.agent.agent_events import Ending
 from ferrule.agent.limits import AgentLimits
@@ -23,7 +23,7 @@ def with_tasks(
 ) -> tuple[Agent, ScriptedModel, Records]:
     records = Records()
     registry = Registry([add, keep, *tools])
-    where = Runtime(registry, policy=options.pop("policy", KindPolicy(allow=["keep"])), recorders=[records])
+    where = Runtime(registry, policy=options.pop("policy", RulePolicy(allow=["keep"])), recorders=[records])
     model = ScriptedModel(replies)
     agent = Agent(where, model, system="Main.", limits=limits or AgentLimits())
     add_task_tool(agent, registry, *([budget] if budget else []))
@@ -60,7 +60,7 @@ async def test_it_has_read_only_tools_unless_all_are_asked_for_and_never_itself(
 
 async def test_it_asks_for_nothing_itself_and_its_calls_are_refused_as_any_other() -> None:
     agent, model, _ = with_tasks(
-        [task(tools="all"), call("keep", {"text": "x"}), "Refused.", "So be it."], policy=KindPolicy()
+        [task(tools="all"), call("keep", {"text": "x"}), "Refused.", "So be it."], policy=RulePolicy()
     )
     await turn(agent)
     assert "there is nobody to ask" in shown(model.requests[2].messages)[-1]
@@ -170,7 +170,7 @@ async def test_read_only_tasks_run_at_the_same_time_and_others_alone() -> None:
 
 async def test_plan_mode_holds_for_it() -> None:
     agent, model, _ = with_tasks(
-        [task(tools="all"), call("keep", {"text": "x"}), "No.", "A plan."], policy=KindPolicy(mode="plan")
+        [task(tools="all"), call("keep", {"text": "x"}), "No.", "A plan."], policy=RulePolicy(mode="plan")
     )
     await turn(agent)
     assert [tool.name for tool in model.requests[1].tools] == ["add"]

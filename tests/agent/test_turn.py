@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ferrule import Choice, KindPolicy, RawCall, ToolContext, tool
+from ferrule import Choice, RawCall, RulePolicy, ToolContext, tool
 from ferrule.agent.agent_events import (
     Answered,
     CallAsked,
@@ -438,19 +438,19 @@ async def test_the_session_knows_the_turn_and_the_model() -> None:
 
 async def test_a_refused_call_is_told_to_the_model_with_the_person_s_reason() -> None:
     with ScriptedAsker(confirm.Answer(Choice.NO, "not that one")) as asker:
-        where = runtime(policy=KindPolicy(), ask=asker)
+        where = runtime(policy=RulePolicy(), ask=asker)
         agent, _ = agent_with([call("keep", {"text": "x"}), "Understood."], runtime=where)
         assert (await turn(agent)).ended.text == "Understood."
     assert "They said: not that one" in shown(agent.conversation.messages)[2]
 
 
 async def test_plan_mode_shows_and_runs_read_only_tools_alone() -> None:
-    where = runtime(policy=KindPolicy(mode="plan", allow=["keep"]))
+    where = runtime(policy=RulePolicy(mode="plan", allow=["keep"]))
     agent, model = agent_with([call("keep", {"text": "x"}), "A plan."], runtime=where)
     await turn(agent)
     assert [one.name for one in model.requests[0].tools] == ["add", "repeat"]
     assert "There is no tool `keep`" in shown(agent.conversation.messages)[2]
-    where.policy = KindPolicy(allow=["keep"])
+    where.policy = RulePolicy(allow=["keep"])
     assert "keep" in agent.tools.names(), "the mode may change between turns"
 
 

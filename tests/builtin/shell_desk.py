@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from ferrule import KindPolicy, Runtime, Session
+from tests.says_yes import SaysYes
+
+from ferrule import Runtime, Session
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.builtin.session_shells import close_shells
 
@@ -18,7 +20,7 @@ class ShellDesk:
         workspace.mkdir(exist_ok=True)
         self.workspace = workspace
         self.session = Session(workspace=workspace, config=config)
-        self.runtime = Runtime(builtin_tools(), policy=policy or KindPolicy(mode="bypass"), session=self.session)
+        self.runtime = Runtime(builtin_tools(), policy=policy or SaysYes(), session=self.session)
 
     async def words(self, tool: str, **arguments: Any) -> str:
         """What a model reads, with the names that differ from run to run replaced."""

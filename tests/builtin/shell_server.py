@@ -12,10 +12,11 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
-from ferrule import KindPolicy, RawCall, Runtime, Session, ToolResult
+from tests.says_yes import SaysYes
+
+from ferrule import RawCall, RulePolicy, Runtime, Session, ToolResult
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.builtin.session_shells import KEY, SandboxChoice, close_shells
-from ferrule.policy.decide import RulePolicy
 from ferrule.policy.restrictions import RuleRestrictions
 from ferrule.workspace.files import files_of
 
@@ -24,7 +25,7 @@ SECONDS = 60
 
 async def answer(asked: dict[str, Any]) -> list[dict[str, Any]]:
     """The results of all calls, one after the other in one session; a list of calls is a batch."""
-    policy: Any = KindPolicy(mode="bypass")
+    policy: Any = SaysYes()
     config: dict[str, Any] = {}
     if "rules" in asked:
         policy = RulePolicy(**cast("dict[str, Any]", {"mode": "bypass", **asked["rules"]}))

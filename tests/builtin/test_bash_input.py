@@ -9,7 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 from tests.builtin.shell_desk import shell_desk
 
-from ferrule import KindPolicy
+from ferrule import RulePolicy
 from ferrule.builtin.bash_input import bash_input
 from ferrule.core.lint import lint_tool
 from ferrule.workspace.files import files_of
@@ -69,11 +69,11 @@ Suggestion: Run it again with more time.
 x
 Terminated\
 """)
-    async with shell_desk(tmp_path, policy=KindPolicy()) as desk:
+    async with shell_desk(tmp_path, policy=RulePolicy()) as desk:
         assert await desk.words("BashInput", text="x\n") == snapshot("""\
 Error (permission_error): `BashInput` was not run: a tool that executes something asks first, and there is nobody to ask.
 
-Suggestion: The person can allow it: --allow BashInput on the command line, or KindPolicy(allow=['BashInput']) in a program.\
+Suggestion: The person can allow it: --allow BashInput on the command line, or RulePolicy(allow=['BashInput']) in a program.\
 """)
 
 

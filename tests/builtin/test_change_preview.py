@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
+from ferrule import RulePolicy
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.builtin.change_preview import Preview, preview_change
 from ferrule.core.call import RawCall
 from ferrule.core.context import Session
 from ferrule.core.function_tool import tool
-from ferrule.pipeline.authorise import KindPolicy
 from ferrule.pipeline.run import Runtime
 
 
 class Desk:
     def __init__(self, folder: Path) -> None:
         self.session = Session(workspace=folder, config={"history_folder": folder.parent / "history"})
-        self.runtime = Runtime(builtin_tools(), policy=KindPolicy(mode="bypass"), session=self.session)
+        self.runtime = Runtime(builtin_tools(), policy=RulePolicy(mode="bypass"), session=self.session)
 
     async def preview(self, name: str, **arguments: Any) -> Preview | None:
         invocation = self.runtime.build(RawCall(name, arguments))

@@ -432,10 +432,8 @@ def test_a_preview_runs_free_and_applying_asks(tmp_path: Path, monkeypatch: pyte
     assert call(preview_only=False).success  # nothing to put in: a search
     assert call(replace_with="$1").success
     assert asked == []
-    assert file_search.summarise(file_search.build({"pattern": "x"}).params) == snapshot(
-        'Search for pattern "x" in "."'
-    )
-    assert file_search.summarise(file_search.build({"pattern": "x", "replace_with": ""}).params) == snapshot(
+    assert file_search.build({"pattern": "x"}).summary == snapshot('Search for pattern "x" in "."')
+    assert file_search.build({"pattern": "x", "replace_with": ""}).summary == snapshot(
         'Preview replacing pattern "x" with "" in "."'
     )
     before = files(root)

@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from tests.builtin.shell_desk import shell_desk
+from tests.says_yes import SaysYes
 
-from ferrule import Invocation, KindPolicy, Runtime, Session
+from ferrule import Invocation, Runtime, Session
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.builtin.shell_run import command_text, problems_of, require_folder, touches_of
 from ferrule.core.errors import ToolError
@@ -113,7 +114,7 @@ async def test_a_hook_that_crashes_lets_nothing_run(tmp_path: Path) -> None:
 
     runtime = Runtime(
         builtin_tools(),
-        policy=KindPolicy(mode="bypass"),
+        policy=SaysYes(),
         session=Session(workspace=tmp_path),
         hooks=[Hook("checks", broken)],
     )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from tests.workspace.desk import Desk, refused
 
-from ferrule import KindPolicy, Limits, RawCall, Runtime, ToolResult
+from ferrule import Limits, RawCall, RulePolicy, Runtime, ToolResult
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.builtin.write import write
 from ferrule.workspace import atomic
@@ -71,7 +71,7 @@ def test_one_that_is_cancelled_on_a_slow_disk_is_made_whole_and_can_be_undone(
 
     async def cancelled() -> ToolResult:
         runtime = Runtime(
-            builtin_tools(), policy=KindPolicy(mode="bypass"), session=desk.session, limits=Limits(grace=0)
+            builtin_tools(), policy=RulePolicy(mode="bypass"), session=desk.session, limits=Limits(grace=0)
         )
         call = RawCall("Write", {"file_path": "a", "content": "new\n"})
         writing = asyncio.create_task(runtime.run(call))

@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 
 from ferrule.builtin.change_preview import Preview
 from ferrule.cli.ask import DIFF_LINES, TerminalAsker, say_yes, show, understood
-from ferrule.core.call import Invocation
+from ferrule.core.call import CallInfo, Invocation
 from ferrule.pipeline.confirm import Answer, Choice, Question
 
 if TYPE_CHECKING:
@@ -22,8 +22,10 @@ from .test_call import at_a_terminal
 
 
 class _Tool:
-    def summarise_in(self, params: str, _session: object) -> str:
-        return f"Bash {params}"
+    name = "Bash"
+
+    def describe(self, params: str, session: object) -> CallInfo:
+        return CallInfo(summary=f"Bash {params}")
 
 
 def question(command: str = "npm test", rule: str = "Bash(npm test *)", **more: Any) -> Question:

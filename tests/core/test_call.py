@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from ferrule import RawCall, Session, Tool, ToolContext, tool
-from ferrule.core.call import new_call_id
+from ferrule.core.call import CallInfo, new_call_id
 
 
 def test_a_call_without_an_id_gets_one_of_its_own() -> None:
@@ -43,11 +43,11 @@ def test_calls_say_what_they_are() -> None:
 def test_an_invocation_asks_its_tool() -> None:
     """T5, T6."""
 
-    @tool(kind="readonly", signature=lambda params: params.path, abstract_rule=lambda params: "any")
+    @tool(kind="readonly", signature=lambda params: params.path, always_rule=lambda params: "any")
     def read(path: str) -> None: ...
 
     invocation = read.build({"path": "/a"}, call_id="c")
-    assert (invocation.call_id, invocation.signature, invocation.abstract_rule) == ("c", "/a", "any")
+    assert (invocation.call_id, invocation.signature, invocation.always_rule) == ("c", "/a", "any")
     assert invocation.repairs == ()
     assert repr(invocation).startswith("Invocation('read', ")
 
@@ -60,17 +60,18 @@ def test_an_invocation_asks_its_tool_with_its_session() -> None:
     class Read(Tool[Nothing]):
         name = "read"
 
-        def signature_in(self, params: Nothing, session: Session | None) -> str:
-            return session.id if session else "nowhere"
+        def describe(self, params: Nothing, session: Session) -> CallInfo:
+            return CallInfo(signature=session.id)
 
         def run(self, params: Nothing, context: ToolContext) -> None: ...
 
     class Told(Read):
-        def summarise(self, params: Nothing) -> str:
-            return "my own words"
+        summary = "my own words"
+
+        def describe(self, params: Nothing, session: Session) -> CallInfo:
+            return Tool.describe(self, params, session)
 
     invocation = Read().build({})
-    assert (invocation.signature, invocation.summary) == ("nowhere", "read nowhere")
     invocation.session = Session(id="s1")
-    assert (invocation.signature, invocation.summary, invocation.abstract_rule) == ("s1", "read s1", "read")
+    assert (invocation.signature, invocation.summary, invocation.always_rule) == ("s1", "read s1", "read")
     assert Told().build({}).summary == "my own words"

@@ -153,7 +153,7 @@ def test_what_a_tool_says_of_a_call_can_be_given_as_functions() -> None:
         kind="readonly",
         touches=lambda params: [reads("path", params.path)],
         signature=lambda params: params.path,
-        abstract_rule=lambda params: "read:*",
+        always_rule=lambda params: "read:*",
         render=lambda value: f"<{value}>",
     )
     async def read(path: str) -> str:
@@ -161,7 +161,7 @@ def test_what_a_tool_says_of_a_call_can_be_given_as_functions() -> None:
 
     invocation = read.build({"path": "/a"})
     assert invocation.touches == (reads("path", "/a"),)
-    assert (invocation.signature, invocation.abstract_rule) == ("/a", "read:*")
+    assert (invocation.signature, invocation.always_rule) == ("/a", "read:*")
     assert run(read, {"path": "/a"}).llm_content == "</a>"
 
 

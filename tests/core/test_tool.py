@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from ferrule import DefinitionError, Description, Kind, Output, Problem, Runtime, Tool, ToolContext, Touch, tool
 from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
+from ferrule.core.call import Invocation
 from ferrule.core.tool import Style, style_of
 
 
@@ -193,17 +194,17 @@ def test_a_tool_without_run_is_refused_to_its_author() -> None:
 
 def test_a_tool_that_does_not_say_what_it_touches_may_touch_anything() -> None:
     params = GreetParams(name="x")
-    assert Greet().touches(params) == READS_ANYTHING == (Touch("*"),)
-    assert Greet(kind="write").touches(params) == WRITES_ANYTHING
+    assert Invocation(Greet(), params, "c").touches == READS_ANYTHING == (Touch("*"),)
+    assert Invocation(Greet(kind="write"), params, "c").touches == WRITES_ANYTHING
 
 
 def test_the_signature_of_a_call_is_its_canonical_arguments_unless_said() -> None:
     """T6."""
     invocation = Greet().build('{"times": 1, "name": "Ada"}', call_id="c")
     assert invocation.signature == '{"name":"Ada","times":1}'
-    assert invocation.abstract_rule == "greet"
+    assert invocation.always_rule == "greet"
     assert invocation.touches == READS_ANYTHING
-    assert invocation.tool.summarise(invocation.params) == 'greet {"name":"Ada","times":1}'
+    assert invocation.summary == 'greet {"name":"Ada","times":1}'
 
 
 def test_a_class_may_say_more_of_each_call() -> None:

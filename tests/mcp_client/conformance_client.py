@@ -18,12 +18,12 @@ from urllib.parse import urljoin
 
 import httpx2
 
+from ferrule import RulePolicy
 from ferrule.core.call import RawCall
 from ferrule.core.elicitation import Elicited
 from ferrule.mcp_client.ports import Ports
 from ferrule.mcp_client.server_config import ServerConfig
 from ferrule.mcp_client.servers import Servers
-from ferrule.pipeline.authorise import KindPolicy
 from ferrule.pipeline.run import Runtime
 from ferrule.registry.registry import Registry
 
@@ -82,7 +82,7 @@ async def main(url: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         registry = Registry()
         servers = Servers([config], registry, folders=[Path(folder)], data=Path(folder) / "data", ports=ports)
-        runtime = Runtime(registry, policy=KindPolicy(allow=["mcp__suite__*"]))
+        runtime = Runtime(registry, policy=RulePolicy(allow=["mcp__suite__*"]))
         try:
             await servers.start()
             joined = servers.joined["suite"]

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
+from ferrule import RulePolicy
 from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
-from ferrule.core.call import RawCall
+from ferrule.core.call import Invocation, RawCall
 from ferrule.core.tool import Kind
 from ferrule.mcp_client.definitions import Definition
 from ferrule.mcp_client.remote_tool import RemoteTool
 from ferrule.mcp_client.server_config import ServerConfig
-from ferrule.pipeline.authorise import KindPolicy
 from ferrule.pipeline.run import Runtime
 from ferrule.registry.registry import Registry
 
@@ -35,19 +35,19 @@ def made(payload: dict[str, Any] | None = None, **definition: Any) -> RemoteTool
 
 
 async def run(tool: RemoteTool) -> Any:
-    return await Runtime(Registry([tool]), policy=KindPolicy(allow=["*"])).run(RawCall(tool.name, {}))
+    return await Runtime(Registry([tool]), policy=RulePolicy(allow=["*"])).run(RawCall(tool.name, {}))
 
 
 def test_it_executes_whatever_it_claims() -> None:
     tool = made(annotations={"readOnlyHint": True, "destructiveHint": False})
     assert (tool.kind, tool.read_only, tool.idempotent, tool.timeout) == (Kind.EXECUTE, False, True, 7.0)
-    assert tool.touches({}) == READS_ANYTHING
-    assert made().touches({}) == WRITES_ANYTHING
+    assert tool.touches == READS_ANYTHING
+    assert made().touches == WRITES_ANYTHING
 
 
 def test_a_person_sees_its_own_name_and_not_its_title() -> None:
     tool = made(title="Harmless look around", name="delete_all")
-    assert tool.summarise_in({"a": 1}, None) == 'peer: delete_all {"a":1}'
+    assert Invocation(tool, {"a": 1}, "c").summary == 'peer: delete_all {"a":1}'
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,27 @@ from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
+from pydantic import BaseModel
 
-from ferrule import Caller, Decision, KindPolicy, Mode, Registry, Runtime, Session, ToolResult, Verdict, tool, writes
+from ferrule import (
+    Caller,
+    Decision,
+    Mode,
+    Policy,
+    Registry,
+    RulePolicy,
+    Runtime,
+    Session,
+    Tool,
+    ToolContext,
+    ToolResult,
+    Verdict,
+    raw_tool,
+    tool,
+    writes,
+)
 from ferrule.core.call import Invocation
+from ferrule.pipeline.authorise import DefaultPolicy
 
 
 def make(name: str, **options: Any) -> Any:
@@ -31,44 +49,71 @@ ALL = [READ, WRITE, EXEC, DANGER, GUARDED, ODD]
 TOOLS = {one.name: one for one in ALL}
 
 
-def verdicts(policy: KindPolicy, session: Session | None = None) -> dict[str, str]:
+def verdicts(policy: Policy, session: Session | None = None) -> dict[str, str]:
     session = session or Session()
     return {one.name: policy.decide(Invocation(one, one.params.load("{}"), "c"), session).verdict.value for one in ALL}
 
 
+def test_without_a_policy_read_only_tools_run_and_those_that_write_or_execute_ask() -> None:
+    assert " ".join(verdicts(DefaultPolicy()).values()) == "allow ask ask ask ask ask"
+
+
+def test_a_function_just_runs() -> None:
+    """T4: a tool whose author gave no kind, handed over by the program itself, with no policy chosen."""
+
+    @tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    class Params(BaseModel):
+        a: int
+
+    class Double(Tool[Params]):
+        def run(self, params: Params, context: ToolContext) -> int:
+            return 2 * params.a
+
+    assert asyncio.run(Runtime([add]).run("add", {"a": 1, "b": 2})).data == 3
+    assert asyncio.run(Runtime([Double()]).run("Double", {"a": 2})).data == 4
+    assert asyncio.run(Runtime([raw_tool("raw", {}, lambda arguments: 5)]).run("raw")).data == 5
+
+
 @pytest.mark.parametrize(
-    ("mode", "expected"),
-    [
-        (Mode.DEFAULT, "allow ask ask ask ask ask"),
-        (Mode.PLAN, "allow deny deny ask ask deny"),
-        (Mode.ACCEPT_EDITS, "allow allow ask ask ask ask"),
-        (Mode.DONT_ASK, "allow deny deny deny deny deny"),
-        (Mode.BYPASS, "allow allow allow allow allow allow"),
-    ],
-)
-def test_what_each_mode_lets_run(mode: Mode, expected: str) -> None:
-    assert " ".join(verdicts(KindPolicy(mode=mode)).values()) == expected
+    "options", [{"kind": "write"}, {"kind": "execute"}, {"read_only": False}, {"dangerous": True},
+                {"requires_permission": True}],
+)  # fmt: skip
+def test_a_tool_that_says_it_needs_leave_asks(options: dict[str, Any]) -> None:
+    assert run(make("act", **options)).error.kind == "permission_error"  # type: ignore[union-attr]
+
+
+def test_a_tool_without_a_kind_counts_as_execute_once_somebody_stands_in_front() -> None:
+    """With a policy that was chosen, or for a client that a server gives a session of its own."""
+    plain = make("plain")
+    assert (plain.kind, plain.kind_given) == ("execute", False)
+    assert not run(plain, policy=RulePolicy()).success
+    served = Runtime([plain]).for_session(Session())
+    assert not asyncio.run(served.run("plain")).success
+    assert asyncio.run(Runtime([plain]).run("plain")).success
 
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_deny_beats_allow_in_every_mode(mode: Mode) -> None:
-    policy = KindPolicy(mode=mode, allow=["*"], deny=["write", "d*"])
+    policy = RulePolicy(mode=mode, allow=["*"], deny=["write", "d*"])
     assert {name for name, verdict in verdicts(policy).items() if verdict == "deny"} >= {"write", "danger"}
     assert "write" not in {name for name, verdict in verdicts(policy).items() if verdict != "deny"}
 
 
 def test_allow_lets_run_without_asking_but_not_against_plan_mode() -> None:
-    assert verdicts(KindPolicy(allow=["execute", "danger"]))["execute"] == "allow"
-    assert verdicts(KindPolicy(allow=["execute"]))["write"] == "ask"
-    assert verdicts(KindPolicy(mode="plan", allow=["*"]))["write"] == "deny"
+    assert verdicts(RulePolicy(allow=["execute", "danger"]))["execute"] == "allow"
+    assert verdicts(RulePolicy(allow=["execute"]))["write"] == "ask"
+    assert verdicts(RulePolicy(mode="plan", allow=["*"]))["write"] == "deny"
 
 
 def test_a_denied_read_only_tool_does_not_run() -> None:
-    assert verdicts(KindPolicy(deny=["read"]))["read"] == "deny"
+    assert verdicts(RulePolicy(deny=["read"]))["read"] == "deny"
 
 
 def test_what_was_always_allowed_is_remembered_but_never_against_a_denial() -> None:
-    policy = KindPolicy(deny=["write"])
+    policy = RulePolicy(deny=["write"])
     session = Session()
     for name in ("write", "execute"):
         policy.remember(Invocation(TOOLS[name], TOOLS[name].params.load("{}"), "c"), session)
@@ -77,15 +122,9 @@ def test_what_was_always_allowed_is_remembered_but_never_against_a_denial() -> N
     assert verdicts(policy, Session())["execute"] == "ask"
 
 
-@pytest.mark.parametrize("rule", ["", "Bash(ls)"])
-def test_a_rule_that_is_no_name_is_refused_to_its_author(rule: str) -> None:
-    with pytest.raises(ValueError, match="is not a tool name"):
-        KindPolicy(deny=[rule])
-
-
 def test_one_name_may_be_given_as_a_word() -> None:
-    assert verdicts(KindPolicy(deny="read"))["read"] == "deny"
-    assert verdicts(KindPolicy(deny="read"))["write"] == "ask"
+    assert verdicts(RulePolicy(deny="read"))["read"] == "deny"
+    assert verdicts(RulePolicy(deny="read"))["write"] == "ask"
 
 
 def run(one: Any, **options: Any) -> ToolResult:
@@ -93,14 +132,14 @@ def run(one: Any, **options: Any) -> ToolResult:
 
 
 def test_a_denied_call_says_why() -> None:
-    assert run(READ, policy=KindPolicy(deny=["re*"])).llm_content == snapshot(
+    assert run(READ, policy=RulePolicy(deny=["re*"])).llm_content == snapshot(
         """\
-Error (permission_error): `read` was not run: `re*` is denied.
+Error (permission_error): `read` was not run: `re*` from the program denies it.
 
 Suggestion: Do not try the same call again; go on another way, or ask the person.\
 """
     )
-    assert run(EXEC, policy=KindPolicy(mode="dont-ask")).llm_content == snapshot(
+    assert run(EXEC, policy=RulePolicy(mode="dont-ask")).llm_content == snapshot(
         """\
 Error (permission_error): `execute` was not run: a tool that executes something asks first, and mode dont-ask never asks.
 
@@ -116,7 +155,7 @@ def test_an_alias_in_a_renamed_view_does_not_slip_past_a_denial() -> None:
     view = registry.prefixed("fs_")
 
     async def main() -> list[bool]:
-        runtime = Runtime(view, policy=KindPolicy(deny=["fs_read"]))
+        runtime = Runtime(view, policy=RulePolicy(deny=["fs_read"]))
         return [(await runtime.run(name)).success for name in ("fs_read", "fs_cat")]
 
     assert asyncio.run(main()) == [False, False]
@@ -138,7 +177,7 @@ Suggestion: It is for: admin, owner.\
 
 def test_a_role_is_demanded_even_where_everything_is_allowed() -> None:
     one = make("admin_only", kind="readonly", roles=("admin",))
-    assert not run(one, policy=KindPolicy(mode="bypass", allow=["*"])).success
+    assert not run(one, policy=RulePolicy(mode="bypass", allow=["*"])).success
 
 
 @pytest.mark.parametrize("need", ["tenant", "user", "role", "model"])
@@ -241,7 +280,7 @@ def test_a_call_that_only_reads_runs_freely_although_its_tool_can_write() -> Non
     """P4: a preview needs no leave, and what it previews does."""
     one = previewing(touches=lambda params: [] if params.preview else [writes("path", "/a")])
     for mode in ("default", "accept-edits", "dont-ask", "bypass"):
-        assert asyncio.run(Runtime([one], policy=KindPolicy(mode=mode)).run("rename_all", {"preview": True})).success
+        assert asyncio.run(Runtime([one], policy=RulePolicy(mode=mode)).run("rename_all", {"preview": True})).success
     refused = asyncio.run(Runtime([one]).run("rename_all", {"preview": False}))
     assert refused.error is not None
     assert refused.error.kind == "permission_error"
@@ -256,7 +295,7 @@ def test_a_call_that_says_it_only_reads_but_touches_for_writing_asks() -> None:
 def test_a_tool_that_can_write_stays_out_of_plan_mode_whatever_a_call_says() -> None:
     """R4."""
     one = previewing(touches=())
-    assert not asyncio.run(Runtime([one], policy=KindPolicy(mode="plan")).run("rename_all", {"preview": True})).success
+    assert not asyncio.run(Runtime([one], policy=RulePolicy(mode="plan")).run("rename_all", {"preview": True})).success
     assert not one.read_only
     registry = Registry()
     registry.register(one)

@@ -13,9 +13,9 @@ from pydantic import BaseModel
 
 from ferrule import (
     CallRecord,
-    KindPolicy,
     RawCall,
     Registry,
+    RulePolicy,
     Runtime,
     Session,
     ToolContext,
@@ -74,7 +74,7 @@ class World:
             tool(step, name=name, kind=kind, touches=lambda params: touches_of(params.touched))
             for name, kind in (("look", "readonly"), ("change", "write"))
         ]
-        return Runtime(both, policy=KindPolicy(mode="bypass"))
+        return Runtime(both, policy=RulePolicy(mode="bypass"))
 
 
 def touches_of(touched: list[list[Any]]) -> tuple[Touch, ...]:
@@ -173,7 +173,7 @@ def test_independent_calls_really_run_at_the_same_time() -> None:
     async def main(paths: Sequence[str], **options: Any) -> int:
         nonlocal most
         most = 0
-        runtime = Runtime([save], policy=KindPolicy(mode="bypass"))
+        runtime = Runtime([save], policy=RulePolicy(mode="bypass"))
         await runtime.batch([RawCall("save", {"path": path}) for path in paths], **options)
         return most
 
@@ -358,7 +358,7 @@ def test_cancelling_a_batch_stops_what_runs_and_records_every_call_once(turns: i
 
     async def main() -> Keeper:
         keeper = Keeper()
-        runtime = Runtime([wait], recorders=[keeper], policy=KindPolicy(mode="bypass"))
+        runtime = Runtime([wait], recorders=[keeper], policy=RulePolicy(mode="bypass"))
         calls = [RawCall("wait", {"n": n}, id=f"c{n}") for n in range(6)]
         task = asyncio.create_task(runtime.batch(calls, concurrency=4))
         await asyncio.sleep(0)
@@ -498,7 +498,7 @@ def test_a_call_sees_the_registry_as_the_calls_before_it_left_it() -> None:
     registry.register_many([show, switch_off, bring_in])
 
     async def main() -> list[bool]:
-        runtime = Runtime(registry, policy=KindPolicy(mode="bypass"))
+        runtime = Runtime(registry, policy=RulePolicy(mode="bypass"))
         calls = [
             RawCall("switch_off", {"name": "show"}),
             RawCall("show", {"path": "x"}),
@@ -523,7 +523,7 @@ def test_one_path_written_two_ways_is_one_path() -> None:
     paths = ["/w/a.txt", "/w/./a.txt", "/w/x/../a.txt", "/w//a.txt"]
 
     async def main() -> None:
-        runtime = Runtime([put], policy=KindPolicy(mode="bypass"))
+        runtime = Runtime([put], policy=RulePolicy(mode="bypass"))
         await runtime.batch([RawCall("put", {"path": p, "delay": 0.05 - n / 100}) for n, p in enumerate(paths)])
 
     asyncio.run(main())

@@ -9,7 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 from pydantic import BaseModel, Field
 
-from ferrule import CallRecord, DefinitionError, KindPolicy, Runtime, ToolError, ToolResult, composite, tool
+from ferrule import CallRecord, DefinitionError, RulePolicy, Runtime, ToolError, ToolResult, composite, tool
 
 
 class City(BaseModel, extra="forbid"):
@@ -90,7 +90,7 @@ def test_every_step_is_authorised_as_ever() -> None:
     save = composite("save", steps=[("n", "note", {"text": {"$ref": "input.city"}})], params=City, kind="readonly")
     result = run(save, {"city": "Bonn"})
     assert "Step `n` (note) failed: `note` was not run: a tool that writes asks first" in result.llm_content
-    assert run(save, {"city": "Bonn"}, policy=KindPolicy(allow=["note"])).data == "noted Bonn"
+    assert run(save, {"city": "Bonn"}, policy=RulePolicy(allow=["note"])).data == "noted Bonn"
 
 
 def test_two_runs_at_once_do_not_mix_their_results() -> None:
@@ -113,7 +113,7 @@ def test_a_step_whose_name_begins_like_anothers_is_not_mistaken_for_it() -> None
         params=City,
         kind="readonly",
     )
-    assert run(both, {"city": "x"}, policy=KindPolicy(allow=["note"])).data == "noted second"
+    assert run(both, {"city": "x"}, policy=RulePolicy(allow=["note"])).data == "noted second"
 
 
 @pytest.mark.parametrize("steps", [[], [("a", "locate", {}), ("a", "locate", {})], [("input", "locate", {})]])

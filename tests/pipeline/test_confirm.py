@@ -11,14 +11,15 @@ from inline_snapshot import snapshot
 
 from ferrule import (
     Answer,
+    CallInfo,
     CallRecord,
     Choice,
     Decision,
     ErrorKind,
-    KindPolicy,
     Question,
     RawCall,
     Registry,
+    RulePolicy,
     Runtime,
     Session,
     ToolError,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     kind="write",
     display_name="Edit",
     signature=lambda params: params.path,
-    abstract_rule=lambda params: f"edit:{params.path.rpartition('/')[0]}/*",
+    always_rule=lambda params: f"edit:{params.path.rpartition('/')[0]}/*",
 )
 async def edit(path: str) -> str:
     return f"edited {path}"
@@ -86,7 +87,7 @@ def test_once_runs_it_once() -> None:
     assert len(person.questions) == 2
 
 
-def test_always_remembers_the_abstract_rule_that_was_shown() -> None:
+def test_always_remembers_the_always_rule_that_was_shown() -> None:
     """T6: `edit:/a/*` covers its folder and no other."""
     person = Person(ALWAYS)
     assert all(result.success for result in calls(person, "/a/x", "/a/y", "/b/x"))
@@ -131,7 +132,7 @@ def test_where_there_is_nobody_to_ask_it_is_refused() -> None:
         """\
 Error (permission_error): `edit` was not run: a tool that writes asks first, and there is nobody to ask.
 
-Suggestion: The person can allow it: --allow edit on the command line, or KindPolicy(allow=['edit']) in a program.\
+Suggestion: The program can give its Runtime an `ask` function, or policy=RulePolicy(allow=['edit']).\
 """
     )
 
@@ -216,7 +217,7 @@ def test_one_runtime_may_serve_one_loop_after_the_other() -> None:
 
 def test_a_policy_that_allows_asks_nobody() -> None:
     person = Person(NO)
-    assert calls(person, "/a/x", policy=KindPolicy(mode="accept-edits"))[0].success
+    assert calls(person, "/a/x", policy=RulePolicy(mode="accept-edits"))[0].success
     assert person.questions == []
 
 
@@ -252,7 +253,7 @@ def test_an_always_is_for_its_session_and_its_tool_alone() -> None:
     asked: list[str] = []
 
     def make(answer: str) -> Any:
-        @tool(kind="write", name="wipe", abstract_rule=lambda params: "rule")
+        @tool(kind="write", name="wipe", always_rule=lambda params: "rule")
         def wipe() -> str:
             """Wipe."""
             return answer
@@ -356,10 +357,11 @@ def test_a_link_that_was_turned_while_the_person_was_asked_is_not_followed(tmp_p
 
 
 def test_nobody_is_asked_for_a_call_that_would_fail_whatever_they_say() -> None:
-    def gone(params: Any, session: Session) -> ToolError | None:
-        return ToolError(f"`{params.path}` is gone.", suggestion="Name another.") if params.path == "a" else None
+    def gone(params: Any, session: Session) -> CallInfo:
+        problem = ToolError(f"`{params.path}` is gone.", suggestion="Name another.")
+        return CallInfo(refusal=problem if params.path == "a" else None)
 
-    @tool(kind="write", refusal_in=gone)
+    @tool(kind="write", describe=gone)
     async def erase(path: str) -> str:
         return f"erased {path}"
 
@@ -375,7 +377,7 @@ def test_nobody_is_asked_for_a_call_that_would_fail_whatever_they_say() -> None:
     assert asyncio.run(runtime.run("erase", {"path": "b"})).llm_content == "erased b"
     assert asked == ["b"]
     # It guards nothing: what is allowed is run, and has to refuse by itself.
-    allowed = Runtime([erase], policy=KindPolicy(allow=["erase"]))
+    allowed = Runtime([erase], policy=RulePolicy(allow=["erase"]))
     assert asyncio.run(allowed.run("erase", {"path": "a"})).llm_content == "erased a"
 
 
@@ -388,17 +390,16 @@ class Kept:
 
 
 def test_an_early_refusal_is_cleaned_and_recorded_like_one_of_the_tool_itself(tmp_path: Path) -> None:
-    def gone(params: Any, session: Session) -> ToolError | None:
-        return ToolError("`/home/ada/secret/plan.txt` is gone.", kind=ErrorKind.PERMISSION, suggestion="See /etc/motd.")
+    gone = ToolError("`/home/ada/secret/plan.txt` is gone.", kind=ErrorKind.PERMISSION, suggestion="See /etc/motd.")
 
-    @tool(kind="write", refusal_in=gone)
+    @tool(kind="write", describe=lambda params, session: CallInfo(refusal=gone))
     async def erase() -> str:
-        raise gone(None, Session()) or AssertionError
+        raise gone
 
     kept = Kept()
     session = Session(workspace=tmp_path)
     early = asyncio.run(Runtime([erase], recorders=[kept], session=session).run("erase", {}))
-    late = asyncio.run(Runtime([erase], policy=KindPolicy(allow=["erase"]), session=session).run("erase", {}))
+    late = asyncio.run(Runtime([erase], policy=RulePolicy(allow=["erase"]), session=session).run("erase", {}))
     assert early.llm_content == late.llm_content
     assert "ada" not in early.llm_content
     said = kept.records[0]
@@ -406,12 +407,12 @@ def test_an_early_refusal_is_cleaned_and_recorded_like_one_of_the_tool_itself(tm
 
 
 def test_a_refusal_that_cannot_be_told_stops_the_call_and_nobody_is_asked() -> None:
-    def broken(params: Any, session: Session) -> ToolError | None:
+    def broken(params: Any, session: Session) -> CallInfo:
         raise OSError("the disk is gone")
 
     ran: list[str] = []
 
-    @tool(kind="write", refusal_in=broken)
+    @tool(kind="write", describe=broken)
     async def erase() -> None:
         ran.append("erase")
 
@@ -421,5 +422,6 @@ def test_a_refusal_that_cannot_be_told_stops_the_call_and_nobody_is_asked() -> N
 
     result = asyncio.run(Runtime([erase], ask=ask).run("erase", {}))
     assert not result.success
-    assert "the disk is gone" in result.llm_content
+    assert result.error is not None
+    assert "the disk is gone" in result.error.details["reason"]  # type: ignore[index]
     assert ran == []

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule import KindPolicy, Limits, RawCall, Runtime, Tool, ToolContext, ToolResult, tool
+from ferrule import Limits, RawCall, RulePolicy, Runtime, Tool, ToolContext, ToolResult, tool
 from tests.process.shell.shell_room import becomes
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ async def test_a_tool_that_takes_its_time_to_stop_is_given_it_and_so_is_whoever_
     """P6: the call ends when its work has ended, not before; also where a tool was called by a tool."""
     done = tmp_path / "done"
     tools = [tidies_up, tidies_up_in_a_thread, lets_others_work, lets_others_let_others_work]
-    runtime = Runtime(tools, policy=KindPolicy(mode="bypass"), limits=FAST)
+    runtime = Runtime(tools, policy=RulePolicy(mode="bypass"), limits=FAST)
     call = RawCall(outer or inner, {"done": str(done), **({"name": inner} if outer else {})})
     task = asyncio.create_task(runtime.run(call))
     assert await asyncio.to_thread(becomes, begun(done).exists)
@@ -165,7 +165,7 @@ async def lets_others_work_in_a_hurry(done: str, context: ToolContext) -> None:
 async def test_one_without_time_to_stop_leaves_none_of_its_calls_running(tmp_path: Path) -> None:
     """P6: given up before they had heard of it, they went on to their end with nobody to stop them."""
     done = tmp_path / "done"
-    runtime = Runtime([tidies_up, lets_others_work_in_a_hurry], policy=KindPolicy(mode="bypass"))
+    runtime = Runtime([tidies_up, lets_others_work_in_a_hurry], policy=RulePolicy(mode="bypass"))
     call = RawCall("lets_others_work_in_a_hurry", {"done": str(done)})
     task = asyncio.create_task(runtime.run(call))
     assert await asyncio.to_thread(becomes, begun(done).exists)
@@ -196,7 +196,7 @@ async def writes_slowly_and_sees_it_through(file: str, context: ToolContext) -> 
 async def test_whoever_cuts_short_what_has_done_its_work_is_told_so(tmp_path: Path, name: str) -> None:
     """P6: a model that reads «it was stopped» does it again."""
     tools = [writes_slowly, writes_slowly_and_sees_it_through]
-    runtime = Runtime(tools, policy=KindPolicy(mode="bypass"), limits=Limits(grace=20))
+    runtime = Runtime(tools, policy=RulePolicy(mode="bypass"), limits=Limits(grace=20))
     call = RawCall(name, {"file": str(tmp_path / "a")})
     task = asyncio.create_task(runtime.run(call))
     assert await asyncio.to_thread(becomes, begun(tmp_path / "a").exists)

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule import RawCall, Runtime, tool
+from ferrule import RawCall, RulePolicy, Runtime, tool
 from ferrule.core.call import Invocation
 from ferrule.core.context import Session
 from ferrule.core.result import ToolResult
-from ferrule.pipeline.authorise import KindPolicy
 from ferrule.pipeline.hooks import Hook, Said
 from ferrule.pipeline.record import CallRecord
 
@@ -48,7 +47,7 @@ def change(path: str) -> str:
 
 
 async def ask(hook: Hook, name: str = "look", **policy: Any) -> ToolResult:
-    return await Runtime([look, change], hooks=[hook], policy=KindPolicy(**policy)).run(name, {"path": "a"})
+    return await Runtime([look, change], hooks=[hook], policy=RulePolicy(**policy)).run(name, {"path": "a"})
 
 
 async def test_a_hook_that_says_nothing_changes_nothing():
@@ -168,7 +167,7 @@ async def test_calls_whose_input_a_hook_may_change_keep_their_order_in_a_batch()
         return path
 
     hook = Hook("all to one", before=lambda call, session: Said(arguments={"path": "same"}))
-    runtime = Runtime([slow], hooks=[hook], policy=KindPolicy(mode="bypass"))
+    runtime = Runtime([slow], hooks=[hook], policy=RulePolicy(mode="bypass"))
     await runtime.batch([RawCall("slow", {"path": "a"}), RawCall("slow", {"path": "b"})])
     assert order == ["begin same", "end same"] * 2
 

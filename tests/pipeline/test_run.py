@@ -18,10 +18,10 @@ from ferrule import (
     Caller,
     CallRecord,
     InvalidParams,
-    KindPolicy,
     Limits,
     RawCall,
     Registry,
+    RulePolicy,
     Runtime,
     Session,
     Stopped,
@@ -303,7 +303,7 @@ def test_refusals_are_recorded_with_the_stage_they_ended_in() -> None:
 
     assert ended(add, {"a": []}) == ("validate", "validation_error")
     assert ended(save) == ("confirm", "permission_error")
-    assert ended(save, policy=KindPolicy(deny=["save"])) == ("authorise", "permission_error")
+    assert ended(save, policy=RulePolicy(deny=["save"])) == ("authorise", "permission_error")
     assert ended(fails) == ("execute", "execution_error")
     assert ended(mute) == ("format", "execution_error")
     keeper = Keeper()

@@ -113,10 +113,10 @@ def test_any_other_tool_offers_its_name_and_is_remembered_itself(session: Sessio
     assert verdict(rules, session, second) == "ask", "one that takes its name is another tool"
 
 
-def test_a_tools_own_abstract_rule_is_kept(session: Session):
+def test_a_tools_own_always_rule_is_kept(session: Session):
     """T6."""
 
-    @tool(kind="write", abstract_rule=lambda params: f"save:{params.kind}")
+    @tool(kind="write", always_rule=lambda params: f"save:{params.kind}")
     def save(kind: str) -> None: ...
 
     rules = policy()

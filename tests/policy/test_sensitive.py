@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.policy.stand_in import on_command, policy, verdict
+from tests.policy.stand_in import invoke, on_command, policy, verdict
 
 from ferrule import Session
 from ferrule.builtin.edit import edit
@@ -42,11 +42,39 @@ def test_a_link_to_a_secret_is_the_secret(session: Session):
     assert verdict(policy(), session, read, file_path="notes") == "ask"
 
 
-@pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".git/config", ".vscode/tasks.json", "sub/.mcp.json"])
-def test_what_other_programs_run_is_not_written_without_a_question(session: Session, path: str):
-    accepting = policy(mode="accept-edits", allow=["Write"])
-    assert verdict(accepting, session, write, file_path=path, content="x") == "ask"
-    assert verdict(policy(allow=[f"Edit({path})"]), session, write, file_path=path, content="x") == "allow"
+OBEYED = [
+    ".git/hooks/pre-commit", ".git/config", ".git/modules/lib/hooks/post-checkout", ".git/worktrees/w/config.worktree",
+    "sub/.git/info/attributes", ".gitmodules", ".husky/pre-push", ".vscode/tasks.json", "a/b/.idea/workspace.xml",
+    ".cursor/rules/x.mdc", ".claude/agents/a.md", ".codex/config.toml", ".gemini/settings.json", "sub/.mcp.json",
+    ".envrc", "sub/.envrc", ".bashrc", "home/.zshrc", ".Git/hooks/pre-commit", ".VSCode/tasks.json", "~/.profile",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["default", "accept-edits", "bypass"])
+@pytest.mark.parametrize("path", OBEYED)
+def test_what_other_programs_run_asks_in_every_mode_unless_a_rule_names_it(session: Session, path: str, mode: str):
+    """S2, P4: a tool's name, `**` and the mode are no leave for what git, an editor, a shell or an agent obeys."""
+    blanket = policy(mode=mode, allow=["*", "Write", "Edit(**)", "Edit(~/**)", "Bash"], dangerous="allow")
+    assert verdict(blanket, session, write, file_path=path, content="x") == "ask"
+    assert on_command(blanket, session, f"echo x > {path}") == "ask"
+    assert on_command(blanket, session, f"cp evil {path}") == "ask"
+    named = policy(mode=mode, allow=["Edit(**)", f"Edit({path})"])
+    assert verdict(named, session, write, file_path=path, content="x") == "allow"
+    assert verdict(policy(mode="dont-ask"), session, write, file_path=path, content="x") == "deny"
+    assert on_command(named, session, f"echo x > {path}") == "allow"
+
+
+@pytest.mark.parametrize(
+    "path", ["src/config", "git/hooks.py", "docs/vscode/tasks.json", "envrc", ".gitignore", ".env.example"]
+)
+def test_what_only_looks_alike_is_written_as_the_mode_says(session: Session, path: str):
+    for mode in ("accept-edits", "bypass"):
+        assert verdict(policy(mode=mode), session, write, file_path=path, content="x") == "allow"
+
+
+def test_the_question_says_why_it_is_asked(session: Session):
+    decision = policy(mode="bypass").decide(invoke(write, session, file_path=".envrc", content="x"), session)
+    assert decision.reason == "`.envrc` holds what other programs run or obey, so writing it asks first"
 
 
 @pytest.mark.parametrize("mode", ["default", "accept-edits", "bypass", "dont-ask"])
@@ -65,11 +93,11 @@ def test_settings_are_never_written_by_a_tool_or_a_command(session: Session, mod
 def test_a_folder_that_holds_the_settings_is_not_removed_or_moved(session: Session):
     rules = policy(allow=["Bash"], dangerous="allow")
     (session.workspace / ".claude").mkdir()
-    assert on_command(rules, session, "rm -r .claude") == "allow"
+    assert on_command(rules, session, "rm -r .claude") == "ask"
     (session.workspace / ".claude" / "settings.json").write_text("{}")
     assert on_command(rules, session, "rm -r .claude") == "deny"
     assert on_command(rules, session, "mv .claude elsewhere") == "deny"
-    assert on_command(rules, session, "touch .claude") == "allow"
+    assert on_command(rules, session, "touch .claude") == "ask"
 
 
 def test_stars_are_filled_in_as_the_shell_would(session: Session):

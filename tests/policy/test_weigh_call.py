@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.policy.stand_in import policy, verdict
 
-from ferrule import Session, reads, tool, writes
+from ferrule import CallInfo, Session, reads, tool, writes
 from ferrule.builtin.edit import edit
 from ferrule.builtin.multi_edit import multi_edit
 from ferrule.builtin.read_file import read_file
@@ -21,7 +21,7 @@ def make(name: str, **options: Any) -> Any:
     return tool(body, name=name, **options)
 
 
-SAVE = make("save", kind="write", touches_in=lambda params, session: [writes("path", session.directory / params.path)])
+SAVE = make("save", kind="write", touches=writes("path", "{path}"))
 DEPLOY = make("deploy", kind="execute", touches=lambda params: [writes("path", params.path)])
 POST = make("post", kind="write", touches=[writes("host", "example.org")])
 WIPE = make("wipe", kind="write", dangerous=True, touches=lambda params: [writes("path", params.path)])
@@ -81,8 +81,8 @@ def test_brackets_of_any_other_tool_hold_what_the_tool_says_of_a_call(session: S
 
 
 def test_several_writes_all_need_leave(session: Session):
-    both = make("both", kind="write", touches_in=lambda params, session: [
-        writes("path", session.directory / "a"), writes("path", session.directory / "b")])  # fmt: skip
+    both = make("both", kind="write", describe=lambda params, session: CallInfo(
+        touches=[writes("path", session.directory / "a"), writes("path", session.directory / "b")]))  # fmt: skip
     assert verdict(policy(allow=["Edit(/a)"]), session, both) == "ask"
     assert verdict(policy(allow=["Edit(/a)", "Edit(/b)"]), session, both) == "allow"
 

@@ -1,7 +1,7 @@
 from pathlib import Path
 from typing import Any
 
-from ferrule import Registry, Session, reads, tool
+from ferrule import CallInfo, Registry, Session, reads, tool
 from ferrule.builtin.read import read
 from ferrule.core.tool import OPTIONS
 from ferrule.testing import Cassette
@@ -44,28 +44,31 @@ def test_a_double_says_it_of_the_session_too(tmp_path: Path):
         ours, theirs = double.build({"file_path": "f"}), read.build({"file_path": "f"})
         ours.session = theirs.session = session
         assert (ours.touches, ours.signature) == ((reads("path", tmp_path / "f"),), str(tmp_path / "f"))
-        assert (ours.abstract_rule, ours.summary) == (theirs.abstract_rule, theirs.summary)
+        assert (ours.always_rule, ours.summary) == (theirs.always_rule, theirs.summary)
 
 
 def test_a_double_says_of_a_call_what_the_tool_says(tmp_path: Path):
     with Cassette(tmp_path / "c.json") as cassette:
         (double,) = cassette.tools([get_weather])
         ours, theirs = double.build({"city": "Oslo"}), get_weather.build({"city": "Oslo"})
-        assert (ours.touches, ours.signature, ours.abstract_rule) == (theirs.touches, theirs.signature, "get_weather")
-        assert double.summarise(ours.params) == get_weather.summarise(theirs.params)
+        assert (ours.touches, ours.signature, ours.always_rule) == (theirs.touches, theirs.signature, "get_weather")
+        assert ours.summary == theirs.summary
         assert double.render({"degrees": 3}) == "3 °C"
         assert double.display({"degrees": 3}) is None
-        assert list(double.check(ours.params)) == []
+        assert list(double.check(ours.params) or ()) == []
 
 
 def test_a_double_says_what_a_call_touches_in_its_session(tmp_path: Path):
-    @tool(
-        kind="write", only_reads=lambda params: True, touches_in=lambda params, session: [reads("path", str(session))]
-    )
+    def describe(params: Any, session: Session) -> CallInfo:
+        return CallInfo(touches=reads("path", session.workspace), only_reads=True)
+
+    @tool(kind="write", describe=describe)
     def peek() -> None:
         """Peek at something. Use it to look."""
 
     with Cassette(tmp_path / "c.json") as cassette:
         (double,) = cassette.tools([peek])
-        assert double.build({}).touches == (reads("path", "None"),)
-        assert double.build({}).only_reads
+        invocation = double.build({})
+        invocation.session = Session(workspace=tmp_path)
+        assert invocation.touches == (reads("path", tmp_path),)
+        assert invocation.only_reads

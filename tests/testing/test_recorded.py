@@ -1,6 +1,6 @@
 import pytest
 
-from ferrule import KindPolicy, Runtime, ToolContext, ToolError, tool
+from ferrule import RulePolicy, Runtime, ToolContext, ToolError, tool
 from ferrule.testing import Recorded, ScriptedCaller, call
 
 
@@ -27,7 +27,7 @@ async def twice(name: str, context: ToolContext) -> str:
 
 def record(*calls: tuple[str, str]) -> Recorded:
     recorded = Recorded()
-    runtime = Runtime([look, save, twice], policy=KindPolicy(deny=["save"]), recorders=[recorded])
+    runtime = Runtime([look, save, twice], policy=RulePolicy(deny=["save"]), recorders=[recorded])
     ScriptedCaller([call(name, {"name": argument}) for name, argument in calls]).run(runtime)
     return recorded
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ferrule import KindPolicy, RawCall, Runtime, Session, ToolResult
+from ferrule import RawCall, RulePolicy, Runtime, Session, ToolResult
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.workspace.files import Files, files_of
 
@@ -17,7 +17,7 @@ class Desk:
         workspace.mkdir(exist_ok=True)
         self.workspace = workspace
         self.session = Session(workspace=workspace, **session)
-        self.runtime = Runtime(builtin_tools(), policy=KindPolicy(mode=mode), session=self.session)
+        self.runtime = Runtime(builtin_tools(), policy=RulePolicy(mode=mode), session=self.session)
 
     @property
     def files(self) -> Files:

@@ -175,11 +175,11 @@ def test_a_kill_at_any_moment_leaves_the_old_file_or_the_new_one(tmp_path: Path)
 EDITOR = """
 import asyncio, sys
 from pathlib import Path
-from ferrule import KindPolicy, Runtime, Session
+from ferrule import RulePolicy, Runtime, Session
 from ferrule.builtin.all_tools import builtin_tools
 async def main():
     session = Session(workspace=Path(sys.argv[1]))
-    runtime = Runtime(builtin_tools(), policy=KindPolicy(mode="accept-edits"), session=session)
+    runtime = Runtime(builtin_tools(), policy=RulePolicy(mode="accept-edits"), session=session)
     await runtime.run("Read", {"file_path": "f"})
     print("go", flush=True)
     for number in range(10**9):

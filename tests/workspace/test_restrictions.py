@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
+from tests.says_yes import SaysYes
 
-from ferrule import KindPolicy, Runtime, Session, ToolResult
+from ferrule import RulePolicy, Runtime, Session, ToolResult
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.policy.decide import RulePolicy
 from ferrule.policy.restrictions import RuleRestrictions
 from ferrule.workspace.files import files_of
 from ferrule.workspace.problems import PathProblem
@@ -124,7 +124,7 @@ def test_a_file_that_would_ask_is_held_back_from_a_search_and_its_name_is_not(tm
 
 
 def test_a_file_that_was_asked_about_is_searched(tmp_path: Path, way: str) -> None:
-    room = Room(tmp_path, policy=KindPolicy())  # stands for a yes
+    room = Room(tmp_path, policy=SaysYes())
     assert "KEY=needle" in room.words("Grep", pattern="needle", path=".env", output_mode="content")
 
 
@@ -139,7 +139,7 @@ def test_without_rules_about_what_is_there_nothing_is_said(tmp_path: Path, way: 
 
 def test_a_link_that_was_swapped_after_the_decision_is_refused_when_it_is_opened(tmp_path: Path) -> None:
     """S1: the file that is opened is looked at, not only the one that was named."""
-    room = Room(tmp_path, policy=KindPolicy(), **DENY)  # a decision that is out of date
+    room = Room(tmp_path, policy=SaysYes(), **DENY)  # a decision that is out of date
     for tool, name in (("Read", "file_path"), ("readFile", "filePath")):
         result = room.call(tool, **{name: "link"})
         assert result.error is not None
@@ -147,7 +147,7 @@ def test_a_link_that_was_swapped_after_the_decision_is_refused_when_it_is_opened
 
 
 def test_a_write_that_may_not_be_is_refused_when_it_is_made(tmp_path: Path) -> None:
-    room = Room(tmp_path, policy=KindPolicy(mode="bypass"), deny=["Edit(*.txt)"])
+    room = Room(tmp_path, policy=SaysYes(), deny=["Edit(*.txt)"])
     for name in ("a.txt", "ferrule.toml"):
         result = room.call("Write", file_path=name, content="x")
         assert result.error is not None
@@ -175,3 +175,24 @@ def test_a_refusal_is_a_path_problem_with_a_stable_word(tmp_path: Path) -> None:
     with pytest.raises(PathProblem) as raised:
         paths.kept.require_read(Path(os.path.realpath(tmp_path)) / "ws" / ".env", ".env")
     assert raised.value.code == "denied"
+
+
+def test_a_replacement_in_a_whole_folder_leaves_out_what_other_programs_obey(tmp_path: Path) -> None:
+    """P4: the folder was asked about, `.envrc` in it was not."""
+    for mode in ("accept-edits", "bypass"):
+        room = Room(tmp_path / mode, mode=mode)
+        (room.root / ".envrc").write_text("a needle\n")
+        (room.root / ".vscode").mkdir()
+        (room.root / ".vscode/tasks.json").write_text("a needle\n")
+        words = room.words("FileSearch", pattern="needle", replace_with="pin", preview_only=False)
+        assert (room.root / "a.txt").read_text() == "a pin\n"
+        assert (room.root / ".envrc").read_text() == "a needle\n"
+        assert (room.root / ".vscode/tasks.json").read_text() == "a needle\n"
+        assert "what other programs run or obey; to change it, name it as `path`" in words
+        assert not room.call(
+            "FileSearch", pattern="needle", replace_with="pin", preview_only=False, path=".envrc"
+        ).success
+    named = Room(tmp_path / "named", mode="accept-edits", allow=["Edit(.envrc)"])
+    (named.root / ".envrc").write_text("a needle\n")
+    named.call("FileSearch", pattern="needle", replace_with="pin", preview_only=False)
+    assert (named.root / ".envrc").read_text() == "a pin\n"

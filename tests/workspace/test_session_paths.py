@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from tests.workspace.desk import Desk
 
-from ferrule import Answer, Choice, Decision, Invocation, KindPolicy, Question, Runtime, Session, Verdict
+from ferrule import Answer, Choice, Decision, Invocation, Question, RulePolicy, Runtime, Session, Verdict
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.core.access import READS_ANYTHING, collide, writes
-from ferrule.workspace.session_paths import paths_of, reads_below
+from ferrule.builtin.grep import grep
+from ferrule.core.access import Touch, collide, writes
+from ferrule.workspace.session_paths import paths_of
 
 
 def test_a_session_has_one_set_of_paths(tmp_path: Path) -> None:
@@ -32,10 +33,15 @@ def test_what_a_search_touches_is_never_less_than_it_reads(tmp_path: Path) -> No
     inside = writes("path", tmp_path / "a" / "b.txt")
     (tmp_path / "a").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "a")
-    for path in (str(tmp_path / "a"), "a", "./a/", "link", None):
-        assert collide(reads_below(path, session), (inside,)), path
-    assert not collide(reads_below(str(tmp_path / "c"), session), (inside,))
-    assert reads_below("a", None) == reads_below("/a\0b", session) == READS_ANYTHING
+
+    def touched(path: str) -> tuple[Touch, ...]:
+        invocation = grep.build({"pattern": "x", "path": path})
+        invocation.session = session
+        return invocation.touches
+
+    for path in (str(tmp_path / "a"), "a", "./a/", "link", "."):
+        assert collide(touched(path), (inside,)), path
+    assert not collide(touched(str(tmp_path / "c")), (inside,))
 
 
 EDIT: dict[str, Any] = {"old_string": "mine", "new_string": "ours"}
@@ -44,7 +50,7 @@ TOOLS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-class Watching(KindPolicy):
+class Watching(RulePolicy):
     """Remembers what it was asked about."""
 
     def __init__(self) -> None:
@@ -52,7 +58,7 @@ class Watching(KindPolicy):
         self.asked: list[tuple[str, str, str]] = []
 
     def decide(self, invocation: Invocation, session: Session) -> Decision:
-        self.asked.append((invocation.signature, invocation.abstract_rule, invocation.summary))
+        self.asked.append((invocation.signature, invocation.always_rule, invocation.summary))
         return super().decide(invocation, session)
 
 
@@ -120,14 +126,6 @@ def test_always_holds_for_the_real_folder_and_no_other(desk: Desk) -> None:
     assert questions[1].summary == f"Edit {desk.workspace}/lib/d.txt"
 
 
-def test_without_a_session_a_call_says_what_it_was_given() -> None:
-    edit = next(tool for tool in builtin_tools() if tool.name == "Edit")
-    for path, rule in {"src/a.txt": "Edit:src/*", "a.txt": "Edit:./*", "/a.txt": "Edit:/*"}.items():
-        invocation = edit.build({"file_path": path, **EDIT})
-        assert (invocation.signature, invocation.abstract_rule) == (path, rule)
-        assert (edit.signature(invocation.params), edit.abstract_rule(invocation.params)) == (path, rule)
-
-
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
@@ -155,7 +153,7 @@ def test_nobody_is_asked_about_a_path_that_no_leave_opens(tool: str, arguments: 
         asked.append(question.summary)
         return "no"
 
-    class AsksAlways(KindPolicy):
+    class AsksAlways(RulePolicy):
         def decide(self, invocation: Invocation, session: Session) -> Decision:
             return Decision(Verdict.ASK, "everything asks")
 

@@ -14,14 +14,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ferrule.agent.agent_events import Answered, CallAsked, Ending, TurnEnded
 from ferrule.agent.limits import AgentLimits
-from ferrule.core.access import READS_ANYTHING, Touches
+from ferrule.core.access import READS_ANYTHING
+from ferrule.core.call import CallInfo
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.result import Output
 from ferrule.core.tool import Kind, Tool
 
 if TYPE_CHECKING:
     from ferrule.agent.agent import Agent
-    from ferrule.core.context import ToolContext
+    from ferrule.core.context import Session, ToolContext
     from ferrule.registry.registry import Registry
     from ferrule.registry.source import ToolSource
 
@@ -71,17 +72,11 @@ class TaskTool(Tool[TaskParams]):
         self._agent = agent
         self._budget = budget
 
-    def touches(self, params: TaskParams) -> Touches:
-        return READS_ANYTHING  # what it changes is weighed call by call
-
-    def runs_alone(self, params: TaskParams) -> bool:
-        return params.tools == "all"
-
-    def summarise(self, params: TaskParams) -> str:
-        return f"Task: {params.description}"
-
-    def signature(self, params: TaskParams) -> str:
-        return params.description
+    def describe(self, params: TaskParams, session: Session) -> CallInfo:
+        said = params.description
+        # What it changes is weighed call by call.
+        alone = params.tools == "all"
+        return CallInfo(READS_ANYTHING, signature=said, summary=f"Task: {said}", runs_alone=alone)
 
     async def run(self, params: TaskParams, context: ToolContext) -> Output:
         if context.lineage.count(NAME) > 1:  # it is not shown to them, but a tool of theirs may call it

@@ -14,10 +14,10 @@ from ferrule.builtin.shell_run import (
     problems_of,
     require_folder,
     run,
+    runs_command,
     shell_for,
     starved,
     timed_out,
-    touches_of,
     undoable,
     words,
 )
@@ -44,8 +44,7 @@ _LONGER = "Give it more time with `timeout`, or start it with `run_in_background
     doing="running `{command}`",
     timeout=660,
     grace=SECONDS_TO_END,
-    touches_in=lambda params, session: touches_of(params.command, params.working_directory, session),
-    signature=lambda params: command_text(params.command, params.working_directory),
+    describe=lambda params, session: runs_command(params.command, params.working_directory, session),
     check=lambda params: problems_of(params.command),
 )
 async def bash(

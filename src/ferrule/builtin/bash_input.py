@@ -23,7 +23,7 @@ from ferrule.core.result import Output, ToolResult
     timeout=660,
     grace=SECONDS_TO_END,
     touches=(Touch("shell:terminal", write=True), Touch("*", write=True)),
-    signature=lambda params: params.text,
+    signature="{text}",
 )
 async def bash_input(
     context: ToolContext,

@@ -13,7 +13,7 @@ from ferrule.workspace.changing import SECONDS_TO_CHANGE, Changed, Make, change_
 from ferrule.workspace.edits.edit_spans import Rung
 from ferrule.workspace.edits.edited_bytes import edited_bytes
 from ferrule.workspace.edits.matching import find_edit
-from ferrule.workspace.session_paths import file_signature, folder_rule, refuses_file_outside, writes_file
+from ferrule.workspace.session_paths import opens_file
 from ferrule.workspace.texts.text import Text
 
 
@@ -24,10 +24,7 @@ from ferrule.workspace.texts.text import Text
     tags=("standard", "files"),
     doing="editing `{file_path}`",
     grace=SECONDS_TO_CHANGE,
-    touches_in=writes_file,
-    refusal_in=refuses_file_outside,
-    signature_in=file_signature,
-    abstract_rule_in=folder_rule("Edit"),
+    describe=opens_file("Edit", write=True),
 )
 def edit(
     file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],

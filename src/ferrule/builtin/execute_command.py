@@ -7,7 +7,7 @@ from typing import Annotated, TypedDict
 from pydantic import Field
 
 from ferrule.builtin.session_shells import SECONDS_TO_END
-from ferrule.builtin.shell_run import command_text, problems_of, run, starved, timed_out, touches_of
+from ferrule.builtin.shell_run import problems_of, run, runs_command, starved, timed_out
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import ToolResult
@@ -33,8 +33,7 @@ class CommandResult(TypedDict):
     doing="running `{command}`",
     timeout=_SECONDS + 30,
     grace=SECONDS_TO_END,
-    touches_in=lambda params, session: touches_of(params.command, params.cwd, session),
-    signature=lambda params: command_text(params.command, params.cwd),
+    describe=lambda params, session: runs_command(params.command, params.cwd, session),
     check=lambda params: problems_of(params.command),
 )
 async def execute_command(

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ferrule.core.access import WRITES_ANYTHING, Touches, writes
+from ferrule.core.call import CallInfo
 from ferrule.core.context import Session, ToolContext
 from ferrule.core.problems import Problem
 from ferrule.core.result import Output
 from ferrule.core.tool import Kind, Tool
 from ferrule.workspace.amounts import amount
 from ferrule.workspace.changing import SECONDS_TO_CHANGE, origin_of
-from ferrule.workspace.files import Files, files_of, real_path
+from ferrule.workspace.files import Files, files_of
 from ferrule.workspace.names import about_names
 from ferrule.workspace.place_kinds import require_file_or_folder
 from ferrule.workspace.searching.globs import excluded_globs, glob_below, split_globs
@@ -31,12 +32,10 @@ from ferrule.workspace.searching.replacement import (
 from ferrule.workspace.searching.replacement_words import MOST, Replacing, left_out
 from ferrule.workspace.searching.replacing import Replacements, apply, prepare
 from ferrule.workspace.searching.search import Query, search
-from ferrule.workspace.session_paths import reads_below, refuses_outside
+from ferrule.workspace.session_paths import touching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-    from ferrule.core.errors import ToolError
 
 
 class FileSearchParams(BaseModel):
@@ -113,36 +112,14 @@ class FileSearch(Tool[FileSearchParams]):
         if "\0" in (params.replace_with or ""):
             yield Problem(("replace_with",), "value", "it holds a NUL byte, and text files have none")
 
-    def only_reads(self, params: FileSearchParams) -> bool:
-        return params.replace_with is None or params.preview_only
-
-    def touches_in(self, params: FileSearchParams, session: Session | None) -> Touches:
-        if self.only_reads(params):
-            return reads_below(params.path, session)
-        if session is None or "\0" in params.path:
-            return WRITES_ANYTHING
-        return (writes("path", real_path(session, params.path)),)
-
-    def refusal_in(self, params: FileSearchParams, session: Session) -> ToolError | None:
-        return refuses_outside(params.path, session)
-
-    def signature(self, params: FileSearchParams) -> str:
-        return params.path
-
-    def summarise(self, params: FileSearchParams) -> str:
-        """All that decides which bytes change, on one line."""
-        said = f"{'text' if params.literal else 'pattern'} {_quoted(params.pattern)}"
-        if params.replace_with is None:
-            said = f"Search for {said}"
-        else:
-            verb = "Preview replacing" if params.preview_only else "Replace"
-            said = f"{verb} {said} with {_quoted(params.replace_with)}"
-        said += f" in {_quoted(params.path)}"
-        if params.file_glob:
-            said += f", only files {_quoted(params.file_glob)}"
-        if params.exclude:
-            said += f", but not {_quoted(params.exclude)}"
-        return said + ", ignoring case" * params.ignore_case + ", across lines" * params.multiline
+    def describe(self, params: FileSearchParams, session: Session) -> CallInfo:
+        only_reads = params.replace_with is None or params.preview_only
+        return replace(
+            touching(params.path, session, write=not only_reads),
+            signature=params.path,
+            summary=_summary(params),
+            only_reads=only_reads,
+        )
 
     async def run(self, params: FileSearchParams, context: ToolContext) -> Output:
         files = files_of(context.session)
@@ -218,7 +195,7 @@ async def _replace(params: FileSearchParams, query: Query, files: Files, context
 
     def work() -> tuple[Replacements, int | None]:
         replacements = prepare(
-            files.paths, query.place.root, found.files, as_written=not query.crlf, before_each=stage("read", total)
+            files.paths, query.place, found.files, as_written=not query.crlf, before_each=stage("read", total)
         )
         if params.preview_only:
             previews.remember(asked, replacements)
@@ -271,3 +248,19 @@ def _wider(params: FileSearchParams) -> list[str]:
     if params.file_glob or params.exclude:
         ways.append(f"leave out `{'file_glob' if params.file_glob else 'exclude'}`")
     return [f"Possible next steps: {'; '.join(ways)}."] if ways else []
+
+
+def _summary(params: FileSearchParams) -> str:
+    """All that decides which bytes change, on one line."""
+    said = f"{'text' if params.literal else 'pattern'} {_quoted(params.pattern)}"
+    if params.replace_with is None:
+        said = f"Search for {said}"
+    else:
+        verb = "Preview replacing" if params.preview_only else "Replace"
+        said = f"{verb} {said} with {_quoted(params.replace_with)}"
+    said += f" in {_quoted(params.path)}"
+    if params.file_glob:
+        said += f", only files {_quoted(params.file_glob)}"
+    if params.exclude:
+        said += f", but not {_quoted(params.exclude)}"
+    return said + ", ignoring case" * params.ignore_case + ", across lines" * params.multiline

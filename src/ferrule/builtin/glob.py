@@ -14,7 +14,7 @@ from ferrule.core.nearest import nearest
 from ferrule.workspace.names import about_names, decoded, one_line
 from ferrule.workspace.searching.find_files import find_files
 from ferrule.workspace.searching.search_by_name import MOST, search_by_name
-from ferrule.workspace.session_paths import paths_of, reads_below, refuses_outside
+from ferrule.workspace.session_paths import paths_of, searches
 
 if TYPE_CHECKING:
     from ferrule.workspace.paths import Paths, Place
@@ -51,8 +51,7 @@ def _summary(found: GlobResult) -> str:
     tags=("standard", "files", "search"),
     doing="looking for files like `{pattern}`",
     timeout=30,
-    touches_in=lambda params, session: reads_below(params.path, session),
-    refusal_in=lambda params, session: refuses_outside(params.path, session),
+    describe=searches("path"),
     render=_render,
     display=_summary,
 )

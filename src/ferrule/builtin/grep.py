@@ -16,7 +16,7 @@ from ferrule.workspace.searching.line_breaks import any_line_ending
 from ferrule.workspace.searching.matches import FileMatches, Names, file_matches, in_words
 from ferrule.workspace.searching.replacement import names_carriage_return
 from ferrule.workspace.searching.search import Mode, Query, search
-from ferrule.workspace.session_paths import paths_of, reads_below, refuses_outside
+from ferrule.workspace.session_paths import paths_of, searches
 
 _MOST = 10_000
 
@@ -74,8 +74,7 @@ def _check(params: Any) -> list[Problem]:
     tags=("standard", "files", "search"),
     doing="searching for `{pattern}`",
     timeout=30,
-    touches_in=lambda params, session: reads_below(params.path, session),
-    refusal_in=lambda params, session: refuses_outside(params.path, session),
+    describe=searches("path"),
     check=_check,
     render=_render,
     display=_summary,

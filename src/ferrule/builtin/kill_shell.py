@@ -21,7 +21,7 @@ from ferrule.core.result import Output
     doing="stopping `{shell_id}`",
     grace=SECONDS_TO_END,
     touches=(Touch("shell:background"),),
-    only_reads=lambda params: True,  # it ends what the person allowed, and asks nothing more of them
+    only_reads=True,  # it ends what the person allowed, and asks nothing more of them
 )
 async def kill_shell(
     context: ToolContext,

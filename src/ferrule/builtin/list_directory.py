@@ -15,7 +15,7 @@ from ferrule.workspace.place_kinds import require_folder
 from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.globs import compile_glob, glob_below
 from ferrule.workspace.searching.walk import EntryKind, Walk
-from ferrule.workspace.session_paths import paths_of, reads_below, refuses_outside
+from ferrule.workspace.session_paths import paths_of, searches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,8 +79,7 @@ def _summary(listing: Listing) -> str:
     tags=("standard", "files"),
     doing="listing `{path}`",
     timeout=30,
-    touches_in=lambda params, session: reads_below(params.path, session),
-    refusal_in=lambda params, session: refuses_outside(params.path, session),
+    describe=searches("path"),
     render=_render,
     display=_summary,
 )

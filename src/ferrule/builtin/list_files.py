@@ -12,7 +12,7 @@ from ferrule.core.function_tool import tool
 from ferrule.workspace.place_kinds import require_folder
 from ferrule.workspace.searching.matches import Names
 from ferrule.workspace.searching.walk import Walk
-from ferrule.workspace.session_paths import paths_of, reads_below, refuses_outside
+from ferrule.workspace.session_paths import paths_of, searches
 
 _MOST = 2000
 
@@ -37,8 +37,7 @@ def _show(listed: ListedFiles) -> str:
     tags=("assistant", "files"),
     doing="listing `{directoryPath}`",
     timeout=30,
-    touches_in=lambda params, session: reads_below(params.directory, session),
-    refusal_in=lambda params, session: refuses_outside(params.directory, session),
+    describe=searches("directory"),
     display=_show,
 )
 def list_files(

@@ -14,7 +14,7 @@ from ferrule.workspace.changing import SECONDS_TO_CHANGE, Make, change_file, req
 from ferrule.workspace.edits.edit_spans import Rung
 from ferrule.workspace.edits.edited_bytes import edited_bytes
 from ferrule.workspace.edits.multi_edit import find_edits
-from ferrule.workspace.session_paths import file_signature, folder_rule, refuses_file_outside, writes_file
+from ferrule.workspace.session_paths import opens_file
 from ferrule.workspace.texts.text import Text
 
 
@@ -35,10 +35,7 @@ class OneEdit(BaseModel):
     tags=("standard", "files"),
     doing="editing `{file_path}`",
     grace=SECONDS_TO_CHANGE,
-    touches_in=writes_file,
-    refusal_in=refuses_file_outside,
-    signature_in=file_signature,
-    abstract_rule_in=folder_rule("MultiEdit"),
+    describe=opens_file("MultiEdit", write=True),
 )
 def multi_edit(
     file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],

@@ -15,7 +15,7 @@ from ferrule.workspace.amounts import amount
 from ferrule.workspace.cut_pictures import is_cut_off
 from ferrule.workspace.files import MOST_EDITABLE, files_of
 from ferrule.workspace.media import SHOWN_IMAGES, media_type, notebook_cells
-from ferrule.workspace.session_paths import file_signature, folder_rule, reads_file, refuses_file_outside
+from ferrule.workspace.session_paths import opens_file
 from ferrule.workspace.texts.pages import WHOLE, Page, read_lines
 from ferrule.workspace.texts.text import decode
 from ferrule.workspace.tracker import digest_of
@@ -33,10 +33,7 @@ _MOST_IMAGE = 5_000_000
     category="files",
     tags=("standard", "files"),
     doing="reading `{file_path}`",
-    touches_in=reads_file,
-    refusal_in=refuses_file_outside,
-    signature_in=file_signature,
-    abstract_rule_in=folder_rule("Read"),
+    describe=opens_file("Read"),
     max_result=400_000,
 )
 def read(

@@ -11,7 +11,7 @@ from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import tool
 from ferrule.workspace.files import MOST_EDITABLE, files_of
 from ferrule.workspace.media import media_type
-from ferrule.workspace.session_paths import file_signature, folder_rule, reads_file, refuses_file_outside
+from ferrule.workspace.session_paths import opens_file
 from ferrule.workspace.texts.text import decode
 
 
@@ -29,10 +29,7 @@ class FileContent(TypedDict):
     category="files",
     tags=("assistant", "files"),
     doing="reading `{filePath}`",
-    touches_in=reads_file,
-    refusal_in=refuses_file_outside,
-    signature_in=file_signature,
-    abstract_rule_in=folder_rule("readFile"),
+    describe=opens_file("readFile"),
     render=lambda value: value["content"] or "The file is empty.",
     display=lambda value: f"read {value['size']:,} bytes",
     max_result=400_000,

@@ -9,7 +9,7 @@ from pydantic import Field
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.workspace.searching.search_by_name import search_by_name
-from ferrule.workspace.session_paths import reads_below, refuses_outside
+from ferrule.workspace.session_paths import searches
 
 
 class FilesFound(TypedDict):
@@ -31,8 +31,7 @@ def _show(found: FilesFound) -> str:
     tags=("assistant", "files", "search"),
     doing="looking for files like `{pattern}`",
     timeout=30,
-    touches_in=lambda params, session: reads_below(params.folder, session),
-    refusal_in=lambda params, session: refuses_outside(params.folder, session),
+    describe=searches("folder"),
     display=_show,
 )
 async def search_files(

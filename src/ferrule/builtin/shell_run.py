@@ -19,6 +19,7 @@ from ferrule.builtin.session_shells import (
     watchers_of,
 )
 from ferrule.core.access import Touch, writes
+from ferrule.core.call import CallInfo
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.problems import Problem
 from ferrule.core.result import ErrorInfo, ToolResult
@@ -57,13 +58,14 @@ def problems_of(command: str) -> list[Problem]:
     return []
 
 
-def touches_of(command: str, folder: str | None, session: Session | None) -> list[Touch]:
-    """A command touches the shell, and whatever it may touch."""
+def runs_command(command: str, folder: str | None, session: Session) -> CallInfo:
+    """What a call that runs a command would do: it touches the shell, and whatever the command may touch."""
     text = command_text(command, folder)
-    touched = [writes("command", text), writes("shell", "main")]
-    if session is not None and understand(text, str(shell_folder(session))).read_only:
-        return [*touched, Touch("*")]
-    return [*touched, Touch("*", write=True)]
+    writes_else = not understand(text, str(shell_folder(session))).read_only
+    return CallInfo(
+        touches=(writes("command", text), writes("shell", "main"), Touch("*", write=writes_else)),
+        signature=text,
+    )
 
 
 class Told:

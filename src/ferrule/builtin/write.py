@@ -11,7 +11,7 @@ from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
 from ferrule.workspace.amounts import amount
 from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file
-from ferrule.workspace.session_paths import file_signature, folder_rule, refuses_file_outside, writes_file
+from ferrule.workspace.session_paths import opens_file
 from ferrule.workspace.texts.text import Text, encode_new
 
 
@@ -22,10 +22,7 @@ from ferrule.workspace.texts.text import Text, encode_new
     tags=("standard", "files"),
     doing="writing `{file_path}`",
     grace=SECONDS_TO_CHANGE,
-    touches_in=writes_file,
-    refusal_in=refuses_file_outside,
-    signature_in=file_signature,
-    abstract_rule_in=folder_rule("Write"),
+    describe=opens_file("Write", write=True),
 )
 def write(
     file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],

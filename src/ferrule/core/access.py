@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from posixpath import normpath
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ferrule.core.context import Session
 
 
 class Touch(NamedTuple):
@@ -35,6 +41,33 @@ def reads(scheme: str, name: object) -> Touch:
 def writes(scheme: str, name: object) -> Touch:
     """A write of one resource: `writes("path", "/tmp/a")`."""
     return Touch(f"{scheme}:{name}", write=True)
+
+
+def located(
+    said: Iterable[Touch] | Touch | None, fill: Callable[[str], str], session: Session
+) -> Iterable[Touch] | Touch | None:
+    """Touches that a tool declared as patterns, for one call: parameters put in, paths taken from the session's folder.
+
+    A path is the real one, so that two names of one file are known to be one.
+    """
+    if said is None or not (isinstance(said, tuple) and any("{" in one.resource for one in _each(said))):
+        return said
+    return tuple(_located(touch, fill, session) for touch in _each(said))
+
+
+def _each(said: Iterable[Touch] | Touch) -> Iterable[Touch]:
+    return (said,) if isinstance(said, Touch) else said
+
+
+def _located(touch: Touch, fill: Callable[[str], str], session: Session) -> Touch:
+    if "{" not in touch.resource:
+        return touch
+    scheme, _, name = touch.resource.partition(":")
+    name = fill(name)
+    if scheme == "path":
+        path = os.path.join(session.directory, os.path.expanduser(name))  # noqa: PTH118, PTH111 - pure text
+        name = os.path.normpath(path) if "\0" in name else os.path.realpath(path)
+    return Touch(f"{scheme}:{name}", touch.write)
 
 
 def collide(left: Touches, right: Touches) -> bool:

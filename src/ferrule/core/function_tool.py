@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast, get_type_hints, overload
 
 from ferrule.core.context import ToolContext
 from ferrule.core.errors import DefinitionError
-from ferrule.core.hooks import HookedOptions, HookedTool
-from ferrule.core.tool import Style, style_of
+from ferrule.core.tool import Style, Tool, ToolOptions, style_of
 from ferrule.core.typed_dicts import understood
 
 if TYPE_CHECKING:
@@ -21,11 +20,11 @@ if TYPE_CHECKING:
 _FORBIDDEN_CONTAINERS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
-class FunctionTool(HookedTool):
+class FunctionTool(Tool[Any]):
     """A tool made from a function; it can still be called as one."""
 
     def __init__(
-        self, function: Callable[..., Any], *, name: str | None = None, **options: Unpack[HookedOptions]
+        self, function: Callable[..., Any], *, name: str | None = None, **options: Unpack[ToolOptions]
     ) -> None:
         if not callable(function):
             raise DefinitionError(f"@tool goes on a function, not on {function!r}.")
@@ -34,7 +33,7 @@ class FunctionTool(HookedTool):
         self._context_name: str | None = None
         inner = _without_partials(function)
         chosen = name or getattr(inner, "__name__", type(inner).__name__)
-        self._settle_with_hooks(chosen, options, style_of(function))
+        self._settle(chosen, options, style_of(function))
         if inner is not function or hasattr(function, "__wrapped__"):
             function = written(function)
         code = getattr(function, "__code__", None)
@@ -82,7 +81,7 @@ class FunctionTool(HookedTool):
         return self.function(**params.__dict__, **{self._context_name: context})
 
 
-class _ToolKeywords(HookedOptions, total=False):
+class _ToolKeywords(ToolOptions, total=False):
     name: str
 
 

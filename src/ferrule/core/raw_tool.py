@@ -6,9 +6,8 @@ import inspect
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ferrule.core.errors import DefinitionError
-from ferrule.core.hooks import HookedOptions, HookedTool
 from ferrule.core.schema_params import SchemaParams
-from ferrule.core.tool import style_of
+from ferrule.core.tool import Tool, ToolOptions, style_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 Schema = dict[str, Any] | bool
 
 
-class RawTool(HookedTool):
+class RawTool(Tool[Any]):
     """A tool whose parameters are a JSON Schema; its handler gets the arguments as plain JSON values."""
 
     def __init__(
@@ -31,13 +30,13 @@ class RawTool(HookedTool):
         *,
         resources: Mapping[str, Schema] | None = None,
         output_schema: dict[str, Any] | None = None,
-        **options: Unpack[HookedOptions],
+        **options: Unpack[ToolOptions],
     ) -> None:
         if not callable(handler):
             raise DefinitionError(f"`{name}`: the handler must be a function, not {type(handler).__name__}.")
         self.handler = handler
         self._output_schema = output_schema
-        self._settle_with_hooks(name, options, style_of(handler))
+        self._settle(name, options, style_of(handler))
         self.wants_context = _takes_context(name, handler)
         self._schema_params = SchemaParams(name, schema, resources)
 
@@ -68,7 +67,7 @@ def raw_tool(
     *,
     resources: Mapping[str, Schema] | None = None,
     output_schema: dict[str, Any] | None = None,
-    **options: Unpack[HookedOptions],
+    **options: Unpack[ToolOptions],
 ) -> RawTool:
     """Make a tool from a JSON Schema (Draft 2020-12 unless its `$schema` says otherwise) and a handler.
 

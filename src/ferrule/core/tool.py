@@ -7,22 +7,23 @@ import re
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypedDict, TypeVar, cast, get_args, get_origin
 
-from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING, Touches
-from ferrule.core.call import Invocation, new_call_id
+from ferrule.core.access import located
+from ferrule.core.call import NOTHING_SAID, CallInfo, Invocation, new_call_id
 from ferrule.core.description import Description
 from ferrule.core.errors import DefinitionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from ferrule.core.access import Touch
     from ferrule.core.context import Session, ToolContext
-    from ferrule.core.errors import ToolError
     from ferrule.core.params import Params
     from ferrule.core.problems import Problem
 
 P = TypeVar("P")
 
 _NAME = re.compile(r"[^\s\x00-\x1f\x7f]{1,128}")
+_BRACES = re.compile(r"\{(\w+)\}")
 _NEEDS = frozenset({"tenant", "user", "role", "model"})
 CACHE_SECONDS = 300.0
 
@@ -45,7 +46,12 @@ class Style(Enum):
 
 
 class ToolOptions(TypedDict, total=False):
-    """Everything that can be said of a tool besides its name, its parameters and its body."""
+    """Everything that can be said of a tool besides its name, its parameters and its body.
+
+    `touches`, `signature`, `always_rule` and `summary` describe a call. Each is a constant, a pattern with parameters
+    in braces (`writes("path", "{file_path}")`, `"{environment}"`), or a function of the parameters. `describe` says all
+    of them at once, and knows the session.
+    """
 
     display_name: str
     kind: Kind | str
@@ -67,9 +73,21 @@ class ToolOptions(TypedDict, total=False):
     max_result: int | None
     grace: float | None
     doing: str
+    touches: Iterable[Touch] | Touch | Callable[[Any], Iterable[Touch] | Touch]
+    signature: str | Callable[[Any], str]
+    always_rule: str | Callable[[Any], str]
+    summary: str | Callable[[Any], str]
+    only_reads: bool | Callable[[Any], bool]
+    describe: Callable[[Any, Session], CallInfo]
+    check: Callable[[Any], Iterable[Problem] | None]
+    render: Callable[[Any], str | None]
+    display: Callable[[Any], str | None]
 
 
 OPTIONS = frozenset(ToolOptions.__annotations__)
+_CALL_OPTIONS = ("touches", "signature", "always_rule", "summary", "only_reads")
+_METHODS = ("describe", "check", "render", "display")
+"""Methods of a class that a tool made without one is given as functions."""
 
 
 class Tool(Generic[P]):
@@ -82,6 +100,8 @@ class Tool(Generic[P]):
     name: str = ""
     display_name: str = ""
     kind: Kind = Kind.EXECUTE
+    kind_given: bool = False
+    """Whether its author said the kind. A tool without one counts as `execute` wherever somebody stands in front."""
     version: str = "1.0.0"
     category: str = "general"
     tags: frozenset[str] = frozenset()
@@ -100,6 +120,12 @@ class Tool(Generic[P]):
     takes back what it did."""
     doing: str = ""
     """What a person reads while it runs, with parameters in braces: ``reading `{file_path}` ``."""
+    touches: Iterable[Touch] | Touch | Callable[[Any], Iterable[Touch] | Touch] | None = None
+    signature: str | Callable[[Any], str] | None = None
+    always_rule: str | Callable[[Any], str] | None = None
+    summary: str | Callable[[Any], str] | None = None
+    only_reads: bool | Callable[[Any], bool] = False
+    """What a call does, in the simple forms (`ToolOptions` tells which); `CallInfo` says what each means."""
     read_only: bool
     """Follows from the kind unless said."""
     cache: float
@@ -117,19 +143,18 @@ class Tool(Generic[P]):
     _params: Params[P] | None = None
     _description: Description | None = None
     _expected_form: str | None = None
-    _options_from_class: ClassVar[tuple[str, ...]] = tuple(OPTIONS - {"description"})
+    _described: bool = False
+    _options_from_class: ClassVar[tuple[str, ...]] = tuple(OPTIONS - {"description", *_CALL_OPTIONS, *_METHODS})
 
     def __init__(self, **options: Any) -> None:
-        declared: dict[str, Any] = {
-            key: getattr(type(self), key) for key in self._options_from_class if hasattr(type(self), key)
-        }
+        said = {member for owner in type(self).__mro__ if owner is not Tool for member in vars(owner)}
+        declared: dict[str, Any] = {key: getattr(type(self), key) for key in self._options_from_class if key in said}
         own = inspect.getattr_static(type(self), "description")
         if not isinstance(own, property):  # a class may simply write `description = "…"`
             declared["description"] = own
         if not any("run" in vars(owner) for owner in type(self).__mro__ if owner is not Tool):
             raise DefinitionError(f"{type(self).__name__} has no `run`. Write `def run(self, params, context)`.")
-        said = {**declared, **options}
-        self._settle(self.name or type(self).__name__, said, style_of(self.run))
+        self._settle(self.name or type(self).__name__, {**declared, **options}, style_of(self.run))
 
     def _settle(self, name: str, options: Mapping[str, Any], style: Style) -> None:
         """Check what was declared and make it complete; every way of making a tool ends here."""
@@ -141,11 +166,16 @@ class Tool(Generic[P]):
         self.name = name
         self.style = style
         own = {member for owner in type(self).__mro__ if owner is not Tool for member in vars(owner)}
+        for key in (*_CALL_OPTIONS, *_METHODS):
+            if options.get(key) is not None:
+                setattr(self, key, options[key])
+                own.add(key)
         self.has_check = "check" in own
-        self.has_touches = "touches" in own or "touches_in" in own
-        self.has_signature = "signature" in own
+        self.has_touches = "touches" in own or "describe" in own
+        self.has_signature = "signature" in own or "describe" in own
         self.has_render = "render" in own
         self.has_words = self.has_render or "display" in own
+        self._described = not own.isdisjoint(_CALL_OPTIONS)
         for key in ("display_name", "version", "category", "strict", "concurrency_safe", "enabled", "dangerous",
                     "requires_permission", "idempotent", "timeout", "max_result", "grace", "doing"):  # fmt: skip
             if key in options:
@@ -153,6 +183,7 @@ class Tool(Generic[P]):
         for key in ("tags", "roles", "needs"):
             if key in options:
                 setattr(self, key, _words(name, key, options[key]))
+        self.kind_given = "kind" in options or "read_only" in options
         try:
             self.kind = Kind(options.get("kind", Kind.EXECUTE))
         except ValueError:
@@ -236,63 +267,30 @@ class Tool(Generic[P]):
 
     # What a tool may say of one call; each has a safe answer of its own
 
-    def check(self, params: P) -> Iterable[Problem]:
+    def check(self, params: P) -> Iterable[Problem] | None:
         """Problems that the schema cannot express; none by default."""
-        return ()
-
-    def touches(self, params: P) -> Touches:
-        """What the call reads and writes. Unsaid, a read-only tool may read anything, any other write anything."""
-        return READS_ANYTHING if self.read_only else WRITES_ANYTHING
-
-    def touches_in(self, params: P, session: Session | None) -> Touches:
-        """The same where the session matters, as it does for relative paths; `touches` unless said."""
-        return self.touches(params)
-
-    def runs_alone(self, params: P) -> bool:
-        """Whether nothing else of a batch may run beside this call, whatever it says it touches."""
-        return not self.concurrency_safe
-
-    def only_reads(self, params: P) -> bool:
-        """Whether this one call changes nothing although the tool can, as a preview does; no, unless said.
-
-        Such a call runs as a read-only tool does, so long as it touches nothing for writing. The tool itself stays
-        what its kind says: it is not shown in plan mode, and no provider is told that it is read-only.
-        """
-        return False
-
-    def refusal_in(self, params: P, session: Session) -> ToolError | None:
-        """Why the call would fail whoever allows it; None unless that is sure. Nobody is asked for such a call.
-
-        This saves a question that is no use, and guards nothing: `run` must refuse by itself.
-        """
         return None
 
-    def signature(self, params: P) -> str:
-        """What a permission rule is matched against; the canonical arguments unless said."""
-        return self.params.dump(params).decode()
+    def describe(self, params: P, session: Session) -> CallInfo:
+        """What one call would do, from the simple forms. Override it where those are not enough.
 
-    def signature_in(self, params: P, session: Session | None) -> str:
-        """The same where the session matters: a rule about files is asked about the real path, not the given one."""
-        return self.signature(params)
+        It runs once for a call, before anything else does: it must be quick, change nothing and decide nothing.
+        """
+        if not self._described:
+            return NOTHING_SAID
 
-    def abstract_rule(self, params: P) -> str:
-        """What «always allow» would remember; the tool's name unless said."""
-        return self.name
+        def said(form: Any) -> Any:
+            return form(params) if callable(form) else _filled(self.name, form, params)
 
-    def abstract_rule_in(self, params: P, session: Session | None) -> str:
-        """The same where the session matters; `abstract_rule` unless said."""
-        return self.abstract_rule(params)
-
-    def summarise(self, params: P) -> str:
-        """One short line for a person: what is about to happen."""
-        return f"{self.display_name} {self.signature(params)}"
-
-    def summarise_in(self, params: P, session: Session | None) -> str:
-        """The same where the session matters: what a person agrees to is what a rule is asked about."""
-        own = any("summarise" in vars(owner) for owner in type(self).__mro__ if owner is not Tool)
-        if own:
-            return self.summarise(params)
-        return f"{self.display_name} {self.signature_in(params, session)}"
+        touches = self.touches
+        return CallInfo(
+            located(touches(params) if callable(touches) else touches, lambda text: said(text), session),
+            said(self.signature),
+            said(self.always_rule),
+            said(self.summary),
+            None,
+            said(self.only_reads),
+        )
 
     def render(self, value: Any) -> str | None:
         """The model's words for a result; None leaves it to Ferrule."""
@@ -313,7 +311,7 @@ class Tool(Generic[P]):
 
             text = to_json(params)
         loaded = self.params.load(text)
-        if problems := list(self.check(loaded)):
+        if problems := list(self.check(loaded) or ()):
             from ferrule.core.problems import InvalidParams
 
             raise InvalidParams(problems)
@@ -344,6 +342,22 @@ def style_of(body: Callable[..., Any]) -> Style:
     if inspect.isgeneratorfunction(body):
         return Style.SYNC_STREAM
     return Style.SYNC
+
+
+def _filled(tool: str, form: Any, params: Any) -> Any:
+    """A pattern with the parameters put in; whatever is no text stays what it is."""
+    if not isinstance(form, str) or "{" not in form:
+        return form
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        given: Mapping[str, Any] = cast("Any", params if isinstance(params, dict) else vars(params))
+        if name not in given:
+            raise DefinitionError(f"`{tool}`: `{form}` names `{{{name}}}`, and there is no such parameter.")
+        said = given[name]
+        return "" if said is None else str(said.value if isinstance(said, Enum) else said)
+
+    return _BRACES.sub(value, form)
 
 
 def _words(name: str, key: str, said: Any) -> frozenset[str]:

@@ -26,7 +26,7 @@ from ferrule.mcp_client.tool_names import tool_name
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ferrule.core.context import Session, ToolContext
+    from ferrule.core.context import ToolContext
     from ferrule.core.problems import PathPart
     from ferrule.mcp_client.definitions import Definition
     from ferrule.mcp_client.server_config import ServerConfig
@@ -65,11 +65,9 @@ class RemoteTool(RawTool):
             enabled=enabled,
             # Only for the order of calls: a server that lies can confuse its own results, and gets no leave by it.
             touches=READS_ANYTHING if definition.hints("readOnlyHint") else WRITES_ANYTHING,
+            # What a person agrees to: the names that the server is really called by, not the title it chose.
+            summary=lambda arguments: f"{config.name}: {definition.name} {self.params.dump(arguments).decode()}",
         )
-
-    def summarise_in(self, params: Any, session: Session | None) -> str:
-        """What a person agrees to: the names that the server is really called by, not the title it chose."""
-        return f"{self.server_name}: {self.definition.name} {self.signature_in(params, session)}"
 
     async def _run(self, arguments: Any, context: ToolContext) -> ToolResult:
         payload = await self._callee.call(self, arguments, context)

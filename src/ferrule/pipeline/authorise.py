@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.tool import Kind, Tool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ferrule.core.call import Invocation
     from ferrule.core.context import Session
 
@@ -54,6 +51,7 @@ class Mode(StrEnum):
 
 READ_ONLY = Decision(Verdict.ALLOW, "a read-only tool runs freely")
 _ONLY_READS = Decision(Verdict.ALLOW, "the tool can write, but this call only reads")
+_NO_KIND = Decision(Verdict.ALLOW, "the program brought the tool and gave it no kind")
 BYPASS = Decision(Verdict.ALLOW, "mode bypass allows everything that is not denied")
 _EDITS = Decision(Verdict.ALLOW, "mode accept-edits lets tools write")
 PLAN = Decision(Verdict.DENY, "mode plan runs read-only tools alone")
@@ -67,40 +65,31 @@ _ASK_KIND = {
 }
 
 
-class KindPolicy:
-    """The default: read-only tools run, the others ask; names can be allowed or denied, and deny always wins.
+class DefaultPolicy:
+    """What holds where a program chose no policy: read-only tools run, and those that write or execute ask.
 
-    `allow` and `deny` take tool names, also with `*` (`mcp__github__*`).
+    A tool whose author gave no kind runs: it is a function that the program itself handed over. Where others stand in
+    front (`served`), nobody vouches for such a tool, and it counts as one that executes.
     """
 
-    def __init__(self, *, mode: Mode | str = Mode.DEFAULT, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> None:
-        self.mode = Mode(mode)
-        self._allow = _Names(allow)
-        self._deny = _Names(deny)
+    def __init__(self, *, served: bool = False) -> None:
+        self._served = served
         self._remembered: set[tuple[str, Tool[Any], str]] = set()
-        self._free = self.mode is not Mode.PLAN and not self._allow and not self._deny
 
     def remember(self, invocation: Invocation, session: Session) -> None:
         # The tool object itself: one that takes its name or its place is another tool, and asks again.
-        self._remembered.add((session.id, invocation.tool, invocation.abstract_rule))
+        self._remembered.add((session.id, invocation.tool, invocation.always_rule))
 
     def decide(self, invocation: Invocation, session: Session) -> Decision:
         tool = invocation.tool
-        if self._free and tool.read_only and not (tool.dangerous or tool.requires_permission or tool.has_touches):
-            return READ_ONLY  # what nearly every call comes to, without going through the rest
-        if self._deny and (rule := self._deny.match(tool.name)):
-            return Decision(Verdict.DENY, f"`{rule}` is denied", rule)
-        mode = self.mode
-        if mode is Mode.PLAN and not tool.read_only:
-            return PLAN
-        if self._allow and (rule := self._allow.match(tool.name)):
-            return Decision(Verdict.ALLOW, f"`{rule}` is allowed", rule)
-        if mode is Mode.BYPASS:
-            return BYPASS
-        if self._remembered and (session.id, tool, rule := invocation.abstract_rule) in self._remembered:
+        if not (tool.dangerous or tool.requires_permission):
+            if tool.read_only and not tool.has_touches:
+                return READ_ONLY  # what nearly every call comes to, without going through the rest
+            if not (tool.kind_given or self._served):
+                return _NO_KIND
+        if self._remembered and (session.id, tool, rule := invocation.always_rule) in self._remembered:
             return Decision(Verdict.ALLOW, f"`{rule}` was always allowed in this session", rule)
-        decision = by_kind(invocation, mode)
-        return never_asked(decision) if mode is Mode.DONT_ASK else decision
+        return by_kind(invocation, Mode.DEFAULT)
 
 
 def by_kind(invocation: Invocation, mode: Mode, *, writes: bool | None = None) -> Decision:
@@ -126,28 +115,6 @@ def never_asked(decision: Decision) -> Decision:
     if decision.verdict is not Verdict.ASK:
         return decision
     return Decision(Verdict.DENY, f"{decision.reason}, and mode dont-ask never asks", decision.rule)
-
-
-class _Names:
-    """Exact names in a set, the few with `*` tried one by one."""
-
-    def __init__(self, rules: Iterable[str]) -> None:
-        listed = [rules] if isinstance(rules, str) else list(rules)
-        for rule in listed:
-            if not rule or "(" in rule:
-                raise ValueError(
-                    f"{rule!r} is not a tool name. Allow and deny take names, also with *: `mcp__github__*`."
-                )
-        self._exact = {rule for rule in listed if "*" not in rule}
-        self._patterns = [rule for rule in listed if "*" in rule]
-
-    def __bool__(self) -> bool:
-        return bool(self._exact or self._patterns)
-
-    def match(self, name: str) -> str | None:
-        if name in self._exact:
-            return name
-        return next((pattern for pattern in self._patterns if fnmatchcase(name, pattern)), None)
 
 
 def require_context(tool: Tool[Any], session: Session) -> None:

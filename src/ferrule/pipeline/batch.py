@@ -144,15 +144,16 @@ def _may_refer(call: RawCall) -> bool:
 
 def _touches(invocation: Invocation, session: Session, runtime: Runtime) -> Touches:
     invocation.session = session
-    if invocation.tool.runs_alone(invocation.params):
-        return WRITES_ANYTHING
-    if runtime.hooks and runtime.hooks.may_change(invocation.tool.name):
-        return READS_ANYTHING if invocation.tool.read_only else WRITES_ANYTHING
     try:
-        return invocation.touches
+        if invocation.runs_alone:
+            return WRITES_ANYTHING
+        if runtime.hooks and runtime.hooks.may_change(invocation.tool.name):
+            return READS_ANYTHING if invocation.tool.read_only else WRITES_ANYTHING
+        touches = invocation.touches
     except Exception:
         logger.exception("Tool %s could not say what it touches", invocation.tool.name)
-        return WRITES_ANYTHING
+        touches = WRITES_ANYTHING
+    return touches
 
 
 class _Run:
@@ -194,6 +195,8 @@ class _Run:
         if not self._planned:
             return []
         self._start_ready()
+        for position in self._ready:  # kept back by the limit alone
+            self._waited[position] = True
         try:
             await self._all_done
         except asyncio.CancelledError:

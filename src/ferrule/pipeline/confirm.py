@@ -98,7 +98,7 @@ class Confirm:
             if again.verdict == "deny":
                 return Answer(Choice.NO, again.reason)
             offer = _offer(invocation, policy, session)
-            shown = _bound(invocation)
+            shown = invocation.tool.params.dump(invocation.params), invocation.info
             said = self._asker(_question(invocation, again, offer))
             answer = _understood(tool.name, await said if isinstance(said, Awaitable) else said)
             if answer.choice is not Choice.NO and _bound(invocation) != shown:
@@ -127,8 +127,7 @@ def _understood(tool: str, said: object) -> Answer:
 
 def _bound(invocation: Invocation) -> tuple[object, ...]:
     """What the person's answer is about. A link that leads elsewhere by now, or other parameters, are another call."""
-    tool = invocation.tool
-    return tool.params.dump(invocation.params), invocation.summary, invocation.signature, invocation.touches
+    return invocation.tool.params.dump(invocation.params), invocation.described_now()
 
 
 def _changed(tool: str) -> Stopped:
@@ -154,7 +153,7 @@ def refused(invocation: Invocation, answer: Answer) -> Stopped:
 def _offer(invocation: Invocation, policy: Policy, session: Session) -> Offer | None:
     if isinstance(policy, Offers):
         return policy.offer(invocation, session)
-    return Offer(invocation.abstract_rule)
+    return Offer(invocation.always_rule)
 
 
 def _question(invocation: Invocation, decision: Decision, offer: Offer | None) -> Question:
@@ -165,9 +164,7 @@ def _question(invocation: Invocation, decision: Decision, offer: Offer | None) -
 
 def _nobody_to_ask(invocation: Invocation, decision: Decision, policy: Policy, session: Session) -> Stopped:
     tool = invocation.tool.name
-    suggestion = (
-        f"The person can allow it: --allow {tool} on the command line, or KindPolicy(allow=[{tool!r}]) in a program."
-    )
+    suggestion = f"The program can give its Runtime an `ask` function, or policy=RulePolicy(allow=[{tool!r}])."
     if isinstance(policy, Offers):
         offer = policy.offer(invocation, session)
         suggestion = (offer.instead if offer is not None else "") or (

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import Invocation, RawCall
 from ferrule.core.context import Session, ToolContext
-from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
 from ferrule.core.events import Done, Pending
-from ferrule.pipeline.authorise import KindPolicy, Policy, Verdict, require_context
+from ferrule.pipeline.authorise import DefaultPolicy, Policy, Verdict, require_context
 from ferrule.pipeline.cache import ResultCache
 from ferrule.pipeline.cleaning import clean_exception
 from ferrule.pipeline.confirm import Asker, Choice, Confirm, refused
@@ -43,8 +43,8 @@ logger = logging.getLogger("ferrule.calls")
 class Runtime:
     """Tools, and everything that stands between a model and running them.
 
-    `tools` is a registry, a view of one, or simply tools. Without a policy, read-only tools run and the others
-    ask; without `ask` there is nobody to ask, and what would ask is refused.
+    `tools` is a registry, a view of one, or simply tools. Without a policy, a tool that says it writes or executes
+    asks first, and the others run; without `ask`, what would ask is refused.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Runtime:
         hooks: Iterable[Hook] = (),
     ) -> None:
         self.tools: ToolSource = tools if isinstance(tools, ToolSource) else Registry(tools)
-        self.policy: Policy = policy if policy is not None else KindPolicy()
+        self.policy: Policy = policy if policy is not None else DefaultPolicy()
         self.limits = limits
         self.session = session if session is not None else Session()
         self.cache = cache if cache is not None else ResultCache()
@@ -84,14 +84,14 @@ class Runtime:
         return view
 
     def for_session(self, session: Session, *, ask: Asker | None = None, limits: Limits | None = None) -> Runtime:
-        """The same tools, policy, records and hooks for a session of its own.
+        """The same tools, policy, records and hooks for a session of its own, as a server gives every client.
 
-        Whoever serves several clients gives each one of these: a question to one of them, or a tool that runs alone,
-        holds up nobody else's calls.
+        A question to one of them, or a tool that runs alone, holds up nobody else's calls. Where no policy was chosen,
+        a tool without a kind counts as `execute`: a client is not the program that brought it.
         """
         own = Runtime(
             self.tools,
-            policy=self.policy,
+            policy=DefaultPolicy(served=True) if isinstance(self.policy, DefaultPolicy) else self.policy,
             ask=ask,
             tracer=self._tracer,
             limits=limits or self.limits,
@@ -150,6 +150,9 @@ class Runtime:
         except asyncio.CancelledError:
             await self._end_cancelled(call, record, perf_counter() - began)
             raise
+        except DefinitionError as error:
+            logger.warning("Tool %s cannot describe its call %s: %s", call.name, call.id, error)
+            result = _stop(call, _undescribed(call, error), record)
         except Exception as error:
             logger.exception("Call %s of %s broke the pipeline", call.id, call.name)
             result = _stop(call, _broken(call, error, session), record)
@@ -251,7 +254,7 @@ class Runtime:
                     f"`{tool.name}` was not run: {decision.reason}.",
                     "Do not try the same call again; go on another way, or ask the person.",
                 )
-            if (problem := tool.refusal_in(invocation.params, session)) is not None:
+            if (problem := invocation.info.refusal) is not None:
                 said = stopped_by(tool.name, problem, session.workspace, session.folders[1:])  # as if it had run
                 raise Stopped(Stage.AUTHORISE, said.kind, said.message, said.suggestion, said.details)
             answer = await self._confirm(invocation, decision, self.policy, session)
@@ -380,6 +383,16 @@ def _stop(call: RawCall, stopped: Stopped, record: CallRecord) -> ToolResult:
     if stopped.details and stopped.details.get("abandoned"):
         record.abandoned = True
     return result
+
+
+def _undescribed(call: RawCall, error: DefinitionError) -> Stopped:
+    return Stopped(
+        Stage.AUTHORISE,
+        ErrorKind.EXECUTION,
+        f"The tool `{call.name}` cannot say what this call would do, so it was not run.",
+        "Use another tool; its author has to mend this one.",
+        {"reason": str(error)},
+    )
 
 
 def _broken(call: RawCall, error: Exception, session: Session) -> Stopped:

@@ -101,7 +101,7 @@ def validate_around(tool: Tool[Any], arguments: Any, places: list[tuple[PathPart
 def _check(tool: Tool[Any], params: Any) -> None:
     """The tool's own validation; a ValueError from it counts as one problem with the whole."""
     try:
-        problems = list(tool.check(params))
+        problems = list(tool.check(params) or ())
     except ValueError as error:
         problems = [Problem((), "value", str(error))]
     if problems:

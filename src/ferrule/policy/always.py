@@ -35,7 +35,7 @@ def offer_for(policy: RulePolicy, invocation: Invocation, session: Session) -> O
     if not judged.can_be_always:
         return None
     if _has_own_rule(invocation, judged):
-        return Offer(invocation.abstract_rule)
+        return Offer(invocation.always_rule)
     offers = _offers(policy, invocation, session, judged)
     if not offers:
         return None
@@ -62,7 +62,7 @@ def _has_own_rule(invocation: Invocation, judged: Judgement) -> bool:
     request = judged.request
     if request.commands or request.reads or request.writes:
         return False
-    return invocation.abstract_rule != invocation.tool.name
+    return invocation.always_rule != invocation.tool.name
 
 
 def _only_the_name(policy: RulePolicy, invocation: Invocation, judged: Judgement) -> bool:

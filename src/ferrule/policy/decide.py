@@ -105,6 +105,13 @@ class RulePolicy:
             return READ_ONLY  # what nearly every call comes to, without going through the rest
         return self.judge(invocation, session).decision
 
+    def guards(self, path: str, roots: tuple[str, ...], *, write: bool) -> Rule | None:
+        """Ferrule's own question about a path, unless a rule names it."""
+        found = self.guarded.asking(path, roots, write=write)
+        if found is not None and self.allow.covering_path(path, roots, write=write, naming=found) is not None:
+            return None
+        return found
+
     def judge(self, invocation: Invocation, session: Session, extra: Iterable[Rule] = ()) -> Judgement:
         """The decision with everything that led to it, as if the `extra` allow rules held too."""
         request = self.requests.of(invocation, session)
@@ -132,7 +139,7 @@ class RulePolicy:
             findings = [own, *paths]
             for analysis in request.commands:
                 findings += weigh_command(analysis, name, request, lists, self.requests)
-        if self._remembered and (session.id, invocation.tool, word := invocation.abstract_rule) in self._remembered:
+        if self._remembered and (session.id, invocation.tool, word := invocation.always_rule) in self._remembered:
             _grant(findings, f"`{word}` was always allowed in this session")
         if self._doubts is not None and (why := self._doubts.about(invocation.tool)):
             findings[0].leave, findings[0].rule, findings[0].need = "", None, why
@@ -171,8 +178,10 @@ class RulePolicy:
             rule = next((finding.rule for finding in findings if finding.rule), None)
             reason = f"{rule.words} allows it" if rule is not None else findings[-1 if request.commands else 0].leave
             return settle(Decision(Verdict.ALLOW, reason, rule.text if rule is not None else None), rule)
-        if self.mode is Mode.BYPASS and not _in_doubt(request, lists):
+        guarded = next((finding for finding in findings if finding.guarded and not finding.leave), None)
+        if self.mode is Mode.BYPASS and guarded is None and not _in_doubt(request, lists):
             return settle(BYPASS)
+        lacking = guarded or lacking
         return settle(Decision(Verdict.ASK, lacking.need or "a tool that executes something asks first"))
 
     # «Always»
@@ -194,7 +203,7 @@ class RulePolicy:
         rules = grants_for(self, invocation, session)
         if rules is None:
             # The tool object itself: one that takes its name or its place is another tool, and asks again.
-            self._remembered.add((session.id, invocation.tool, invocation.abstract_rule))
+            self._remembered.add((session.id, invocation.tool, invocation.always_rule))
             return
         granted = self._granted.setdefault(session.id, RuleSet())
         for rule in rules:

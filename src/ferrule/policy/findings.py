@@ -26,6 +26,8 @@ class Finding:
     rule: Rule | None = None
     """The allow rule that gave leave."""
     need: str = ""
+    guarded: bool = False
+    """Whether it would write what other programs run or obey, which no mode allows."""
 
     def lacks(self, why: str) -> None:
         """Take back its leave; the first reason stands."""
@@ -43,10 +45,10 @@ class Lists:
     guarded: Guarded
     accepts_edits: bool
 
-    def allowing_path(self, path: str, request: Request, *, write: bool) -> Rule | None:
-        return next(
-            (rule for rules in self.allow if (rule := rules.covering_path(path, request.roots, write=write))), None
-        )
+    def allowing_path(self, path: str, request: Request, *, write: bool, guard: Rule | None = None) -> Rule | None:
+        roots = request.roots
+        found = (rules.covering_path(path, roots, write=write, naming=guard) for rules in self.allow)
+        return next((rule for rule in found if rule is not None), None)
 
     def denying_path(self, path: str, request: Request, *, write: bool) -> Rule | None:
         found = self.deny.concerning_path(path, request.roots, write=write)
@@ -72,11 +74,12 @@ def weigh_path(path: str, request: Request, lists: Lists, *, write: bool) -> Fin
     finding = Finding(f"{'write' if write else 'read'} {shown(path, request.roots)}", "writes" if write else "reads")
     finding.denied = lists.denying_path(path, request, write=write)
     finding.asked = lists.ask.concerning_path(path, request.roots, write=write)
-    finding.rule = lists.allowing_path(path, request, write=write)
+    guard = lists.guarded.asking(path, request.roots, write=write)
+    finding.rule = lists.allowing_path(path, request, write=write, guard=guard)
     if finding.rule is not None:
         finding.leave = f"{finding.rule.words} allows it"
-    elif lists.guarded.asking(path, request.roots, write=write) is not None:
-        finding.need = guarded_words(shown(path, request.roots), write=write)
+    elif guard is not None:
+        finding.need, finding.guarded = guarded_words(shown(path, request.roots), write=write), write
     elif write and lists.accepts_edits and inside(path, request.roots):
         finding.leave = "mode accept-edits lets tools write in the workspace"
     return finding

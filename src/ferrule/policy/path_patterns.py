@@ -72,6 +72,11 @@ class PathPattern:
         )
 
     @property
+    def literal_names(self) -> frozenset[str]:
+        """The names on the way that stand as they are, without `*` and the like."""
+        return frozenset(part.lower() for part in self._body.split("/") if part and not _SPECIAL.search(part))
+
+    @property
     def name(self) -> str | None:
         """The glob of a name that it means at any depth; None for a pattern that starts somewhere or has folders."""
         return self._body if self.anywhere and "/" not in self._body and "**" not in self._body else None

@@ -36,6 +36,14 @@ class RuleRestrictions:
             or policy.guarded.never.concerning_path(path, roots, write=True)
         )
 
+    def asks_to_write(self, path: str, start: str, roots: tuple[str, ...]) -> str | None:
+        """Who asks before this path is written, where only its folder was asked about."""
+        policy = self._policy
+        for asking in (policy.ask.concerning_path(path, roots, write=True), policy.guards(path, roots, write=True)):
+            if asking is not None and asking.path is not None and not asking.path.concerns(start, roots):
+                return _words(asking)
+        return None
+
     def holds_back(self, path: str, start: str, roots: tuple[str, ...]) -> str | None:
         """Who keeps the content of this path out of a search that starts elsewhere.
 

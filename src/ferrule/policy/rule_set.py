@@ -76,8 +76,21 @@ class RuleSet:
         """The rule that is this very command, to the letter."""
         return next((rule for rule in self._commands(tool) if rule.command and rule.command.is_whole(command)), None)
 
-    def covering_path(self, path: str, roots: Sequence[str], *, write: bool) -> Rule | None:
-        return next((rule for rule in self._paths(write) if rule.path and rule.path.covers(path, roots)), None)
+    def covering_path(self, path: str, roots: Sequence[str], *, write: bool, naming: Rule | None = None) -> Rule | None:
+        """The rule that covers a path. Where Ferrule itself asks about it (`naming`), a rule for all paths is not
+        enough to write it: it must name a folder or file of the same name.
+        """
+        names = naming.path.literal_names if naming is not None and naming.path is not None and write else None
+        return next(
+            (
+                rule
+                for rule in self._paths(write)
+                if rule.path
+                and rule.path.covers(path, roots)
+                and (names is None or not names.isdisjoint(rule.path.literal_names))
+            ),
+            None,
+        )
 
     def covering_host(self, host: str) -> Rule | None:
         return next((rule for rule in self.listed(About.HOST) if rule.host and rule.host.covers(host)), None)

@@ -1,8 +1,8 @@
-"""What Ferrule looks after unasked: secrets are not read, and what starts programs is not written, without a question;
-and its own settings are never written by a tool.
+"""What Ferrule guards by itself: reading secrets asks, writing what other programs run or obey asks in every mode, and
+its own settings are never written by a tool.
 
-A path rule of the person's own (`allow = ["Read(.env)"]`) lifts a question. Nothing lifts the last: an agent that could
-write the rules would approve itself.
+A path rule of the user's own (`allow = ["Read(.env)"]`) lifts a question; for writes it must name the place, and `**`
+does not. Nothing lifts the last: an agent that could write the rules would approve itself.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ferrule.policy.path_patterns import escape_path
 from ferrule.policy.rule_set import RuleSet
 from ferrule.policy.rules import parse_rules
 from ferrule.policy.sources import BUILT_IN
+from ferrule.process.sandbox.guarded import OF_GIT, SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,13 +34,12 @@ SECRETS = (
 """Reading these asks."""
 
 STARTERS = (
-    "**/.git/hooks/**", "**/.git/config", "**/.git/info/attributes", "**/.gitmodules", "**/.husky/**", "**/.mcp.json",
-    "**/.vscode/**", "**/.idea/**", "**/.envrc", "~/.bashrc", "~/.bash_profile", "~/.bash_login", "~/.bash_aliases",
-    "~/.profile", "~/.zshrc", "~/.zshenv", "~/.zprofile", "~/.config/fish/**", "~/.config/autostart/**",
-    "~/.config/systemd/**", "~/.gitconfig", "~/.config/git/**", "~/.ssh/**", "~/.local/bin/**", "~/bin/**",
-    "//etc/**", "//boot/**", "//bin/**", "//sbin/**",
+    *(f"**/{name}" for name in sorted(SETTINGS - {"ferrule.toml"})),
+    *(f"**/.git/**/{name}" for name in sorted(OF_GIT)), "**/.git/**/info/attributes", "**/.gitmodules", "**/.husky",
+    "~/.config/fish/**", "~/.config/autostart/**", "~/.config/systemd/**", "~/.config/git/**", "~/.ssh/**",
+    "~/.local/bin/**", "~/bin/**", "//etc/**", "//boot/**", "//bin/**", "//sbin/**",
 )  # fmt: skip
-"""Writing these asks, also where edits are accepted: git, an editor, a shell or the system runs what they hold."""
+"""Writing these asks, in every mode: git, an editor, an agent, a shell or the system runs what they hold."""
 
 _IN_A_ROOT = ("ferrule.toml", ".claude/settings.json", ".claude/settings.local.json")
 _OWN = (*(f"**/{file}" for file in _IN_A_ROOT), "//etc/ferrule/**")
@@ -56,8 +56,11 @@ class Guarded:
         self._own_files = tuple(str(file) for file in own_files)
 
     def asking(self, path: str, roots: tuple[str, ...], *, write: bool) -> Rule | None:
-        """The built-in question about a path."""
-        return self.asks.concerning_path(path, roots, write=write)
+        """The built-in question about a path, also in other letters: not every file system tells `.Git` from `.git`."""
+        found = self.asks.concerning_path(path, roots, write=write)
+        if found is None and not path.islower():
+            found = self.asks.concerning_path(path.lower(), roots, write=write)
+        return found
 
     def own_file_in(self, folder: str, roots: tuple[str, ...]) -> Rule | None:
         """The rule that keeps a settings file which lies in this folder, and would be removed with it."""

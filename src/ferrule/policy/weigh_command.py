@@ -44,6 +44,7 @@ def weigh_command(analysis: Analysis, tool: str, request: Request, lists: Lists,
     if whole is not None:
         for finding in findings:
             finding.leave, finding.rule, finding.need = f"{whole.words} allows it", whole, ""
+            finding.guarded = False
     return findings
 
 
@@ -278,6 +279,7 @@ class _Weighing:
         finding.asked = finding.asked or found.asked
         if found.need:
             finding.lacks(found.need)
+            finding.guarded = finding.guarded or found.guarded
 
 
 _SETS = re.compile(r"(?:^|[\s;&|(`])(\w+)=")

@@ -8,8 +8,7 @@ import threading
 from typing import TYPE_CHECKING, cast
 
 from ferrule.workspace.data_folder import data_folder
-from ferrule.workspace.paths import Paths, with_home
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.paths import Paths
 from ferrule.workspace.restrictions import restrictions_of
 from ferrule.workspace.tracker import Tracker
 
@@ -84,17 +83,3 @@ def history_folder(workspace: Path, session: Session | None = None) -> Path:
         return cast("Path", chosen)
     name = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
     return data_folder() / "history" / f"{workspace.name[:40] or 'root'}-{name}"
-
-
-def real_path(session: Session | None, given: str) -> str:
-    """The path that scheduling and permission go by; where the tool will refuse it, the one it would have led to."""
-    if session is None:
-        return given
-    try:
-        return str(files_of(session).paths.locate(given).path)
-    except (PathProblem, OSError):
-        path = session.directory / with_home(given)
-        try:
-            return os.path.normpath(path) if "\0" in given else os.path.realpath(path)
-        except OSError:  # a link on the way was replaced at this very moment
-            return os.path.normpath(path)

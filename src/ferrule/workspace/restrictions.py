@@ -27,6 +27,10 @@ class Restrictions(Protocol):
 
     def denies_write(self, path: str, roots: tuple[str, ...]) -> str | None: ...
 
+    def asks_to_write(self, path: str, start: str, roots: tuple[str, ...]) -> str | None:
+        """Who must be asked before a path is written by a call that only named `start`."""
+        ...
+
     def holds_back(self, path: str, start: str, roots: tuple[str, ...]) -> str | None:
         """Who keeps the content of a path out of a search from `start` on."""
         ...
@@ -82,6 +86,12 @@ class KeptBack:
         """Refuse to change what may not be written."""
         if self._restrictions and (rule := self._restrictions.denies_write(str(path), self._roots)):
             raise _denied(f"`{name}` is not written: {rule} denies it.")
+
+    def asks_to_write(self, path: Path, start: Path) -> bool:
+        """Whether a change of a whole folder leaves a path out: writing it asks, and only `start` was asked about."""
+        if self._restrictions is None or path == start:
+            return False
+        return self._restrictions.asks_to_write(str(path), str(start), self._roots) is not None
 
     def hidden(self, path: Path) -> bool:
         """Whether a listing leaves this path out."""

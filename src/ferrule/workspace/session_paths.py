@@ -1,4 +1,4 @@
-"""What a call says of the paths it is given: the real ones, as its session makes them out (T6).
+"""What a call that names a file or a folder would do, told by real paths (T6).
 
 Links inside the workspace are followed, so a schedule, a permission rule and a person are told where a call really
 goes. A rule for a folder can then not be passed by a link into it.
@@ -10,15 +10,16 @@ import glob
 import os
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.access import READS_ANYTHING, Touches, reads, writes
-from ferrule.workspace.files import files_of, real_path
+from ferrule.core.access import Touch
+from ferrule.core.call import CallInfo
+from ferrule.workspace.files import files_of
+from ferrule.workspace.paths import with_home
 from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ferrule.core.context import Session
-    from ferrule.core.errors import ToolError
     from ferrule.workspace.paths import Paths
 
 
@@ -27,47 +28,54 @@ def paths_of(session: Session) -> Paths:
     return files_of(session).paths
 
 
-def reads_below(path: str | None, session: Session | None) -> Touches:
-    """What a search touches: all below a folder. Only a session knows which; until then it may be anything."""
-    if session is None or (path and "\0" in path):
-        return READS_ANYTHING
-    return (reads("path", real_path(session, path or ".")),)
+def touching(given: str, session: Session, *, write: bool = False) -> CallInfo:
+    """A call that reads or writes one path, or all below it; where it leads out, it would be refused in any case."""
+    path, refusal = _settled(given, session)
+    return CallInfo(touches=(Touch(f"path:{path}", write),), refusal=refusal)
 
 
-def reads_file(params: Any, session: Session | None) -> Touches:
-    """A read of the file in `file_path`."""
-    return (reads("path", real_path(session, params.file_path)),)
+def searches(parameter: str) -> Callable[[Any, Session], CallInfo]:
+    """`describe` for a tool that reads all below the folder in a parameter; none given is the working directory."""
+
+    def describe(params: Any, session: Session) -> CallInfo:
+        return touching(getattr(params, parameter) or ".", session)
+
+    return describe
 
 
-def writes_file(params: Any, session: Session | None) -> Touches:
-    """A change of the file in `file_path`."""
-    return (writes("path", real_path(session, params.file_path)),)
+def opens_file(tool: str, *, write: bool = False) -> Callable[[Any, Session], CallInfo]:
+    """`describe` for a tool that reads or changes the file in `file_path`.
+
+    Its "always" is for the files that lie in the same real folder: `Edit:/work/src/*`.
+    """
+
+    def describe(params: Any, session: Session) -> CallInfo:
+        path, refusal = _settled(params.file_path, session)
+        folder = os.path.dirname(path) or "."  # noqa: PTH120 - keeps what is given
+        return CallInfo(
+            touches=(Touch(f"path:{path}", write),),
+            signature=path,
+            always_rule=f"{tool}:{glob.escape(folder.rstrip('/'))}/*",
+            refusal=refusal,
+        )
+
+    return describe
 
 
-def refuses_outside(path: str | None, session: Session) -> ToolError | None:
-    """That a path leads out of the workspace, where it does: whoever allows the call, it would be refused."""
+def _settled(given: str, session: Session) -> tuple[str, PathProblem | None]:
+    """The path that scheduling and permission go by, and why a tool will refuse it whoever approves.
+
+    Where a tool will refuse it, the path is the one that it would have led to.
+    """
+    refusal = None
     try:
-        paths_of(session).locate(path or ".")
+        return str(paths_of(session).locate(given).path), None
     except PathProblem as problem:
-        return problem if problem.code == "outside" else None
-    return None
-
-
-def refuses_file_outside(params: Any, session: Session) -> ToolError | None:
-    """The same of the file in `file_path`."""
-    return refuses_outside(params.file_path, session)
-
-
-def file_signature(params: Any, session: Session | None) -> str:
-    """The real path of the file in `file_path`."""
-    return real_path(session, params.file_path)
-
-
-def folder_rule(tool: str) -> Callable[[Any, Session | None], str]:
-    """«Always allow» for the files that lie in the same real folder: `Edit:/work/src/*`."""
-
-    def rule(params: Any, session: Session | None) -> str:
-        folder = os.path.dirname(real_path(session, params.file_path)) or "."  # noqa: PTH120 - keeps what is given
-        return f"{tool}:{glob.escape(folder.rstrip('/'))}/*"
-
-    return rule
+        refusal = problem if problem.code == "outside" else None
+    except OSError:
+        pass
+    path = session.directory / with_home(given)
+    try:
+        return os.path.normpath(path) if "\0" in given else os.path.realpath(path), refusal
+    except OSError:  # a link on the way was replaced at this very moment
+        return os.path.normpath(path), refusal

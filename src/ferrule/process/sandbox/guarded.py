@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 SETTINGS = frozenset({
     "ferrule.toml", ".ferrule", ".vscode", ".idea", ".zed", ".fleet", ".cursor", ".windsurf", ".claude", ".codex",
     ".gemini", ".mcp.json", ".devcontainer", ".devcontainer.json", ".vs", ".nvim.lua", ".nvimrc", ".exrc", ".vimrc",
-    ".dir-locals.el", ".gitconfig", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc",
-    ".zshenv", ".zprofile", ".zlogin",
+    ".dir-locals.el", ".envrc", ".gitconfig", ".bash_aliases", ".bashrc", ".bash_profile", ".bash_login",
+    ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin",
 })  # fmt: skip
 OF_GIT = frozenset({"config", "config.worktree", "hooks", "commondir"})
 _GIT_FOLDER_HAS = frozenset({"HEAD", "objects", "refs"})

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ferrule.workspace.files import Files
-    from ferrule.workspace.paths import Paths, Root
+    from ferrule.workspace.paths import Paths
     from ferrule.workspace.searching.occurrences import FileOccurrences, Occurrence
     from ferrule.workspace.snapshots.changes import Group, Origin
 
@@ -60,7 +60,7 @@ class Unfit(Exception):  # noqa: N818 - a reason, not an error
 
 def prepare(
     paths: Paths,
-    root: Root,
+    start: Place,
     found: Iterable[FileOccurrences],
     *,
     as_written: bool,
@@ -72,12 +72,15 @@ def prepare(
     itself (`as_written`).
     """
     result = Replacements()
+    root = start.root
     size = 0
     for position, file in enumerate(found):
         before_each(position)
         path = root.path / os.fsdecode(file.name.removeprefix(b"./"))
         place = Place(root, path, decoded(os.fsencode(paths.show(path))))
         try:
+            if paths.kept.asks_to_write(path, start.path):
+                raise Unfit("what other programs run or obey; to change it, name it as `path`")
             before = _read(paths, place, file)
             after, count = replace_in(before, file, place.name, as_written=as_written)
         except Unfit as unfit:

@@ -1,19 +1,23 @@
-"""What a tool made without a class says of its calls (T6, T7)."""
+"""What a tool says of one call (T6, T7): once, by `describe` or in simple forms."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from ferrule import CallInfo, DefinitionError, Kind, RawCall, RulePolicy, Runtime, ToolContext
 from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, reads, writes
 from ferrule.core.context import Session
 from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import tool
-from ferrule.core.hooks import HookedTool
 from ferrule.core.problems import InvalidParams, Problem
 from ferrule.core.raw_tool import raw_tool
+from ferrule.core.tool import Tool
 
 CITY: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
@@ -23,11 +27,11 @@ def greet(arguments: dict[str, Any]) -> str:
     return f"Hello, {arguments['city']}"
 
 
-def from_schema(**hooks: Any) -> HookedTool:
+def from_schema(**hooks: Any) -> Tool[Any]:
     return raw_tool("greet_city", CITY, greet, **hooks)
 
 
-def from_function(**hooks: Any) -> HookedTool:
+def from_function(**hooks: Any) -> Tool[Any]:
     @tool(**hooks)
     def greet_city(city: str) -> str:
         """Greet a city. Use it to be polite."""
@@ -37,7 +41,7 @@ def from_function(**hooks: Any) -> HookedTool:
 
 
 either_way = pytest.mark.parametrize("make", [from_schema, from_function])
-Make = Callable[..., HookedTool]
+Make = Callable[..., Tool[Any]]
 
 
 def city_of(params: Any) -> str:
@@ -52,14 +56,14 @@ def test_a_tool_says_of_its_calls_what_it_is_told_to():
         greet,
         touches=lambda arguments: [reads("city", arguments["city"])],
         signature=lambda arguments: arguments["city"],
-        abstract_rule=lambda arguments: "greet_city:*",
+        always_rule=lambda arguments: "greet_city:*",
         check=lambda arguments: [Problem(("city",), "value", "no such city")] if arguments["city"] == "X" else [],
         render=lambda value: value.upper(),
         output_schema={"type": "string"},
     )
     invocation = tool.build({"city": "Oslo"})
     assert invocation.touches == (reads("city", "Oslo"),)
-    assert (invocation.signature, invocation.abstract_rule) == ("Oslo", "greet_city:*")
+    assert (invocation.signature, invocation.always_rule) == ("Oslo", "greet_city:*")
     assert tool.render("hi") == "HI"
     assert tool.output_schema == {"type": "string"}
     with pytest.raises(InvalidParams, match="no such city"):
@@ -70,7 +74,7 @@ def test_unsaid_it_is_as_careful_as_any_tool():
     tool = raw_tool("greet_city", CITY, greet)
     invocation = tool.build({"city": "Oslo"})
     assert invocation.touches == WRITES_ANYTHING
-    assert (invocation.signature, invocation.abstract_rule) == ('{"city":"Oslo"}', "greet_city")
+    assert (invocation.signature, invocation.always_rule) == ('{"city":"Oslo"}', "greet_city")
     assert tool.render("x") is None
     assert tool.output_schema is None
 
@@ -81,13 +85,13 @@ def test_every_hook_serves_a_function_and_a_schema_alike(make: Make) -> None:
     made = make(
         touches=lambda params: [writes("city", city_of(params))],
         signature=city_of,
-        abstract_rule=lambda params: f"greet_city:{city_of(params)[0]}*",
+        always_rule=lambda params: f"greet_city:{city_of(params)[0]}*",
         render=lambda value: value.upper(),
         display=lambda value: value[:5],
     )
     invocation = made.build({"city": "Oslo"})
     assert invocation.touches == (writes("city", "Oslo"),)
-    assert (invocation.signature, invocation.abstract_rule) == ("Oslo", "greet_city:O*")
+    assert (invocation.signature, invocation.always_rule) == ("Oslo", "greet_city:O*")
     assert (made.render("hello, Oslo"), made.display("hello, Oslo")) == ("HELLO, OSLO", "hello")
 
 
@@ -96,7 +100,7 @@ def test_a_tool_without_hooks_says_that_it_has_none(make: Make) -> None:
     """What it lacks is never called, so a plain tool pays nothing for it."""
     made = make()
     assert (made.has_check, made.has_touches, made.has_words) == (False, False, False)
-    assert list(made.check(made.build({"city": "Oslo"}).params)) == []
+    assert made.check(made.build({"city": "Oslo"}).params) is None
     assert (made.render("x"), made.display("x")) == (None, None)
 
 
@@ -108,7 +112,7 @@ def test_a_tool_without_hooks_says_that_it_has_none(make: Make) -> None:
         ("render", (False, False, True)),
         ("display", (False, False, True)),
         ("signature", (False, False, False)),
-        ("abstract_rule", (False, False, False)),
+        ("always_rule", (False, False, False)),
     ],
 )
 @either_way
@@ -120,7 +124,7 @@ def test_a_tool_says_which_hooks_it_has(make: Make, hook: str, has: tuple[bool, 
 
 @either_way
 def test_none_is_the_same_as_no_hook(make: Make) -> None:
-    made = make(touches=None, signature=None, abstract_rule=None, check=None, render=None, display=None)
+    made = make(touches=None, signature=None, always_rule=None, check=None, render=None, display=None)
     assert (made.has_check, made.has_touches, made.has_words) == (False, False, False)
     assert made.build({"city": "Oslo"}).touches == WRITES_ANYTHING
 
@@ -195,25 +199,127 @@ def test_a_tool_can_say_that_one_call_only_reads(make: Make):
 
 
 @either_way
-def test_a_hook_that_knows_the_session_comes_first(make: Make) -> None:
+def test_describe_says_all_of_a_call_at_once_and_knows_its_session(make: Make) -> None:
     """T6: what a rule is asked about may depend on where the call runs."""
-    tool = make(
-        signature_in=lambda params, session: f"{city_of(params)} in {session.id if session else 'no'}",
-        abstract_rule_in=lambda params, session: f"greet_city:{session.id if session else '?'}",
-    )
-    invocation = tool.build({"city": "Oslo"})
-    assert (invocation.signature, invocation.abstract_rule) == ("Oslo in no", "greet_city:?")
-    assert (tool.signature(invocation.params), tool.abstract_rule(invocation.params)) == ("Oslo in no", "greet_city:?")
+    closed = ToolError("There is nobody in Oslo.")
+
+    def describe(params: Any, session: Session) -> CallInfo:
+        return CallInfo(
+            touches=[writes("city", city_of(params))],
+            signature=f"{city_of(params)} in {session.id}",
+            always_rule=f"greet_city:{session.id}",
+            refusal=closed if city_of(params) == "Oslo" else None,
+        )
+
+    made = make(describe=describe)
+    assert (made.has_touches, made.has_signature) == (True, True)
+    invocation = made.build({"city": "Oslo"})
     invocation.session = Session(id="s1")
-    assert (invocation.signature, invocation.abstract_rule) == ("Oslo in s1", "greet_city:s1")
+    assert (invocation.signature, invocation.always_rule) == ("Oslo in s1", "greet_city:s1")
     assert invocation.summary == "greet_city Oslo in s1"
+    assert invocation.touches == (writes("city", "Oslo"),)
+    assert invocation.info.refusal is closed
+    invocation.session = Session(id="s2")
+    assert invocation.signature == "Oslo in s2"
+    assert make().build({"city": "Oslo"}).info.refusal is None
 
 
 @either_way
-def test_a_tool_can_say_that_no_leave_would_help(make: Make) -> None:
-    closed = ToolError("There is nobody in Oslo.")
-    tool = make(refusal_in=lambda params, session: closed if city_of(params) == "Oslo" else None)
-    session = Session()
-    assert tool.refusal_in(tool.build({"city": "Oslo"}).params, session) is closed
-    assert tool.refusal_in(tool.build({"city": "Rome"}).params, session) is None
-    assert make().refusal_in(make().build({"city": "Oslo"}).params, session) is None
+def test_a_call_is_described_once(make: Make) -> None:
+    asked: list[Any] = []
+
+    def describe(params: Any, session: Session) -> CallInfo:
+        asked.append(params)
+        return CallInfo(signature="x", touches=NOTHING)
+
+    made = make(describe=describe, kind="write")
+    policy = RulePolicy(allow=["greet_city(x)"], deny=["greet_city(y)"])
+    assert asyncio.run(Runtime([made], policy=policy).run("greet_city", {"city": "Oslo"})).success
+    assert len(asked) == 1
+    results = asyncio.run(Runtime([made], policy=policy).batch([RawCall("greet_city", {"city": "Bonn"})] * 3))
+    assert [one.success for one in results] == [True] * 3
+    assert len(asked) == 4
+
+
+@either_way
+def test_simple_forms_name_parameters_in_braces(make: Make) -> None:
+    made = make(
+        kind="write",
+        touches=writes("city", "{city}"),
+        signature="{city}!",
+        always_rule="greet_city:{city}",
+        summary="Greet {city}",
+    )
+    invocation = made.build({"city": "Oslo {city}"})
+    assert invocation.touches == (writes("city", "Oslo {city}"),)
+    assert invocation.signature == "Oslo {city}!"
+    assert invocation.always_rule == "greet_city:Oslo {city}"
+    assert invocation.summary == "Greet Oslo {city}"
+
+
+def test_a_declared_path_is_the_real_one_from_the_sessions_folder(tmp_path: Path) -> None:
+    """T6: two names of one file are one resource, for the schedule and for rules."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    made = from_function(kind="write", touches=(reads("path", "/etc/motd"), writes("path", "{city}")))
+    invocation = made.build({"city": "link/../link/a"})
+    invocation.session = Session(workspace=tmp_path)
+    assert invocation.touches == (reads("path", "/etc/motd"), writes("path", tmp_path / "real/a"))
+
+
+def test_a_class_describes_its_calls_in_either_way() -> None:
+    class City(BaseModel):
+        city: str
+
+    class Greet(Tool[City]):
+        name = "greet"
+        kind = Kind.WRITE
+        signature = "{city}"
+        touches = NOTHING
+
+        def run(self, params: City, context: ToolContext) -> str:
+            return params.city
+
+    class Shout(Greet):
+        def describe(self, params: City, session: Session) -> CallInfo:
+            return CallInfo(signature=params.city.upper(), summary="Shout")
+
+    assert (Greet().has_touches, Greet().has_signature) == (True, True)
+    assert Greet().build({"city": "Oslo"}).signature == "Oslo"
+    assert Greet().build({"city": "Oslo"}).touches == NOTHING
+    assert Shout().build({"city": "Oslo"}).signature == "OSLO"
+    assert Shout().build({"city": "Oslo"}).summary == "Shout"
+
+
+@pytest.mark.parametrize(
+    ("hooks", "words"),
+    [
+        ({"describe": lambda params, session: "Oslo"}, "`describe` must return a CallInfo, not str"),
+        ({"describe": lambda params, session: 1 / 0}, "`describe` raised ZeroDivisionError"),
+        ({"touches": lambda params: ["path:/a"]}, "`touches` must be made with reads(…) and writes(…)"),
+        ({"touches": lambda params: "path:/a"}, "`touches` must be made with reads(…) and writes(…)"),
+        ({"signature": lambda params: 5}, "`signature` must be text, not int"),
+        ({"signature": "{town}"}, "names `{town}`, and there is no such parameter"),
+    ],
+)
+@either_way
+def test_a_description_that_makes_no_sense_names_the_tool_and_the_hook(
+    make: Make, hooks: dict[str, Any], words: str
+) -> None:
+    made = make(kind="write", **hooks)
+    invocation = made.build({"city": "Oslo"})
+    with pytest.raises(DefinitionError, match="`greet_city`") as caught:
+        _ = invocation.info
+    assert words in str(caught.value)
+    ran = asyncio.run(Runtime([made], policy=RulePolicy(allow=["greet_city(x)"])).run("greet_city", {"city": "Oslo"}))
+    assert ran.error is not None
+    assert ran.error.message == "The tool `greet_city` cannot say what this call would do, so it was not run."
+    assert words in ran.error.details["reason"]  # type: ignore[index]
+
+
+@either_way
+def test_describing_nothing_is_the_same_as_no_description(make: Make) -> None:
+    made = make(kind="readonly", describe=lambda params, session: None)
+    assert made.build({"city": "Oslo"}).touches == READS_ANYTHING
+    assert make(touches=lambda params: reads("city", "x")).build({"city": "Oslo"}).touches == (reads("city", "x"),)
+    assert make(touches=lambda params: None, kind="write").build({"city": "Oslo"}).touches == WRITES_ANYTHING
