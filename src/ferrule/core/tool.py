@@ -120,12 +120,12 @@ class Tool(Generic[P]):
     takes back what it did."""
     doing: str = ""
     """What a person reads while it runs, with parameters in braces: ``reading `{file_path}` ``."""
-    touches: Iterable[Touch] | Touch | Callable[[Any], Iterable[Touch] | Touch] | None = None
-    signature: str | Callable[[Any], str] | None = None
-    always_rule: str | Callable[[Any], str] | None = None
-    summary: str | Callable[[Any], str] | None = None
-    only_reads: bool | Callable[[Any], bool] = False
-    """What a call does, in the simple forms (`ToolOptions` tells which); `CallInfo` says what each means."""
+    touches: Any = None
+    signature: Any = None
+    always_rule: Any = None
+    summary: Any = None
+    only_reads: Any = False
+    """What a call does, in the simple forms of `ToolOptions`, or as methods; `CallInfo` says what each means."""
     read_only: bool
     """Follows from the kind unless said."""
     cache: float

@@ -25,7 +25,7 @@ def replace(root: Path, pattern: str, replacement: str, **options: Any) -> Repla
     found = find(root, pattern, replacement, **options)
     return prepare(
         paths,
-        paths.roots[0],
+        paths.find("."),
         found.files,
         as_written=names_carriage_return(pattern),
         before_each=lambda position: None,
