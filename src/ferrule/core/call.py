@@ -193,7 +193,7 @@ def _checked(tool: Tool[Any], said: object) -> CallInfo:
     if isinstance(touches, Touch):
         return replace(said, touches=(touches,))
     several = isinstance(touches, Iterable) and not isinstance(touches, str)
-    listed = cast("tuple[object, ...]", tuple(cast("Any", touches)) if several else (touches,))
+    listed: Touches = tuple(cast("Any", touches)) if several else cast("Any", (touches,))
     if not all(isinstance(one, Touch) for one in listed):
         raise DefinitionError(f"`{tool.name}`: `touches` must be made with reads(…) and writes(…), not {touches!r}.")
     return said if listed is touches else replace(said, touches=listed)
