@@ -88,8 +88,8 @@ async def agent_turn(agent: Agent) -> None:
 
 async def measure_turns(rounds: int, folder: Path) -> list[Row]:
     runtime = Runtime([look])
-    plain = Agent(Runtime([look]), Instant(), system="Be brief.")
-    saved = Agent(Runtime([look]), Instant(), save=SavedSession(folder, "bench", folder, "instant/model"))
+    plain = Agent(Instant(), [look], system="Be brief.")
+    saved = Agent(Instant(), [look], save=SavedSession(folder, "bench", folder, "instant/model"))
     model = Instant()
     contenders: dict[str, Work] = {
         "bare": lambda: bare_turn(model, runtime),
@@ -114,7 +114,7 @@ async def measure_turns(rounds: int, folder: Path) -> list[Row]:
 
 async def measure_memory(turns: int) -> list[Row]:
     """What a long session holds on to, with a context that is full after some dozen turns."""
-    agent = Agent(Runtime([look]), Instant(context_tokens=20_000))
+    agent = Agent(Instant(context_tokens=20_000), [look])
     held: dict[int, float] = {}
     tracemalloc.start()
     for number in range(1, turns + 1):

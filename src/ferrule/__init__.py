@@ -5,9 +5,9 @@ Everything here is imported when first used, so that `import ferrule` costs next
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ferrule._lazy import lazy_names
 from ferrule._version import __version__
 
 if TYPE_CHECKING:
@@ -31,29 +31,6 @@ if TYPE_CHECKING:
     from ferrule.policy.decide import RulePolicy
     from ferrule.registry.registry import NameTaken, Registry
 
-_HOMES = {
-    "core.access": ("NOTHING", "Touch", "reads", "writes"),
-    "core.call": ("CallInfo", "Invocation", "RawCall"),
-    "core.context": ("Caller", "Session", "ToolContext"),
-    "core.description": ("Description", "Example"),
-    "core.errors": ("DefinitionError", "ErrorKind", "Stopped", "ToolError"),
-    "core.events": ("Done", "Partial", "Pending", "Progress", "RegistryEvent"),
-    "core.function_tool": ("FunctionTool", "tool"),
-    "core.problems": ("InvalidParams", "Problem"),
-    "core.raw_tool": ("RawTool", "raw_tool"),
-    "core.result": ("Attachment", "ErrorInfo", "Output", "ToolResult"),
-    "core.tool": ("Kind", "Tool"),
-    "pipeline.authorise": ("Decision", "Mode", "Policy", "Verdict"),
-    "pipeline.composite": ("composite",),
-    "pipeline.confirm": ("Answer", "Choice", "Question"),
-    "pipeline.limits": ("Limits",),
-    "pipeline.record": ("CallRecord", "Recorder"),
-    "pipeline.run": ("Runtime",),
-    "policy.decide": ("RulePolicy",),
-    "registry.registry": ("NameTaken", "Registry"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
 __all__ = [
     "NOTHING", "Answer", "Attachment", "CallInfo", "CallRecord", "Caller", "Choice", "Decision", "DefinitionError",
     "Description", "Done", "ErrorInfo", "ErrorKind", "Example", "FunctionTool", "InvalidParams", "Invocation",
@@ -63,15 +40,27 @@ __all__ = [
     "raw_tool", "reads", "tool", "writes",
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'ferrule' has no attribute {name!r}")
-    value = getattr(import_module(f"ferrule.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "core.access": ("NOTHING", "Touch", "reads", "writes"),
+        "core.call": ("CallInfo", "Invocation", "RawCall"),
+        "core.context": ("Caller", "Session", "ToolContext"),
+        "core.description": ("Description", "Example"),
+        "core.errors": ("DefinitionError", "ErrorKind", "Stopped", "ToolError"),
+        "core.events": ("Done", "Partial", "Pending", "Progress", "RegistryEvent"),
+        "core.function_tool": ("FunctionTool", "tool"),
+        "core.problems": ("InvalidParams", "Problem"),
+        "core.raw_tool": ("RawTool", "raw_tool"),
+        "core.result": ("Attachment", "ErrorInfo", "Output", "ToolResult"),
+        "core.tool": ("Kind", "Tool"),
+        "pipeline.authorise": ("Decision", "Mode", "Policy", "Verdict"),
+        "pipeline.composite": ("composite",),
+        "pipeline.confirm": ("Answer", "Choice", "Question"),
+        "pipeline.limits": ("Limits",),
+        "pipeline.record": ("CallRecord", "Recorder"),
+        "pipeline.run": ("Runtime",),
+        "policy.decide": ("RulePolicy",),
+        "registry.registry": ("NameTaken", "Registry"),
+    },
+)

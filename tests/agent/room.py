@@ -78,7 +78,7 @@ def runtime(*more: Tool[Any], **options: Any) -> Runtime:
 def agent_with(replies: Sequence[Reply], *tools: Tool[Any], **options: Any) -> tuple[Agent, ScriptedModel]:
     model = ScriptedModel(replies, **{key: options.pop(key) for key in ("context_tokens",) if key in options})
     where = options.pop("runtime", None) or runtime(*tools)
-    return Agent(where, model, **options), model
+    return Agent(model, runtime=where, **options), model
 
 
 @dataclass

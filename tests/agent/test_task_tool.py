@@ -25,7 +25,7 @@ def with_tasks(
     registry = Registry([add, keep, *tools])
     where = Runtime(registry, policy=options.pop("policy", RulePolicy(allow=["keep"])), recorders=[records])
     model = ScriptedModel(replies)
-    agent = Agent(where, model, system="Main.", limits=limits or AgentLimits())
+    agent = Agent(model, runtime=where, system="Main.", limits=limits or AgentLimits())
     add_task_tool(agent, registry, *([budget] if budget else []))
     return agent, model, records
 
@@ -127,7 +127,7 @@ class SlowToLetGo(ScriptedModel):
 async def test_stopping_the_turn_waits_until_its_model_has_stopped() -> None:
     """P6: it is not given up in the middle of that, however little time other tools have."""
     registry, model, records = Registry(), SlowToLetGo([task()]), Records()
-    agent = Agent(Runtime(registry, recorders=[records], limits=Limits(grace=0)), model)
+    agent = Agent(model, runtime=Runtime(registry, recorders=[records], limits=Limits(grace=0)))
     add_task_tool(agent, registry)
     running = asyncio.create_task(turn(agent))
     await model.asked.wait()

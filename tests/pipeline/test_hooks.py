@@ -13,7 +13,7 @@ from ferrule import RawCall, RulePolicy, Runtime, tool
 from ferrule.core.call import Invocation
 from ferrule.core.context import Session
 from ferrule.core.result import ToolResult
-from ferrule.pipeline.hooks import Hook, Said
+from ferrule.pipeline.hooks import Hook, HookReply
 from ferrule.pipeline.record import CallRecord
 
 RAN: list[str] = []
@@ -56,7 +56,7 @@ async def test_a_hook_that_says_nothing_changes_nothing():
 
 
 async def test_a_hook_can_refuse_and_the_model_reads_why():
-    result = await ask(Hook("guard", before=lambda call, session: Said(deny="not on Sundays.")))
+    result = await ask(Hook("guard", before=lambda call, session: HookReply(deny="not on Sundays.")))
     assert RAN == []
     assert result.llm_content == snapshot("""\
 Error (permission_error): `look` was not run: the hook `guard` refused it: not on Sundays.
@@ -67,7 +67,7 @@ Suggestion: Do not try the same call again; go on another way, or ask the person
 
 async def test_a_hook_can_change_the_input_and_the_record_says_what_ran():
     kept = Kept()
-    hook = Hook("move", before=lambda call, session: Said(arguments={"path": "b"}))
+    hook = Hook("move", before=lambda call, session: HookReply(arguments={"path": "b"}))
     runtime = Runtime([look], hooks=[hook], recorders=[kept])
     await runtime.run("look", {"path": "a"})
     assert RAN == ["b"]
@@ -75,10 +75,10 @@ async def test_a_hook_can_change_the_input_and_the_record_says_what_ran():
 
 
 async def test_a_changed_input_is_validated_and_authorised_anew():
-    result = await ask(Hook("bad", before=lambda call, session: Said(arguments={"way": 1})))
+    result = await ask(Hook("bad", before=lambda call, session: HookReply(arguments={"way": 1})))
     assert not result.success
     assert "changed the input to one that is not valid" in result.llm_content
-    result = await ask(Hook("ok", before=lambda call, session: Said(arguments={"path": "b"})), "change")
+    result = await ask(Hook("ok", before=lambda call, session: HookReply(arguments={"path": "b"})), "change")
     assert result.error is not None
     assert result.error.kind == "permission_error"
     assert RAN == []
@@ -87,8 +87,8 @@ async def test_a_changed_input_is_validated_and_authorised_anew():
 async def test_a_hook_can_add_words_before_and_after():
     hook = Hook(
         "notes",
-        before=lambda call, session: Said(context="Mind the style guide."),
-        after=lambda call, result, session: Said(context=f"It has {len(result.llm_content)} characters."),
+        before=lambda call, session: HookReply(context="Mind the style guide."),
+        after=lambda call, result, session: HookReply(context=f"It has {len(result.llm_content)} characters."),
     )
     result = await ask(hook)
     assert result.llm_content == "saw a\n\nMind the style guide.\n\nIt has 5 characters."
@@ -96,7 +96,7 @@ async def test_a_hook_can_add_words_before_and_after():
 
 
 async def test_a_hook_after_a_call_can_hold_its_result_back():
-    result = await ask(Hook("leak guard", after=lambda call, result, session: Said(deny="it holds a secret")))
+    result = await ask(Hook("leak guard", after=lambda call, result, session: HookReply(deny="it holds a secret")))
     assert RAN == ["a"]
     assert "saw a" not in result.llm_content
     assert result.llm_content == snapshot("""\
@@ -106,11 +106,11 @@ Suggestion: Do not run it again to see the result; go on without it, or ask the 
 """)
 
 
-async def broken(call: Invocation, session: Session) -> Said | None:
+async def broken(call: Invocation, session: Session) -> HookReply | None:
     raise RuntimeError("no disk")
 
 
-async def endless(call: Invocation, session: Session) -> Said | None:
+async def endless(call: Invocation, session: Session) -> HookReply | None:
     await asyncio.sleep(3600)
     return None
 
@@ -120,7 +120,7 @@ async def endless(call: Invocation, session: Session) -> Said | None:
     [
         (Hook("h", before=broken), "the hook `h` failed (RuntimeError: no disk)"),
         (Hook("h", before=endless, timeout=0.05), "the hook `h` gave no answer within 0.05 s"),
-        (Hook("h", before=lambda call, session: "yes"), "answered with str, where `Said` or nothing was expected"),  # pyright: ignore[reportArgumentType]
+        (Hook("h", before=lambda call, session: "yes"), "answered with str, where `HookReply` or nothing was expected"),  # pyright: ignore[reportArgumentType]
     ],
 )
 async def test_a_hook_that_does_not_work_refuses(hook: Hook, words: str):
@@ -131,12 +131,12 @@ async def test_a_hook_that_does_not_work_refuses(hook: Hook, words: str):
 
 
 async def test_no_mode_overrides_a_hook():
-    result = await ask(Hook("no", before=lambda call, session: Said(deny="no")), "change", mode="bypass")
+    result = await ask(Hook("no", before=lambda call, session: HookReply(deny="no")), "change", mode="bypass")
     assert (result.success, RAN) == (False, [])
 
 
 async def test_a_hook_is_only_asked_about_its_tools():
-    hook = Hook("writes", before=lambda call, session: Said(deny="no"), tools=("chan*",))
+    hook = Hook("writes", before=lambda call, session: HookReply(deny="no"), tools=("chan*",))
     assert (await ask(hook)).success
     assert not (await ask(hook, "change", mode="bypass")).success
 
@@ -144,9 +144,9 @@ async def test_a_hook_is_only_asked_about_its_tools():
 async def test_hooks_are_asked_in_order_and_see_what_the_one_before_made():
     seen: list[str] = []
 
-    def first(call: Invocation, session: Session) -> Said:
+    def first(call: Invocation, session: Session) -> HookReply:
         seen.append(call.params.path)
-        return Said(arguments={"path": "b"})
+        return HookReply(arguments={"path": "b"})
 
     def second(call: Invocation, session: Session) -> None:
         seen.append(call.params.path)
@@ -166,7 +166,7 @@ async def test_calls_whose_input_a_hook_may_change_keep_their_order_in_a_batch()
         order.append(f"end {path}")
         return path
 
-    hook = Hook("all to one", before=lambda call, session: Said(arguments={"path": "same"}))
+    hook = Hook("all to one", before=lambda call, session: HookReply(arguments={"path": "same"}))
     runtime = Runtime([slow], hooks=[hook], policy=RulePolicy(mode="bypass"))
     await runtime.batch([RawCall("slow", {"path": "a"}), RawCall("slow", {"path": "b"})])
     assert order == ["begin same", "end same"] * 2
@@ -178,10 +178,10 @@ async def test_a_kept_result_does_not_gather_words():
         """Say the same again."""
         return "x"
 
-    runtime = Runtime([kept], hooks=[Hook("n", before=lambda call, session: Said(context="note"))])
+    runtime = Runtime([kept], hooks=[Hook("n", before=lambda call, session: HookReply(context="note"))])
     assert [(await runtime.run("kept", {})).llm_content for _ in range(2)] == ["x\n\nnote"] * 2
 
 
 async def test_a_flood_of_words_is_cut():
-    result = await ask(Hook("flood", before=lambda call, session: Said(context="x" * 50_000)))
+    result = await ask(Hook("flood", before=lambda call, session: HookReply(context="x" * 50_000)))
     assert len(result.llm_content) < 10_100

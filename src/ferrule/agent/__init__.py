@@ -1,1 +1,70 @@
-"""The loop with a model: what it is told, what it asks for, what comes back, and when to stop."""
+"""The loop with a model: an agent, its limits, its conversation, and the events of a turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ferrule._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ferrule.agent.agent import Agent
+    from ferrule.agent.agent_events import (
+        AgentEvent,
+        Answered,
+        CallAsked,
+        Compacted,
+        Ending,
+        Noted,
+        Steered,
+        TurnEnded,
+        TurnStarted,
+    )
+    from ferrule.agent.conversation import Conversation
+    from ferrule.agent.limits import AgentLimits
+    from ferrule.agent.saved_sessions import SavedSession
+    from ferrule.core.conversation import AssistantMessage, ToolResults, UserMessage
+
+__all__ = [
+    "Agent",
+    "AgentEvent",
+    "AgentLimits",
+    "Answered",
+    "AssistantMessage",
+    "CallAsked",
+    "Compacted",
+    "Conversation",
+    "Ending",
+    "Noted",
+    "SavedSession",
+    "Steered",
+    "ToolResults",
+    "TurnEnded",
+    "TurnStarted",
+    "UserMessage",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "agent.agent": ("Agent",),
+        "agent.agent_events": (
+            "AgentEvent",
+            "Answered",
+            "CallAsked",
+            "Compacted",
+            "Ending",
+            "Noted",
+            "Steered",
+            "TurnEnded",
+            "TurnStarted",
+        ),
+        "agent.conversation": ("Conversation",),
+        "agent.limits": ("AgentLimits",),
+        "agent.saved_sessions": ("SavedSession",),
+        "core.conversation": (
+            "AssistantMessage",
+            "ToolResults",
+            "UserMessage",
+        ),
+    },
+)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
 
 from ferrule.agent.agent_events import Ending, TurnEnded
 from ferrule.agent.conversation import Conversation
 from ferrule.agent.limits import AgentLimits
 from ferrule.agent.make_room import Room
 from ferrule.agent.turn import Turn
+from ferrule.pipeline.run import Runtime
+from ferrule.registry.registry import Registry
+from ferrule.registry.source import ToolSource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
     from ferrule.agent.agent_events import AgentEvent, Compacted
     from ferrule.agent.conversation import Journal
@@ -20,35 +24,36 @@ if TYPE_CHECKING:
     from ferrule.core.context import ModelAdapter, Session, ToolContext
     from ferrule.core.model import Model, Usage
     from ferrule.core.result import Attachment
-    from ferrule.pipeline.run import Runtime
-    from ferrule.registry.source import ToolSource
+    from ferrule.core.tool import Tool
 
 _DEFAULT_LIMITS = AgentLimits()
 _CHARACTERS_A_TOKEN = 3
 
 
 class Agent:
-    """Works on what a person says, one turn at a time, with the tools of a runtime.
+    """Works on what a user says, one turn at a time, with tools.
 
-    `system` is what the model is told before everything else, asked for once a turn. `tools` are those it is shown and
-    may call, all of the runtime's unless said; in plan mode only the read-only ones among them. `model` and `limits`
-    may be replaced between turns. A sub-agent has a `parent`: the context of the call that it works for.
+    `tools` are those it is shown and may call; in plan mode only the read-only ones among them. They run in `runtime`,
+    with its policy, questions and records; left out, in one of its own. Without `tools` it has all of the runtime's.
+    `system` is what the model is told before everything else, asked for once a turn. `model` and `limits` may be
+    replaced between turns. A sub-agent has a `parent`: the context of the call that it works for.
     """
 
     def __init__(
         self,
-        runtime: Runtime,
         model: Model,
+        tools: ToolSource | Iterable[Tool[Any]] | None = None,
         *,
+        runtime: Runtime | None = None,
         system: Callable[[], str] | str = "",
         limits: AgentLimits = _DEFAULT_LIMITS,
         conversation: Conversation | None = None,
         save: Journal | None = None,
-        tools: ToolSource | None = None,
         parent: ToolContext | None = None,
         above: Meter | None = None,
     ) -> None:
-        self.runtime = runtime
+        source = tools if tools is None or isinstance(tools, ToolSource) else Registry(tools)
+        self.runtime = runtime = runtime if runtime is not None else Runtime(source or ())
         self.model = model
         self.limits = limits
         self.parent = parent
@@ -61,7 +66,7 @@ class Agent:
         self.conversation = conversation if conversation is not None else Conversation()
         if save is not None:
             self.conversation.journal = save
-        self._tools = tools if tools is not None else runtime.tools
+        self._tools = source if source is not None else runtime.tools
         self._plan = self._tools.read_only()
         self._turn: Turn | None = None
 
@@ -95,6 +100,16 @@ class Agent:
         return self._turn.meter if self._turn is not None else None
 
     # What a person does
+
+    async def answer(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
+        """One turn to its end: `text` is the answer, `ending` says whether it got there."""
+        ended: TurnEnded | None = None
+        async with aclosing(self.run(text, attachments)) as events:
+            async for event in events:
+                if isinstance(event, TurnEnded):
+                    ended = event
+        assert ended is not None  # noqa: S101 - every turn ends with it
+        return ended
 
     async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> AsyncGenerator[AgentEvent, None]:
         """One turn; the last event is always `TurnEnded`. Closing the stream early stops the turn."""

@@ -99,8 +99,8 @@ class TaskTool(Tool[TaskParams]):
 
         above = self._agent
         return Agent(
-            above.runtime,
             above.model,
+            runtime=above.runtime,
             system=above.system + _ROLE,
             limits=replace(
                 self._budget, result_chars=above.limits.result_chars, context_tokens=above.limits.context_tokens

@@ -95,13 +95,13 @@ def build_assistant(
         if settings.assistant.keep_days:
             forget_old(folder, settings.assistant.keep_days)
     agent = Agent(
-        app.runtime,
         model,
+        _shown(app, settings.assistant.tools),
+        runtime=app.runtime,
         system=lambda: _system_words(app, agent, asks),
         limits=limits if limits is not None else limits_of(settings.assistant),
         conversation=resumed.conversation if resumed is not None else None,
         save=saved,
-        tools=_shown(app, settings.assistant.tools),
     )
     add_task_tool(agent, app.tools.registry)
     return Assistant(agent, saved)

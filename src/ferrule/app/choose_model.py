@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from ferrule.app.load_settings import SettingsError
 from ferrule.core.model import ModelError, ModelFault
-from ferrule.models.discovery import EMBEDDED
 from ferrule.models.keys import find_key
-from ferrule.models.providers import custom_provider, open_model, providers, split_name
+from ferrule.models.providers import EMBEDDED, custom_provider, open_model, providers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,9 +43,6 @@ def choose_model(name: str, settings: Settings) -> Model:
     known = known_providers(settings)
     if not wanted:
         raise NoModelChosen(_with_key(known))
-    provider, bare = (EMBEDDED, "") if wanted.lower() == EMBEDDED else split_name(wanted)
-    if provider == EMBEDDED and provider not in known:
-        return _embedded(bare)
     return open_model(wanted, known)
 
 
@@ -75,9 +71,3 @@ def known_providers(settings: Settings) -> dict[str, Provider]:
 def _with_key(known: Mapping[str, Provider]) -> dict[str, str]:
     keys = {name: find_key(name, provider.key_variables) for name, provider in known.items() if provider.needs_key}
     return {name: key.found_in for name, key in keys.items() if key is not None}
-
-
-def _embedded(name: str) -> Model:
-    from ferrule.models.local.local_model import local_model
-
-    return local_model(name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule.builtin.bash import bash
@@ -28,9 +30,22 @@ if TYPE_CHECKING:
     from ferrule.core.tool import Tool
 
 
-def builtin_tools() -> list[Tool[Any]]:
-    """Every tool Ferrule brings."""
+def builtin_tools(workspace: str | Path | None = None) -> list[Tool[Any]]:
+    """Every tool Ferrule brings, for the workspace that a session says.
+
+    With a folder, they work in that one wherever a runtime is given no session of its own:
+    `Runtime([*builtin_tools("."), my_tool])`.
+    """
     standard: list[Tool[Any]] = [read, write, edit, multi_edit, glob, grep, file_search, list_directory]
     shell: list[Tool[Any]] = [bash, bash_output, bash_input, kill_shell]
     assistant: list[Tool[Any]] = [read_file, list_files, search_files, get_git_info, execute_command]
-    return [*standard, *shell, *assistant, get_current_date_time, get_current_directory]
+    every = [*standard, *shell, *assistant, get_current_date_time, get_current_directory]
+    if workspace is None:
+        return every
+    folder = Path(workspace).expanduser().resolve()
+    if not folder.is_dir():
+        raise NotADirectoryError(f"There is no folder {str(workspace)!r} for the tools to work in.")
+    placed = [copy(one) for one in every]
+    for one in placed:
+        one.workspace = folder
+    return placed

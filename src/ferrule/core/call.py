@@ -194,6 +194,6 @@ def _checked(tool: Tool[Any], said: object) -> CallInfo:
         return replace(said, touches=(touches,))
     several = isinstance(touches, Iterable) and not isinstance(touches, str)
     listed: Touches = tuple(cast("Any", touches)) if several else cast("Any", (touches,))
-    if not all(isinstance(one, Touch) for one in listed):
+    if not all(isinstance(one, Touch) for one in cast("tuple[object, ...]", listed)):
         raise DefinitionError(f"`{tool.name}`: `touches` must be made with reads(…) and writes(…), not {touches!r}.")
     return said if listed is touches else replace(said, touches=listed)

@@ -14,6 +14,7 @@ from ferrule.core.errors import DefinitionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
 
     from ferrule.core.access import Touch
     from ferrule.core.context import Session, ToolContext
@@ -130,6 +131,9 @@ class Tool(Generic[P]):
     """Follows from the kind unless said."""
     cache: float
     """How many seconds a result may be used again for the same call; 0 for never."""
+
+    workspace: Path | None = None
+    """The folder it is for, where it was made for one; a runtime that is given no session works there."""
 
     style: Style
     wants_context: bool = True
@@ -282,9 +286,8 @@ class Tool(Generic[P]):
         def said(form: Any) -> Any:
             return form(params) if callable(form) else _filled(self.name, form, params)
 
-        touches = self.touches
         return CallInfo(
-            located(touches(params) if callable(touches) else touches, lambda text: said(text), session),
+            located(self.touches(params) if callable(self.touches) else self.touches, said, session),
             said(self.signature),
             said(self.always_rule),
             said(self.summary),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ferrule.models.endpoint import Endpoint
 from ferrule.models.keys import find_key
 from ferrule.models.local.catalogue import available
-from ferrule.models.providers import form_of
+from ferrule.models.providers import EMBEDDED, form_of
 from ferrule.models.transport import TimeLimits, Transport
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from ferrule.models.providers import Provider
 
-EMBEDDED = "local"
 _LOCAL_SECONDS = 1.0
 
 

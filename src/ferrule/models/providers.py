@@ -16,9 +16,11 @@ from ferrule.models.keys import KEYRING_SERVICE, find_key
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ferrule.models.http_model import HttpModel
+    from ferrule.core.model import Model
     from ferrule.models.wire_form import WireForm
 
+EMBEDDED = "local"
+"""The model on this machine, in place of a provider's name."""
 Form = Literal["chat", "responses", "anthropic", "gemini"]
 
 
@@ -140,11 +142,22 @@ def split_name(model: str) -> tuple[str, str]:
     return maker, model
 
 
-def open_model(model: str, known: Mapping[str, Provider], environment: Mapping[str, str] | None = None) -> HttpModel:
-    """The model of that name, ready to be asked; raises `ModelError` for one that cannot be."""
+def open_model(
+    model: str, known: Mapping[str, Provider] | None = None, environment: Mapping[str, str] | None = None
+) -> Model:
+    """The model of that name, ready to be asked: `anthropic/claude-sonnet-4-5`, `ollama/qwen3`, or `local`.
+
+    `local` is a small one on this machine, fetched when it is first asked. The key comes from the environment or the
+    keyring. Raises `ModelError` for a model that cannot be asked, with what to do about it.
+    """
     from ferrule.models.http_model import HttpModel
 
-    name, bare = split_name(model)
+    known = providers(environment=environment) if known is None else known
+    name, bare = (EMBEDDED, "") if model.lower() == EMBEDDED else split_name(model)
+    if name == EMBEDDED and name not in known:
+        from ferrule.models.local.local_model import local_model
+
+        return local_model(bare)
     provider = known.get(name)
     if provider is None or not bare:
         raise _unknown(model, name, bare, known)

@@ -30,7 +30,7 @@ _MOST_CONTEXT = 10_000
 
 
 @dataclass(slots=True, frozen=True)
-class Said:
+class HookReply:
     """What a hook has to say of a call. Nothing of it set: it may go on as it is."""
 
     deny: str | None = None
@@ -46,8 +46,8 @@ class Hook:
     """Something to ask before a call, after it, or both. `tools` are names, also with `*`."""
 
     name: str
-    before: Callable[[Invocation, Session], Awaitable[Said | None] | Said | None] | None = None
-    after: Callable[[Invocation, ToolResult, Session], Awaitable[Said | None] | Said | None] | None = None
+    before: Callable[[Invocation, Session], Awaitable[HookReply | None] | HookReply | None] | None = None
+    after: Callable[[Invocation, ToolResult, Session], Awaitable[HookReply | None] | HookReply | None] | None = None
     tools: tuple[str, ...] = ("*",)
     timeout: float = 10.0
 
@@ -108,8 +108,8 @@ class Hooks:
         return replace(result, llm_content=content, metadata={**result.metadata, "hooks": added})
 
     async def _ask(
-        self, hook: Hook, invocation: Invocation, ask: Callable[[], Awaitable[Said | None] | Said | None]
-    ) -> Said:
+        self, hook: Hook, invocation: Invocation, ask: Callable[[], Awaitable[HookReply | None] | HookReply | None]
+    ) -> HookReply:
         try:
             async with asyncio.timeout(hook.timeout):
                 said = ask()
@@ -120,10 +120,10 @@ class Hooks:
             logger.exception("Hook %s failed", hook.name)
             raise _broken(invocation, hook, f"failed ({type(error).__name__}: {error})") from None
         if said is None:
-            return Said()
-        if not isinstance(said, Said):  # pyright: ignore[reportUnnecessaryIsInstance] - a hook may be untyped
+            return HookReply()
+        if not isinstance(said, HookReply):  # pyright: ignore[reportUnnecessaryIsInstance] - a hook may be untyped
             raise _broken(
-                invocation, hook, f"answered with {type(said).__name__}, where `Said` or nothing was expected"
+                invocation, hook, f"answered with {type(said).__name__}, where `HookReply` or nothing was expected"
             )
         return said
 

@@ -63,7 +63,7 @@ class Runtime:
         self.tools: ToolSource = tools if isinstance(tools, ToolSource) else Registry(tools)
         self.policy: Policy = policy if policy is not None else DefaultPolicy()
         self.limits = limits
-        self.session = session if session is not None else Session()
+        self.session = session if session is not None else _session_for(self.tools)
         self.cache = cache if cache is not None else ResultCache()
         self._recording = Recording(recorders)
         self._tracer = tracer
@@ -383,6 +383,17 @@ def _stop(call: RawCall, stopped: Stopped, record: CallRecord) -> ToolResult:
     if stopped.details and stopped.details.get("abandoned"):
         record.abandoned = True
     return result
+
+
+def _session_for(tools: ToolSource) -> Session:
+    """A session in the folder that the tools were made for; where they were made for none, in the current one."""
+    folders = {tool.workspace for tool in tools.tools() if tool.workspace is not None}
+    if len(folders) > 1:
+        named = " and ".join(sorted(map(str, folders)))
+        raise ValueError(
+            f"These tools are for several folders: {named}. Give the Runtime a session with the one to use."
+        )
+    return Session(workspace=folders.pop()) if folders else Session()
 
 
 def _undescribed(call: RawCall, error: DefinitionError) -> Stopped:

@@ -1,1 +1,68 @@
-"""What may run: rules, modes, commands that are understood before they are allowed, and hooks."""
+"""Who may run what: rules, modes, and what a user is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ferrule._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ferrule.core.access import NOTHING, Touch, reads, writes
+    from ferrule.core.call import CallInfo, Invocation
+    from ferrule.pipeline.authorise import Decision, Mode, Policy, Verdict
+    from ferrule.pipeline.confirm import Answer, Choice, Offer, Question
+    from ferrule.policy.decide import Judgement, RulePolicy
+    from ferrule.policy.rule_errors import RuleError
+
+__all__ = [
+    "NOTHING",
+    "Answer",
+    "CallInfo",
+    "Choice",
+    "Decision",
+    "Invocation",
+    "Judgement",
+    "Mode",
+    "Offer",
+    "Policy",
+    "Question",
+    "RuleError",
+    "RulePolicy",
+    "Touch",
+    "Verdict",
+    "reads",
+    "writes",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "core.access": (
+            "NOTHING",
+            "Touch",
+            "reads",
+            "writes",
+        ),
+        "core.call": (
+            "CallInfo",
+            "Invocation",
+        ),
+        "pipeline.authorise": (
+            "Decision",
+            "Mode",
+            "Policy",
+            "Verdict",
+        ),
+        "pipeline.confirm": (
+            "Answer",
+            "Choice",
+            "Offer",
+            "Question",
+        ),
+        "policy.decide": (
+            "Judgement",
+            "RulePolicy",
+        ),
+        "policy.rule_errors": ("RuleError",),
+    },
+)

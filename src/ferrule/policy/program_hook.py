@@ -14,7 +14,7 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.pipeline.hooks import Hook, Said
+from ferrule.pipeline.hooks import Hook, HookReply
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,10 +45,10 @@ def program_hook(
     if not arguments or not arguments[0]:
         raise ValueError("A hook needs a command: the program, then its arguments.")
 
-    async def before(invocation: Invocation, session: Session) -> Said | None:
+    async def before(invocation: Invocation, session: Session) -> HookReply | None:
         return _understood(await _ask(arguments, _document("before", invocation, session), session))
 
-    async def after(invocation: Invocation, result: ToolResult, session: Session) -> Said | None:
+    async def after(invocation: Invocation, result: ToolResult, session: Session) -> HookReply | None:
         document = {**_document("after", invocation, session), "result": result.to_dict()}
         said = _understood(await _ask(arguments, document, session))
         if said is not None and said.arguments is not None:
@@ -137,7 +137,7 @@ async def _ask(arguments: Sequence[str], document: Mapping[str, Any], session: S
     return talk.text(1)
 
 
-def _understood(output: str) -> Said | None:
+def _understood(output: str) -> HookReply | None:
     if not output.strip():
         return None
     try:
@@ -154,4 +154,4 @@ def _understood(output: str) -> Said | None:
     for key in ("deny", "context"):
         if answer.get(key) is not None and not isinstance(answer[key], str):
             raise HookFailed(f"`{key}` is not text")
-    return Said(answer.get("deny"), answer.get("arguments"), answer.get("context"))
+    return HookReply(answer.get("deny"), answer.get("arguments"), answer.get("context"))

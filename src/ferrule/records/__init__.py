@@ -1,1 +1,83 @@
-"""The record of every call: audit log, statistics, telemetry, logs."""
+"""What happened: the audit log, statistics, log lines, Prometheus and OpenTelemetry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ferrule._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ferrule.pipeline.record import CallRecord, Recorder
+    from ferrule.records.audit import AuditError, AuditLog, Retention, WriteProblem
+    from ferrule.records.logs import JsonFormatter, LogRecorder, log_registry
+    from ferrule.records.prometheus import CONTENT_TYPE, prometheus_text
+    from ferrule.records.reader import AuditReader
+    from ferrule.records.statistics import Statistics, ToolUsage
+    from ferrule.records.telemetry import MetricsRecorder, SpanTracer
+    from ferrule.records.usage import statistics_of
+    from ferrule.records.verify import Head, Verification, read_head, verify
+
+__all__ = [
+    "CONTENT_TYPE",
+    "AuditError",
+    "AuditLog",
+    "AuditReader",
+    "CallRecord",
+    "Head",
+    "JsonFormatter",
+    "LogRecorder",
+    "MetricsRecorder",
+    "Recorder",
+    "Retention",
+    "SpanTracer",
+    "Statistics",
+    "ToolUsage",
+    "Verification",
+    "WriteProblem",
+    "log_registry",
+    "prometheus_text",
+    "read_head",
+    "statistics_of",
+    "verify",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "pipeline.record": (
+            "CallRecord",
+            "Recorder",
+        ),
+        "records.audit": (
+            "AuditError",
+            "AuditLog",
+            "Retention",
+            "WriteProblem",
+        ),
+        "records.logs": (
+            "JsonFormatter",
+            "LogRecorder",
+            "log_registry",
+        ),
+        "records.prometheus": (
+            "CONTENT_TYPE",
+            "prometheus_text",
+        ),
+        "records.reader": ("AuditReader",),
+        "records.statistics": (
+            "Statistics",
+            "ToolUsage",
+        ),
+        "records.telemetry": (
+            "MetricsRecorder",
+            "SpanTracer",
+        ),
+        "records.usage": ("statistics_of",),
+        "records.verify": (
+            "Head",
+            "Verification",
+            "read_head",
+            "verify",
+        ),
+    },
+)

@@ -5,8 +5,9 @@ Everything here is imported when first used: a script for the command line needs
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ferrule._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ferrule.testing.cassette import Cassette, CassetteMiss, ToolChanged
@@ -16,17 +17,6 @@ if TYPE_CHECKING:
     from ferrule.testing.scripted_asker import ScriptedAsker
     from ferrule.testing.scripted_caller import ScriptedCall, ScriptedCaller, call
     from ferrule.testing.scripted_model import Said, ScriptedModel, say
-
-_HOMES = {
-    "cassette": ("Cassette", "CassetteMiss", "ToolChanged"),
-    "cassette_file": ("CassetteError",),
-    "definitions": ("assert_definitions", "definitions_snapshot"),
-    "recorded": ("Recorded",),
-    "scripted_asker": ("ScriptedAsker",),
-    "scripted_caller": ("ScriptedCall", "ScriptedCaller", "call"),
-    "scripted_model": ("Said", "ScriptedModel", "say"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Cassette",
@@ -45,11 +35,15 @@ __all__ = [
     "say",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'ferrule.testing' has no attribute {name!r}")
-    value = getattr(import_module(f"ferrule.testing.{home}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "testing.cassette": ("Cassette", "CassetteMiss", "ToolChanged"),
+        "testing.cassette_file": ("CassetteError",),
+        "testing.definitions": ("assert_definitions", "definitions_snapshot"),
+        "testing.recorded": ("Recorded",),
+        "testing.scripted_asker": ("ScriptedAsker",),
+        "testing.scripted_caller": ("ScriptedCall", "ScriptedCaller", "call"),
+        "testing.scripted_model": ("Said", "ScriptedModel", "say"),
+    },
+)

@@ -44,7 +44,8 @@ def chosen_first(settings: Settings, nothing: NoModelChosen) -> str | None:
 
 def offers(found: Iterable[Found]) -> list[tuple[str, str]]:
     """Models that can be asked now, a few of each provider, with a word about where they are."""
-    from ferrule.models.discovery import EMBEDDED, Availability
+    from ferrule.models.discovery import Availability
+    from ferrule.models.providers import EMBEDDED
 
     ready = [one for one in found if one.state is Availability.READY]
     listed: list[tuple[str, str]] = []
