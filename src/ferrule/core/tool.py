@@ -286,8 +286,9 @@ class Tool(Generic[P]):
         def said(form: Any) -> Any:
             return form(params) if callable(form) else _filled(self.name, form, params)
 
+        touches: Any = self.touches(params) if callable(self.touches) else self.touches
         return CallInfo(
-            located(self.touches(params) if callable(self.touches) else self.touches, said, session),
+            located(touches, said, session),
             said(self.signature),
             said(self.always_rule),
             said(self.summary),
