@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.app.build import SHELLS, App
+from ferrule.app.build import App
 from ferrule.app.build_protection import sandbox_config
 from ferrule.app.load_settings import SettingsError
 from ferrule.app.settings import AuditSettings, HookSettings, SandboxSettings, Settings, ToolSettings
 from ferrule.builtin.session_shells import profile_of, sandbox_of
 from ferrule.core.result import ToolResult
 from ferrule.process.sandbox.no_sandbox import NoSandbox
-from ferrule.process.shell import shells
 
 
 def settings(sandbox: SandboxSettings | None = None, hooks: list[HookSettings] | None = None) -> Settings:
@@ -95,7 +94,3 @@ def test_a_program_that_runs_no_command_looks_for_no_sandbox(tmp_path: Path) -> 
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
-
-
-def test_the_shells_of_a_session_are_where_the_end_looks_for_them() -> None:
-    assert shells._KEY == SHELLS

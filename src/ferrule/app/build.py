@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ferrule.app.settings import Settings
-    from ferrule.core.context import Session
     from ferrule.mcp_client.ports import Ports
     from ferrule.pipeline.confirm import Asker
     from ferrule.pipeline.run import Runtime
@@ -25,8 +24,6 @@ logger = logging.getLogger("ferrule.app")
 _CLEAN_UP_SECONDS = 5.0
 _SERVERS_SECONDS = 5.0
 """How long a start waits for MCP servers whose tools nobody knows yet; those that take longer join later."""
-SHELLS = "ferrule.shells"
-"""Where a session that ran a command keeps its shells; spelt out, because most programs never import them."""
 
 
 class App:
@@ -114,7 +111,7 @@ class App:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await close_session(self.runtime.session)
+        await self.runtime.session.close()
         if self.tools.servers is not None:
             await self.tools.servers.close()
         for plugin in self.tools.plugins:
@@ -126,11 +123,3 @@ class App:
                 logger.exception("Plugin %s could not clean up", plugin.name)
         if self.audit is not None:
             self.audit.close()
-
-
-async def close_session(session: Session) -> None:
-    """End all that a session's calls left running. Whoever opens sessions besides the app's own closes them so."""
-    if SHELLS in session.state:
-        from ferrule.builtin.session_shells import close_shells
-
-        await close_shells(session)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -145,6 +145,7 @@ def _make(session: Session) -> Shells:
         prepared.outdated = lambda: _denied_reads(session) != denied
         return prepared
 
+    session.on_close(partial(close_shells, session))
     files_of(session).paths.open_for_reading(outputs_of(session))  # a path that is named to a model can be read
     notice = Notice(data_folder() / "shells", session.workspace)
     return Shells(prepare, spills=SpillFolder(outputs_of(session)), notice=notice)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ferrule.core.errors import ErrorKind, ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 
     from ferrule.core.call import RawCall
     from ferrule.core.events import CallEvent
@@ -56,6 +56,24 @@ class Session:
     model: str | None = None
     model_adapter: ModelAdapter | None = None
     id: str = field(default_factory=_new_id)
+    _closers: list[Callable[[], Awaitable[None]]] = field(
+        default_factory=list["Callable[[], Awaitable[None]]"], init=False, repr=False, compare=False
+    )
+
+    def on_close(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Have something ended with the session: a process, a connection, whatever a tool keeps between calls."""
+        self._closers.append(close)
+
+    async def close(self) -> None:
+        """End all that the session's calls left running, the last first. It can be used again afterwards."""
+        problems: list[Exception] = []
+        while self._closers:
+            try:
+                await self._closers.pop()()
+            except Exception as error:  # noqa: BLE001 - one that fails must not keep the others open
+                problems.append(error)
+        if problems:
+            raise problems[0] if len(problems) == 1 else ExceptionGroup("a session could not be closed", problems)
 
     @property
     def directory(self) -> Path:

@@ -15,7 +15,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
 
 from ferrule._version import __version__
-from ferrule.app.build import close_session
+from ferrule.core.context import Session
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import ErrorInfo
 from ferrule.mcp_server.added_arguments import without_added
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.models import InitializationOptions
 
-    from ferrule.core.context import Session
     from ferrule.mcp_server.running_call import RunningCall
     from ferrule.mcp_server.sessions import ClientSession
     from ferrule.pipeline.run import Runtime
@@ -62,7 +61,7 @@ class McpServer:
         page_size: int = PAGE_SIZE,
         result_chars: int = RESULT_CHARS,
         task_after: float = TASK_AFTER,
-        close: Callable[[Session], Awaitable[None]] = close_session,
+        close: Callable[[Session], Awaitable[None]] = Session.close,
     ) -> None:
         self.definitions = Definitions(runtime.tools, portable=portable, page_size=page_size)
         self.sessions = Sessions(runtime, close)
