@@ -11,7 +11,7 @@ from ferrule.app.build import App
 from ferrule.app.settings import AuditSettings, FileSettings, PermissionSettings, Settings, ToolSettings
 from ferrule.core.call import RawCall
 from ferrule.records.reader import AuditReader
-from ferrule.records.verify import verify
+from ferrule.records.verification import verify
 
 PLUGIN = '''
 from ferrule import tool

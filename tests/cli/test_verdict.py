@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ferrule.cli.verdict import what_is_wrong
-from ferrule.records.verify import Verification
+from ferrule.records.verification import Verification
 
 
 def test_the_first_bad_row_is_named_where_there_is_one() -> None:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from ferrule.core.model import ModelError, ModelFault
-from ferrule.models.providers import Provider, custom_provider, form_of, open_model, providers, split_name
+from ferrule.models.providers import Provider, all_providers, custom_provider, form_of, open_model, split_name
 
 SECRET = "sk-0123456789abcdef"
 
 
 def opened(name: str, environment: dict[str, str], *custom: Provider) -> Any:
-    return open_model(name, providers(custom, environment), environment)
+    return open_model(name, all_providers(custom, environment), environment)
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ def test_names_are_split(name: str, expected: tuple[str, str]) -> None:
 
 
 def test_every_known_provider_can_be_opened() -> None:
-    environment = {variable: SECRET for one in providers(environment={}).values() for variable in one.key_variables}
-    for name, provider in providers(environment={}).items():
+    environment = {variable: SECRET for one in all_providers(environment={}).values() for variable in one.key_variables}
+    for name, provider in all_providers(environment={}).items():
         model = opened(f"{name}/some-model", environment)
         assert model.name == f"{name}/some-model"
         assert SECRET not in repr(model)
@@ -89,7 +89,7 @@ def test_a_miss_says_what_was_probably_meant(name: str, words: str) -> None:
     ],
 )  # fmt: skip
 def test_addresses_of_the_environment_count(variable: str, value: str, provider: str, base_url: str, form: str) -> None:
-    found = providers(environment={variable: value})[provider]
+    found = all_providers(environment={variable: value})[provider]
     assert (found.base_url, found.form) == (base_url, form)
 
 
@@ -118,7 +118,7 @@ def test_accents_follow_the_provider() -> None:
     from ferrule.core.model import ModelRequest
 
     request = ModelRequest([UserMessage("x")], max_output_tokens=5)
-    known = providers(environment={})
+    known = all_providers(environment={})
     openai = custom_provider("openai", form="chat", environment={})
     assert "max_completion_tokens" in form_of(openai).body(request, "m")
     assert "max_tokens" in form_of(known["groq"]).body(request, "m")

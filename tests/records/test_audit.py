@@ -13,7 +13,7 @@ from tests.records.record_samples import a_record, a_refusal, another_program_ho
 
 from ferrule.records.audit import AuditError, AuditLog
 from ferrule.records.reader import AuditReader
-from ferrule.records.verify import verify
+from ferrule.records.verification import verify
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.records.reader import AuditReader
-from ferrule.records.verify import verify
+from ferrule.records.verification import verify
 
 PREAMBLE = """
 import asyncio, sys

@@ -14,7 +14,7 @@ from ferrule.records.audit import AuditLog, Retention
 from ferrule.records.database import open_for_writing
 from ferrule.records.reader import AuditReader
 from ferrule.records.retention import remove_old_rows
-from ferrule.records.verify import read_head, verify
+from ferrule.records.verification import read_head, verify
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -29,7 +29,7 @@ from ferrule.records.row import (
     seal,
     unreadable_content,
 )
-from ferrule.records.verify import verify
+from ferrule.records.verification import verify
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from ferrule.records import writer as writer_module
 from ferrule.records.audit import AuditError, AuditLog
 from ferrule.records.reader import AuditReader
 from ferrule.records.retention import KEEP_ALL, Retention
-from ferrule.records.verify import verify
+from ferrule.records.verification import verify
 from ferrule.records.writer import Marker, Stop, Writer
 
 

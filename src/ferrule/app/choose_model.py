@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ferrule.app.load_settings import SettingsError
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.models.keys import find_key
-from ferrule.models.providers import EMBEDDED, custom_provider, open_model, providers
+from ferrule.models.providers import EMBEDDED, all_providers, custom_provider, open_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +65,7 @@ def known_providers(settings: Settings) -> dict[str, Provider]:
             )
         except ValueError as error:
             raise SettingsError(f"{error}.") from None
-    return providers(custom)
+    return all_providers(custom)
 
 
 def _with_key(known: Mapping[str, Provider]) -> dict[str, str]:

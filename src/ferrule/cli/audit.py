@@ -90,7 +90,7 @@ def show(path: Path, which: str, as_json: bool) -> None:
 @click.pass_obj
 def verify_log(path: Path, head: str | None, as_json: bool) -> None:
     from ferrule.records.database import AuditError
-    from ferrule.records.verify import verify
+    from ferrule.records.verification import verify
 
     try:
         found = verify(path, expected_head=head)

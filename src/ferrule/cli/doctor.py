@@ -146,7 +146,7 @@ def _records(settings: Settings, workspace: Path) -> Iterator[Check]:
 
     from ferrule.core.call import RawCall
     from ferrule.records.database import AuditError
-    from ferrule.records.verify import verify
+    from ferrule.records.verification import verify
 
     async def call() -> bool:
         async with App(settings, workspace, single_call=True) as app:  # which starts no server

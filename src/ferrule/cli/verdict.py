@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
-    from ferrule.records.verify import Verification
+    from ferrule.records.verification import Verification
 
 
 def what_is_wrong(found: Verification) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         ThinkingDelta,
         Usage,
     )
-    from ferrule.models.providers import Provider, custom_provider, open_model, providers
+    from ferrule.models.providers import Provider, all_providers, custom_provider, open_model
 
 __all__ = [
     "CallStarted",
@@ -35,9 +35,9 @@ __all__ = [
     "TextDelta",
     "ThinkingDelta",
     "Usage",
+    "all_providers",
     "custom_provider",
     "open_model",
-    "providers",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -60,7 +60,7 @@ __getattr__, __dir__ = lazy_names(
             "Provider",
             "custom_provider",
             "open_model",
-            "providers",
+            "all_providers",
         ),
     },
 )

@@ -99,7 +99,7 @@ _MAKERS = (
 )  # fmt: skip
 
 
-def providers(custom: Iterable[Provider] = (), environment: Mapping[str, str] | None = None) -> dict[str, Provider]:
+def all_providers(custom: Iterable[Provider] = (), environment: Mapping[str, str] | None = None) -> dict[str, Provider]:
     """All providers by name, at the addresses that the environment gives; `custom` ones come from the settings."""
     environment = os.environ if environment is None else environment
     found = {one.name: _at_home(one, environment) for one in _KNOWN}
@@ -117,7 +117,7 @@ def custom_provider(
     environment: Mapping[str, str] | None = None,
 ) -> Provider:
     """A provider from the settings: a new one, or a known one of that name changed."""
-    below = providers(environment=environment).get(name)
+    below = all_providers(environment=environment).get(name)
     if below is None:
         if not base_url:
             raise ValueError(f"`providers.{name}` needs a `base_url`")
@@ -152,7 +152,7 @@ def open_model(
     """
     from ferrule.models.http_model import HttpModel
 
-    known = providers(environment=environment) if known is None else known
+    known = all_providers(environment=environment) if known is None else known
     name, bare = (EMBEDDED, "") if model.lower() == EMBEDDED else split_name(model)
     if name == EMBEDDED and name not in known:
         from ferrule.models.local.local_model import local_model

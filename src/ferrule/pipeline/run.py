@@ -31,7 +31,7 @@ from ferrule.registry.registry import Registry
 from ferrule.registry.source import ToolSource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
@@ -45,6 +45,9 @@ class Runtime:
 
     `tools` is a registry, a view of one, or simply tools. Without a policy, a tool that says it writes or executes
     asks first, and the others run; without `ask`, what would ask is refused.
+
+    `async with` starts the `mcp_servers`, written as in a `.mcp.json`, and in the end closes them and whatever the
+    calls of its session left running. A runtime without servers, shells and the like can be used without it.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class Runtime:
         session: Session | None = None,
         cache: ResultCache | None = None,
         hooks: Iterable[Hook] = (),
+        mcp_servers: Mapping[str, Any] | None = None,
     ) -> None:
         self.tools: ToolSource = tools if isinstance(tools, ToolSource) else Registry(tools)
         self.policy: Policy = policy if policy is not None else DefaultPolicy()
@@ -73,6 +77,25 @@ class Runtime:
         self._alone = Turns()
         self._whole = self
         self.hooks = Hooks(hooks)
+        self._mcp_servers = dict(mcp_servers or {})
+        self._closers: list[Callable[[], Awaitable[None]]] = []
+
+    async def __aenter__(self) -> Runtime:
+        """Start the MCP servers, whose tools are there from then on."""
+        if self._mcp_servers:
+            from ferrule.mcp import open_servers
+
+            opened = await open_servers(self, self._mcp_servers)
+            self._closers.append(opened.close)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End the servers, and all that calls in the runtime's own session left running."""
+        try:
+            await self.session.close()
+        finally:
+            while self._closers:
+                await self._closers.pop()()
 
     def seeing(self, tools: ToolSource) -> Runtime:
         """The same runtime for a caller with other tools, as an agent's filter leaves them; others do not exist for it.

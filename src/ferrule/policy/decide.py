@@ -96,6 +96,10 @@ class RulePolicy:
             self.ask.add(rule)
         self._free = self._has_no_restriction()
 
+    def doubt_through(self, doubts: Doubts) -> None:
+        """Ask again about tools that are not what they were when they were allowed, as `doubts` knows them."""
+        self._doubts = doubts
+
     def _has_no_restriction(self) -> bool:
         return self.mode is not Mode.PLAN and not self.deny and not self.ask
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ferrule.records.statistics import Statistics, ToolUsage
     from ferrule.records.telemetry import MetricsRecorder, SpanTracer
     from ferrule.records.usage import statistics_of
-    from ferrule.records.verify import Head, Verification, read_head, verify
+    from ferrule.records.verification import Head, Verification, read_head, verify
 
 __all__ = [
     "CONTENT_TYPE",
@@ -73,7 +73,7 @@ __getattr__, __dir__ = lazy_names(
             "SpanTracer",
         ),
         "records.usage": ("statistics_of",),
-        "records.verify": (
+        "records.verification": (
             "Head",
             "Verification",
             "read_head",

@@ -16,7 +16,7 @@ from tests.records.record_samples import a_log, a_record, tamper
 
 from ferrule.records.audit import AuditError, AuditLog
 from ferrule.records.row import COLUMNS, seal
-from ferrule.records.verify import Head, read_head, verify
+from ferrule.records.verification import Head, read_head, verify
 
 
 @pytest.fixture
