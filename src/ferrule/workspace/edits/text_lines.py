@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from itertools import accumulate
 
+from ferrule.workspace.texts.text import newline_of
+
 BLANKS = " \t"
 
 
@@ -71,6 +73,12 @@ class TextLines:
     def inner_tabs(self) -> bool:
         """Whether any line has a tab after its first word."""
         return "\t" in self.text and any("\t" in line for line in self.stripped)
+
+    @cached_property
+    def only_style(self) -> str | None:
+        """The line ending of all lines, also of new ones; None where they end differently."""
+        found = newline_of(self.text)
+        return None if found == "mixed" else found or self._without_any
 
     def ending(self, index: int) -> str:
         """What ends a line: nothing for the last."""

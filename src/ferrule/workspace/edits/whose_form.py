@@ -12,7 +12,6 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ferrule.workspace.edits.left_out import not_deeper, opens_block, would_dip
 from ferrule.workspace.edits.match_rungs import Adapted
 from ferrule.workspace.edits.reindent import Unclear, margin
 from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
@@ -23,6 +22,13 @@ if TYPE_CHECKING:
     from ferrule.workspace.edits.match_rungs import Place
 
 _WORD = re.compile(r"\w+")
+_REMARK = re.compile(r"\s+(?:#|//|/\*|--|<!--).*$")
+_OPENS_BLOCK = re.compile(r"[:{]$|\b(?:then|do|begin|else|where|of)$")
+_GOES_ON = re.compile(r"[(\[,\\+*/=<>&|?.%^~!-]$|\b(?:and|or|not|in|is|return|await)$")
+_ENDS_ANYWHERE = re.compile(r"^\s*(?:#[a-z]|[A-Z_]+$)|\"\"\"|'''|`")
+_CLOSES = re.compile(r"[)\]}<#]|(?:end|else|elif|elsif|except|catch|finally|rescue|case|default|done|fi|esac)\b")
+_BRACKET = re.compile(r"[()\[\]{}]")
+_PAIRS = {"(": ")", "[": "]", "{": "}"}
 _SHARED = 0.5
 _TELLING = 4
 _COMMON = frozenset({"return", "break", "continue", "finally", "default", "begin"})
@@ -130,7 +136,7 @@ def _check_not_flat(old: Sequence[str], new: Sequence[str]) -> None:
     if any(map(blanks_before, [*mine, *ours])):
         return
     opens_nothing = set(mine[:-1])  # the file has the next line as deep
-    if any(not_deeper(*pair) for pair in pairwise(ours) if pair[0] not in opens_nothing):
+    if any(_not_deeper(*pair) for pair in pairwise(ours) if pair[0] not in opens_nothing):
         raise Unclear(
             "every line of the new text starts at the margin, even after one that opens a block, so how deep its lines "
             "stand is not clear"
@@ -206,7 +212,51 @@ def tells(line: str) -> bool:
 def _goes_on_at(place: Place, indentation: str) -> bool:
     """Whether the line before the place stands at this depth, and no block starts there."""
     before = next((line for line in reversed(place.lines.contents[: place.first]) if line.strip(BLANKS)), "")
-    return bool(before) and blanks_before(before) == indentation and not opens_block(before)
+    return bool(before) and blanks_before(before) == indentation and not _opens_block(before)
+
+
+def would_dip(whole: str, new: Sequence[str], following: str | None) -> bool:
+    """Whether by the letter the new text would end further left than the lines around it, which nothing explains."""
+    last = _last(new)
+    if following is None or _ends_anywhere(new) or _opens_block(last):
+        return False
+    inside = blanks_before(following).startswith(whole)
+    return inside and whole.startswith(blanks_before(last)) and blanks_before(last) != whole
+
+
+def _ends_anywhere(lines: Sequence[str]) -> bool:
+    """Whether the last of these lines may stand at any depth. What closes a bracket of theirs stands as deep as they
+    do.
+    """
+    last = _last(lines)
+    if _ENDS_ANYWHERE.search(last) or "<<" in "".join(lines):
+        return True
+    if _CLOSES.match(last.lstrip(BLANKS)) is None:
+        return False
+    return last.lstrip(BLANKS)[0] not in ")]}" or not _balanced("\n".join(lines))
+
+
+def _balanced(text: str) -> bool:
+    """Whether every bracket is opened and closed here; those in strings count too, which at worst says no."""
+    opened: list[str] = []
+    for bracket in _BRACKET.findall(text):
+        if bracket in _PAIRS:
+            opened.append(_PAIRS[bracket])
+        elif not opened or opened.pop() != bracket:
+            return False
+    return not opened
+
+
+def _opens_block(line: str) -> bool:
+    """Whether the next line is likely to stand deeper."""
+    words = _REMARK.sub("", line).rstrip()
+    return (_OPENS_BLOCK.search(words) or _GOES_ON.search(words)) is not None
+
+
+def _not_deeper(first: str, second: str) -> bool:
+    """Whether of two lines as deep as each other the second would stand deeper as code is written."""
+    opens = _OPENS_BLOCK.search(words := _REMARK.sub("", first).rstrip()) or words.endswith(("(", "["))
+    return bool(opens) and not _CLOSES.match(second.lstrip(BLANKS))
 
 
 def _first(lines: Sequence[str]) -> str:
