@@ -161,11 +161,12 @@ class TestToTheLetter:
         text = "if a:\n    b()\nelse:\n    c()\n"
         assert find_edit(text, "b()\nelse:", "b()\nelif d:").note == ""
 
-    def test_many_places_in_one_long_line_take_no_time(self):
+    def test_many_places_are_quick(self):
         start = time.process_time()
-        found = find_edit("a;" * 200_000, ";", ";\n", replace_all=True)
-        assert len(found.spans) == 200_000
-        assert time.process_time() - start < 5
+        assert len(find_edit("a;" * 200_000, ";", ";\n", replace_all=True).spans) == 200_000
+        with pytest.raises(EditProblem, match="found 200,000 times"):
+            find_edit("a;\n" * 200_000, ";", ",")
+        assert time.process_time() - start < 10
 
 
 class TestMarginLostByACopy:

@@ -119,7 +119,7 @@ def _exact(lines: TextLines, old: str, new: str) -> Found | None:
         if text.find(old, start + 1) >= 0:
             starts = _starts(text, old)
             apart = all(after - before >= len(old) for before, after in pairwise(starts))
-            raise several([lines.number_at(at) for at in starts], Rung.EXACT, every=apart)
+            raise several(lines.numbers_at(starts), Rung.EXACT, every=apart)
         end = start + len(old)
         if "\r\n" not in (text[max(start - 1, 0) : start + 1], text[end - 1 : end + 1]):  # half an ending is no place
             literal = new.replace("\n", lines.style_at(end)) if _takes_endings(old, new) else new
