@@ -199,6 +199,9 @@ def test_an_empty_file_has_one_place_and_a_new_one_none(desk: Desk) -> None:
     desk.seen("f.py", codecs.BOM_UTF8)
     assert desk.edit("f.py", "", "x = 1\n").success
     assert desk.bytes_of("f.py") == codecs.BOM_UTF8 + b"x = 1\n"
+    desk.seen("g.py", "")
+    assert desk.multi_edit("g.py", ("", "x = 1\n"), ("1", "2")).success
+    assert desk.bytes_of("g.py") == b"x = 2\n"
     assert refused(desk.edit("new.py", "", "x = 1\n"), "missing").llm_content == snapshot("""\
 Error (not_found_error): There is no file at `new.py`.
 

@@ -30,7 +30,7 @@ from ferrule.workspace.edits.near_miss import excerpt, missing
 from ferrule.workspace.edits.rebuild import rebuild
 from ferrule.workspace.edits.reindent import Unclear
 from ferrule.workspace.edits.text_lines import BLANKS, TextLines, as_lines, blanks_before
-from ferrule.workspace.edits.whose_form import tells, would_dip
+from ferrule.workspace.edits.whose_form import shows_lost_margin
 from ferrule.workspace.texts.text import newline_of
 
 Search = Callable[[TextLines, list[str]], Iterator[Place]]
@@ -248,13 +248,13 @@ def _lacks_its_margin(place: Place, new: list[str]) -> bool:
 
 def _require_lost_by_both(place: Place, new: list[str]) -> None:
     """Raises where lines of the new text may stand as they are meant to: nothing shows that they lost a margin."""
-    own, later = blanks_before(place.old[0]), [line for line in new[1:] if line.strip(BLANKS)]
-    whole = place.before + own
-    as_deep = new == [""] or (new[0].strip(BLANKS) and blanks_before(new[0]) in (own, whole))
-    kept = tells(place.old[0]) and place.old[0].rstrip(BLANKS) in [line.rstrip(BLANKS) for line in later]
-    shown = not later or own or blanks_before(new[0]) == whole or kept
-    if not as_deep or not (shown or would_dip(whole, new, place.lines.next_with_words(place.end))):
-        raise _unclear(place.lines, place.first, place.old, Unclear(_LEFT_OUT))
+    lines, own, later = place.lines, blanks_before(place.old[0]), any(line.strip(BLANKS) for line in new[1:])
+    brings = blanks_before(new[0]) == place.before + own
+    as_deep = new == [""] or (new[0].strip(BLANKS) and (brings or blanks_before(new[0]) == own))
+    shown = not later or own or brings
+    following = lines.next_with_words(place.end)
+    if not as_deep or not (shown or shows_lost_margin(place.before, place.old[0], new, following)):
+        raise _unclear(lines, place.first, place.old, Unclear(_LEFT_OUT))
 
 
 def _check_alone(place: Place, others: Iterator[Place]) -> None:

@@ -27,6 +27,9 @@ _OPENS_BLOCK = re.compile(r"[:{]$|\b(?:then|do|begin|else|where|of)$")
 _GOES_ON = re.compile(r"[(\[,\\+*/=<>&|?.%^~!-]$|\b(?:and|or|not|in|is|return|await)$")
 _ENDS_ANYWHERE = re.compile(r"^\s*(?:#[a-z]|[A-Z_]+$)|\"\"\"|'''|`")
 _CLOSES = re.compile(r"[)\]}<#]|(?:end|else|elif|elsif|except|catch|finally|rescue|case|default|done|fi|esac)\b")
+_CONTINUES = re.compile(r"[.?:&|+*/=%,)\]}<>-]|(?:and|or)\b")
+_LIST_GOES_ON = re.compile(r"[;,]$")
+_WIDER_THAN_A_STEP = 8
 _BRACKET = re.compile(r"[()\[\]{}]")
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 _SHARED = 0.5
@@ -172,7 +175,7 @@ def _check_like_the_copy(place: Place, file: Sequence[str], new: Sequence[str]) 
     if not _share_words(old, new) or not (
         _looks_like(old, new)
         or not _is_a_step(place, file)
-        or would_dip(_first_indentation(file), new, place.lines.next_with_words(place.end))
+        or _would_dip(_first_indentation(file), new, place.lines.next_with_words(place.end))
     ):
         raise Unclear("the new text has nothing in common with it, so how far to indent it is not clear")
 
@@ -215,8 +218,37 @@ def _goes_on_at(place: Place, indentation: str) -> bool:
     return bool(before) and blanks_before(before) == indentation and not _opens_block(before)
 
 
-def would_dip(whole: str, new: Sequence[str], following: str | None) -> bool:
-    """Whether by the letter the new text would end further left than the lines around it, which nothing explains."""
+# A margin that the new text lacks, too
+
+
+def shows_lost_margin(margin: str, old: str, new: Sequence[str], following: str | None) -> bool:
+    """Whether by the letter, behind the margin of the old line, the new lines would stand where nothing explains it."""
+    whole = margin + blanks_before(old)
+    kept = tells(old) and old.rstrip(BLANKS) in [line.rstrip(BLANKS) for line in new[1:]]
+    return kept or _would_part(margin, new) or _would_dip(whole, new, following) or _would_rise(whole, new, following)
+
+
+def _would_part(margin: str, new: Sequence[str]) -> bool:
+    """Whether the first two lines, which are as deep, would stand at different depths."""
+    first, second = new[0].rstrip(BLANKS), new[1]
+    if not second.strip(BLANKS) or blanks_before(second) != blanks_before(first):
+        return False
+    deep = len(margin.expandtabs(4)) >= _WIDER_THAN_A_STEP
+    goes_on = _LIST_GOES_ON.search(_REMARK.sub("", first)) is not None
+    return (deep or goes_on) and not _CLOSES.match(second.lstrip(BLANKS)) and not _ENDS_ANYWHERE.search(second)
+
+
+def _would_rise(whole: str, new: Sequence[str], following: str | None) -> bool:
+    """Whether the next line would stand deeper than the last new one, and less deep than the first."""
+    last = _last(new)
+    if following is None or _ends_anywhere(new) or _opens_block(last) or _CONTINUES.match(following.lstrip(BLANKS)):
+        return False
+    above, below = blanks_before(last), blanks_before(following)
+    return whole.startswith(below) and below.startswith(above) and above != below
+
+
+def _would_dip(whole: str, new: Sequence[str], following: str | None) -> bool:
+    """Whether the new text would end further left than the lines around it."""
     last = _last(new)
     if following is None or _ends_anywhere(new) or _opens_block(last):
         return False
