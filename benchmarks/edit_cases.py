@@ -95,12 +95,16 @@ def _half_and_half(case: Case) -> Case | None:
     if stretch != end:
         return None
     crlf = _chance(str(stretch), 2)
-    lines = case.before.splitlines(keepends=True)
-    parts = [line.replace("\n", "\r\n") if _chance(str(at // 20), 2) else line for at, line in enumerate(lines)]
     old, new = (text.replace("\n", "\r\n") if crlf else text for text in (case.old, case.new))
-    head, tail = "".join(parts[:first]), "".join(parts[first + len(case.old.splitlines()) :])
+    head, tail = _by_stretch(case.before[:start], 0), _by_stretch(case.before[start + len(case.old) :], last)
     before, after = head + old + tail, head + new + tail
     return replace(case, before=before, after=after, old=case.old, new=case.new)
+
+
+def _by_stretch(text: str, first: int) -> str:
+    """Lines from number `first` on, each with the ending of its stretch."""
+    lines = enumerate(text.splitlines(keepends=True), first)
+    return "".join(line.replace("\n", "\r\n") if _chance(str(at // 20), 2) else line for at, line in lines)
 
 
 def _with_trailing(case: Case) -> Case:
@@ -134,6 +138,14 @@ def cases(changes: Iterable[Change], most: int, seed: int) -> list[Case]:
     """Edits of one hunk each, with as little context as makes them unique, or a little more."""
     chance = random.Random(seed)
     found: list[Case] = []
+    for path, before, after in texts_of(changes):
+        found += _hunks(path, before, after, chance)
+    chance.shuffle(found)
+    return found[:most]
+
+
+def texts_of(changes: Iterable[Change]) -> Iterator[tuple[str, str, str]]:
+    """The changes of text files that can be given every form."""
     for path, before_bytes, after_bytes in changes:
         try:
             before, after = before_bytes.decode(), after_bytes.decode()
@@ -143,9 +155,7 @@ def cases(changes: Iterable[Change], most: int, seed: int) -> list[Case]:
             continue
         if "\r" in before.replace("\r\n", "") or "\r" in after.replace("\r\n", "") or before.startswith("\ufeff"):
             continue
-        found += _hunks(path, before, after, chance)
-    chance.shuffle(found)
-    return found[:most]
+        yield path, before, after
 
 
 def _hunks(path: str, before: str, after: str, chance: random.Random) -> Iterator[Case]:

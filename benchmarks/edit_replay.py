@@ -5,7 +5,8 @@
 Every edit is made in files of several forms: line endings, byte order marks and encodings. Each damage is done to
 both texts and to the old one alone. A result is wrong when the file is not, byte by byte, the one that was intended.
 Where a damage leaves an old text that stands in the file exactly once, what is left is an exact edit: it counts as
-one, and must be made by the letter. Where a damage takes from the new text what the edit is about, such as the depth
+one, and must be made by the letter. So must the exact edits that start or end inside a line, which are made of the
+same changes. Where a damage takes from the new text what the edit is about, such as the depth
 of its lines, no result can be right but by chance: these are shown, and no bar rests on them. Ends with 1 when
 anything came out wrong, an exact edit did not apply, or fewer than 95% did of those damaged in a way that issue 3
 names, by damage or by form of file. What a refusal says is tried, too: the text that it offers must be enough for the
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from edit_cases import FORMS, cases, forms_of
 from edit_damage import DAMAGES, NAMED, Case, says_the_same
+from edit_inside import INSIDE, inside_cases
 from edit_literal import literal_edit
 from edit_retry import retried
 from edit_sources import git_changes, npm_changes, pypi_changes
@@ -96,6 +98,12 @@ class Replay:
                 if self._only in attempt.name and ("trailing" not in form or "trailing" in attempt.name):
                     self._try(attempt, form, encode)
 
+    def inside(self, name: str, case: Case) -> None:
+        """An exact edit that is not one of whole lines."""
+        for form, encode, shown in forms_of(case):
+            if "trailing" not in form and form != "no last newline":
+                self._try(Try(name, shown, shown.old, shown.new), form, encode)
+
     def _try(self, attempt: Try, form: str, encode: Encode) -> None:
         case = attempt.case
         before, after = encode(case.before), encode(case.after)
@@ -149,7 +157,7 @@ def _damaged(case: Case) -> Iterator[Try]:
                 told = says_the_same(name, case) or (who and not re.search("dropped|newline|here and there", name))
                 less = "" if told else ASKS_FOR_LESS
                 yield Try(f"{name}{who}{less}", case, mine, theirs)
-            elif literal.before == case.before:
+            else:
                 yield Try(BY_THE_LETTER, literal, mine, theirs)
 
 
@@ -189,12 +197,14 @@ def report(replay: Replay) -> bool:
     print("next try after a refusal:", ", ".join(f"{what} {count}" for what, count in replay.retries.most_common()))
     print(f"below {ENOUGH:.0%}:", ", ".join(low) or "none")
     wrong = sum(tally.wrong for kind, tally in sums.items() if kind != ASKS_FOR_LESS)
-    return sums["exact"].share == 1 and not wrong and not low
+    return sums["exact"].share == sums[INSIDE].share == 1 and not wrong and not low
 
 
 def _kind(name: str) -> str:
     if name in ("exact", BY_THE_LETTER):
         return "exact"
+    if name.startswith(INSIDE):
+        return INSIDE
     if name.endswith(ASKS_FOR_LESS):
         return ASKS_FOR_LESS
     return "named" if name in NAMED else "one text only" if " only" in name else "other"
@@ -222,10 +232,14 @@ def main() -> int:
         if not sources:
             sources = [("this repository", git_changes(Path(__file__).parent.parent))]
         for name, changes in sources:
-            found = cases(changes, options.most, options.seed)
-            print(f"{name}: {len(found)} edits", file=sys.stderr)
+            changed = list(changes)
+            found = cases(changed, options.most, options.seed)
+            inside = inside_cases(changed, options.most // 5, options.seed)
+            print(f"{name}: {len(found)} edits, {len(inside)} inside a line", file=sys.stderr)
             for case in found:
                 replay.case(case)
+            for kind, case in inside:
+                replay.inside(kind, case)
     return 0 if report(replay) else 1
 
 

@@ -49,7 +49,10 @@ IMPORTANT:
                     "description": "The text to replace, exactly as it stands in the file.",
                     "type": "string",
                 },
-                "new_string": {"description": "The text to put in its place.", "type": "string"},
+                "new_string": {
+                    "description": "The text to put in its place, literally: later lines need their whole indentation.",
+                    "type": "string",
+                },
                 "replace_all": {
                     "default": False,
                     "description": "Replace every occurrence instead of the only one.",
@@ -178,6 +181,48 @@ def test_replace_all_changes_every_place(desk: Desk) -> None:
     result = desk.edit("f.py", "name", "who", replace_all=True)
     assert result.llm_content == snapshot("Edited `f.py` in 5 places (+5 -5 lines).")
     assert desk.bytes_of("f.py").decode() == CODE.replace("name", "who")
+
+
+def test_an_insertion_that_starts_inside_a_line_is_made(desk: Desk) -> None:
+    desk.seen("f.py", "def a():\n    foo()\n    bar()\n")
+    result = desk.edit("f.py", "foo()", "foo()\n    baz()")
+    assert result.llm_content == snapshot("Edited `f.py` in 1 place (+1 -0 lines).")
+    assert desk.bytes_of("f.py") == b"def a():\n    foo()\n    baz()\n    bar()\n"
+    result = desk.edit("f.py", "baz()", "baz()\nqux()")
+    assert result.llm_content == snapshot(
+        "Edited `f.py` in 1 place (+1 -0 lines). Replaced literally: later lines of the new text do not start with the indentation of line 3. Check that it was not left out."
+    )
+    assert desk.bytes_of("f.py") == b"def a():\n    foo()\n    baz()\nqux()\n    bar()\n"
+
+
+def test_an_empty_file_has_one_place_and_a_new_one_none(desk: Desk) -> None:
+    desk.seen("f.py", codecs.BOM_UTF8)
+    assert desk.edit("f.py", "", "x = 1\n").success
+    assert desk.bytes_of("f.py") == codecs.BOM_UTF8 + b"x = 1\n"
+    desk.seen("g.py", "")
+    assert desk.multi_edit("g.py", ("", "x = 1\n"), ("1", "2")).success
+    assert desk.bytes_of("g.py") == b"x = 2\n"
+    assert refused(desk.edit("new.py", "", "x = 1\n"), "missing").llm_content == snapshot("""\
+Error (not_found_error): There is no file at `new.py`.
+
+Suggestion: To create it, use Write.\
+""")
+    assert refused(desk.multi_edit("new.py", ("", "x = 1\n")), "missing").llm_content == snapshot("""\
+Error (not_found_error): There is no file at `new.py`.
+
+Suggestion: To create it, use Write.\
+""")
+
+
+def test_what_no_text_file_holds_is_refused(desk: Desk) -> None:
+    desk.seen("f.c", "char c = 'a';\n")
+    assert refused(desk.edit("f.c", "a'", "\0'"), "nul").llm_content == snapshot("""\
+Error (validation_error): The new text holds a NUL character, and text files have none. Nothing was changed.
+
+Suggestion: Write it as an escape of the file's language, such as `\\0` or `\\x00`.\
+""")
+    assert not desk.edit("f.c", "a'", "\ud800'").success
+    assert desk.bytes_of("f.c") == b"char c = 'a';\n"
 
 
 def test_what_stands_there_is_replaced_to_the_letter(desk: Desk) -> None:

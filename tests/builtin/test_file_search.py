@@ -45,7 +45,7 @@ Use this to rename or rewrite something everywhere: preview it first, look at th
 `preview_only` set to false. To look for something only, use Grep; to change one place, use Edit.
 
 Usage notes:
-- The syntax is ripgrep's. In `replace_with`, `$1` or `${1}` is a group of the pattern, `${name}` one that is written `(?<name>…)`, `$0` the whole match, and `$$` a dollar sign. Before a letter, digit or underscore write `${1}`: `$1a` means a group named `1a`.
+- The syntax is ripgrep's. In `replace_with`, `$1`, `${1}` or `\\1` is a group of the pattern, `${name}` or `\\g<name>` one that is written `(?<name>…)`, `$0` the whole match, and `$$` a dollar sign. Before a digit write `${1}`. A backslash before anything else stands for itself.
 - Every byte outside a match stays. A line break in `replace_with` is written as the lines of the file end; to match one, write `\\r?\\n` and set `multiline`.
 - `.git`, `node_modules`, binary files, links, and what `.gitignore`, `.ignore` or `.ferruleignore` names are left out, unless `path` starts there. Files that are not UTF-8 are never changed.
 
@@ -104,6 +104,7 @@ Would replace 3 matches in 2 files.
 @@ -1 +1 @@
 -const needle = {}
 +pin of const = {}
+[`$1` in `replace_with` is a group of the pattern; write `$$1` for the text itself.]
 [Nothing was changed. To make these changes, call again with `preview_only` set to false.]\
 """)
     assert result.display_content == snapshot("Would replace 3 matches in 2 files.")
@@ -116,7 +117,10 @@ Would replace 3 matches in 2 files.
             "total_files": 2,
             "total_matches": 3,
             "skipped": [],
-            "notes": ["Nothing was changed. To make these changes, call again with `preview_only` set to false."],
+            "notes": [
+                "`$1` in `replace_with` is a group of the pattern; write `$$1` for the text itself.",
+                "Nothing was changed. To make these changes, call again with `preview_only` set to false.",
+            ],
         }
     )
     assert result.metadata == snapshot(
@@ -175,8 +179,8 @@ Would replace 1 match in 1 file.
 +++ b/-rf
 @@ -1 +1 @@
 -needle
-+\\1
-[`\\1` in `replace_with` stands for itself here. Groups are written `$1`.]
++n
+[`\\1` in `replace_with` is a group of the pattern; write `\\\\1` for the text itself.]
 [Nothing was changed. To make these changes, call again with `preview_only` set to false.]\
 """)
     assert words(file_search, root, {"pattern": "(?<=a )needle", "replace_with": "pin"}) == snapshot("""\
@@ -301,6 +305,34 @@ def test_a_line_break_in_a_pattern_takes_the_whole_line_ending_with_it(desk: Des
     assert "Groups are written" not in run(desk, r"two\nx", r"\1", multiline=True).llm_content
 
 
+@pytest.mark.parametrize(
+    ("pattern", "replace_with", "after"),
+    [
+        (r"(\w+)\.(\w+)", r"\2.\1", "b.a\n"),
+        (r"(\w+)\.(\w+)", "$2.$1", "b.a\n"),
+        (r"(\w+)\.(\w+)", "${2}x$1_y$0", "bxa_ya.b\n"),
+        (r"(?P<left>\w+)\.(?<right>\w+)", r"\g<right>.\g<left>", "b.a\n"),
+        (r"(?P<left>\w+)\.(?<right>\w+)", r"${right}.\g<1>0", "b.a0\n"),
+        (r"(\w+)(?=\.)", r"<\1>", "<a>.b\n"),
+        (r"(\w+)\.", r"$$1 \\1 \d $", "$1 \\1 \\d $b\n"),
+        (r"(a)|(b)", r"[\1]", "[a].[]\n"),
+    ],
+)
+def test_groups_are_put_in_as_regex_tools_write_them(desk: Desk, pattern: str, replace_with: str, after: str) -> None:
+    """The preview shows the text as it will be; the whole batch is undone exactly."""
+    desk.put("one.txt", "a.b\n")
+    desk.put("two.txt", "a.b\r\n")
+    before = files(desk.workspace)
+    shown = run(desk, pattern, replace_with).llm_content
+    assert f"-a.b\n+{after}" in shown
+    assert files(desk.workspace) == before
+    assert run(desk, pattern, replace_with, preview_only=False).success
+    windows = after.replace("\n", "\r\n")
+    assert files(desk.workspace) == {"one.txt": after.encode(), "two.txt": windows.encode()}
+    desk.files.history.undo()
+    assert files(desk.workspace) == before
+
+
 def test_bad_cases(desk: Desk) -> None:
     desk.put("a.txt", "one two\n")
     desk.put("win.txt", "one\r\ntwo\r\n")
@@ -316,17 +348,22 @@ Error (validation_error): The pattern cannot be searched for: repetition quantif
 Suggestion: To search for the text as it stands, escape it: `interface\\{\\}`.\
 """)
     assert run(desk, "(o)ne", "$1 $3", preview_only=False).llm_content == snapshot("""\
-Error (validation_error): `replace_with` refers to the group `3`, and the pattern has 1 group, `$1`.
+Error (validation_error): `$3` in `replace_with` refers to the group `3`, and the pattern has 1 group, `$1`. Nothing was changed.
 
 Suggestion: Put parentheses around the part of the pattern to keep, or use `$0` for the whole match. For the text `$3` itself write `$$3`.\
 """)
-    assert run(desk, "(o)ne", "$1_x", preview_only=False).llm_content == snapshot("""\
-Error (validation_error): `replace_with` refers to the group `1_x`, and the pattern has 1 group, `$1`.
+    assert run(desk, "(o)ne", r"\10", preview_only=False).llm_content == snapshot("""\
+Error (validation_error): `\\10` in `replace_with` refers to the group `10`, and the pattern has 1 group, `$1`. Nothing was changed.
 
-Suggestion: For group 1 followed by `_x` write `${1}_x`.\
+Suggestion: For group 1 followed by `0` write `${1}0`.\
+""")
+    assert run(desk, "(?<first>o)ne", r"\g<frist>", preview_only=False).llm_content == snapshot("""\
+Error (validation_error): `\\g<frist>` in `replace_with` refers to the group `frist`, and the pattern has 1 group, `$1`; by name: `${first}`. Nothing was changed.
+
+Suggestion: Put parentheses around the part of the pattern to keep, or use `$0` for the whole match. For the text `\\g<frist>` itself write `\\\\g<frist>`.\
 """)
     assert run(desk, "(?<=o)(n)e", "$name", preview_only=False).llm_content == snapshot("""\
-Error (validation_error): `replace_with` refers to the group `name`, and the pattern has 1 group, `$1`.
+Error (validation_error): `$name` in `replace_with` refers to the group `name`, and the pattern has 1 group, `$1`. Nothing was changed.
 
 Suggestion: Put parentheses around the part of the pattern to keep, or use `$0` for the whole match. For the text `$name` itself write `$$name`.\
 """)

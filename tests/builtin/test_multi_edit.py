@@ -35,7 +35,7 @@ IMPORTANT:
                             "type": "string",
                         },
                         "new_string": {
-                            "description": "The text to put in its place.",
+                            "description": "The text to put in its place, literally: later lines need their whole indentation.",
                             "title": "New String",
                             "type": "string",
                         },
@@ -135,6 +135,15 @@ def test_a_character_that_cannot_be_held_stops_them_all(desk: Desk) -> None:
     desk.seen("f.txt", before)
     refused(desk.multi_edit("f.txt", ("二行目", "三行目"), ("日本語", "\N{GRINNING FACE}")), "unencodable")
     assert desk.bytes_of("f.txt") == before
+
+
+def test_each_edit_is_made_to_the_letter(desk: Desk) -> None:
+    desk.seen("f.py", "def a():\n    foo()\n    bar()\n")
+    result = desk.multi_edit("f.py", ("foo()", "foo()\n    baz()"), ("bar()", "bar()\nqux()"))
+    assert result.llm_content == snapshot(
+        "Edited `f.py` in 2 places (+2 -0 lines). Edit 2: Replaced literally: later lines of the new text do not start with the indentation of line 4. Check that it was not left out."
+    )
+    assert desk.bytes_of("f.py") == b"def a():\n    foo()\n    baz()\n    bar()\nqux()\n"
 
 
 def test_a_damaged_copy_is_noted_with_the_number_of_its_edit(desk: Desk) -> None:

@@ -10,9 +10,9 @@ from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
 from ferrule.workspace.changing import SECONDS_TO_CHANGE, Changed, Make, change_file, require_text
-from ferrule.workspace.edits.edit_spans import Rung
 from ferrule.workspace.edits.edited_bytes import edited_bytes
 from ferrule.workspace.edits.matching import find_edit
+from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.session_paths import opens_file
 from ferrule.workspace.texts.text import Text
 
@@ -29,7 +29,9 @@ from ferrule.workspace.texts.text import Text
 def edit(
     file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],
     old_string: Annotated[str, Field(description="The text to replace, exactly as it stands in the file.")],
-    new_string: Annotated[str, Field(description="The text to put in its place.")],
+    new_string: Annotated[
+        str, Field(description="The text to put in its place, literally: later lines need their whole indentation.")
+    ],
     context: ToolContext,
     replace_all: Annotated[bool, Field(description="Replace every occurrence instead of the only one.")] = False,
 ) -> Output:
@@ -47,9 +49,21 @@ def edit(
     """
     found: list[Any] = []
     make = edit_maker(file_path, old_string, new_string, replace_all=replace_all, found=found)
-    changed = change_file(context, file_path, make, must_exist=True)
-    note = "" if found[0].rung is Rung.EXACT else f" {found[0].note}"
+    changed = change_existing(context, file_path, make, old_string)
+    note = f" {found[0].note}" if found[0].note else ""
     return edited(changed, len(found[0].spans), note, [found[0].rung.value])
+
+
+def change_existing(context: ToolContext, file_path: str, make: Make, old_string: str) -> Changed:
+    """Change a file; one that is not there, of which nothing is to be replaced, is to be made with Write."""
+    try:
+        return change_file(context, file_path, make, must_exist=True)
+    except PathProblem as problem:
+        if old_string or problem.code != "missing":
+            raise
+        raise PathProblem(
+            problem.code, problem.message, kind=problem.kind, suggestion="To create it, use Write."
+        ) from None
 
 
 def edit_maker(

@@ -24,10 +24,11 @@ from ferrule.workspace.searching.matches import Names, file_matches, in_words
 from ferrule.workspace.searching.occurrences import find_occurrences
 from ferrule.workspace.searching.previews import previews_of
 from ferrule.workspace.searching.replacement import (
-    about_backslashes,
+    about_groups,
     literal_pattern,
     literal_replacement,
     names_carriage_return,
+    read_replacement,
 )
 from ferrule.workspace.searching.replacement_words import MOST, Replacing, left_out
 from ferrule.workspace.searching.replacing import Replacements, apply, prepare
@@ -56,7 +57,8 @@ class FileSearchParams(BaseModel):
     replace_with: str | None = Field(
         default=None,
         max_length=20_000,
-        description="What to put in place of each match, an empty text to delete it; null to search only.",
+        description="What to put in place of each match, an empty text to delete it; null to search only. "
+        r"`$1` or `\1` is a group of the pattern, `${name}` or `\g<name>` a named one; literally: `$$1`, `\\1`.",
     )
     preview_only: bool = Field(
         default=True, description="Whether to show what a replacement would change without changing it."
@@ -83,9 +85,9 @@ class FileSearch(Tool[FileSearchParams]):
     `preview_only` set to false. To look for something only, use Grep; to change one place, use Edit.
 
     Usage notes:
-        - The syntax is ripgrep's. In `replace_with`, `$1` or `${1}` is a group of the pattern, `${name}` one that is
-          written `(?<name>…)`, `$0` the whole match, and `$$` a dollar sign. Before a letter, digit or underscore write
-          `${1}`: `$1a` means a group named `1a`.
+        - The syntax is ripgrep's. In `replace_with`, `$1`, `${1}` or `\1` is a group of the pattern, `${name}` or
+          `\g<name>` one that is written `(?<name>…)`, `$0` the whole match, and `$$` a dollar sign. Before a digit
+          write `${1}`. A backslash before anything else stands for itself.
         - Every byte outside a match stays. A line break in `replace_with` is written as the lines of the file end; to
           match one, write `\r?\n` and set `multiline`.
         - `.git`, `node_modules`, binary files, links, and what `.gitignore`, `.ignore` or `.ferruleignore` names are
@@ -175,11 +177,11 @@ async def _search(params: FileSearchParams, query: Query, files: Files, context:
 
 async def _replace(params: FileSearchParams, query: Query, files: Files, context: ToolContext) -> Output:
     given = params.replace_with or ""
-    replacement = literal_replacement(given) if params.literal else given
+    replacement = literal_replacement(given) if params.literal else read_replacement(given)
     found = await find_occurrences(
         files.paths, query, replacement, lambda count: context.progress(count, None, "files with a match")
     )
-    notes = [*found.notes, *([] if params.literal else about_backslashes(params.pattern, given))]
+    notes = [*found.notes, *([] if params.literal else about_groups(given, replacement))]
     total = len(found.files)
     previews, asked = previews_of(context.session), params.model_dump_json(exclude={"preview_only", "head_limit"})
 

@@ -6,12 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ferrule.builtin.edit import edited
+from ferrule.builtin.edit import change_existing, edited
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
-from ferrule.workspace.changing import SECONDS_TO_CHANGE, Make, change_file, require_text
-from ferrule.workspace.edits.edit_spans import Rung
+from ferrule.workspace.changing import SECONDS_TO_CHANGE, Make, require_text
 from ferrule.workspace.edits.edited_bytes import edited_bytes
 from ferrule.workspace.edits.multi_edit import find_edits
 from ferrule.workspace.session_paths import opens_file
@@ -24,7 +23,9 @@ class OneEdit(BaseModel):
     model_config = ConfigDict(extra="forbid", defer_build=True)  # not at start-up, but when the tool is first used
 
     old_string: str = Field(description="The text to replace, exactly as it stands after the edits before this one.")
-    new_string: str = Field(description="The text to put in its place.")
+    new_string: str = Field(
+        description="The text to put in its place, literally: later lines need their whole indentation."
+    )
     replace_all: bool = Field(default=False, description="Replace every occurrence instead of the only one.")
 
 
@@ -57,9 +58,9 @@ def multi_edit(
     """
     found: list[Any] = []
     make = edits_maker(file_path, edits, found=found)
-    changed = change_file(context, file_path, make, must_exist=True)
+    changed = change_existing(context, file_path, make, edits[0].old_string)
     steps = found[0].steps
-    notes = [f" Edit {number}: {step.note}" for number, step in enumerate(steps, 1) if step.rung is not Rung.EXACT]
+    notes = [f" Edit {number}: {step.note}" for number, step in enumerate(steps, 1) if step.note]
     replaced = sum(len(step.spans) for step in steps)
     return edited(changed, replaced, "".join(notes), [step.rung.value for step in steps])
 

@@ -9,6 +9,6 @@ def test_a_problem_carries_its_code_and_kind():
 
 
 def test_one_among_several_keeps_what_it_was():
-    problem = in_edit(2, 3, several([4, 9], "exact"))
+    problem = in_edit(2, 3, several([4, 9], "exact", every=True))
     assert problem.code == "several"
     assert problem.details == {"code": "several", "count": 2, "lines": [4, 9], "edit": 2}

@@ -24,7 +24,11 @@ Suggestion: Add lines before or after it until it is found once, or set `replace
 
 
 def test_overlapping_places_are_two():
-    assert edited("aaa\n", "aa", "b")[0] == "several"
+    assert words("aaa\n", "aa", "b") == snapshot("""\
+[several, execution_error] The old text is found 2 times, overlapping itself: on line 1.
+Suggestion: Add lines before or after it until it is found once.\
+""")
+    assert edited("aaa\n", "aa", "b", replace_all=True) == (EXACT, "ba\n")
 
 
 def test_many_places_are_counted_and_the_first_told():
@@ -39,6 +43,11 @@ def test_the_same_text_twice_is_no_edit():
 [identical, validation_error] The old and the new text are the same, so there is nothing to change.
 Suggestion: Give the text as it should become as the new text.\
 """)
+
+
+def test_an_empty_old_text_is_the_only_place_of_an_empty_file():
+    assert edited("", "", "a\n") == edited("", "", "a\n", replace_all=True) == (EXACT, "a\n")
+    assert edited("", "", "")[0] == "identical"
 
 
 def test_an_empty_old_text_is_no_place():
@@ -63,6 +72,120 @@ def test_replace_all_sees_past_line_endings_and_no_further():
 
 def test_replace_all_gives_new_lines_the_endings_of_the_file():
     assert edited("a\r\nb\r\n", "a", "a\nc", replace_all=True) == (EXACT, "a\r\nc\r\nb\r\n")
+
+
+FUNCTION = "def a():\n    foo()\n    bar()\n"
+
+
+class TestToTheLetter:
+    """A text that stands in the file once is replaced literally; what may not be meant is noted, never refused."""
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ("foo()", "foo()\n    baz()"),
+            ("foo()", "foo()\nbaz()"),
+            ("foo()", "if x:\n        foo()"),
+            ("foo()\n", "foo()\nbaz()\n"),
+            ("foo()\n", "    foo(1)\n"),
+            ("foo()\n", ""),
+            ("foo()\n", "x"),
+            ("bar()", "x = [\n        1,\n    ]"),
+            ("foo()\n    bar()", "  x\n  y"),
+            ("    foo()", "foo()"),
+            ("  foo()", "    foo()"),
+            ("()\n    b", "(1)\n\n    c"),
+            (":\n    f", ": f"),
+            ("\n    bar", "\n\tbar"),
+            ("()\n", "()\n\n"),
+        ],
+    )
+    def test_whatever_the_new_text_looks_like(self, old: str, new: str):
+        text = FUNCTION if FUNCTION.count(old) == 1 else FUNCTION.replace("bar()", "bar(1)")
+        assert edited(text, old, new) == (EXACT, text.replace(old, new, 1))
+        assert edited(text, old, new, replace_all=True) == (EXACT, text.replace(old, new))
+        windows = text.replace("\n", "\r\n")
+        assert edited(windows, old, new)[1] == text.replace(old, new, 1).replace("\n", "\r\n")
+
+    def test_whatever_stands_elsewhere(self):
+        text = "    b\n            b\n        b\n    b\n"
+        assert edited(text, "b\n        b\n    b\n", "b\n    b\n") == (EXACT, "    b\n            b\n    b\n")
+        assert edited("a  \n  a", " a", "") == (EXACT, "a  \n ")
+        assert edited("a\n  a  \n", "a  \n", "b  \n") == (EXACT, "a\n  b  \n")
+
+    def test_lines_that_may_lack_the_margin_are_noted(self):
+        assert find_edit(FUNCTION, "foo()", "foo()\nbaz()").note == snapshot(
+            "Replaced literally: later lines of the new text do not start with the indentation of line 2. Check that it was not left out."
+        )
+        assert find_edit(FUNCTION, "foo()", "foo(\n1)").note
+        assert find_edit(FUNCTION, "foo()", "baz()\nfoo()").note
+        assert find_edit("x = f(a)\n    y = g(b)\n", "g(b)", "g(\n  b)").note
+        assert find_edit(FUNCTION, "o()", "o()\nbaz()", replace_all=True).note
+
+    def test_a_margin_that_is_there_twice_is_noted(self):
+        assert find_edit(FUNCTION, "foo()\n", "    foo(1)\n").note == snapshot(
+            "Replaced literally: the indentation before the old text stays, so line 2 now stands deeper. Check that it is not indented twice."
+        )
+
+    def test_lines_that_are_joined_are_noted(self):
+        assert find_edit(FUNCTION, "foo()\n", "").note == snapshot(
+            "Replaced literally: only the old text ends with a line ending, so what followed it now stands on line 2. Check that the two should be one line."
+        )
+        assert find_edit(FUNCTION, "foo()\n", "x\ny").note == snapshot(
+            "Replaced literally: only the old text ends with a line ending, so what followed it now stands on line 3. Check that the two should be one line."
+        )
+
+    def test_other_line_endings_are_noted(self):
+        assert find_edit("a\nb\n", "b", "b\r\nc").note == snapshot(
+            "Replaced literally: lines of the new text end with CRLF, and line 2 of the file with LF. Check that they should differ."
+        )
+        assert find_edit("a\r\nb\r\n", "a\r\n", "a\n").note == snapshot(
+            "Replaced literally: lines of the new text end with LF, and line 2 of the file with CRLF. Check that they should differ."
+        )
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ("foo()", "foo()\n    baz()"),
+            ("foo()", "with x:\n        foo()\n\n    baz()"),
+            ("    foo()\n", ""),
+            ("bar()\n", "baz()\n"),
+            ("foo()\n    bar()\n", "foo()\n    baz()\n"),
+            ("a():\n    foo()", "b():\n    foo()"),
+        ],
+    )
+    def test_what_looks_as_meant_is_not(self, old: str, new: str):
+        assert find_edit(FUNCTION, old, new).note == ""
+
+    def test_a_line_further_left_is_as_meant_where_the_old_text_has_one(self):
+        text = "if a:\n    b()\nelse:\n    c()\n"
+        assert find_edit(text, "b()\nelse:", "b()\nelif d:").note == ""
+
+    def test_many_places_are_quick(self):
+        start = time.process_time()
+        assert len(find_edit("a;" * 200_000, ";", ";\n", replace_all=True).spans) == 200_000
+        with pytest.raises(EditProblem, match="found 200,000 times"):
+            find_edit("a;\n" * 200_000, ";", ",")
+        assert time.process_time() - start < 10
+
+
+class TestMarginLostByACopy:
+    """A text that is found with differences may have lost its margin, too: then it is a copy of whole lines."""
+
+    def test_it_is_indented_as_the_file_is_or_not_found(self):
+        text = "def f():\n    a = 'x'\n    b = 2\n"
+        assert edited(text, "a = ‘x’\n", "a = ‘x’\nc = ‘y’\n") == (
+            TYPOGRAPHY,
+            "def f():\n    a = 'x'\n    c = 'y'\n    b = 2\n",
+        )
+        assert edited(text, "a = ‘x’\n", "a = ‘x’\n    c = ‘y’\n")[0] == "misfit"
+
+    def test_a_change_within_the_line_is_one(self):
+        assert edited("    a = 'x'\n", "a = ‘x’", "a = ‘y’") == (TYPOGRAPHY, "    a = 'y'\n")
+
+    def test_a_place_that_fits_without_its_margin_elsewhere_makes_two(self):
+        text = "    'b'\n            'b'\n        'b'\n    'b'\n"
+        assert edited(text, "‘b’\n        ‘b’\n    ‘b’\n", "‘b’\n    ‘b’\n")[0] == "several"
 
 
 class TestLineEnds:
@@ -116,7 +239,7 @@ class TestLineEnds:
         assert edited("a\nb", "b\n", "c\n") == (LINE_ENDS, "a\nc")
 
     def test_a_line_that_fits_elsewhere_but_for_its_indentation_makes_two_places(self):
-        assert edited("a\n  a  \n", "a  \n", "b  \n")[0] == "several"
+        assert edited("a\n  a \n", "a  \n", "b  \n")[0] == "several"
 
     def test_the_number_of_empty_lines_counts(self):
         assert edited("x\na\n", "a\n\n", "b\n")[0] == "missing"

@@ -11,29 +11,36 @@ from tests.workspace.edits.damaged_edits import Damage, TrueEdit, a_damage, a_tr
 from ferrule.workspace.edits.edit_problems import EditProblem
 from ferrule.workspace.edits.edit_spans import apply_spans
 from ferrule.workspace.edits.matching import find_edit
+from ferrule.workspace.edits.multi_edit import find_edits
 from ferrule.workspace.texts.text import Edit, Text, newline_of, splice
 
-PARTS = st.lists(
-    st.sampled_from(["a", "b", "ab", " ", "    ", "\n", "c d", "\r\n", "\t", ",", "é中"]), max_size=24
-).map("".join)
+FORGIVEN = "Found with other line endings or trailing space; the file's were kept."
 ENCODINGS = {
     "utf-8": b"",
+    "utf-8, marked": codecs.BOM_UTF8,
     "utf-16-le": codecs.BOM_UTF16_LE,
     "utf-16-be": codecs.BOM_UTF16_BE,
     "gb18030": b"",
+    "latin-1": b"",
 }
+ENDINGS = st.sampled_from(["\n", "\r\n", "\r", "mixed"])
+
+
+def parts(ending: str, beyond_ascii: str = "é中") -> st.SearchStrategy[str]:
+    """Text with few words, so that they come again, and with lines that end so."""
+    endings = ["\n", "\r\n", "\r"] if ending == "mixed" else [ending] * 2
+    words = ["a", "b", "ab", " ", "    ", "foo()", "c d", "\t", ",", beyond_ascii]
+    return st.lists(st.sampled_from([*words, *endings]), max_size=24).map("".join)
 
 
 @st.composite
-def an_exact_edit(draw: st.DrawFn) -> tuple[str, str, str]:
+def an_exact_edit(draw: st.DrawFn, ending: str, beyond_ascii: str = "é中") -> tuple[str, str, str]:
     """A text, a part that stands in it once, and what becomes of that."""
-    text = draw(PARTS)
+    text = draw(parts(ending, beyond_ascii))
     assume(text)
-    if draw(st.booleans()):
-        text = text.replace("\r\n", "\n")
     start = draw(st.integers(0, len(text) - 1))
     old = text[start : draw(st.integers(start + 1, start + 12))]
-    new = draw(PARTS)
+    new = draw(parts(draw(st.sampled_from([ending, "\n"])), beyond_ascii))
     assume(old != new and text.find(old) == text.rfind(old))
     # Half a line ending is no text that anyone sees.
     end = start + len(old)
@@ -41,65 +48,62 @@ def an_exact_edit(draw: st.DrawFn) -> tuple[str, str, str]:
     return text, old, new
 
 
-def _may_lack_its_margin(text: str, old: str, new: str) -> bool:
-    """The one exception, see `left_out`: from behind the indentation of a line to the end of one, and several lines."""
-    start = text.find(old)
-    end = start + len(old)
-    margin = text[text.rfind("\n", 0, start) + 1 : start]
-    ends_line = old.endswith("\n") or not text[end:].split("\n")[0].strip()
-    one_line = "\n" not in new.rstrip("\n") and "\n" not in old.rstrip("\n") and bool(new.strip())
-    as_deep = re.match(r"[ \t]*", new)[0] == re.match(r"[ \t]*", old)[0]  # type: ignore[index]
-    emptied = not new and not old.endswith("\n")
-    plain = emptied or not old.strip() or (one_line and as_deep and "\n" not in old)
-    return bool(margin) and not margin.strip(" \t") and ends_line and not plain
-
-
 def _as_the_file_ends_lines(text: str, old: str, new: str) -> str:
     """Lines that are new where one line stood get the line ending of the file, unless they bring one."""
-    if "\n" in old or "\r" in new:
+    if "\n" in old or "\r" in old or "\r" in new:
         return new
+    if "\n" not in text and "\r" in text:
+        return new.replace("\n", "\r")
     rest = text[text.find(old) + len(old) :]
     ending = re.search(r"\r?\n", rest) or re.search(r"\r?\n(?!.*\n)", text, re.DOTALL)
     return new.replace("\n", ending[0] if ending else "\n")
 
 
-@given(an_exact_edit(), st.sampled_from(sorted(ENCODINGS)))
-@settings(max_examples=300, suppress_health_check=[HealthCheck.filter_too_much])
-def test_what_stands_there_once_is_replaced_to_the_letter(edit: tuple[str, str, str], encoding: str):
-    text, old, new = edit
-    assume(not _may_lack_its_margin(text, old, new))
+@given(st.data(), st.sampled_from(sorted(ENCODINGS)), ENDINGS)
+@settings(max_examples=400, suppress_health_check=[HealthCheck.filter_too_much])
+def test_what_stands_there_once_is_replaced_to_the_letter(data: st.DataObject, form: str, ending: str):
+    """Whatever the new text looks like, in every encoding; no byte beside it changes."""
+    text, old, new = data.draw(an_exact_edit(ending, "éü" if form == "latin-1" else "é中"))
     found = find_edit(text, old, new)
     assert str(found.rung) == "exact"
-    mark = ENCODINGS[encoding]
+    encoding, mark = form.partition(",")[0], ENCODINGS[form]
     file = Text(text, encoding, mark, newline_of(text), text.endswith("\n"))
     written = splice(mark + text.encode(encoding), file, [Edit(s.start, s.end, s.replacement) for s in found.spans])
     assert written == mark + text.replace(old, _as_the_file_ends_lines(text, old, new), 1).encode(encoding)
 
 
-@st.composite
-def an_edit_behind_a_margin(draw: st.DrawFn) -> tuple[str, str, str]:
-    margin = draw(st.sampled_from(["  ", "    ", "        ", "\t"]))
-    words = st.lists(st.sampled_from(["a", "foo()", "b,", "    c", "x:", "}", "", "\td"]), max_size=4)
-    old = "z\n".join(["", *draw(words)]).lstrip() or "z"
-    head, tail, new = ("\n".join(draw(words)) for _ in range(3))
-    old += draw(st.sampled_from(["", "\n"]))
-    text = f"{head}\n{margin}{old}{'' if old.endswith(chr(10)) else chr(10)}{margin}{tail}"
-    assume(text.count(old) == 1 and text.find(old) == text.rfind(old) and old != new)
-    return text, old, new
+@given(st.data(), st.sampled_from(["\r\n", "\r"]))
+@settings(max_examples=200, suppress_health_check=[HealthCheck.filter_too_much])
+def test_line_endings_change_nothing_but_themselves(data: st.DataObject, ending: str):
+    """A copy with line feeds does to a file with other endings what it does to one with line feeds."""
+    text, old, new = data.draw(an_exact_edit("\n"))
+    assume("\n" in text)
+    found = find_edit(text.replace("\n", ending), old, new)
+    assert apply_spans(text.replace("\n", ending), found.spans) == text.replace(old, new, 1).replace("\n", ending)
+    assert found.note.removeprefix(FORGIVEN).strip() == find_edit(text, old, new).note
 
 
-@given(an_edit_behind_a_margin())
-@settings(max_examples=150, suppress_health_check=[HealthCheck.filter_too_much])
-def test_what_may_lack_its_margin_is_exact_to_the_letter_too_or_says_otherwise(edit: tuple[str, str, str]):
-    text, old, new = edit
-    assume(_may_lack_its_margin(text, old, new))
-    try:
-        found = find_edit(text, old, new)
-    except EditProblem:
-        return
-    if found.rung == "exact":
-        written = _as_the_file_ends_lines(text, old, new)
-        assert apply_spans(text, found.spans) == text.replace(old, written, 1)
+@given(st.data(), ENDINGS)
+@settings(max_examples=200, suppress_health_check=[HealthCheck.filter_too_much])
+def test_every_exact_place_is_replaced_to_the_letter(data: st.DataObject, ending: str):
+    text, new = data.draw(parts(ending)), data.draw(parts(ending))
+    old = data.draw(st.sampled_from(["a", "ab", "foo()", "b    ", "c d"]))
+    assume(old in text and old != new and ("\n" not in new or "\r" in new or ending == "\n"))
+    found = find_edit(text, old, new, replace_all=True)
+    assert (str(found.rung), apply_spans(text, found.spans)) == ("exact", text.replace(old, new))
+    assert len(found.spans) == text.count(old)
+
+
+@given(st.data(), ENDINGS)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.filter_too_much])
+def test_so_is_each_of_several_edits(data: st.DataObject, ending: str):
+    text, old, new = data.draw(an_exact_edit(ending))
+    other = data.draw(parts(ending))
+    once = text.replace(old, _as_the_file_ends_lines(text, old, new), 1)
+    assume(new and other != new and once.find(new) == once.rfind(new) >= 0)
+    assume("\r\n" not in (once[once.find(new) - 1 :][:2], once[once.find(new) + len(new) - 1 :][:2]))
+    twice = once.replace(new, _as_the_file_ends_lines(once, new, other), 1)
+    assert find_edits(text, [(old, new, False), (new, other, False)]).text == twice
 
 
 @given(a_true_edit())
@@ -111,15 +115,17 @@ def test_an_exact_edit_of_whole_lines_is_always_made(edit: TrueEdit):
 
 
 def _is_another_exact_edit(edit: TrueEdit, old: str, new: str) -> bool:
-    """Whether what the damage left is by chance the text of another place, or whole lines that are meant otherwise."""
+    """Whether what the damage left stands there once: then it is replaced to the letter. So is by chance the text of
+    another place, and whole lines that are meant otherwise.
+    """
+    if edit.before.find(old) == edit.before.rfind(old) >= 0:
+        return edit.before.replace(old, new, 1) != edit.after
     before, after, old, new = map(plain, (edit.before, edit.after, old, new))
     at = before.find(old)
     if at < 0 or before.find(old, at + 1) >= 0:
         return False
-    # Lines as deep as one of eight columns or more are not meant to stand twice as deep; see `left_out`.
-    deep = before[:at].rpartition("\n")[2].expandtabs(4).isspace() and before[:at].endswith((" " * 8, "\t\t"))
     whole = before[:at].endswith(("\n", "")[at == 0]) and old.endswith("\n") and (not new or new.endswith("\n"))
-    return deep or old not in plain(edit.old) or (whole and before.replace(old, new) != after)
+    return old not in plain(edit.old) or (whole and before.replace(old, new) != after)
 
 
 def _looks_the_same(edit: TrueEdit, damage: Damage, result: str, old: str, new: str) -> bool:
@@ -170,6 +176,6 @@ def test_a_changed_letter_digit_or_operator_never_fits(edit: TrueEdit, data: st.
 
 
 def test_equal_lines_at_several_depths_are_not_guessed_at():
-    text = "    b = 'x'\r\n            b = 'x'\r\n        b = 'x'\r\n    b = 'x'\r\n"
+    text = "    b = 'x'\n            b = 'x'\n        b = 'x'\n    b = 'x'\n"
     with pytest.raises(EditProblem, match="found 2 times"):
-        find_edit(text, "b = 'x'\n        b = 'x'\n    b = 'x'\n", "b = 'x'\n    b = 'x'\n")
+        find_edit(text, "b = ‘x’\n        b = ‘x’\n    b = ‘x’\n", "b = ‘x’\n    b = ‘x’\n")

@@ -16,6 +16,11 @@ def test_edits_build_on_each_other():
     assert [str(step.rung) for step in found.steps] == ["exact"] * 3
 
 
+def test_an_empty_text_has_one_place():
+    assert find_edits("", [("", "a", False), ("a", "b", False)]).spans == [Span(0, 0, "b")]
+    assert find_edits("x", [("x", "", False), ("", "a", True)]).spans == [Span(0, 1, "a")]
+
+
 def test_one_that_fails_undoes_all_and_is_named():
     with pytest.raises(EditProblem) as raised:
         find_edits("a b\n", [("a", "x", False), ("a", "y", False)])

@@ -15,9 +15,10 @@ def test_lines_that_stand_as_in_the_file_show_that_the_new_text_does():
 
 
 def test_a_changed_line_as_deep_as_the_file_shows_it_too():
-    assert edited(DEEP, "first(self)\n", "        first(self, 1)\n") == (
-        "indentation",
-        DEEP.replace("first(self)", "first(self, 1)"),
+    text = DEEP.replace("first(self)", "first('a')")
+    assert edited(text, "first(‘a’)\n", "        first('a', 1)\n") == (
+        "typography",
+        text.replace("first('a')", "first('a', 1)"),
     )
 
 

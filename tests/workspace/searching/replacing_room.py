@@ -8,18 +8,19 @@ from typing import Any
 
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.searching.occurrences import Occurrences, find_occurrences
-from ferrule.workspace.searching.replacement import names_carriage_return
+from ferrule.workspace.searching.replacement import Replacement, names_carriage_return, read_replacement
 from ferrule.workspace.searching.replacing import Replacements, prepare
 from ferrule.workspace.searching.search import Query
 
 
-def find(root: Path, pattern: str, replacement: str, path: str = ".", **options: Any) -> Occurrences:
+def find(root: Path, pattern: str, replacement: str | Replacement, path: str = ".", **options: Any) -> Occurrences:
     paths = Paths([root])
     query = Query(pattern, paths.find(path), "content", **options)
-    return asyncio.run(find_occurrences(paths, query, replacement, lambda count: None))
+    read = read_replacement(replacement) if isinstance(replacement, str) else replacement
+    return asyncio.run(find_occurrences(paths, query, read, lambda count: None))
 
 
-def replace(root: Path, pattern: str, replacement: str, **options: Any) -> Replacements:
+def replace(root: Path, pattern: str, replacement: str | Replacement, **options: Any) -> Replacements:
     """What would become of the files; nothing is written."""
     paths = Paths([root])
     found = find(root, pattern, replacement, **options)
@@ -32,7 +33,7 @@ def replace(root: Path, pattern: str, replacement: str, **options: Any) -> Repla
     )
 
 
-def outcome(data: bytes, pattern: str, replacement: str, root: Path, **options: Any) -> bytes:
+def outcome(data: bytes, pattern: str, replacement: str | Replacement, root: Path, **options: Any) -> bytes:
     """What becomes of one file."""
     (root / "file.txt").write_bytes(data)
     found = replace(root, pattern, replacement, **options)

@@ -14,7 +14,9 @@ _SHOWN_LINES = 20
 
 
 class EditProblem(PathProblem):
-    """An edit that was not made. `code` is a stable word: `identical`, `empty`, `missing`, `several` or `misfit`."""
+    """An edit that was not made. `code` is a stable word: `identical`, `empty`, `nul`, `missing`, `several`, `misfit`,
+    `notebook`.
+    """
 
 
 def identical() -> EditProblem:
@@ -35,17 +37,29 @@ def empty() -> EditProblem:
     )
 
 
-def several(lines: Sequence[int], rung: str) -> EditProblem:
-    """More than one place fits; `lines` are the numbers of their first lines."""
-    how = "" if rung == "exact" else f", differences in {rung} aside"
-    shown = ", ".join(map(str, lines[:_SHOWN_LINES]))
-    more = f" and {len(lines) - _SHOWN_LINES:,} more" if len(lines) > _SHOWN_LINES else ""
-    offer = "" if rung != "exact" else ", or set `replace_all` to change every one"
+def nul() -> EditProblem:
+    return EditProblem(
+        "nul",
+        "The new text holds a NUL character, and text files have none. Nothing was changed.",
+        kind=ErrorKind.VALIDATION,
+        suggestion="Write it as an escape of the file's language, such as `\\0` or `\\x00`.",
+    )
+
+
+def several(lines: Sequence[int], rung: str, *, every: bool = False) -> EditProblem:
+    """More than one place fits; `lines` are the numbers of their first lines. `every`: `replace_all` takes them all."""
+    how = f", differences in {rung} aside"
+    if rung == "exact":
+        how = "" if every else ", overlapping itself"
+    numbers = list(dict.fromkeys(lines))
+    shown = ", ".join(map(str, numbers[:_SHOWN_LINES]))
+    more = f" and {len(numbers) - _SHOWN_LINES:,} more" if len(numbers) > _SHOWN_LINES else ""
+    offer = ", or set `replace_all` to change every one" if every else ""
     return EditProblem(
         "several",
-        f"The old text is found {len(lines):,} times{how}: on lines {shown}{more}.",
+        f"The old text is found {len(lines):,} times{how}: on line{'s' if len(numbers) > 1 else ''} {shown}{more}.",
         suggestion=f"Add lines before or after it until it is found once{offer}.",
-        details={"count": len(lines), "lines": list(lines[:_SHOWN_LINES])},
+        details={"count": len(lines), "lines": numbers[:_SHOWN_LINES]},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ferrule.workspace.edits.edit_problems import EditProblem
+from ferrule.workspace.edits.edit_problems import EditProblem, nul
 from ferrule.workspace.edits.edit_spans import apply_spans
 from ferrule.workspace.edits.notebook_edit import is_notebook, require_notebook, told_as_json
 from ferrule.workspace.texts.same_encoding import require_sure_encoding
@@ -34,5 +34,8 @@ def edited_bytes(name: str, data: bytes, text: Text, find: Callable[[str], F]) -
         raise (told_as_json(problem) if notebook else problem) from None
     if notebook:
         require_notebook(apply_spans(text.text, found.spans))
-    require_sure_encoding(data, text, "".join(span.replacement for span in found.spans))
+    new = "".join(span.replacement for span in found.spans)
+    if "\0" in new:
+        raise nul()  # it would be a binary file
+    require_sure_encoding(data, text, new)
     return found, splice(data, text, [Edit(span.start, span.end, span.replacement) for span in found.spans])

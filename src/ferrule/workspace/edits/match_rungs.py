@@ -99,6 +99,14 @@ class Place:
         return found
 
 
+def by_line_endings(lines: TextLines, old: list[str]) -> Iterator[Place]:
+    """Places that differ in line endings and in nothing else."""
+    haystack = "\n".join(lines.contents)
+    for at, line in _hits(haystack, "\n".join(old)):
+        column = at - haystack.rfind("\n", 0, at) - 1
+        yield Place(lines, line, column, old, len(old[-1]) + (column if len(old) == 1 else 0))
+
+
 def by_line_ends(lines: TextLines, old: list[str]) -> Iterator[Place]:
     """Places that differ in line endings and in blanks at the end of lines."""
     for first, column, count in _search(lines.trimmed, [line.rstrip(BLANKS) for line in old]):
@@ -292,6 +300,7 @@ __all__ = [
     "Unclear",
     "Writing",
     "by_indentation",
+    "by_line_endings",
     "by_line_ends",
     "by_typography",
     "by_typography_and_indentation",

@@ -1,24 +1,27 @@
 """Finds the one place that an edit means, and what should stand there.
 
-A ladder: the exact text first; then, one rung at a time, with differences forgiven that copying brings about. A rung
-counts only when exactly one place fits. Letters, digits, operators and their order are never forgiven, and when what
-should stand in the file would be a guess, nothing is changed.
+A ladder: the exact text first, and what stands there once is replaced literally, whatever the new text looks like.
+Then, one rung at a time, with differences forgiven that copying brings about. A rung counts only when exactly one place
+fits. Letters, digits, operators and their order are never forgiven, and when what should stand in the file would be a
+guess, nothing is changed.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
 
 from ferrule.workspace.edits.edit_problems import EditProblem, empty, identical, misfit, several
 from ferrule.workspace.edits.edit_spans import Found, Rung, Span
 from ferrule.workspace.edits.escapes import without_escapes
 from ferrule.workspace.edits.final_newline import check_blanks, check_start, lost_line_ending
-from ferrule.workspace.edits.left_out import LeftOut, is_left_out, what_is_left_out
 from ferrule.workspace.edits.line_numbers import without_numbers
 from ferrule.workspace.edits.match_rungs import (
     Place,
     by_indentation,
+    by_line_endings,
     by_line_ends,
     by_typography,
     by_typography_and_indentation,
@@ -26,7 +29,9 @@ from ferrule.workspace.edits.match_rungs import (
 from ferrule.workspace.edits.near_miss import excerpt, missing
 from ferrule.workspace.edits.rebuild import rebuild
 from ferrule.workspace.edits.reindent import Unclear
-from ferrule.workspace.edits.text_lines import BLANKS, TextLines, as_lines
+from ferrule.workspace.edits.text_lines import BLANKS, TextLines, as_lines, blanks_before
+from ferrule.workspace.edits.whose_form import shows_lost_margin
+from ferrule.workspace.texts.text import newline_of
 
 Search = Callable[[TextLines, list[str]], Iterator[Place]]
 
@@ -45,7 +50,26 @@ _NOTES = {
     Rung.LINE_NUMBERS: "Found after taking off line numbers.",
     Rung.ESCAPED: "Found after undoing escapes.",
 }
+_CHECK_MARGIN = (
+    "Replaced literally: later lines of the new text do not start with the indentation of line {line:,}. "
+    "Check that it was not left out."
+)
+_CHECK_DEEPER = (
+    "Replaced literally: the indentation before the old text stays, so line {line:,} now stands deeper. "
+    "Check that it is not indented twice."
+)
+_CHECK_JOINED = (
+    "Replaced literally: only the old text ends with a line ending, so what followed it now stands on line {line:,}. "
+    "Check that the two should be one line."
+)
+_CHECK_ENDINGS = (
+    "Replaced literally: lines of the new text end with {new}, and line {line:,} of the file with {file}. "
+    "Check that they should differ."
+)
+_ENDINGS = {"\n": "LF", "\r\n": "CRLF", "\r": "CR"}
+_LOOKED_AT = 100
 _MARK = "\ufeff"
+_LEFT_OUT = "it leaves out the indentation there, so how far to indent the lines after it is not clear"
 _WHOLE_LINES = "Give the old and the new text as whole lines, exactly as they stand in the file."
 
 
@@ -57,16 +81,17 @@ def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Fo
         old, new = old[:-1], new[:-1]
         if "\r" not in text:
             new = new.replace("\r\n", "\n")
-    if not old:
+    if not old and text:
         raise empty()
     if old == new:
         raise identical()
-    if replace_all:
-        return _every(text, old, new)
     lines = TextLines(text, _own_style(new))
-    found = _climb(lines, old, new)
-    if found is None:
-        found = _without_numbers(lines, old, new) or _without_escapes(lines, old, new)
+    if replace_all:
+        return _every(lines, old, new)
+    exact = _exact(lines, old, new)
+    if exact is not None:
+        return exact
+    found = _climb(lines, old, new) or _without_numbers(lines, old, new) or _without_escapes(lines, old, new)
     if found is None:
         raise missing(lines, as_lines(old))
     span, rung = found
@@ -83,43 +108,158 @@ def _is_half_an_ending(text: str, old: str) -> bool:
     return old not in text or (old + "\n" in text and text.count(old) == text.count(old[:-1]))
 
 
-def _climb(lines: TextLines, old: str, new: str, *, given: bool = True) -> tuple[Span, Rung] | None:
-    """The rungs from the first; what was not given so, but made of it, is a copy and nothing to take to the letter."""
+# To the letter
+
+
+def _exact(lines: TextLines, old: str, new: str) -> Found | None:
+    """The one place where the old text stands, line endings aside: there the new text takes its place literally."""
+    text = lines.text
+    start = text.find(old)
+    if start >= 0:
+        if text.find(old, start + 1) >= 0:
+            starts = _starts(text, old)
+            apart = all(after - before >= len(old) for before, after in pairwise(starts))
+            raise several(lines.numbers_at(starts), Rung.EXACT, every=apart)
+        end = start + len(old)
+        if "\r\n" not in (text[max(start - 1, 0) : start + 1], text[end - 1 : end + 1]):  # half an ending is no place
+            literal = new.replace("\n", lines.style_at(end)) if _takes_endings(old, new) else new
+            span = Span(start, end, literal)
+            return Found([span], Rung.EXACT, _to_check(lines, span, old, new))
+    half = old.endswith("\r") and "\n" in text
+    return _but_for_endings(lines, old, new) if ("\r" in text or "\r" in old) and not half else None
+
+
+def _but_for_endings(lines: TextLines, old: str, new: str) -> Found | None:
+    """The same in a file whose lines end otherwise than those of the old text; the new ones end as the file's do."""
+    places = list(by_line_endings(lines, as_lines(old)))
+    if len(places) > 1:
+        apart = all(one.end <= other.start for one, other in pairwise(places))
+        raise several([place.first + 1 for place in places], Rung.LINE_ENDS, every=apart)
+    for place in places:
+        _require_its_endings(place, old, new)
+        span = _span(place, as_lines(new))
+        return Found([span], Rung.LINE_ENDS, f"{_NOTES[Rung.LINE_ENDS]} {_to_check(lines, span, old, new)}".rstrip())
+    return None
+
+
+def _takes_endings(old: str, new: str) -> bool:
+    """Whether lines that take the place of a part of one end as the file's do: they bring no other ending."""
+    return "\n" in new and not ("\n" in old or "\r" in old or "\r" in new)
+
+
+def _to_check(lines: TextLines, span: Span, old: str, new: str) -> str:
+    """What a literal replacement may have done that was not meant, as a note; empty where nothing looks like it."""
+    mine, ours = as_lines(old), as_lines(new)
+    before, follows = lines.before(span.start), lines.after(span.end) or ""
+    margin = blanks_before(before + mine[0])
+    number = partial(lines.number_at, span.start)
+    ends_alone = len(mine) > 1 and not mine[-1] and (ours[-1] or (before and len(ours) == 1))
+    if ends_alone and follows.strip(BLANKS):
+        return _CHECK_JOINED.format(line=number() + len(ours) - 1)
+    if before and not before.strip(BLANKS) and ours[0].strip(BLANKS) and blanks_before(ours[0]).startswith(margin):
+        return _CHECK_DEEPER.format(line=number())
+    depths = (margin, *(blanks_before(line) for line in mine[1:] if line.strip(BLANKS)))
+    if not all(blanks_before(line).startswith(depths) for line in ours[1:] if line.strip(BLANKS)):
+        return _CHECK_MARGIN.format(line=number())
+    ending, style = newline_of(span.replacement), lines.style_at(span.end)
+    if ending in _ENDINGS and ending != style:
+        return _CHECK_ENDINGS.format(new=_ENDINGS[ending], file=_ENDINGS[style], line=number() + len(mine) - 1)
+    return ""
+
+
+def _starts(text: str, old: str) -> list[int]:
+    """Where the old text stands, overlapping places too."""
+    found: list[int] = []
+    at = text.find(old)
+    while at >= 0:
+        found.append(at)
+        at = text.find(old, at + 1)
+    return found
+
+
+def _every(lines: TextLines, old: str, new: str) -> Found:
+    """Every place, exactly or but for line endings."""
+    text = lines.text
+    if old in text and not ("\r\n" in text and (old[:1] == "\n" or old[-1:] == "\r")):
+        takes, only = _takes_endings(old, new), lines.only_style
+        spans = [
+            Span(match.start(), match.end(), new.replace("\n", only or lines.style_at(match.end())) if takes else new)
+            for match in re.finditer(re.escape(old), text)
+        ]
+        return Found(spans, Rung.EXACT, _to_check_in_any(lines, spans, old, new))
     wanted = as_lines(old)
-    exact = _exact(lines, old, new) if given else None
-    if exact is not None or not old.strip():
-        return exact
+    spans = (
+        [
+            Span(match.start(), match.end(), _style_of(match[0]).join(as_lines(new)))
+            for match in re.finditer(r"(?:\r\n|\n|\r)".join(map(re.escape, wanted)), text)
+        ]
+        if len(wanted) > 1
+        else []
+    )
+    if not spans:
+        raise missing(lines, wanted)
+    note = f"{_NOTES[Rung.LINE_ENDS]} {_to_check_in_any(lines, spans, old, new)}"
+    return Found(spans, Rung.LINE_ENDS, note.rstrip())
+
+
+def _to_check_in_any(lines: TextLines, spans: list[Span], old: str, new: str) -> str:
+    """The first note among those of many places, of which some are looked at."""
+    return next(filter(None, (_to_check(lines, span, old, new) for span in spans[:_LOOKED_AT])), "")
+
+
+# With differences forgiven
+
+
+def _climb(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
+    wanted = as_lines(old)
+    if not old.strip():
+        return None
     for rung, search, looser in _RUNGS:
         places = {(place.start, place.end): place for place in search(lines, wanted)}
         if len(places) == 1 and looser is not None:
             only = next(iter(places.values()))
-            if is_left_out(only.before, only.old, as_lines(new), ends_line=only.ends_line):
-                _check_alone(lines, only.start, wanted)
+            if _lacks_its_margin(only, as_lines(new)):
+                _check_alone(only, looser(lines, wanted))
             places.update({(other.start, other.end): other for other in _likewise(lines, wanted, only, looser)})
         if len(places) > 1:
             raise several(sorted({place.first + 1 for place in places.values()}), rung)
         for place in places.values():
-            if _changes_endings(old, new, lines.style(place.first)):
-                raise _unclear(lines, place.first, place.old, Unclear("the new text has other line endings than it"))
-            if looser is not None and _left_out(place, as_lines(new)) is LeftOut.MARGIN:
-                break
+            _require_its_endings(place, old, new)
+            if looser is not None and _lacks_its_margin(place, as_lines(new)):
+                _require_lost_by_both(place, as_lines(new))
+                break  # a copy of whole lines, to be found with the indentation forgiven or not at all
             return _settled(place, wanted, as_lines(new)), rung
     return None
 
 
-def _left_out(place: Place, new: list[str]) -> LeftOut:
-    """What the blanks before a place are to it."""
-    if not is_left_out(place.before, place.old, new, ends_line=place.ends_line):
-        return LeftOut.PART
-    try:
-        return what_is_left_out(place.before, place.old, new, place.lines.next_with_words(place.end))
-    except Unclear as unclear:
-        raise _unclear(place.lines, place.first, place.old, unclear) from None
+def _lacks_its_margin(place: Place, new: list[str]) -> bool:
+    """Whether a place behind the blanks of a line may be whole lines of which the copy lost the margin, and it matters.
+
+    `foo()` found in `    foo()` is fine for a change within the line. Lines that follow in the new text may have lost
+    the margin, too.
+    """
+    if not place.before or place.before.strip(BLANKS) or not place.ends_line:
+        return False
+    if new == [""]:
+        return len(place.old) > 1
+    as_deep = bool(new[0].strip(BLANKS)) and blanks_before(new[0]) == blanks_before(place.old[0])
+    return not as_deep or any(line.strip(BLANKS) for line in (*place.old[1:], *new[1:]))
 
 
-def _check_alone(lines: TextLines, start: int, wanted: list[str]) -> None:
+def _require_lost_by_both(place: Place, new: list[str]) -> None:
+    """Raises where lines of the new text may stand as they are meant to: nothing shows that they lost a margin."""
+    lines, own, later = place.lines, blanks_before(place.old[0]), any(line.strip(BLANKS) for line in new[1:])
+    brings = blanks_before(new[0]) == place.before + own
+    as_deep = new == [""] or (new[0].strip(BLANKS) and (brings or blanks_before(new[0]) == own))
+    shown = not later or own or brings
+    following = lines.next_with_words(place.end)
+    if not as_deep or not (shown or shows_lost_margin(place.before, place.old[0], new, following)):
+        raise _unclear(lines, place.first, place.old, Unclear(_LEFT_OUT))
+
+
+def _check_alone(place: Place, others: Iterator[Place]) -> None:
     """A place that starts after mere blanks may be a copy without margin of another one, too: then there are two."""
-    found = {place.first + 1 for place in by_indentation(lines, wanted)} | {lines.number_at(start)}
+    found = {other.first + 1 for other in others} | {place.first + 1}
     if len(found) > 1:
         raise several(sorted(found), Rung.INDENTATION)
 
@@ -134,51 +274,14 @@ def _blanks_after(line: str) -> str:
     return line[len(line.rstrip(BLANKS)) :]
 
 
-def _changes_endings(old: str, new: str, style: str) -> bool:
-    """Whether the old text has the line endings of the file and the new one others, perhaps on purpose."""
+def _require_its_endings(place: Place, old: str, new: str) -> None:
+    """Raises where the old text has the line endings of the file and the new one others, perhaps on purpose."""
+    lines = place.lines
+    style = lines.style(place.first)
     if "\n" not in old or "\n" not in new or ("\r" in old) == ("\r" in new):
-        return False
-    return ("\r" in old) == (style != "\n")
-
-
-def _exact(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
-    """The one place where the old text stands to the letter: there the new text takes its place, to the letter."""
-    text = lines.text
-    start = text.find(old)
-    if start < 0:
-        return None
-    if text.find(old, start + 1) >= 0:
-        raise several([lines.number_at(at) for at in _starts(text, old)], Rung.EXACT)
-    end = start + len(old)
-    if text[max(start - 1, 0) : start + 1] == "\r\n" or text[end - 1 : end + 1] == "\r\n":
-        return None  # half a line ending: not what anyone means
-    wanted = as_lines(old)
-    literal = Span(start, end, _with_endings(new, lines.style_at(end)) if len(wanted) == 1 else new)
-    before = lines.before(start)
-    ends_line = not wanted[-1] or not (lines.after(end) or "").strip(BLANKS)
-    if not old.strip() or not is_left_out(before, wanted, as_lines(new), ends_line=ends_line):
-        return literal, Rung.EXACT
-    _check_alone(lines, start, wanted)
-    try:
-        reading = what_is_left_out(before, wanted, as_lines(new), lines.next_with_words(end))
-    except Unclear as unclear:
-        raise _unclear(lines, lines.number_at(start) - 1, wanted, unclear) from None
-    if reading is LeftOut.PART:
-        return literal, Rung.EXACT
-    if reading is LeftOut.LINES:
-        return Span(start - len(before), end, new), Rung.INDENTATION
-    return next(
-        ((_settled(place, wanted, as_lines(new)), Rung.INDENTATION) for place in by_indentation(lines, wanted)), None
-    )
-
-
-def _starts(text: str, old: str) -> list[int]:
-    found: list[int] = []
-    at = text.find(old)
-    while at >= 0:
-        found.append(at)
-        at = text.find(old, at + 1)
-    return found
+        return
+    if ("\r" in old) == (style != "\n"):
+        raise _unclear(lines, place.first, place.old, Unclear("the new text has other line endings than it"))
 
 
 def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
@@ -192,8 +295,15 @@ def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
         check_start(place.old, new, before=before)
         if lost_line_ending(place.old, new, before=before, follows=follows):
             new = [*new, ""]
-        if _left_out(place, new) is LeftOut.LINES:
-            place.column = 0
+    except Unclear as unclear:
+        raise _unclear(lines, place.first, place.old, unclear) from None
+    return _span(place, new)
+
+
+def _span(place: Place, new: list[str]) -> Span:
+    """The place with the new lines, written as the file would."""
+    lines = place.lines
+    try:
         replacement = rebuild(place, new)
         if replacement == lines.text[place.start : place.end]:
             raise Unclear("the file would stay as it is")
@@ -216,7 +326,7 @@ def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] 
         return _doubted(lines, plain, "whether the numbers at the start of its new lines are line numbers is not clear")
     if plain == plain_new:
         raise identical()
-    found = _climb(lines, plain, plain_new, given=False)
+    found = _climb(lines, plain, plain_new)
     # A number stands before a whole line: what is found within one is another text with another number.
     if found is None or lines.before(found[0].start).strip(BLANKS):
         return None
@@ -241,35 +351,12 @@ def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] 
         if plain_new is None or plain_new == plain:
             unclear = Unclear("whether the new text is escaped too is not clear")
             raise _unclear(lines, places[0].first, places[0].old, unclear)
-        found = _climb(lines, plain, plain_new, given=False)
+        found = _climb(lines, plain, plain_new)
         if found is not None:
             spans.append(found[0])
     if len(spans) > 1:
         raise several([lines.number_at(span.start) for span in spans], Rung.ESCAPED)
     return (spans[0], Rung.ESCAPED) if spans else None
-
-
-def _every(text: str, old: str, new: str) -> Found:
-    """Every place, exactly or but for line endings."""
-    lines = TextLines(text, _own_style(new))
-    if old in text and not ("\r\n" in text and (old[0] == "\n" or old[-1] == "\r")):
-        length = len(old)
-        starts = [match.start() for match in re.finditer(re.escape(old), text)]
-        single = "\n" not in old and "\r" not in old and ("\n" in new or "\r" in new)
-        spans = [Span(at, at + length, _with_endings(new, lines.style_at(at)) if single else new) for at in starts]
-        return Found(spans, Rung.EXACT)
-    wanted = as_lines(old)
-    spans = (
-        [
-            Span(match.start(), match.end(), _style_of(match[0]).join(as_lines(new)))
-            for match in re.finditer(r"(?:\r\n|\n|\r)".join(map(re.escape, wanted)), text)
-        ]
-        if len(wanted) > 1
-        else []
-    )
-    if not spans:
-        raise missing(lines, wanted)
-    return Found(spans, Rung.LINE_ENDS, _NOTES[Rung.LINE_ENDS])
 
 
 def _style_of(text: str) -> str:
@@ -279,8 +366,3 @@ def _style_of(text: str) -> str:
 def _own_style(new: str) -> str:
     """The line ending that a new text brings to a file without any."""
     return "\r\n" if new.count("\r\n") == new.count("\n") > 0 else "\n"
-
-
-def _with_endings(new: str, ending: str) -> str:
-    """The text with the line endings of the file, unless it brings others than plain ones on purpose."""
-    return new if "\r" in new else new.replace("\n", ending)

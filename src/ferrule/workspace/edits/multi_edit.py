@@ -63,6 +63,8 @@ def _replaced(pieces: list[_Piece], spans: list[Span]) -> list[_Piece]:
             span = next(waiting)
         result.append(_part(piece, used, len(piece.text)))
         at += len(piece.text)
+    if span is not None:
+        result.append(_Piece(span.replacement))  # all there is, in an empty text
     return [piece for piece in result if piece.text]
 
 

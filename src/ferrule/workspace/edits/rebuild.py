@@ -28,9 +28,11 @@ _TRAILING = "which blanks at the ends of its lines should stay cannot be told fr
 
 def rebuild(place: Place, new: list[str]) -> str:
     """The text for this place; raises `Unclear` when it would be a guess."""
+    file, endings = place.file, _endings(place)
+    if place.old == file and len(set(endings)) == 1:
+        return endings[0].join(new)  # line endings alone differ
     if len(place.old) * len(new) > _MOST_COMPARED:
         raise Unclear("it is too long to compare with the new text line by line")
-    file = place.file
     if place.old != file and [line.rstrip(BLANKS) for line in place.old] == [line.rstrip(BLANKS) for line in new]:
         raise Unclear(_TRAILING)  # blanks alone are to change, and the copy's are not to be relied on
     place.old, new = _without_added(place.old, file, new)
@@ -148,9 +150,7 @@ def _replaced(old_count: int, new_count: int, partners: dict[int, int]) -> dict[
 
 def _join(place: Place, new: Sequence[str], written: Sequence[str], partners: dict[int, int]) -> str:
     """The lines with line endings: each line that stays keeps its own, and the others get the one that all have."""
-    lines = place.lines
-    count = len(place.old) - (len(place.old) > 1)
-    endings = [lines.style(place.first + k) for k in range(max(count, 1))]
+    endings = _endings(place)
     parts: list[str] = []
     for j, line in enumerate(written):
         parts.append(line)
@@ -160,3 +160,8 @@ def _join(place: Place, new: Sequence[str], written: Sequence[str], partners: di
                 raise Unclear("its lines end differently in the file, so how its new lines should end is not clear")
             parts.append(endings[0] if k is None or k >= len(endings) else endings[k])
     return "".join(parts)
+
+
+def _endings(place: Place) -> list[str]:
+    """The line endings inside the place, or else the one for lines that are new there."""
+    return [place.lines.style(place.first + k) for k in range(max(len(place.old) - 1, 1))]

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+from ferrule.workspace.texts.text import newline_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 BLANKS = " \t"
 
@@ -72,6 +78,12 @@ class TextLines:
         """Whether any line has a tab after its first word."""
         return "\t" in self.text and any("\t" in line for line in self.stripped)
 
+    @cached_property
+    def only_style(self) -> str | None:
+        """The line ending of all lines, also of new ones; None where they end differently."""
+        found = newline_of(self.text)
+        return None if found == "mixed" else found or self._without_any
+
     def ending(self, index: int) -> str:
         """What ends a line: nothing for the last."""
         return self.ending_at(self.starts[index])
@@ -98,6 +110,11 @@ class TextLines:
     def number_at(self, position: int) -> int:
         """The number, from 1, of the line that a character is on."""
         return self.text.count(self.newline, 0, position) + 1
+
+    def numbers_at(self, positions: Sequence[int]) -> list[int]:
+        """The same for many, which are in order: the text is gone through once."""
+        counts = (self.text.count(self.newline, *pair) for pair in pairwise((0, *positions)))
+        return list(accumulate(counts, initial=1))[1:]
 
     def before(self, position: int) -> str:
         """What stands before a character on its line."""

@@ -12,7 +12,6 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ferrule.workspace.edits.left_out import not_deeper, opens_block, would_dip
 from ferrule.workspace.edits.match_rungs import Adapted
 from ferrule.workspace.edits.reindent import Unclear, margin
 from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
@@ -23,6 +22,16 @@ if TYPE_CHECKING:
     from ferrule.workspace.edits.match_rungs import Place
 
 _WORD = re.compile(r"\w+")
+_REMARK = re.compile(r"\s+(?:#|//|/\*|--|<!--).*$")
+_OPENS_BLOCK = re.compile(r"[:{]$|\b(?:then|do|begin|else|where|of)$")
+_GOES_ON = re.compile(r"[(\[,\\+*/=<>&|?.%^~!-]$|\b(?:and|or|not|in|is|return|await)$")
+_ENDS_ANYWHERE = re.compile(r"^\s*(?:#[a-z]|[A-Z_]+$)|\"\"\"|'''|`")
+_CLOSES = re.compile(r"[)\]}<#]|(?:end|else|elif|elsif|except|catch|finally|rescue|case|default|done|fi|esac)\b")
+_CONTINUES = re.compile(r"[.?:&|+*/=%,)\]}<>-]|(?:and|or)\b")
+_LIST_GOES_ON = re.compile(r"[;,]$")
+_WIDER_THAN_A_STEP = 8
+_BRACKET = re.compile(r"[()\[\]{}]")
+_PAIRS = {"(": ")", "[": "]", "{": "}"}
 _SHARED = 0.5
 _TELLING = 4
 _COMMON = frozenset({"return", "break", "continue", "finally", "default", "begin"})
@@ -130,7 +139,7 @@ def _check_not_flat(old: Sequence[str], new: Sequence[str]) -> None:
     if any(map(blanks_before, [*mine, *ours])):
         return
     opens_nothing = set(mine[:-1])  # the file has the next line as deep
-    if any(not_deeper(*pair) for pair in pairwise(ours) if pair[0] not in opens_nothing):
+    if any(_not_deeper(*pair) for pair in pairwise(ours) if pair[0] not in opens_nothing):
         raise Unclear(
             "every line of the new text starts at the margin, even after one that opens a block, so how deep its lines "
             "stand is not clear"
@@ -166,7 +175,7 @@ def _check_like_the_copy(place: Place, file: Sequence[str], new: Sequence[str]) 
     if not _share_words(old, new) or not (
         _looks_like(old, new)
         or not _is_a_step(place, file)
-        or would_dip(_first_indentation(file), new, place.lines.next_with_words(place.end))
+        or _would_dip(_first_indentation(file), new, place.lines.next_with_words(place.end))
     ):
         raise Unclear("the new text has nothing in common with it, so how far to indent it is not clear")
 
@@ -206,7 +215,80 @@ def tells(line: str) -> bool:
 def _goes_on_at(place: Place, indentation: str) -> bool:
     """Whether the line before the place stands at this depth, and no block starts there."""
     before = next((line for line in reversed(place.lines.contents[: place.first]) if line.strip(BLANKS)), "")
-    return bool(before) and blanks_before(before) == indentation and not opens_block(before)
+    return bool(before) and blanks_before(before) == indentation and not _opens_block(before)
+
+
+# A margin that the new text lacks, too
+
+
+def shows_lost_margin(margin: str, old: str, new: Sequence[str], following: str | None) -> bool:
+    """Whether by the letter, behind the margin of the old line, the new lines would stand where nothing explains it."""
+    whole = margin + blanks_before(old)
+    kept = tells(old) and old.rstrip(BLANKS) in [line.rstrip(BLANKS) for line in new[1:]]
+    return kept or _would_part(margin, new) or _would_dip(whole, new, following) or _would_rise(whole, new, following)
+
+
+def _would_part(margin: str, new: Sequence[str]) -> bool:
+    """Whether the first two lines, which are as deep, would stand at different depths."""
+    first, second = new[0].rstrip(BLANKS), new[1]
+    if not second.strip(BLANKS) or blanks_before(second) != blanks_before(first):
+        return False
+    deep = len(margin.expandtabs(4)) >= _WIDER_THAN_A_STEP
+    goes_on = _LIST_GOES_ON.search(_REMARK.sub("", first)) is not None
+    return (deep or goes_on) and not _CLOSES.match(second.lstrip(BLANKS)) and not _ENDS_ANYWHERE.search(second)
+
+
+def _would_rise(whole: str, new: Sequence[str], following: str | None) -> bool:
+    """Whether the next line would stand deeper than the last new one, and less deep than the first."""
+    last = _last(new)
+    if following is None or _ends_anywhere(new) or _opens_block(last) or _CONTINUES.match(following.lstrip(BLANKS)):
+        return False
+    above, below = blanks_before(last), blanks_before(following)
+    return whole.startswith(below) and below.startswith(above) and above != below
+
+
+def _would_dip(whole: str, new: Sequence[str], following: str | None) -> bool:
+    """Whether the new text would end further left than the lines around it."""
+    last = _last(new)
+    if following is None or _ends_anywhere(new) or _opens_block(last):
+        return False
+    inside = blanks_before(following).startswith(whole)
+    return inside and whole.startswith(blanks_before(last)) and blanks_before(last) != whole
+
+
+def _ends_anywhere(lines: Sequence[str]) -> bool:
+    """Whether the last of these lines may stand at any depth. What closes a bracket of theirs stands as deep as they
+    do.
+    """
+    last = _last(lines)
+    if _ENDS_ANYWHERE.search(last) or "<<" in "".join(lines):
+        return True
+    if _CLOSES.match(last.lstrip(BLANKS)) is None:
+        return False
+    return last.lstrip(BLANKS)[0] not in ")]}" or not _balanced("\n".join(lines))
+
+
+def _balanced(text: str) -> bool:
+    """Whether every bracket is opened and closed here; those in strings count too, which at worst says no."""
+    opened: list[str] = []
+    for bracket in _BRACKET.findall(text):
+        if bracket in _PAIRS:
+            opened.append(_PAIRS[bracket])
+        elif not opened or opened.pop() != bracket:
+            return False
+    return not opened
+
+
+def _opens_block(line: str) -> bool:
+    """Whether the next line is likely to stand deeper."""
+    words = _REMARK.sub("", line).rstrip()
+    return (_OPENS_BLOCK.search(words) or _GOES_ON.search(words)) is not None
+
+
+def _not_deeper(first: str, second: str) -> bool:
+    """Whether of two lines as deep as each other the second would stand deeper as code is written."""
+    opens = _OPENS_BLOCK.search(words := _REMARK.sub("", first).rstrip()) or words.endswith(("(", "["))
+    return bool(opens) and not _CLOSES.match(second.lstrip(BLANKS))
 
 
 def _first(lines: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from ferrule.workspace.searching.globs import both, select
 from ferrule.workspace.searching.held_back import exclusions, not_held_back
 from ferrule.workspace.searching.nested_ignores import NestedIgnores
 from ferrule.workspace.searching.older_encodings import beyond_ascii, find_older_files
-from ferrule.workspace.searching.replacement import count_groups, groups_of, names_carriage_return, require_groups
+from ferrule.workspace.searching.replacement import count_groups, names_carriage_return, require_groups
 from ferrule.workspace.searching.ripgrep import UnsupportedByDefault, counted, find_ripgrep, ripgrep, understand
 from ferrule.workspace.searching.search import until
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from ferrule.workspace.paths import Paths
     from ferrule.workspace.searching.globs import Fit
+    from ferrule.workspace.searching.replacement import Replacement
     from ferrule.workspace.searching.search import Query
 
 MOST_MATCHES = 100_000
@@ -72,7 +73,9 @@ class Occurrences:
         return sum(len(file.matches) for file in self.files)
 
 
-async def find_occurrences(paths: Paths, query: Query, replacement: str, tell: Callable[[int], None]) -> Occurrences:
+async def find_occurrences(
+    paths: Paths, query: Query, replacement: Replacement, tell: Callable[[int], None]
+) -> Occurrences:
     """Every match of a pattern and what the replacement makes of it; `tell` hears how many files have one so far.
 
     Nothing less than everything is given: a search that was cut short raises.
@@ -92,17 +95,16 @@ async def find_occurrences(paths: Paths, query: Query, replacement: str, tell: C
 
 
 async def _find(
-    program: str, paths: Paths, query: Query, replacement: str, tell: Callable[[int], None], *, pcre2: bool
+    program: str, paths: Paths, query: Query, replacement: Replacement, tell: Callable[[int], None], *, pcre2: bool
 ) -> Occurrences:
-    wanted = groups_of(replacement)
-    count = await count_groups(program, query.place, query.pattern, pcre2=pcre2) if wanted else None
+    count = await count_groups(program, query.place, query.pattern, pcre2=pcre2) if replacement.groups else None
     if count is not None:
-        require_groups(wanted, query.pattern, count)
+        require_groups(replacement, query.pattern, count)
     chosen = select(query.globs)
-    flags = [*_flags(query), f"--replace={replacement}", *chosen.flags, *exclusions(paths, query.place)]
+    flags = [*_flags(query), f"--replace={replacement.text}", *chosen.flags, *exclusions(paths, query.place)]
     flags += ["--pcre2"] if pcre2 else []
     fit = both(not_held_back(paths, query.place), both(chosen.fit, NestedIgnores(query.place).fit))
-    events = _Events(fit, replacement.encode())
+    events = _Events(fit, replacement.text.encode())
     notes: list[str] = []
     told = 0
     async with ripgrep(program, query.place, flags, query.pattern) as running:
@@ -123,7 +125,7 @@ async def _find(
             if code != 2:
                 raise ToolError(f"The search was cut short: ripgrep ended with code {code}. Nothing was changed.")
     if count is None:  # a pattern that cannot be read has been told of by now, in the engine's own words
-        require_groups(wanted, query.pattern, count)
+        require_groups(replacement, query.pattern, count)
     if beyond_ascii(query.pattern):
         which = [*chosen.flags, *exclusions(paths, query.place)]
         notes += (await find_older_files(program, paths, query.place, which, fit)).not_replaced()

@@ -1,28 +1,44 @@
-r"""What the text of a replacement means: `$1` and `${name}` are groups of the pattern, `$$` is a dollar sign.
+r"""What the text of a replacement means: `$1`, `${name}`, `\1` and `\g<name>` are groups of the pattern.
 
-ripgrep puts nothing where a group does not exist, which would delete text without a word; so groups are looked up in
-the pattern first, and the engine itself is asked how many there are.
+`$$` is a dollar sign, and `\\1` the text `\1`; any other backslash stands for itself. ripgrep puts nothing where a
+group does not exist, which would delete text without a word; so groups are looked up in the pattern first, and the
+engine itself is asked how many there are.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.workspace.searching.ripgrep import ripgrep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ferrule.workspace.paths import Place
 
-# As ripgrep reads it: the longest name without braces, and with braces nothing but a name.
-_REFERENCE = re.compile(r"\$\$|\$(?:(?P<bare>\w+)|\{(?P<braced>\w+)\})", re.ASCII)
+_REFERENCE = re.compile(
+    r"\$\$|\$(?:(?P<number>[0-9]+)|(?P<bare>[A-Za-z_]\w*)|\{(?P<braced>\w+)\})"
+    r"|\\(?:(?P<slashed>[1-9][0-9]?)|g<(?P<named>[^<>]*)>)"
+    r"|(?P<doubled>\\\\)(?=\\*(?:[1-9]|g<[^<>]*>))",
+    re.ASCII,
+)
 _NAMED = re.compile(r"\\.|\(\?(?:P?<|')(?P<name>[A-Za-z_]\w*)[>']", re.ASCII | re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:r[?*{]?|.)", re.DOTALL)
 _SPECIAL = re.compile(r"([\\.+*?()|\[\]{}^$])")
-_BACKSLASH_GROUP = re.compile(r"\\[1-9]")
+_MOST_NAMED, _MOST_DIGITS = 5, 6
+_OTHER_ESCAPE = re.compile(r"(?<!\\)\\[nrtULEul]")
+
+
+@dataclass(slots=True, frozen=True)
+class Replacement:
+    """A replacement as ripgrep takes it, and the groups it refers to: each as it was written, with its name or number.
+
+    `$0` is no group: it is always there.
+    """
+
+    text: str
+    groups: dict[str, str]
 
 
 def literal_pattern(text: str) -> str:
@@ -31,9 +47,30 @@ def literal_pattern(text: str) -> str:
     return escaped if "\r" in text else escaped.replace("\n", r"\r?\n")
 
 
-def literal_replacement(text: str) -> str:
+def literal_replacement(text: str) -> Replacement:
     """The replacement that means just this text."""
-    return text.replace("$", "$$")
+    return Replacement(text.replace("$", "$$"), {})
+
+
+def read_replacement(text: str) -> Replacement:
+    """The replacement that a text means."""
+    written: list[str] = []
+    groups: dict[str, str] = {}
+    at = 0
+    for found in _REFERENCE.finditer(text):
+        written.append(text[at : found.start()].replace("$", "$$"))
+        at = found.end()
+        if found[0] == "$$":
+            written.append("$$")
+        elif found["doubled"]:
+            written.append("\\")
+        else:
+            group = next(name for name in found.groups() if name is not None)
+            group = group.lstrip("0") or "0" if group.isdecimal() else group
+            written.append(f"${{{group}}}")
+            if group != "0":
+                groups[found[0]] = group
+    return Replacement("".join([*written, text[at:].replace("$", "$$")]), groups)
 
 
 def names_carriage_return(pattern: str) -> bool:
@@ -41,18 +78,18 @@ def names_carriage_return(pattern: str) -> bool:
     return "\r" in pattern or r"\r" in _ESCAPE.findall(pattern)
 
 
-def groups_of(replacement: str) -> list[str]:
-    """The groups that a replacement refers to, by number or name, in their order; `$0` is always there."""
-    named = [found["bare"] or found["braced"] for found in _REFERENCE.finditer(replacement) if found[0] != "$$"]
-    return [group for group in dict.fromkeys(named) if group != "0"]
-
-
-def about_backslashes(pattern: str, replacement: str) -> list[str]:
-    """What must be said to someone who writes groups as other programs do."""
-    found = _BACKSLASH_GROUP.search(replacement)
-    if found is None or "(" not in pattern:
-        return []
-    return [f"`{found[0]}` in `replace_with` stands for itself here. Groups are written `${found[0][1]}`."]
+def about_groups(given: str, replacement: Replacement) -> list[str]:
+    """How to write literally what was read as a group, and what was not read as anything."""
+    notes: list[str] = []
+    if replacement.groups:
+        written = list(replacement.groups)[:_MOST_NAMED]
+        listed, plain = (", ".join(f"`{one}`" for one in ones) for ones in (written, map(_literally, written)))
+        verb = "is a group" if len(written) == 1 else "are groups"
+        notes.append(f"{listed} in `replace_with` {verb} of the pattern; write {plain} for the text itself.")
+    other = _OTHER_ESCAPE.search(given)
+    if other is not None:
+        notes.append(f"`{other[0]}` in `replace_with` stands for itself: a backslash and `{other[0][1]}`.")
+    return notes
 
 
 async def count_groups(program: str, place: Place, pattern: str, *, pcre2: bool) -> int | None:
@@ -69,17 +106,18 @@ async def count_groups(program: str, place: Place, pattern: str, *, pcre2: bool)
     return said.split(b",").index(b"X") if code == 0 and b"X" in said else None
 
 
-def require_groups(wanted: Iterable[str], pattern: str, count: int | None) -> None:
+def require_groups(replacement: Replacement, pattern: str, count: int | None) -> None:
     """Refuse a replacement that refers to a group which the pattern does not have."""
     names = [found["name"] for found in _NAMED.finditer(pattern) if found["name"]]
     most = pattern.count("(") if count is None else count
-    for group in wanted:
-        if group in names or (group.isdecimal() and 1 <= int(group) <= most):
+    for written, group in replacement.groups.items():
+        if group in names or (group.isdecimal() and len(group) < _MOST_DIGITS and int(group) <= most):
             continue
         raise ToolError(
-            f"`replace_with` refers to the group `{group}`, and {_in_words(most, names)}.",
+            f"`{written}` in `replace_with` refers to the group `{group}`, and {_in_words(most, names)}. Nothing was "
+            "changed.",
             kind=ErrorKind.VALIDATION,
-            suggestion=_advice(group, most),
+            suggestion=_advice(written, group, most),
             details={"code": "group", "group": group},
         )
 
@@ -92,12 +130,15 @@ def _in_words(count: int, names: list[str]) -> str:
     return f"the pattern has {numbered}{named}"
 
 
-def _advice(group: str, count: int) -> str:
-    digits = re.match(r"[0-9]+", group)
-    if digits and not group.isdecimal() and 0 <= int(digits[0]) <= count:
-        number, rest = digits[0], group[digits.end() :]
-        return f"For group {number} followed by `{rest}` write `${{{number}}}{rest}`."
+def _advice(written: str, group: str, count: int) -> str:
+    if group.isdecimal() and len(group) > 1 and int(group[0]) <= count:
+        return f"For group {group[0]} followed by `{group[1:]}` write `${{{group[0]}}}{group[1:]}`."
     return (
         "Put parentheses around the part of the pattern to keep, or use `$0` for the whole match. "
-        f"For the text `${group}` itself write `$${group}`."
+        f"For the text `{written}` itself write `{_literally(written)}`."
     )
+
+
+def _literally(written: str) -> str:
+    """How to write a reference that shall stand for itself."""
+    return written[0] + written
