@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.errors import DefinitionError
 from ferrule.core.tool import Style, Tool, ToolOptions
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ class HookedOptions(ToolOptions, total=False):
     signature_in: Callable[[Any, Session | None], str]
     abstract_rule: Callable[[Any], str]
     abstract_rule_in: Callable[[Any, Session | None], str]
-    check: Callable[[Any], Iterable[Problem]]
-    render: Callable[[Any], str]
-    display: Callable[[Any], str]
+    check: Callable[[Any], Iterable[Problem] | None]
+    render: Callable[[Any], str | None]
+    display: Callable[[Any], str | None]
 
 
 _HOOKS = (
@@ -46,6 +47,9 @@ class HookedTool(Tool[Any]):
     def _settle_with_hooks(self, name: str, options: Mapping[str, Any], style: Style) -> None:
         self._hooks: dict[str, Any] = {key: options[key] for key in _HOOKS if options.get(key) is not None}
         self._settle(name, {key: value for key, value in options.items() if key not in _HOOKS}, style)
+        for key, hook in self._hooks.items():
+            if not callable(hook) and key != "touches":
+                raise DefinitionError(f"`{name}`: {key} must be a function, not {hook!r}.")
         self.has_check = "check" in self._hooks
         self.has_touches = "touches" in self._hooks or "touches_in" in self._hooks
         self.has_signature = "signature" in self._hooks
@@ -89,7 +93,7 @@ class HookedTool(Tool[Any]):
         hook = self._hooks.get("abstract_rule_in")
         return hook(params, session) if hook else self.abstract_rule(params)
 
-    def check(self, params: Any) -> Iterable[Problem]:
+    def check(self, params: Any) -> Iterable[Problem] | None:
         hook = self._hooks.get("check")
         return hook(params) if hook else ()
 

@@ -236,8 +236,8 @@ class Tool(Generic[P]):
 
     # What a tool may say of one call; each has a safe answer of its own
 
-    def check(self, params: P) -> Iterable[Problem]:
-        """Problems that the schema cannot express; none by default."""
+    def check(self, params: P) -> Iterable[Problem] | None:
+        """Problems that the schema cannot express, as a list or one by one; nothing means that all is well."""
         return ()
 
     def touches(self, params: P) -> Touches:
@@ -313,10 +313,11 @@ class Tool(Generic[P]):
 
             text = to_json(params)
         loaded = self.params.load(text)
-        if problems := list(self.check(loaded)):
-            from ferrule.core.problems import InvalidParams
+        if self.has_check:
+            from ferrule.core.problems import InvalidParams, own_problems
 
-            raise InvalidParams(problems)
+            if problems := own_problems(self, loaded):
+                raise InvalidParams(problems)
         return Invocation(self, loaded, call_id or new_call_id())
 
     def run(self, params: P, context: ToolContext) -> Any:

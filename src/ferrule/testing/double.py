@@ -42,7 +42,7 @@ class Double(Tool[Any]):
     def output_schema(self) -> dict[str, Any] | None:
         return self.original.output_schema
 
-    def check(self, params: Any) -> Iterable[Problem]:
+    def check(self, params: Any) -> Iterable[Problem] | None:
         return self.original.check(params)
 
     def touches(self, params: Any) -> Touches:
