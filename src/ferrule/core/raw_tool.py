@@ -48,6 +48,10 @@ class RawTool(HookedTool):
     def _compile(self) -> Params[Any]:
         return self._schema_params
 
+    def _try_out(self) -> None:
+        super()._try_out()
+        self._schema_params.require_schema()
+
     def _describe(self) -> Description:
         from ferrule.core.docstring import parse_docstring
 
