@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ferrule.core.description import Description, Example
     from ferrule.core.errors import DefinitionError, ErrorKind, Stopped, ToolError
     from ferrule.core.events import Done, Partial, Pending, Progress, RegistryEvent
-    from ferrule.core.function_tool import FunctionTool, tool
+    from ferrule.core.function_tool import FunctionTool, tool, tools_of
     from ferrule.core.problems import InvalidParams, Problem
     from ferrule.core.raw_tool import RawTool, raw_tool
     from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult
@@ -37,7 +37,7 @@ __all__ = [
     "Kind", "Limits", "Mode", "NameTaken", "Output", "Partial", "Pending", "Policy", "Problem", "Progress",
     "Question", "RawCall", "RawTool", "Recorder", "Registry", "RegistryEvent", "RulePolicy", "Runtime", "Session",
     "Stopped", "Tool", "ToolContext", "ToolError", "ToolResult", "Touch", "Verdict", "__version__", "composite",
-    "raw_tool", "reads", "tool", "writes",
+    "raw_tool", "reads", "tool", "tools_of", "writes",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(
@@ -49,7 +49,7 @@ __getattr__, __dir__ = lazy_names(
         "core.description": ("Description", "Example"),
         "core.errors": ("DefinitionError", "ErrorKind", "Stopped", "ToolError"),
         "core.events": ("Done", "Partial", "Pending", "Progress", "RegistryEvent"),
-        "core.function_tool": ("FunctionTool", "tool"),
+        "core.function_tool": ("FunctionTool", "tool", "tools_of"),
         "core.problems": ("InvalidParams", "Problem"),
         "core.raw_tool": ("RawTool", "raw_tool"),
         "core.result": ("Attachment", "ErrorInfo", "Output", "ToolResult"),

@@ -55,7 +55,7 @@ def with_plugin(tmp_path: Path, app: App, start: str = "pass", stop: str = "pass
     file.write_text(source)
     module: dict[str, object] = {}
     exec(compile(source, str(file), "exec"), module)
-    plugin = as_plugin(module["make"], "mine", "", str(file))
+    plugin = as_plugin(module["make"], "mine", "", str(file), [])
     found = Discovered([plugin])
     found.register(app.tools.registry)
     app.tools.plugins.extend(found.plugins)

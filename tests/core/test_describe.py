@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 from pydantic import BaseModel
 
 from ferrule import CallInfo, DefinitionError, Kind, RawCall, RulePolicy, Runtime, ToolContext
@@ -181,6 +182,88 @@ def test_a_check_is_not_asked_about_arguments_that_do_not_fit(make: Make) -> Non
     with pytest.raises(InvalidParams):
         made.build({"city": 5})
     assert asked == []
+
+
+@either_way
+@pytest.mark.parametrize(
+    ("said", "problems"),
+    [
+        (None, []),
+        ([], []),
+        ((), []),
+        (iter([]), []),
+        (Problem(("city",), "value", "no such city"), ["city: no such city"]),
+        ([Problem(("city",), "value", "no such city")], ["city: no such city"]),
+        ("no such city", ["arguments: no such city"]),
+        (["too far", "too cold"], ["arguments: too far", "arguments: too cold"]),
+    ],
+)
+def test_a_check_says_what_it_found_in_any_plain_way(make: Make, said: Any, problems: list[str]) -> None:
+    """T7: nothing means that all is well."""
+    made = make(check=lambda params: said)
+    found: list[str] = []
+    try:
+        made.build({"city": "Oslo"})
+    except InvalidParams as invalid:
+        found = str(invalid).split("; ")
+    assert found == problems
+
+
+async def checks_later(params: Any) -> None: ...
+
+
+@either_way
+@pytest.mark.parametrize(
+    ("check", "words"),
+    [
+        (lambda params: True, "`greet_city`: its check returned True. Return or yield Problem(…), or nothing"),
+        (lambda params: False, "`greet_city`: its check returned False"),
+        (lambda params: {"city": "bad"}, "its check returned {'city': 'bad'}"),
+        (lambda params: [5], "its check returned 5"),
+        (checks_later, "its check returned a coroutine; it must not be async"),
+    ],
+)
+def test_a_check_that_says_something_else_is_a_wrong_definition(make: Make, check: Any, words: str) -> None:
+    """Told to its author with the tool and the hook; to a model, that the tool cannot be used."""
+    made = make(check=check, kind="readonly")
+    with pytest.raises(DefinitionError) as error:
+        made.build({"city": "Oslo"})
+    assert words in str(error.value)
+    result = asyncio.run(Runtime([made]).run("greet_city", {"city": "Oslo"}))
+    assert result.llm_content == snapshot(
+        """\
+Error (execution_error): The tool `greet_city` is defined wrongly and cannot be called.
+
+Suggestion: Use another tool; its author has to mend this one.\
+"""
+    )
+    assert result.error is not None
+    assert words in (result.error.details or {})["reason"]
+
+
+@either_way
+def test_a_check_that_fails_says_so_and_not_that_the_arguments_are_wrong(make: Make) -> None:
+    made = make(check=lambda params: params.no_such_thing, kind="readonly")
+    result = asyncio.run(Runtime([made]).run("greet_city", {"city": "Oslo"}))
+    assert "`greet_city` was not run: its own check of the arguments failed. AttributeError: " in result.llm_content
+    assert result.error is not None
+    assert result.error.kind == "execution_error"
+
+
+@either_way
+def test_a_check_may_raise_its_problem(make: Make) -> None:
+    def check(params: Any) -> None:
+        raise ToolError("There is nobody in Oslo.")
+
+    with pytest.raises(InvalidParams, match=r"arguments: There is nobody in Oslo\."):
+        make(check=check).build({"city": "Oslo"})
+
+
+@either_way
+@pytest.mark.parametrize("hook", ["check", "render", "display", "describe"])
+def test_a_hook_is_a_function(make: Make, hook: str) -> None:
+    with pytest.raises(DefinitionError, match=f"`greet_city`: {hook} must be a function, not 'always'"):
+        make(**{hook: "always"})
 
 
 @either_way

@@ -97,7 +97,9 @@ def test_a_type_without_json_form_is_told_to_the_author() -> None:
     def body(socket: Any) -> None: ...
 
     body.__annotations__["socket"] = Socket
-    with pytest.raises(DefinitionError, match="a parameter's type has no JSON form"):
+    with pytest.raises(
+        DefinitionError, match="`body`: `socket` is a Socket, which has no JSON form, and a model can only send JSON"
+    ):
         compile_function("body", body)
 
 

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import pytest
 from inline_snapshot import snapshot
 from pydantic import BaseModel, Field
 
-from ferrule import DefinitionError, Description, Kind, Output, Problem, Runtime, Tool, ToolContext, Touch, tool
+from ferrule import (
+    DefinitionError,
+    Description,
+    Kind,
+    Output,
+    Problem,
+    Registry,
+    Runtime,
+    Tool,
+    ToolContext,
+    Touch,
+    tool,
+)
 from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
 from ferrule.core.call import Invocation
 from ferrule.core.tool import Style, style_of
@@ -138,6 +152,16 @@ def test_parameters_are_compiled_once() -> None:
         ({"timeout": 0}, "the time limit must be more than 0 seconds, not 0"),
         ({"timeout": float("nan")}, "the time limit must be more than 0 seconds"),
         ({"kind": "write", "cache": True}, "only a read-only tool may be cached"),
+        ({"timeout": "5"}, "timeout must be a number of seconds, not '5'"),
+        ({"grace": "5"}, "grace must be a number of seconds"),
+        ({"max_result": 1.5}, "max_result must be a number of characters, not 1.5"),
+        ({"version": 2}, "version must be text, not 2"),
+        ({"category": None}, "category must be text"),
+        ({"tags": [1, 2]}, "tags takes words, and"),
+        ({"tags": 5}, "tags takes words, and 5 is none"),
+        ({"description": 5}, "description must be text or a Description, not 5"),
+        ({"description": str}, "description must be text or a Description"),
+        ({"doing": "reading {"}, "doing is not a pattern"),
         ({"cache": -1}, "results are kept for some seconds or 0 for never, not -1.0"),
     ],
 )
@@ -190,6 +214,112 @@ def test_a_tool_without_run_is_refused_to_its_author() -> None:
 
     with pytest.raises(DefinitionError, match="Idle has no `run`"):
         Idle()
+
+
+def test_a_class_that_forgets_super_is_refused_when_it_is_made() -> None:
+    """Not at its first call, where the words would be about something else."""
+
+    class Forgetful(Tool[GreetParams]):
+        def __init__(self, path: str) -> None:
+            self.path = path
+
+        def run(self, params: GreetParams, context: ToolContext) -> None: ...
+
+    class Heir(Forgetful):
+        def __init__(self) -> None:
+            super().__init__("here")
+
+    @dataclass(eq=False)
+    class Record(Tool[GreetParams]):
+        path: str
+
+        def run(self, params: GreetParams, context: ToolContext) -> None: ...
+
+    words = r"is not complete: its `__init__` does not call super\(\)\.__init__\(\)\. Add that line"
+    for make in (lambda: Forgetful("x"), Heir, lambda: Registry([Record("x")])):
+        with pytest.raises(DefinitionError, match=words):
+            make()
+
+
+def test_a_dataclass_that_compares_by_value_is_refused() -> None:
+    """Permissions and definitions are kept by tool, not by what a tool looks like."""
+
+    @dataclass
+    class Record(Tool[GreetParams]):
+        greeting: str
+
+        def __post_init__(self) -> None:
+            super().__init__()
+
+        def run(self, params: GreetParams, context: ToolContext) -> None: ...
+
+    with pytest.raises(
+        DefinitionError, match=r"`Record` compares by value and has no hash\. Write @dataclass\(eq=False\)"
+    ):
+        Registry([Record("Hi")])
+
+
+def test_a_class_may_have_its_own_way_of_being_made() -> None:
+    class Named(Greet):
+        def __init__(self, greeting: str, **options: Any) -> None:
+            super().__init__(**options)
+            self.greeting = greeting
+
+    class Twice(Named):
+        def __init__(self) -> None:
+            super().__init__("Hi", version="2")
+
+    @dataclass(eq=False)
+    class Record(Tool[GreetParams]):
+        greeting: str
+        kind = Kind.READONLY
+
+        def __post_init__(self) -> None:
+            super().__init__()
+
+        def run(self, params: GreetParams, context: ToolContext) -> str:
+            return f"{self.greeting} {params.name}"
+
+    assert (Twice().version, Twice().greeting) == ("2", "Hi")
+    assert str(inspect.signature(Named)) == "(greeting: 'str', **options: 'Any') -> 'None'"
+    assert asyncio.run(Runtime([Record("Hi")]).run("Record", {"name": "Ada"})).data == "Hi Ada"
+
+
+@pytest.mark.parametrize(
+    ("run", "shown"),
+    [
+        (lambda self: None, "(self)"),
+        (lambda self, params: None, "(self, params)"),
+        (lambda self, params, context, more: None, "(self, params, context, more)"),
+        (lambda self, params, *, context: None, "(self, params, *, context)"),
+        (staticmethod(lambda params: None), "(params)"),
+    ],
+)
+def test_a_run_that_could_not_be_called_is_refused_with_its_class(run: Any, shown: str) -> None:
+    with pytest.raises(DefinitionError) as error:
+        _subclass(run)
+    assert str(error.value) == (
+        f"`Wrong.run` takes {shown}, and is called with the parameters and the context. Write "
+        "`def run(self, params, context)`."
+    )
+
+
+def _subclass(body: Any) -> type[Tool[GreetParams]]:
+    class Wrong(Tool[GreetParams]):
+        run = body
+
+    return Wrong
+
+
+def test_a_run_with_other_names_or_more_room_is_right() -> None:
+    for body in (
+        lambda self, p, c: 1,
+        lambda self, *args: 1,
+        lambda self, p, c=None, d=1: 1,
+        staticmethod(lambda p, c: 1),
+    ):
+        one = _subclass(body)(kind="readonly")
+        assert asyncio.run(Runtime([one]).run("Wrong", {"name": "x"})).data == 1
 
 
 def test_a_tool_that_does_not_say_what_it_touches_may_touch_anything() -> None:

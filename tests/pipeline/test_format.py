@@ -99,7 +99,7 @@ def test_a_render_that_fails_says_that_the_work_is_done() -> None:
     result = answer({"n": 1}, render=lambda value: value["missing"])
     assert result.llm_content == snapshot(
         """\
-Error (execution_error): `give` ran, but its result could not be put into words. KeyError: 'missing'
+Error (execution_error): `give` ran, but its `render` failed. KeyError: 'missing'
 
 Suggestion: What it did is done; calling it again would do it again.\
 """
@@ -107,8 +107,30 @@ Suggestion: What it did is done; calling it again would do it again.\
 
 
 def test_words_that_are_no_text_say_that_the_work_is_done() -> None:
-    """P1: the tool ran; a hint to try again would make its effect happen twice."""
-    for bad in (answer("x", render=lambda value: 5), answer(Output(llm_content=5))):  # type: ignore[arg-type]
+    """P1: the tool ran; a hint to try again would make its effect happen twice. The hook to mend is named."""
+
+    async def later(value: Any) -> str:
+        return "too late"
+
+    wrong: list[ToolResult] = [
+        answer("x", render=lambda value: 5),
+        answer("x", render=lambda value: {"text": value}),
+        answer("x", render=later),
+        answer("x", display=lambda value: b"short"),
+        answer(Output(llm_content=5)),  # type: ignore[arg-type]
+        answer(Output("x", display_content=["a"])),  # type: ignore[arg-type]
+    ]
+    assert [one.error.message for one in wrong if one.error is not None] == snapshot(
+        [
+            "`give` ran, but its `render` returned int, not text.",
+            "`give` ran, but its `render` returned dict, not text.",
+            "`give` ran, but its `render` returned coroutine, not text.",
+            "`give` ran, but its `display` returned bytes, not text.",
+            "`give` ran, but the `llm_content` of its Output is int, not text.",
+            "`give` ran, but the `display_content` of its Output is list, not text.",
+        ]
+    )
+    for bad in wrong:
         assert bad.error is not None
         assert bad.metadata == {"stage": "format"}
         assert bad.error.suggestion == "What it did is done; calling it again would do it again."

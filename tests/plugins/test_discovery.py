@@ -1,4 +1,5 @@
 """Tools found without wiring (R6): what cannot be loaded is reported, and the others work."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
 
 from __future__ import annotations
 
@@ -7,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from ferrule import Registry, Tool, tool
-from ferrule.plugins.discovery import as_plugin, discover_file, discover_folder, discover_installed
+from ferrule.plugins.discovery import Broken, as_plugin, discover_file, discover_folder, discover_installed
 from ferrule.plugins.plugin import Plugin
 
 GOOD = '''
@@ -126,7 +128,93 @@ def test_a_taken_name_is_reported_and_the_first_keeps_it() -> None:
     assert found.broken[0].source == "other.py: read_one"
 
 
-def test_things_that_are_no_tools_are_refused() -> None:
-    with pytest.raises(TypeError, match="which is not a tool"):
-        as_plugin([1, 2], "x", "", "x")
-    assert isinstance(as_plugin(tool(lambda: 1, name="read_x"), "x", "", "x").tools[0], Tool)
+def test_things_that_are_no_tools_are_reported_and_the_others_work() -> None:
+    broken: list[Broken] = []
+    read = tool(lambda: 1, name="read_x")
+    assert as_plugin([1, read], "x", "", "x.py", broken).tools == [read]
+    assert broken == [Broken("x.py", "it holds 1, which is not a tool")]
+    assert isinstance(as_plugin(read, "x", "", "x", []).tools[0], Tool)
+
+
+CLASSES = '''
+from pydantic import BaseModel
+from ferrule import Tool
+
+class Params(BaseModel):
+    word: str
+
+class Dictionary(Tool[Params]):
+    """What the others have in common: no tool itself."""
+    kind = "readonly"
+
+class LookUp(Dictionary):
+    """Look up a word. Use this before explaining it."""
+    def run(self, params, context):
+        return params.word
+
+class LookUpIn(Dictionary):
+    """Look up a word in a book. Use this where the book is known."""
+    def __init__(self, book):
+        super().__init__()
+        self.book = book
+    def run(self, params, context):
+        return f"{params.word} in {self.book}"
+
+class Forgetful(Dictionary):
+    """Forget a word. Use this to test."""
+    def __init__(self):
+        pass
+    def run(self, params, context):
+        return ""
+
+in_book = LookUpIn("Duden")
+'''
+
+
+def test_a_class_that_cannot_be_made_is_reported_and_the_others_of_its_file_work(tmp_path: Path) -> None:
+    """R6: one class harms no other. A class that others build on, or that the file makes itself, is not made again."""
+    (tmp_path / "words.py").write_text(CLASSES)
+    found = discover_file(tmp_path / "words.py")
+    assert [one.name for one in found.plugins[0].tools] == ["LookUpIn", "LookUp"]
+    assert [(Path(one.source).name, one.reason) for one in found.broken] == snapshot(
+        [
+            (
+                "words.py: Forgetful",
+                "`Forgetful` is not complete: its `__init__` does not call super().__init__(). Add that line (in a dataclass, as `__post_init__`).",
+            )
+        ]
+    )
+
+
+HIDDEN = """
+import functools
+from ferrule import tool
+
+def logged(function):
+    return functools.wraps(function)(lambda *args: function(*args))
+
+@logged
+@tool
+def look() -> int:
+    return 1
+
+@tool
+@logged
+def see() -> int:
+    return 1
+"""
+
+
+def test_a_tool_that_a_decorator_hides_is_not_passed_over_in_silence(tmp_path: Path) -> None:
+    (tmp_path / "eyes.py").write_text(HIDDEN)
+    found = discover_file(tmp_path / "eyes.py")
+    assert [one.name for one in found.plugins[0].tools] == ["see"]
+    assert [one.reason for one in found.broken] == [
+        "A decorator hides the tool `look`. Write @tool above all other decorators."
+    ]
+
+
+def test_what_is_wrong_with_a_definition_is_said_in_its_own_words(tmp_path: Path) -> None:
+    (tmp_path / "box.py").write_text("from ferrule import tool\nclass Box:\n    @tool\n    def ping(): ...\n")
+    (broken,) = discover_file(tmp_path / "box.py").broken
+    assert broken.reason.startswith("`Box.ping` has no `self`.")

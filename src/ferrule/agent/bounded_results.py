@@ -24,7 +24,7 @@ def bounded(result: ToolResult, most: int, tool: Tool[Any] | None = None) -> Too
 
 
 def _how_to_get_it(tool: Tool[Any] | None) -> str:
-    if tool is not None:
+    if tool is not None and tool.fault is None:
         schema = tool.input_schema
         known: Any = schema.get("properties", {}) if isinstance(schema, dict) else {}
         for names in _PAGES:

@@ -46,7 +46,7 @@ def _arguments(call: RawCall) -> Mapping[str, Any]:
 
 
 def _defaults(tool: Tool[Any]) -> dict[str, Any]:
-    schema = tool.input_schema
+    schema = tool.input_schema if tool.fault is None else {}
     known: dict[str, Any] = schema.get("properties", {}) if isinstance(schema, dict) else {}
     return {name: one["default"] for name, one in known.items() if one.get("default") is not None}
 

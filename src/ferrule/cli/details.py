@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.cli.output import write
 from ferrule.cli.words import _
+from ferrule.core.tool import description_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 def print_details(tool: Tool[Any]) -> None:
     """Kind, version, description, and each parameter with its type, default and description."""
     write(f"{tool.name} {tool.version} ({tool.kind.value})")
-    write(f"\n{tool.description.text}\n")
+    write(f"\n{description_of(tool).text}\n")
+    if (fault := tool.fault) is not None:
+        write(fault)
+        return
     schema = _as_mapping(tool.input_schema)
     properties: dict[str, Any] = schema.get("properties", {})
     if not properties:

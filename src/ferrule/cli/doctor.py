@@ -130,10 +130,8 @@ def _tools(settings: Settings, workspace: Path) -> Iterator[Check]:
     for broken in tools.broken:
         yield Check("tools", "fail", f"{broken.source}: {broken.reason}")
     for tool in tools.registry:
-        try:
-            _schema = tool.input_schema
-        except TypeError as error:
-            yield Check("tools", "fail", f"{tool.name}: {error}")
+        if (fault := tool.fault) is not None:
+            yield Check("tools", "fail", fault)
     # Those of servers are counted with their servers: hundreds of names would hide what is wrong.
     joined = tools.servers.joined.values() if tools.servers else ()
     remote = {tool.name for one in joined for tool in one.tools.values()}

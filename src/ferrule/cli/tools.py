@@ -13,6 +13,7 @@ from ferrule.cli.options import json_option, report_broken, settings_for, warn, 
 from ferrule.cli.output import write_json
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
+from ferrule.core.tool import description_of, output_schema_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,28 +51,37 @@ def command(
         print_details(next(tool for tool in source.tools() if tool.name == query[0]))
         return
     shown = source.search(" ".join(query), most=1000) if query else source.tools()
+    origins = {name: entry.origin for name, entry in source.entries()}
     if dialect:
         _print_definitions(shown, dialect)
-    elif as_json:
-        origins = {name: entry.origin for name, entry in source.entries()}
-        write_json([_document(tool, origins[tool.name]) for tool in shown])
+        return
+    # A plain list asks only the tools that people add: the others are known to be sound, and a list is to be quick.
+    faults = {tool.name: tool.fault for tool in shown if as_json or origins[tool.name] == "plugin"}
+    for fault in faults.values():
+        if fault is not None:
+            warn(fault)
+    if as_json:
+        write_json([_document(tool, origins[tool.name], faults[tool.name]) for tool in shown])
     elif not shown:
         click.echo(_("No tool matches."), err=True)
     else:
-        rows = [[tool.name, tool.kind.value, tool.description.short] for tool in shown]
+        rows = [[tool.name, tool.kind.value, description_of(tool).short] for tool in shown]
         print_table([_("NAME"), _("KIND"), _("DESCRIPTION")], rows)
 
 
 def _print_definitions(tools: list[Tool[Any]], name: str) -> None:
+    import logging
+
     from ferrule.dialects.exporter import Exporter
 
+    logging.getLogger("ferrule.dialects").setLevel(logging.ERROR)  # what is left out is said with the other losses
     exporter = Exporter(name)
     write_json(exporter.definitions(tools))
     for loss in exporter.losses:
         warn(str(loss))
 
 
-def _document(tool: Tool[Any], origin: str) -> dict[str, Any]:
+def _document(tool: Tool[Any], origin: str, fault: str | None) -> dict[str, Any]:
     return {
         "name": tool.name,
         "display_name": tool.display_name,
@@ -79,9 +89,9 @@ def _document(tool: Tool[Any], origin: str) -> dict[str, Any]:
         "version": tool.version,
         "category": tool.category,
         "tags": sorted(tool.tags),
-        "description": tool.description.text,
-        "input_schema": tool.input_schema,
-        "output_schema": tool.output_schema,
+        "description": description_of(tool).text,
+        "input_schema": tool.input_schema if fault is None else None,
+        "output_schema": output_schema_of(tool) if fault is None else None,
         "read_only": tool.read_only,
         "concurrency_safe": tool.concurrency_safe,
         "strict": tool.strict,
@@ -91,4 +101,5 @@ def _document(tool: Tool[Any], origin: str) -> dict[str, Any]:
         "idempotent": tool.idempotent,
         "timeout": tool.timeout,
         "origin": origin,
+        "fault": fault,
     }

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
+from collections import abc
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, get_origin
 
-from ferrule.core.context import ToolContext
 from ferrule.core.docstring import parse_docstring
 from ferrule.core.errors import DefinitionError
-from ferrule.core.function_tool import doc_of, hints_of
-from ferrule.core.params import ModelParams
+from ferrule.core.function_tool import doc_of, hints_of, is_context, shown_parameters, two_contexts
+from ferrule.core.params import ModelParams, no_json_form
 from ferrule.core.result import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+_UNFINISHED = (abc.Iterator, abc.Iterable, abc.Generator, abc.Awaitable, abc.Coroutine)
+"""What a function hands out before it has its result: the pieces are streamed, and what comes of them has no schema."""
 
 
 @dataclass(slots=True)
@@ -26,22 +28,30 @@ class Compiled:
     context_name: str | None
 
 
-def compile_function(name: str, function: Callable[..., Any]) -> Compiled:
-    """Build the parameter model of a function; descriptions come from `Annotated`, else from the docstring."""
+def compile_function(name: str, function: Callable[..., Any], local_names: Mapping[str, Any] | None = None) -> Compiled:
+    """Build the parameter model of a function; descriptions come from `Annotated`, else from the docstring.
+
+    `local_names` are types that its annotations name and that only the function around it knew.
+    """
     from pydantic import ConfigDict, create_model
     from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
     from pydantic.fields import FieldInfo
 
     try:
-        hints = hints_of(function, returned=False)
+        hints = hints_of(function, returned=False, local_names=local_names)
     except NameError as error:
-        raise DefinitionError(f"`{name}`: a parameter's type is not known here: {error}.") from error
+        raise DefinitionError(
+            f"`{name}`: a parameter's type is not known here: {error}. Define it above the function, or import it for "
+            f"real and not for type checkers alone."
+        ) from error
     described = parse_docstring(doc_of(function)).params
     context_name: str | None = None
     fields: dict[str, Any] = {}
-    for parameter in inspect.signature(function).parameters.values():
+    for parameter in shown_parameters(function):
         annotation = hints.get(parameter.name, Any)
-        if _is_context(annotation):
+        if is_context(annotation):
+            if context_name is not None:
+                raise DefinitionError(two_contexts(name, (context_name, parameter.name)))
             context_name = parameter.name
             continue
         if parameter.name == "model_config":
@@ -66,28 +76,34 @@ def compile_function(name: str, function: Callable[..., Any]) -> Compiled:
             warnings.filterwarnings("ignore", message=".*shadows an attribute.*")
             model = create_model(name, __config__=config, __doc__=None, **fields)
     except PydanticSchemaGenerationError as error:
-        raise DefinitionError(f"`{name}`: a parameter's type has no JSON form. {_first_line(error)}") from error
+        raise DefinitionError(f"`{name}`: {_unknown_type(fields)}") from error
     except (PydanticUserError, NameError, TypeError) as error:
         raise DefinitionError(f"`{name}`: {_first_line(error)}") from error
     return Compiled(ModelParams(model), context_name)
 
 
-def output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
+def output_schema(function: Callable[..., Any], local_names: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
     """The JSON Schema of what a function returns, where its annotation says something useful."""
     from pydantic import TypeAdapter
-    from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
     try:
-        returned = hints_of(function, returned=True).get("return", Any)
-        if returned in (Any, Output, object, None, type(None)):
+        returned = hints_of(function, returned=True, local_names=local_names).get("return", Any)
+        if returned in (Any, Output, object, None, type(None)) or get_origin(returned) in _UNFINISHED:
             return None
         return TypeAdapter(returned).json_schema(mode="serialization")
-    except (NameError, PydanticSchemaGenerationError, PydanticUserError):
+    except Exception:  # noqa: BLE001 - a type may fail in any way, and a result does without a schema
         return None
 
 
-def _is_context(annotation: Any) -> bool:
-    return annotation is ToolContext or ToolContext in get_args(annotation)
+def _unknown_type(fields: dict[str, Any]) -> str:
+    from pydantic import TypeAdapter
+
+    for name, (annotation, _) in fields.items():
+        try:
+            TypeAdapter(annotation)
+        except Exception:  # noqa: BLE001 - only which one it is matters here
+            return no_json_form(name, annotation)
+    return "a parameter's type has no JSON form."
 
 
 def _first_line(error: Exception) -> str:

@@ -1,70 +1,172 @@
-"""`@tool`: a typed function is a tool."""
+"""`@tool`: a typed function is a tool, and a decorated method is a tool of its object."""
 
 from __future__ import annotations
 
 import inspect
+import re
+from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack, cast, get_type_hints, overload
+from threading import RLock
+from types import FunctionType, MethodType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ForwardRef,
+    Union,
+    Unpack,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
+from weakref import WeakValueDictionary
 
 from ferrule.core.context import ToolContext
 from ferrule.core.errors import DefinitionError
-from ferrule.core.tool import Style, Tool, ToolOptions, style_of
+from ferrule.core.tool import Style, Tool, ToolOptions, refuse_hidden, style_of
 from ferrule.core.typed_dicts import understood
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ferrule.core.description import Description
+    from ferrule.core.function_params import Compiled
     from ferrule.core.params import Params
 
 _FORBIDDEN_CONTAINERS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+_IDENTIFIER = re.compile(r"[^\W\d]\w*")
+
+
+class _Binding(Enum):
+    """What a function's first parameter stands for."""
+
+    NONE = "an ordinary parameter"
+    LIKELY = "the object, unless a decorator above @tool makes it a static method"
+    OBJECT = "the object"
+    CLASS = "the class"
 
 
 class FunctionTool(Tool[Any]):
-    """A tool made from a function; it can still be called as one."""
+    """A tool made from a function; it can still be called as one.
+
+    On a method it is that of every object: `bot.greet` is the tool of `bot`, one and the same each time.
+    """
 
     def __init__(
         self, function: Callable[..., Any], *, name: str | None = None, **options: Unpack[ToolOptions]
     ) -> None:
-        if not callable(function):
-            raise DefinitionError(f"@tool goes on a function, not on {function!r}.")
+        given: Any = function
+        if isinstance(given, (classmethod, staticmethod)):
+            function = cast("Any", given).__func__
+        _refuse_no_function(function)
         self.function = function
         self._output_schema: dict[str, Any] | bool | None = False
+        self._compiled: Compiled | None = None
         self._context_name: str | None = None
-        inner = _without_partials(function)
-        chosen = name or getattr(inner, "__name__", type(inner).__name__)
+        self._unbound: FunctionTool | None = None
+        self._bound: WeakValueDictionary[int, FunctionTool] | None = None
+        chosen = name or _name_of(function)
         self._settle(chosen, options, style_of(function))
-        if inner is not function or hasattr(function, "__wrapped__"):
-            function = written(function)
-        code = getattr(function, "__code__", None)
-        if code is not None:
-            _refuse_unnamed(chosen, code, function)
-            # A function without any annotation that could be the context is never handed one.
-            self.wants_context = _may_want_context(function)
+        target = written(function)
+        in_class, self._local_names = _surroundings(target)
+        if isinstance(given, classmethod):
+            self._binding = _Binding.CLASS
+        elif in_class and not isinstance(given, staticmethod):
+            self._binding = _Binding.LIKELY
+        else:
+            self._binding = _Binding.NONE
+        if getattr(function, "__isabstractmethod__", False):
+            self.__isabstractmethod__ = True
+        shown = _refuse_unnamed(chosen, function, target, is_method=self._binding is not _Binding.NONE)
+        # A function without any annotation that could be the context is never handed one.
+        may_be = [one for one in shown if _may_be_context(target, one, self._local_names)]
+        self.wants_context = bool(may_be)
+        if len(may_be) > 1:
+            _refuse_second_context(chosen, function, may_be, self._local_names)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
 
+    # As a method
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        if self._binding is not _Binding.LIKELY:
+            return
+        self._binding = _Binding.OBJECT
+        self._local_names.setdefault(owner.__name__, owner)
+        code = getattr(written(self.function), "__code__", None)
+        if code is not None and not code.co_argcount:
+            raise DefinitionError(
+                f"`{owner.__name__}.{name}` has no `self`. Add it, or write @staticmethod between @tool and the method."
+            )
+
     def __get__(self, instance: object, owner: type | None = None) -> FunctionTool:
-        if instance is None:
+        if self._binding is _Binding.NONE:
             return self
-        raise DefinitionError(
-            f"`{self.name}` is a method; @tool cannot know its object. Write a Tool subclass, or make the tool from "
-            f"the bound method: tool(obj.{self.name})."
-        )
+        if self._binding is _Binding.CLASS:
+            return self.bound_to(owner if owner is not None else type(instance))
+        return self if instance is None else self.bound_to(instance)
+
+    def bound_to(self, owner: object) -> FunctionTool:
+        """The tool of one object. It is kept in the object, so that it is the same each time and goes with it."""
+        if self._binding is _Binding.LIKELY:  # @classmethod above @tool, up to Python 3.12
+            self._binding = _Binding.OBJECT
+        with _BINDING:
+            kept = _kept_in(owner)
+            if kept is None:  # nothing can be kept in it: then the tool lives as long as somebody holds it
+                kept = self._bound = WeakValueDictionary() if self._bound is None else self._bound
+            key = id(self) if isinstance(kept, dict) else id(owner)
+            bound = kept.get(key)
+            if bound is None:
+                bound = cast("FunctionTool", object.__new__(type(self)))
+                vars(bound).update(vars(self), function=MethodType(self.function, owner), _unbound=self)
+                vars(bound).update(_binding=_Binding.NONE, _bound=None)
+                kept[key] = bound
+            return bound
+
+    @property
+    def is_unbound(self) -> bool:
+        """Whether it is a method that still lacks its object."""
+        return self._binding in (_Binding.OBJECT, _Binding.CLASS)
+
+    def require_ready(self) -> None:
+        super().require_ready()
+        if self.is_unbound:
+            raise DefinitionError(
+                f"`{self.name}` is a method and needs its object: pass `obj.{self.name}`, or `tools_of(obj)` for all "
+                f"tools of an object."
+            )
+
+    # What it is made of
 
     def _compile(self) -> Params[Any]:
-        from ferrule.core.function_params import compile_function
-
-        compiled = compile_function(self.name, self.function)
+        self.require_ready()
+        compiled = self.compiled()
         self._context_name = compiled.context_name
         self.wants_context = compiled.context_name is not None
         return compiled.params
 
+    def compiled(self) -> Compiled:
+        """What the signature comes to, without the object; all objects of a class share it."""
+        if self._unbound is not None:
+            return self._unbound.compiled()
+        if self._compiled is None:
+            from ferrule.core.function_params import compile_function
+
+            if (
+                self._binding is _Binding.LIKELY
+            ):  # a static method after all: its first parameter is one like the others
+                _refuse_unnamed(self.name, self.function, written(self.function), is_method=False)
+            function = MethodType(self.function, self) if self.is_unbound else self.function
+            self._compiled = compile_function(self.name, function, self._local_names)
+        return self._compiled
+
     def _describe(self) -> Description:
         from ferrule.core.docstring import parse_docstring
 
-        return parse_docstring(doc_of(self.function)).description
+        return parse_docstring(doc_of((self._unbound or self).function)).description
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
@@ -72,7 +174,7 @@ class FunctionTool(Tool[Any]):
             from ferrule.core.function_params import output_schema
 
             streams = self.style in (Style.ASYNC_STREAM, Style.SYNC_STREAM)
-            self._output_schema = None if streams else output_schema(self.function)
+            self._output_schema = None if streams else output_schema(self.function, self._local_names)
         return self._output_schema
 
     def start(self, params: Any, context: ToolContext | None) -> Any:
@@ -94,7 +196,9 @@ def tool(function: Any = None, /, **options: Any) -> Any:
 
     The docstring is the model's description and describes the parameters (or `Annotated[int, Field(description=…)]`
     does). A sync function runs off the event loop; a generator's pieces are streamed. A parameter annotated with
-    `ToolContext` is filled in by Ferrule. Without a `kind` a tool counts as `execute` and asks before it runs.
+    `ToolContext` is filled in by Ferrule. Without a `kind` a tool runs in a `Runtime` that has no policy, and counts as
+    `execute` everywhere else.
+    On a method, `obj.method` is the tool, and `tools_of(obj)` gives all of them.
     """
     if function is not None:
         return FunctionTool(function, **options)
@@ -105,27 +209,155 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     return decorate
 
 
-def _refuse_unnamed(name: str, code: Any, function: Callable[..., Any]) -> None:
-    """A model names its arguments, so a tool's parameters need names and types."""
-    if code.co_flags & _FORBIDDEN_CONTAINERS:
+def tools_of(owner: object) -> list[Tool[Any]]:
+    """Every tool of an object: its decorated methods, inherited ones too, in the order they were defined.
+
+    An override is a tool only if it is decorated too. Of a class, only the static and class methods can be had.
+    """
+    cls = owner if isinstance(owner, type) else type(owner)
+    held: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        held.update(vars(base))
+    found: dict[int, Tool[Any]] = {}
+    for name, value in held.items():
+        inner = cast("Any", value).__func__ if isinstance(value, (classmethod, staticmethod)) else value
+        refuse_hidden(inner)
+        if not isinstance(inner, Tool):
+            continue
+        one: Any = getattr(owner, name)
+        if isinstance(one, MethodType) and isinstance(one.__func__, FunctionTool):  # @classmethod above @tool
+            one = one.__func__.bound_to(one.__self__)
+        if isinstance(one, FunctionTool) and one.is_unbound:
+            raise DefinitionError(f"`{cls.__name__}.{name}` needs an object: write tools_of({cls.__name__}(…)).")
+        if isinstance(one, Tool):
+            found[id(cast("Any", one))] = cast("Tool[Any]", one)
+    return list(found.values())
+
+
+# The tools of objects
+
+_BINDING = RLock()
+_KEPT = "_ferrule_tools"
+
+
+class _Kept:
+    """The tools of one object, kept in it. A copy of the object starts without."""
+
+    __slots__ = ("owner", "tools")
+
+    def __init__(self, owner: object = None) -> None:
+        self.owner = owner
+        self.tools: dict[int, FunctionTool] = {}
+
+    def __reduce__(self) -> tuple[type[_Kept], tuple[()]]:
+        return _Kept, ()
+
+
+def _kept_in(owner: object) -> dict[int, FunctionTool] | None:
+    """The tools kept in an object, by the id of what they were made of; None where there is no place in it."""
+    room: Any = getattr(owner, "__dict__", None)
+    kept: Any = room.get(_KEPT) if room is not None else None
+    if not isinstance(kept, _Kept) or kept.owner is not owner:
+        kept = _Kept(owner)
+        if isinstance(owner, type):
+            type.__setattr__(owner, _KEPT, kept)
+        elif isinstance(room, dict):
+            room[_KEPT] = kept
+        else:
+            return None
+    return kept.tools
+
+
+# What can be a tool
+
+
+def _refuse_no_function(function: Any) -> None:
+    """Words for what people decorate or hand over, and that is no function."""
+    function = _without_partials(function)
+    if isinstance(function, Tool):
+        name = cast("Tool[Any]", function).name
+        raise DefinitionError(f"`{name}` is a tool already. Use it as it is, or say what you want of it in its @tool.")
+    if isinstance(function, type):
+        name = function.__name__
+        if issubclass(function, Tool):
+            raise DefinitionError(f"`{name}` is a class of tools already: use {name}() without @tool.")
+        raise DefinitionError(
+            f"`{name}` is a class, and @tool goes on a function. Write a function that makes one, or decorate the "
+            f"methods of the class and use tools_of({name}(…))."
+        )
+    if not callable(function):
+        raise DefinitionError(f"@tool goes on a function, not on {function!r}.")
+    if hasattr(function, "cache_info") and style_of(getattr(function, "__wrapped__", function)) is not Style.SYNC:
+        raise DefinitionError(
+            f"`{_name_of(function)}`: lru_cache would give the same coroutine or generator twice, and each can be used "
+            f'only once. Leave it out, or use @tool(kind="readonly", cache=True).'
+        )
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    inner = _without_partials(function)
+    name = getattr(inner, "__name__", type(inner).__name__)
+    if name == "<lambda>":
+        raise DefinitionError('A lambda has no name to call it by. Pass one: tool(…, name="add_numbers").')
+    return name
+
+
+def _refuse_unnamed(
+    name: str, function: Callable[..., Any], target: Callable[..., Any], *, is_method: bool
+) -> Sequence[str]:
+    """A model names its arguments, so a tool's parameters need names and types; gives the names."""
+    code: Any = getattr(target, "__code__", None)
+    if isinstance(function, (FunctionType, MethodType)) and code is not None and not hasattr(function, "__signature__"):
+        has_containers, has_positional = code.co_flags & _FORBIDDEN_CONTAINERS, code.co_posonlyargcount
+        first = 1 if is_method or isinstance(function, MethodType) else 0
+        names = code.co_varnames[first : code.co_argcount + code.co_kwonlyargcount]
+        annotations = getattr(target, "__annotations__", {})
+        untyped = [one for one in names if one not in annotations]
+    else:
+        try:
+            listed = shown_parameters(function)[1 if is_method else 0 :]
+        except (TypeError, ValueError):
+            given = isinstance(function, partial) and code is not None
+            wrong = f"`{name}`: the partial gives it arguments that it does not take."
+            raise DefinitionError(wrong if given else _built_in(name)) from None
+        has_containers = any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in listed)
+        has_positional = any(one.kind is one.POSITIONAL_ONLY for one in listed)
+        names = [one.name for one in listed]
+        untyped = [one.name for one in listed if one.annotation is one.empty]
+        if code is None and names:
+            raise DefinitionError(_built_in(name))
+    if has_containers:
         raise DefinitionError(
             f"`{name}` takes *args or **kwargs, which have no names to show a model. Name its parameters, or make "
             f"the tool from a JSON Schema with raw_tool()."
         )
-    if code.co_posonlyargcount:
+    if has_positional:
         raise DefinitionError(f"`{name}` has positional-only parameters; a model passes arguments by name.")
-    annotations = getattr(function, "__annotations__", {})
-    first = 1 if inspect.ismethod(function) else 0
-    names = code.co_varnames[first : code.co_argcount + code.co_kwonlyargcount]
-    if untyped := [one for one in names if one not in annotations]:
-        listed = ", ".join(f"`{one}`" for one in untyped)
-        raise DefinitionError(f"`{name}`: {listed} has no type. Write one, e.g. `{untyped[0]}: str`.")
+    if untyped:
+        raise DefinitionError(_untyped_words(name, target, untyped))
+    return names
 
 
-def _may_want_context(function: Callable[..., Any]) -> bool:
-    return any(
-        note is ToolContext or isinstance(note, str) for note in getattr(function, "__annotations__", {}).values()
+def _built_in(name: str) -> str:
+    return (
+        f"`{name}` is not written in Python, so its parameters have no types. Wrap it in a function that has: "
+        f"`def call_{name}(value: str) -> str`."
     )
+
+
+def _untyped_words(name: str, target: Any, untyped: Sequence[str]) -> str:
+    listed = ", ".join(f"`{one}`" for one in untyped)
+    if target.__name__ == "<lambda>":
+        return f"`{name}` is a lambda, which has no place for the type of {listed}. Write a function with `def`."
+    if untyped[0] in ("self", "cls"):
+        return (
+            f"`{name}` is a method without its object. Use the object's, tool(obj.{name}), or put @tool on the method "
+            f"in its class."
+        )
+    return f"`{name}`: {listed} {'has' if len(untyped) == 1 else 'have'} no type. Write one, e.g. `{untyped[0]}: str`."
+
+
+# What a function says of itself
 
 
 def _without_partials(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -147,16 +379,125 @@ def written(function: Callable[..., Any]) -> Callable[..., Any]:
     return function if inspect.isroutine(function) else type(function).__call__
 
 
-def hints_of(function: Callable[..., Any], *, returned: bool) -> dict[str, Any]:
+def shown_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """What a model may give: what a partial has bound is the program's own, and may be a secret."""
+    bound: set[str] = set()
+    inner = function
+    while isinstance(inner, partial):
+        bound |= cast("partial[Any]", inner).keywords.keys()
+        inner = cast("partial[Any]", inner).func
+    return [one for one in inspect.signature(function).parameters.values() if one.name not in bound]
+
+
+def hints_of(
+    function: Callable[..., Any], *, returned: bool, local_names: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """The annotations as types, `Annotated` kept: of the parameters, or of what is returned.
 
     Apart, because a return type is often imported for type checkers alone, and parameters can do without it.
     """
-    target = written(function)
-    notes = {name: note for name, note in target.__annotations__.items() if (name == "return") is returned}
+    target: Any = written(function)
+    annotations: dict[str, Any] = getattr(target, "__annotations__", None) or {}
+    notes = {name: note for name, note in annotations.items() if (name == "return") is returned}
 
     def bearer() -> None: ...
 
     bearer.__annotations__ = notes
-    hints = get_type_hints(bearer, globalns=getattr(target, "__globals__", {}), include_extras=True)
+    names = {**_closed_over(target), **(local_names or {})}
+    hints = get_type_hints(bearer, getattr(target, "__globals__", {}), names, include_extras=True)
     return {name: understood(hint) for name, hint in hints.items()}
+
+
+def _closed_over(target: Any) -> dict[str, Any]:
+    """What a function uses of the scopes around it, and its own type parameters."""
+    names: dict[str, Any] = {one.__name__: one for one in getattr(target, "__type_params__", ())}
+    cells: Sequence[Any] = getattr(target, "__closure__", None) or ()
+    for name, cell in zip(target.__code__.co_freevars if cells else (), cells, strict=True):
+        try:
+            names[name] = cell.cell_contents
+        except ValueError:  # it has no value yet
+            continue
+    return names
+
+
+def _class_around(target: Any) -> str:
+    """The qualified name of the class in whose body a function was written; empty where there was none."""
+    around = getattr(target, "__qualname__", "").rpartition(".")[0]
+    return "" if around.endswith("<locals>") else around
+
+
+def _surroundings(target: Any) -> tuple[bool, dict[str, Any]]:
+    """Whether a function is just being defined in a class, and what its annotations name of the scopes around it.
+
+    Under `from __future__ import annotations` a type is only a name, and one that is local to a function is gone when
+    the parameters are compiled. So the named values are kept, and never a frame.
+    """
+    around = getattr(target, "__qualname__", "").rpartition(".")[0]
+    found: dict[str, Any] = {}
+    if not around:
+        return False, found
+    cls = _class_around(target)
+    wanted = {name for note in getattr(target, "__annotations__", {}).values() for name in _names_in(note)}
+    if not wanted and not cls:
+        return False, found
+    in_class = False
+    outermost = around.partition(".")[0]
+    frame = inspect.currentframe()
+    while frame is not None:
+        code = frame.f_code
+        if f"{around}.".startswith(f"{code.co_qualname}.") and frame.f_globals is getattr(target, "__globals__", None):
+            is_class = not code.co_flags & inspect.CO_OPTIMIZED
+            in_class = in_class or (is_class and code.co_qualname == cls)
+            here = wanted if is_class else wanted & {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+            if here:
+                names = frame.f_locals
+                found = {name: names[name] for name in here if name in names} | found
+            if code.co_qualname == outermost:
+                break
+        frame = frame.f_back
+    return in_class, found
+
+
+def _names_in(note: Any) -> Iterator[str]:
+    """The names in an annotation that are not looked up yet."""
+    if isinstance(note, (str, ForwardRef)):
+        yield from _IDENTIFIER.findall(note if isinstance(note, str) else note.__forward_arg__)
+    elif not isinstance(note, type):
+        for part in get_args(note):
+            yield from _names_in(part)
+
+
+# The context
+
+
+def is_context(annotation: Any) -> bool:
+    """Whether a parameter of this type is filled in with the context: the type itself, or it or nothing."""
+    if annotation is ToolContext:
+        return True
+    return get_origin(annotation) in (Union, UnionType, Annotated) and any(map(is_context, get_args(annotation)))
+
+
+def _may_be_context(target: Any, parameter: str, local_names: Mapping[str, Any]) -> bool:
+    note = getattr(target, "__annotations__", {}).get(parameter)
+    if not isinstance(note, str):
+        return is_context(note)
+    names = _IDENTIFIER.findall(note)
+    known = getattr(target, "__globals__", {})
+    return "ToolContext" in names or any(is_context(local_names.get(one, known.get(one))) for one in names)
+
+
+def _refuse_second_context(
+    name: str, function: Callable[..., Any], may_be: Sequence[str], local_names: Mapping[str, Any]
+) -> None:
+    try:
+        hints = hints_of(function, returned=False, local_names=local_names)
+    except NameError:
+        return  # it is known when the parameters are compiled, and refused then
+    contexts = [one for one in may_be if is_context(hints.get(one))]
+    if len(contexts) > 1:
+        raise DefinitionError(two_contexts(name, contexts))
+
+
+def two_contexts(name: str, contexts: Sequence[str]) -> str:
+    listed = " and ".join(f"`{one}`" for one in contexts)
+    return f"`{name}`: {listed} are both a ToolContext, and there is one. Leave one out."

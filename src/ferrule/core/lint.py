@@ -10,6 +10,7 @@ from ferrule.core.lint_rules import RULES, Finding
 from ferrule.core.lint_words import begins_with_verb, changing_verb, words_of
 from ferrule.core.problems import InvalidParams
 from ferrule.core.raw_tool import RawTool
+from ferrule.core.tool import description_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -54,7 +55,11 @@ def _of_name(tool: Tool[Any]) -> Iterator[Finding]:
 
 
 def _of_description(tool: Tool[Any]) -> Iterator[Finding]:
-    text = tool.description.text.strip()
+    try:
+        text = tool.description.text.strip()
+    except Exception as error:  # noqa: BLE001 - a class may write it as a property, which can fail in any way
+        yield _found("F014", "description", _told(error))
+        return
     said = words_of(text)
     if not text:
         yield _found("F010", "description", "there is none")
@@ -76,11 +81,12 @@ def _of_kind(tool: Tool[Any]) -> Iterator[Finding]:
 
 def _of_schema(tool: Tool[Any]) -> Iterator[Finding]:
     try:
+        tool.require_ready()
         root = _dict(tool.input_schema)
         if isinstance(tool, RawTool):
             tool.compile()
-    except DefinitionError as error:
-        yield _found("F020", "parameters", str(error).rstrip("."))
+    except Exception as error:  # noqa: BLE001 - a type can fail in any way
+        yield _found("F020", "parameters", _told(error))
         return
     if root.get("type") != "object":
         yield _found("F021", "parameters", "the schema is not of type object")
@@ -89,6 +95,7 @@ def _of_schema(tool: Tool[Any]) -> Iterator[Finding]:
         yield _found("F022", "parameters", f"{len(properties)} are many for a model to fill in")
     for name, prop in properties.items():
         yield from _of_parameter(f"parameters.{name}", name, _followed(_dict(prop), root), root)
+    yield from _of_defaults(tool, properties)
     yield from _of_examples(tool)
 
 
@@ -118,12 +125,23 @@ def _of_choices(where: str, prop: Schema) -> Iterator[Finding]:
         yield _found("F026", where, "a choice is an empty text")
 
 
+def _of_defaults(tool: Tool[Any], properties: Schema) -> Iterator[Finding]:
+    fields: dict[str, Any] = getattr(getattr(tool.params, "model", None), "model_fields", {})
+    for name, field in fields.items():
+        shown = properties.get(field.alias or name)
+        said = shown is None or "default" in _dict(shown)
+        if not said and not field.is_required() and field.default_factory is None:
+            yield _found("F028", f"parameters.{name}", f"the default {type(field.default).__name__} has none")
+
+
 def _of_examples(tool: Tool[Any]) -> Iterator[Finding]:
-    for position, example in enumerate(tool.description.examples):
+    for position, example in enumerate(description_of(tool).examples):
         try:
             tool.build(example.params)
         except InvalidParams as invalid:
             yield _found("F027", f"examples[{position}]", str(invalid))
+        except Exception as error:  # noqa: BLE001 - its own check can fail in any way
+            yield _found("F027", f"examples[{position}]", _told(error))
 
 
 def _followed(prop: Schema, root: Schema) -> Schema:
@@ -135,6 +153,11 @@ def _followed(prop: Schema, root: Schema) -> Schema:
     for part in ref.split("/")[1:]:
         here = _dict(here).get(part)
     return {**_dict(here), **prop}
+
+
+def _told(error: Exception) -> str:
+    words = str(error).partition("\n")[0].rstrip(".")
+    return words if isinstance(error, DefinitionError) else f"{type(error).__name__}: {words}"
 
 
 def _found(rule: str, where: str, message: str) -> Finding:

@@ -47,6 +47,7 @@ RULES: dict[str, Rule] = {
         "Say what it does, with what, and when to use it.",
     ),
     "F013": Rule("warning", "The description says when to use the tool.", "Add a sentence such as «Use it when …»."),
+    "F014": Rule("error", "The description can be read.", "Until this is mended, no model is shown the tool."),
     "F020": Rule("error", "The parameters compile.", "Until this is mended, every call fails."),
     "F021": Rule(
         "warning",
@@ -67,6 +68,11 @@ RULES: dict[str, Rule] = {
         "List each allowed value once; where there are many, take a text and offer a tool to look it up.",
     ),
     "F027": Rule("error", "Examples fit the schema.", "A model copies examples: make it a call that works."),
+    "F028": Rule(
+        "warning",
+        "Defaults have a JSON form.",
+        "No model is told of this one: use a text, a number or a list, or None for «not given».",
+    ),
     "F030": Rule(
         "error",
         "A tool named for a change does not claim to be read-only.",

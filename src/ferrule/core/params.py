@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from pydantic_core import ValidationError, to_json
 
 from ferrule.core.closed_models import close_schema, closed_validator
+from ferrule.core.errors import DefinitionError
 from ferrule.core.key_count import key_counter
 from ferrule.core.pydantic_problems import read_problems
 
@@ -61,7 +62,7 @@ class ModelParams:
     @property
     def schema(self) -> dict[str, Any]:
         if self._schema is None:
-            schema = self.model.model_json_schema(by_alias=True)
+            schema = _json_schema(self.model)
             if "$ref" in schema:  # a model that holds itself stands among its own definitions
                 schema = {**schema["$defs"][schema["$ref"].rpartition("/")[2]], "$defs": schema["$defs"]}
                 schema["properties"] = {name: dict(prop) for name, prop in schema["properties"].items()}
@@ -92,6 +93,48 @@ class ModelParams:
 
 def _unknown(_: Any) -> None:
     return None
+
+
+def _json_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The schema of a model; raises `DefinitionError` with the field that has none."""
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Quiet(GenerateJsonSchema):
+        # A default without a JSON form is filled in all the same. That no model is told of it, the linter says.
+        ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as pydantic has it
+
+    try:
+        return model.model_json_schema(by_alias=True, schema_generator=Quiet)
+    except Exception as error:  # pydantic raises its own, and a type's own code whatever it likes
+        raise DefinitionError(_without_schema(model, error)) from error
+
+
+def _without_schema(model: type[BaseModel], error: Exception) -> str:
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticInvalidForJsonSchema
+
+    for name, field in model.model_fields.items():
+        try:
+            TypeAdapter(cast("Any", field.annotation)).json_schema()
+        except PydanticInvalidForJsonSchema:
+            return no_json_form(name, field.annotation)
+        except Exception as other:  # noqa: BLE001 - as above
+            error = other
+            break
+    else:
+        name = ""
+    where = f"`{name}` has" if name else "its parameters have"
+    first = str(error).partition("\n")[0].rstrip(".")
+    return f"{where} no JSON Schema: {type(error).__name__}: {first}."
+
+
+def no_json_form(name: str, annotation: Any) -> str:
+    """What is wrong with a parameter that no model can give."""
+    kind = getattr(annotation, "__name__", None) or str(annotation)
+    return (
+        f"`{name}` is a {kind}, which has no JSON form, and a model can only send JSON. Give it another type, or leave "
+        f"it out of the parameters."
+    )
 
 
 def opened(value: Any) -> Any:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.core.errors import DefinitionError, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ferrule.core.tool import Tool
 
 PathPart = str | int
 
@@ -43,6 +48,38 @@ class InvalidParams(Exception):  # noqa: N818 - a finding, turned into words by 
 
     def __str__(self) -> str:
         return "; ".join(f"{problem.where}: {problem.message}" for problem in self.problems)
+
+
+def own_problems(tool: Tool[Any], params: Any) -> list[Problem]:
+    """What a tool's own check finds: nothing, one problem or several, each a `Problem` or plain text.
+
+    A ValueError or a ToolError from it is a problem with the whole.
+    """
+    try:
+        said: Any = tool.check(params)
+        if said is None:
+            return []
+        several = hasattr(said, "__iter__") and not isinstance(said, (str, bytes, dict))
+        listed: list[Any] = list(cast("Any", said)) if several else [said]
+    except InvalidParams as invalid:
+        return invalid.problems
+    except (ValueError, ToolError) as error:
+        return [Problem((), "value", str(error))]
+    return [_as_problem(tool.name, one) for one in listed]
+
+
+def _as_problem(tool: str, said: Any) -> Problem:
+    if isinstance(said, Problem):
+        return said
+    if isinstance(said, str):
+        return Problem((), "value", said)
+    what = repr(said)
+    if iscoroutine(said):
+        said.close()
+        what = "a coroutine; it must not be async"
+    raise DefinitionError(
+        f"`{tool}`: its check returned {what}. Return or yield Problem(…), or nothing if all is well."
+    )
 
 
 def format_path(path: Sequence[PathPart]) -> str:

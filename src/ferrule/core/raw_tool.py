@@ -47,6 +47,10 @@ class RawTool(Tool[Any]):
     def _compile(self) -> Params[Any]:
         return self._schema_params
 
+    def _try_out(self) -> None:
+        super()._try_out()
+        self._schema_params.require_schema()
+
     def _describe(self) -> Description:
         from ferrule.core.docstring import parse_docstring
 

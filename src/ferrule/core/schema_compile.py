@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MAX_SCHEMA_BYTES = 2_000_000
 MAX_PATTERN_STATES = 50_000
 """All regular expressions of a schema together; compiling so many takes about a second."""
+_QUICK_STATES = 1_000
 MAX_REFERENCES = 5_000
 """Different references in one schema; the time to compile grows with their square."""
 BASE = "json-schema:///"
@@ -101,6 +102,25 @@ def quick_validator(name: str, schema: dict[str, Any], most_states: int) -> Vali
         return _offline(schema)
     except (ReferencingError, ValidationError, ValueError, DefinitionError):
         return None
+
+
+def looks_sound(schema: Any) -> bool:
+    """Whether a document is a schema that can be followed, as far as that is seen at little cost."""
+    from jsonschema_rs import meta
+
+    try:
+        if not meta.is_valid(schema):
+            return False
+        _limit_effort("", [schema], _QUICK_STATES)
+    except DefinitionError:
+        return True  # to look into it takes long: that is done when it is compiled
+    except Exception:  # noqa: BLE001 - a draft that is not known, or is handed over with the schema
+        return False
+    try:
+        _offline(schema)
+    except Exception:  # noqa: BLE001 - a reference that leads nowhere, or is handed over with the schema
+        return False
+    return True
 
 
 def _offline(root: Any, others: Registry | None = None) -> Validator:

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.problems import InvalidParams, PathPart, Problem
-from ferrule.core.schema_compile import freeze, require_validator
+from ferrule.core.schema_compile import freeze, looks_sound, require_validator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,6 +66,11 @@ class SchemaParams:
 
         resources = {uri: from_json(text) for uri, text in self._resources.items()}
         return CompiledSchema(self._name, from_json(self._text), resources)
+
+    def require_schema(self) -> None:
+        """Raise `DefinitionError` for what is no JSON Schema, at a small part of the cost of compiling it."""
+        if self._compiled is None and not looks_sound(self.schema):
+            self.compile()  # which says what is wrong, or knows the documents that the schema refers to
 
     def load(self, text: str | bytes) -> Any:
         """Read and check JSON text, and fill in defaults; raise `InvalidParams` with every problem."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from enum import Enum, StrEnum
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypedDict, TypeVar, cast, get_args, get_origin
 
 from ferrule.core.access import located
@@ -89,6 +90,21 @@ OPTIONS = frozenset(ToolOptions.__annotations__)
 _CALL_OPTIONS = ("touches", "signature", "always_rule", "summary", "only_reads")
 _METHODS = ("describe", "check", "render", "display")
 """Methods of a class that a tool made without one is given as functions."""
+_NUMBER = (int, float, type(None))
+_TYPES: dict[str, Any] = {
+    **dict.fromkeys(("display_name", "version", "category", "doing"), str),
+    **dict.fromkeys(("timeout", "grace"), _NUMBER),
+    "cache": (int, float),
+    "max_result": (int, type(None)),
+    "description": (str, Description, type(None)),
+}
+_TYPE_WORDS: dict[Any, str] = {
+    str: "text",
+    _NUMBER: "a number of seconds",
+    (int, float): "a number of seconds, True or False",
+    (int, type(None)): "a number of characters",
+    (str, Description, type(None)): "text or a Description",
+}
 
 
 class Tool(Generic[P]):
@@ -150,6 +166,13 @@ class Tool(Generic[P]):
     _described: bool = False
     _options_from_class: ClassVar[tuple[str, ...]] = tuple(OPTIONS - {"description", *_CALL_OPTIONS, *_METHODS})
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "run" in vars(cls):
+            _refuse_wrong_run(cls)
+        if "__init__" in vars(cls):
+            _see_to_settling(cls)
+
     def __init__(self, **options: Any) -> None:
         said = {member for owner in type(self).__mro__ if owner is not Tool for member in vars(owner)}
         declared: dict[str, Any] = {key: getattr(type(self), key) for key in self._options_from_class if key in said}
@@ -162,16 +185,20 @@ class Tool(Generic[P]):
 
     def _settle(self, name: str, options: Mapping[str, Any], style: Style) -> None:
         """Check what was declared and make it complete; every way of making a tool ends here."""
-        if not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DefinitionError(f"{name!r} cannot name a tool: use 1 to 128 characters and no white space.")
-        for key in options:
+        for key, value in options.items():
             if key not in OPTIONS:
                 raise DefinitionError(f"`{name}`: there is no tool option `{key}`.")
+            if (wanted := _TYPES.get(key)) is not None and not isinstance(value, wanted):
+                raise DefinitionError(f"`{name}`: {key} must be {_TYPE_WORDS[wanted]}, not {value!r}.")
         self.name = name
         self.style = style
         own = {member for owner in type(self).__mro__ if owner is not Tool for member in vars(owner)}
         for key in (*_CALL_OPTIONS, *_METHODS):
             if options.get(key) is not None:
+                if key in _METHODS and not callable(options[key]):
+                    raise DefinitionError(f"`{name}`: {key} must be a function, not {options[key]!r}.")
                 setattr(self, key, options[key])
                 own.add(key)
         self.has_check = "check" in own
@@ -206,6 +233,8 @@ class Tool(Generic[P]):
             raise DefinitionError(f"`{name}`: the time limit must be more than 0 seconds, not {self.timeout!r}.")
         if self.grace is not None and not 0 <= self.grace < float("inf"):
             raise DefinitionError(f"`{name}`: it is given some seconds to stop, or 0, not {self.grace!r}.")
+        if self.doing:
+            _refuse_wrong_pattern(name, self.doing)
         said = options.get("description")
         if said is not None:
             self._description = Description(said) if isinstance(said, str) else said
@@ -214,13 +243,46 @@ class Tool(Generic[P]):
         if not self.display_name:
             self.display_name = name
 
+    def require_ready(self) -> None:
+        """Raise `DefinitionError` where it can never run, whatever it is given; a registry takes no such tool."""
+        if "style" not in vars(self):
+            raise DefinitionError(_unsettled(type(self)))
+        if type(self).__hash__ is None:  # pyright: ignore[reportUnnecessaryComparison] - a dataclass has none
+            name = type(self).__name__
+            raise DefinitionError(f"`{name}` compares by value and has no hash. Write @dataclass(eq=False).")
+
+    @property
+    def fault(self) -> str | None:
+        """Why it can be neither shown nor called, in a sentence; None for a sound tool.
+
+        Whoever goes through many tools asks this first: one that was declared wrongly must not harm the others.
+        """
+        try:
+            self._try_out()
+        except DefinitionError as error:
+            return str(error)
+        except Exception as error:  # noqa: BLE001 - a property of a class can fail in any way
+            return f"`{self.name}` cannot be shown: {_told(error)}"
+        return None
+
+    def _try_out(self) -> None:
+        self.require_ready()
+        if not isinstance(said := self.description, Description):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DefinitionError(f"`{self.name}`: its description must be text or a Description, not {said!r}.")
+        _text, _schema = said.text, self.input_schema
+
     # What the tool is made of
 
     @property
     def params(self) -> Params[P]:
         """How arguments are read; compiled at first use."""
         if self._params is None:
-            self._params = self._compile()
+            try:
+                self._params = self._compile()
+            except DefinitionError:
+                raise
+            except Exception as error:  # a type can fail in any way
+                raise DefinitionError(f"`{self.name}`: its parameters cannot be read: {_told(error)}") from error
         return self._params
 
     @property
@@ -233,7 +295,11 @@ class Tool(Generic[P]):
     @property
     def input_schema(self) -> dict[str, Any] | bool:
         """The JSON Schema of the arguments."""
-        return self.params.schema
+        params = self.params
+        try:
+            return params.schema
+        except DefinitionError as error:
+            raise DefinitionError(f"`{self.name}`: {error}") from error.__cause__
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
@@ -272,7 +338,7 @@ class Tool(Generic[P]):
     # What a tool may say of one call; each has a safe answer of its own
 
     def check(self, params: P) -> Iterable[Problem] | None:
-        """Problems that the schema cannot express; none by default."""
+        """Problems that the schema cannot express, as a list or one by one; nothing means that all is well."""
         return None
 
     def describe(self, params: P, session: Session) -> CallInfo:
@@ -315,10 +381,11 @@ class Tool(Generic[P]):
 
             text = to_json(params)
         loaded = self.params.load(text)
-        if problems := list(self.check(loaded) or ()):
-            from ferrule.core.problems import InvalidParams
+        if self.has_check:
+            from ferrule.core.problems import InvalidParams, own_problems
 
-            raise InvalidParams(problems)
+            if problems := own_problems(self, loaded):
+                raise InvalidParams(problems)
         return Invocation(self, loaded, call_id or new_call_id())
 
     def run(self, params: P, context: ToolContext) -> Any:
@@ -335,8 +402,8 @@ class Tool(Generic[P]):
 
 def style_of(body: Callable[..., Any]) -> Style:
     """How a function is written; looks through partials and callable objects."""
-    while hasattr(body, "func"):
-        body = body.func  # pyright: ignore[reportFunctionMemberAccess, reportUnknownVariableType, reportUnknownMemberType]
+    while isinstance(body, partial):
+        body = cast("partial[Any]", body).func
     if not inspect.isroutine(body):
         body = getattr(body, "__call__", body)  # noqa: B004 - wanted for its kind, not for a test
     if inspect.iscoroutinefunction(body):
@@ -346,6 +413,30 @@ def style_of(body: Callable[..., Any]) -> Style:
     if inspect.isgeneratorfunction(body):
         return Style.SYNC_STREAM
     return Style.SYNC
+
+
+def refuse_hidden(held: Any) -> None:
+    """Say what is wrong with a function that is a tool only below another decorator."""
+    if isinstance(inner := getattr(held, "__wrapped__", None), Tool):
+        name = cast("Tool[Any]", inner).name
+        raise DefinitionError(f"A decorator hides the tool `{name}`. Write @tool above all other decorators.")
+
+
+def description_of(tool: Tool[Any]) -> Description:
+    """A tool's description for a list of many: empty where the tool's own code for it fails, and the list goes on."""
+    try:
+        said: Any = tool.description
+    except Exception:  # noqa: BLE001 - a class may write it as a property, which can fail in any way
+        return Description("")
+    return said if isinstance(said, Description) else Description("")
+
+
+def output_schema_of(tool: Tool[Any]) -> dict[str, Any] | None:
+    """The schema of a tool's results; none where the tool's own code for it fails, for they do without."""
+    try:
+        return tool.output_schema
+    except Exception:  # noqa: BLE001 - as above
+        return None
 
 
 def _filled(tool: str, form: Any, params: Any) -> Any:
@@ -367,7 +458,67 @@ def _filled(tool: str, form: Any, params: Any) -> Any:
 def _words(name: str, key: str, said: Any) -> frozenset[str]:
     if isinstance(said, str):
         raise DefinitionError(f"`{name}`: {key} takes several words; write {key}=({said!r},).")
-    return frozenset(said)
+    try:
+        words: frozenset[Any] = frozenset(said)
+    except TypeError:
+        words = frozenset({said})
+    if wrong := [word for word in words if not isinstance(word, str)]:
+        raise DefinitionError(f"`{name}`: {key} takes words, and {wrong[0]!r} is none.")
+    return cast("frozenset[str]", words)
+
+
+def _refuse_wrong_pattern(name: str, pattern: str) -> None:
+    from string import Formatter
+
+    try:
+        list(Formatter().parse(pattern))
+    except ValueError as error:
+        raise DefinitionError(f"`{name}`: doing is not a pattern: {error}. Write a parameter as {{path}}.") from None
+
+
+def _refuse_wrong_run(cls: type) -> None:
+    """`run` is called with the parameters and the context, and nothing else."""
+    run: Any = vars(cls)["run"]
+    body: Any = getattr(run, "__func__", run)
+    given = (None, None) if isinstance(run, staticmethod) else (None, None, None)
+    if not callable(body):
+        return  # said when it is made: it has no `run`
+    try:
+        signature = inspect.signature(body)
+    except (TypeError, ValueError):
+        return  # it cannot be looked into
+    try:
+        signature.bind(*given)
+    except TypeError:
+        raise DefinitionError(
+            f"`{cls.__name__}.run` takes {signature}, and is called with the parameters and the context. Write "
+            f"`def run(self, params, context)`."
+        ) from None
+
+
+def _see_to_settling(cls: type[Tool[Any]]) -> None:
+    """Let a class whose `__init__` forgets Ferrule's own say so when it is made, not at its first call."""
+    own: Any = vars(cls)["__init__"]
+
+    @wraps(own)
+    def __init__(self: Tool[Any], *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it is one
+        own(self, *args, **kwargs)
+        if "style" not in vars(self):
+            raise DefinitionError(_unsettled(cls))
+
+    cls.__init__ = __init__
+
+
+def _unsettled(cls: type) -> str:
+    return (
+        f"`{cls.__name__}` is not complete: its `__init__` does not call super().__init__(). Add that line (in a "
+        f"dataclass, as `__post_init__`)."
+    )
+
+
+def _told(error: Exception) -> str:
+    first = str(error).partition("\n")[0].rstrip(".")
+    return f"{type(error).__name__}: {first}." if first else f"{type(error).__name__}."
 
 
 def _generic_bases(cls: type) -> Iterable[Any]:

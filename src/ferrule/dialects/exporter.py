@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -9,7 +10,7 @@ from weakref import WeakKeyDictionary
 from ferrule.core.call import RawCall
 from ferrule.core.errors import DefinitionError
 from ferrule.dialects.known import dialect as find_dialect
-from ferrule.dialects.losses import Loss
+from ferrule.dialects.losses import ROOT, Loss
 from ferrule.dialects.names import NameMap
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ferrule.core.tool import Tool
     from ferrule.dialects.dialect import Dialect
     from ferrule.dialects.losses import Exported
+
+logger = logging.getLogger("ferrule.dialects")
 
 
 class Exporter:
@@ -43,14 +46,13 @@ class Exporter:
         for tool in tools:
             try:
                 shown.append(self.export(tool))
-            except DefinitionError as error:  # one that cannot be called is not shown, and the others are
-                what = f"left out, because it cannot be called: {error}"
-                self._left_out.append(Loss(tool.name, "", "definition", what))
+            except Exception as error:  # noqa: BLE001 - one that cannot be shown harms no other, whatever is wrong with it
+                self._left_out.append(leave_out(tool, error))
         self._shown = shown
         return [exported.definition for exported in shown]
 
     def export(self, tool: Tool[Any]) -> Exported:
-        """One tool's definition and losses."""
+        """One tool's definition and losses; raises `DefinitionError` for a tool that no call could use."""
         mark = (
             tool.name, tool.strict, tool.description, tool.input_schema, tool.display_name, tool.read_only,
             tool.idempotent,
@@ -58,6 +60,8 @@ class Exporter:
         kept = self._kept.get(tool)
         if kept is not None and kept[0] == mark:
             return kept[1]
+        if (fault := tool.fault) is not None:
+            raise DefinitionError(fault)
         exported = self.dialect.export(tool, self.names.external(tool.name), strict=self.strict)
         self._kept[tool] = (mark, exported)
         return exported
@@ -87,3 +91,19 @@ class Exporter:
         """A call as the provider's model would have written it, under the name it knows."""
         shown = RawCall(self.names.external(call.name), call.arguments, id=call.id, version=call.version)
         return self.dialect.write_call(shown)
+
+
+_warned: WeakKeyDictionary[Tool[Any], str] = WeakKeyDictionary()
+
+
+def leave_out(tool: Tool[Any], error: Exception) -> Loss:
+    """What is lost with a tool that cannot be shown. It is logged once: the same tools are shown again and again."""
+    why = str(error) if isinstance(error, DefinitionError) else f"{type(error).__name__}: {error}"
+    try:
+        is_news = _warned.get(tool) != why
+        _warned[tool] = why
+    except TypeError:  # a class without a hash, which is what is wrong with it
+        is_news = True
+    if is_news:
+        logger.warning("The tool %s is not shown to models: %s", tool.name, why)
+    return Loss(tool.name, ROOT, "definition", f"left out: {why}")

@@ -10,6 +10,7 @@ from urllib.parse import quote, unquote
 from ferrule.core.call import RawCall
 from ferrule.core.problems import got
 from ferrule.core.result import Attachment
+from ferrule.core.tool import output_schema_of
 from ferrule.dialects.annotated_words import ANNOTATED, annotated_blocks, place_of
 from ferrule.dialects.attachments import from_base64, to_base64
 from ferrule.dialects.block_order import Blocks, in_order
@@ -73,8 +74,8 @@ class MCP(Dialect):
             "description": description,
             "inputSchema": schema,
         }
-        if self.writes_output and tool.output_schema is not None:
-            output = output_object(tool.output_schema)
+        if self.writes_output and (schema_of_results := output_schema_of(tool)) is not None:
+            output = output_object(schema_of_results)
             if output is None:
                 ledger.lose(ROOT, "outputSchema", "a result may be an object or something else; left out")
             else:

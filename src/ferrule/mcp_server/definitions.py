@@ -8,10 +8,9 @@ from bisect import bisect_right
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ferrule.core.errors import DefinitionError
 from ferrule.dialects.anthropic import Anthropic
 from ferrule.dialects.dialect import Dialect
-from ferrule.dialects.exporter import Exporter
+from ferrule.dialects.exporter import Exporter, leave_out
 from ferrule.dialects.gemini import Gemini
 from ferrule.dialects.mcp import MCP
 from ferrule.dialects.names import MAX_LENGTH, NameMap
@@ -114,12 +113,12 @@ class Definitions:
         shown: dict[str, Shown] = {}
         for tool in self._tools.tools():
             try:
-                exported = self._exporter.export(tool)
-            except DefinitionError:
-                continue  # one that cannot be called is not shown, and the others are
-            source = exported.definition
-            before = known.get(source["name"])
-            one = before if before is not None and before.source is source else _shown(tool, source)
+                source = self._exporter.export(tool).definition
+                before = known.get(source["name"])
+                one = before if before is not None and before.source is source else _shown(tool, source)
+            except Exception as error:  # noqa: BLE001 - one that cannot be shown harms no other
+                leave_out(tool, error)
+                continue
             shown[one.name] = one
         self._names, self._shown, self._revision = sorted(shown), shown, revision
 

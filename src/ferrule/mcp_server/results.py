@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import ErrorInfo
 from ferrule.core.schema_compile import quick_validator
+from ferrule.core.tool import output_schema_of
 from ferrule.dialects.block_order import out_of_order
 from ferrule.dialects.mcp import MCP
 from ferrule.dialects.mcp_blocks import own_words
@@ -36,7 +37,7 @@ _WRAPPED = "ferrule/wrapped"
 
 def shown_output(tool: Tool[Any]) -> dict[str, Any] | None:
     """The output schema that a tool's definition shows; None where its results are words."""
-    schema = None if tool.has_render else tool.output_schema
+    schema = None if tool.has_render else output_schema_of(tool)
     if schema is None or schema.get("type") == "string":
         return None
     return output_object(schema)

@@ -10,7 +10,7 @@ from ferrule.core.context import Cancellation, limit_time
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.tool import Style
 from ferrule.pipeline.eager import disown, start_task
-from ferrule.pipeline.streaming import Collected, drain, drain_sync
+from ferrule.pipeline.streaming import Collected, drain, drain_sync, finish, is_generator, is_unfinished
 from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool
 
 if TYPE_CHECKING:
@@ -98,7 +98,10 @@ class Executor:
         body = self._begin(invocation, context)
         task = start_task(_guard(body), loop)
         if task.done() and not task.cancelled():  # it never waited, as most do: nothing more to watch over
-            return _value(task.result())
+            value = _value(task.result())
+            if not is_unfinished(value):
+                return value
+            return await self._finish(value, invocation, context, timeout, loop)
         return await self._in_task(task, body, invocation, context, timeout, loop)
 
     async def _in_task(
@@ -114,7 +117,20 @@ class Executor:
             await self._wait(task, body, invocation, context, timeout, loop)
         if task.cancelled():
             raise _cancelled(invocation.tool, "It was cancelled from inside.")
-        return _value(task.result())
+        value = _value(task.result())
+        return await self._finish(value, invocation, context, timeout, loop) if is_unfinished(value) else value
+
+    async def _finish(
+        self,
+        value: Any,
+        invocation: Invocation,
+        context: ToolContext | None,
+        timeout: float,
+        loop: asyncio.AbstractEventLoop,
+    ) -> Any:
+        """The result of what a function handed on instead of one, as decorators do: a coroutine or a generator."""
+        body = finish(value, _shower(context), self._collect(invocation))
+        return await self._in_task(start_task(_guard(body), loop), body, invocation, context, timeout, loop)
 
     def _begin(self, invocation: Invocation, context: ToolContext | None) -> Coroutine[Any, Any, Any]:
         """A tool's coroutine; making it may fail already, as when a wrapper refuses its arguments."""
@@ -174,7 +190,7 @@ class Executor:
 
         def work() -> Any:
             value = tool.start(params, context)
-            if tool.style is not Style.SYNC_STREAM:
+            if tool.style is not Style.SYNC_STREAM and not is_generator(value):
                 return value
             return drain_sync(value, _shower(context), self._collect(invocation))
 
@@ -209,9 +225,7 @@ class Executor:
             ) from None
         await self._await(waiter, stop, invocation, context, timeout, loop)
         value = _value(outcomes[0])
-        if asyncio.iscoroutine(value):  # a plain function around an async one, as decorators make them
-            return await self._in_task(start_task(_guard(value), loop), value, invocation, context, timeout, loop)
-        return value
+        return await self._finish(value, invocation, context, timeout, loop) if is_unfinished(value) else value
 
     async def _await(
         self,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from asyncio import CancelledError
 from dataclasses import replace
+from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
@@ -18,9 +20,12 @@ if TYPE_CHECKING:
     from ferrule.core.tool import Tool
     from ferrule.pipeline.limits import Limits
 
+logger = logging.getLogger("ferrule.calls")
+
 _DISPLAY = 200
 _ERROR = 20_000
 _LARGE = 10**400
+_WORK_IS_DONE = "What it did is done; calling it again would do it again."
 _PLAIN = frozenset({str, int, float, bool, dict, list, type(None)})
 
 
@@ -50,6 +55,9 @@ def format_value(invocation: Invocation, value: Any, limits: Limits) -> ToolResu
             dict(value.metadata),
             value.attachments,
         )
+        for field, said in (("llm_content", text), ("display_content", display)):
+            if said is not None and not isinstance(said, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise _not_text(tool.name, f"the `{field}` of its Output is", said)
         value = value.data if value.data is not None else text
     elif isinstance(value, Attachment):
         attachments, value = [value], None
@@ -124,20 +132,37 @@ def _unwrapped(cause: BaseException) -> BaseException:
 
 
 def _own_words(tool: Tool[Any], value: Any) -> tuple[str | None, str | None]:
+    return _said_by(tool, "render", value), _said_by(tool, "display", value)
+
+
+def _said_by(tool: Tool[Any], hook: str, value: Any) -> str | None:
+    """What a tool's own words for a result are; whatever is wrong with them is said of the hook that gave them."""
     try:
-        return tool.render(value), tool.display(value)
+        said: Any = getattr(tool, hook)(value)
     except Exception as error:
-        raise unformattable(tool.name, error) from error
+        logger.info("`%s` of tool %s failed", hook, tool.name, exc_info=error)
+        raise unformattable(tool.name, error, f"its `{hook}` failed") from error
+    if said is None or isinstance(said, str):
+        return said
+    if iscoroutine(said):
+        said.close()
+    raise _not_text(tool.name, f"its `{hook}` returned", said)
 
 
-def unformattable(tool: str, error: Exception) -> Stopped:
-    """The early exit of a call that ran, and whose result then broke the formatting."""
+def _not_text(tool: str, what: str, said: Any) -> Stopped:
+    kind = type(cast("object", said)).__name__
     return Stopped(
         Stage.FORMAT,
         ErrorKind.EXECUTION,
-        f"`{tool}` ran, but its result could not be put into words. {clean_exception(error)}",
-        "What it did is done; calling it again would do it again.",
+        f"`{tool}` ran, but {what} {kind}, not text.",
+        _WORK_IS_DONE,
     )
+
+
+def unformattable(tool: str, error: Exception, why: str = "its result could not be put into words") -> Stopped:
+    """The early exit of a call that ran, and whose result then broke the formatting."""
+    message = f"`{tool}` ran, but {why}. {clean_exception(error)}"
+    return Stopped(Stage.FORMAT, ErrorKind.EXECUTION, message, _WORK_IS_DONE)
 
 
 def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
@@ -158,7 +183,7 @@ def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
             Stage.FORMAT,
             ErrorKind.EXECUTION,
             f"`{tool}` ran, but gave a {type(value).__name__} that has no JSON form.",
-            "What it did is done; calling it again would do it again.",
+            _WORK_IS_DONE,
             {"reason": clean_text(str(error))},
         ) from None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.nearest import nearest
 from ferrule.core.schema_walk import schema_at
+from ferrule.core.tool import output_schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -72,7 +73,7 @@ def _read(text: str, place: tuple[PathPart, ...], names: list[str]) -> Reference
 
 def check_against_output(reference: Reference, tool: Tool[Any]) -> None:
     """Stop a reference to a field that the earlier tool's typed result does not have."""
-    schema = tool.output_schema
+    schema = output_schema_of(tool)
     if schema is None:
         return
     for depth in range(len(reference.path)):

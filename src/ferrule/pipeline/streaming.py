@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import GeneratorType
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.result import Output
 
@@ -103,3 +104,30 @@ def drain_sync(pieces: Iterator[Any], show: Callable[[Any], None], collected: Co
             show(piece)
         collected.add(piece)
     return collected.result()
+
+
+def is_generator(value: object) -> bool:
+    return type(value) is GeneratorType
+
+
+def is_unfinished(value: object) -> bool:
+    """Whether a function handed on a coroutine, another awaitable, or a stream, instead of a result."""
+    kind = type(value)
+    return is_generator(value) or hasattr(kind, "__await__") or hasattr(kind, "__anext__")
+
+
+async def finish(value: Any, show: Callable[[Any], None], collected: Collected) -> Any:
+    """Await and drain what was handed on until there is a result."""
+    while is_unfinished(value):
+        if is_generator(value):
+            value = await drain(_in_turns(value), show, collected)
+        elif hasattr(type(cast("object", value)), "__await__"):
+            value = await value
+        else:
+            value = await drain(value, show, collected)
+    return value
+
+
+async def _in_turns(pieces: Iterator[Any]) -> AsyncIterator[Any]:
+    for piece in pieces:
+        yield piece

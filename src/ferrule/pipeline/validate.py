@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import Invocation
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
-from ferrule.core.problems import InvalidParams, Problem
+from ferrule.core.problems import InvalidParams, Problem, own_problems
 from ferrule.core.secrets import is_secret_name
-from ferrule.pipeline.cleaning import clean_text
+from ferrule.pipeline.cleaning import clean_exception, clean_text
 from ferrule.pipeline.json_text import check_text, plain_problem
 from ferrule.pipeline.repair import mend_around, repair
 
@@ -64,14 +64,7 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
     except InvalidParams as invalid:
         raise _invalid(tool, invalid.problems) from None
     except DefinitionError as error:
-        logger.warning("Tool %s cannot be called: %s", tool.name, error)
-        raise Stopped(
-            Stage.VALIDATE,
-            ErrorKind.EXECUTION,
-            f"The tool `{tool.name}` is defined wrongly and cannot be called.",
-            "Use another tool; its author has to mend this one.",
-            {"reason": str(error)},
-        ) from error
+        raise _defined_wrongly(tool, error) from error
     return Invocation(tool, params, call.id, repairs)
 
 
@@ -99,11 +92,19 @@ def validate_around(tool: Tool[Any], arguments: Any, places: list[tuple[PathPart
 
 
 def _check(tool: Tool[Any], params: Any) -> None:
-    """The tool's own validation; a ValueError from it counts as one problem with the whole."""
+    """The tool's own validation. One that fails is the tool's fault, and says nothing of the arguments."""
     try:
-        problems = list(tool.check(params) or ())
-    except ValueError as error:
-        problems = [Problem((), "value", str(error))]
+        problems = own_problems(tool, params)
+    except DefinitionError:
+        raise
+    except Exception as error:
+        logger.info("The check of tool %s failed", tool.name, exc_info=error)
+        raise Stopped(
+            Stage.VALIDATE,
+            ErrorKind.EXECUTION,
+            f"`{tool.name}` was not run: its own check of the arguments failed. {clean_exception(error)}",
+            "Try other arguments or another tool; its author has to mend this one.",
+        ) from error
     if problems:
         raise InvalidParams(problems)
 
@@ -125,7 +126,22 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
 
 
+def _defined_wrongly(tool: Tool[Any], error: DefinitionError) -> Stopped:
+    logger.warning("Tool %s cannot be called: %s", tool.name, error)
+    return Stopped(
+        Stage.VALIDATE,
+        ErrorKind.EXECUTION,
+        f"The tool `{tool.name}` is defined wrongly and cannot be called.",
+        "Use another tool; its author has to mend this one.",
+        {"reason": str(error)},
+    )
+
+
 def _invalid(tool: Tool[Any], problems: list[Problem]) -> Stopped:
+    try:
+        form = tool.expected_form
+    except DefinitionError as error:
+        return _defined_wrongly(tool, error)
     listed = [_listed(problem) for problem in problems[:_SHOWN_PROBLEMS]]
     if len(problems) == 1 and problems[0].code in ("json", "limit"):
         message = f"The arguments of `{tool.name}` were not accepted: {listed[0]['message']}."
@@ -139,7 +155,7 @@ def _invalid(tool: Tool[Any], problems: list[Problem]) -> Stopped:
         Stage.VALIDATE,
         ErrorKind.VALIDATION,
         message,
-        f"Call `{tool.name}` again with {tool.expected_form}.",
+        f"Call `{tool.name}` again with {form}.",
         {"problems": listed},
     )
 

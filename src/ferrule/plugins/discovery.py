@@ -7,7 +7,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.tool import Tool
+from ferrule.core.errors import DefinitionError
+from ferrule.core.tool import Tool, refuse_hidden
 from ferrule.plugins.plugin import Plugin
 
 if TYPE_CHECKING:
@@ -36,12 +37,12 @@ class Discovered:
     broken: list[Broken] = field(default_factory=list[Broken])
 
     def register(self, registry: Registry) -> None:
-        """Add every found tool; one whose name is taken joins the broken ones."""
+        """Add every found tool; one whose name is taken, or that can never run, joins the broken ones."""
         for plugin in self.plugins:
             for tool in plugin.tools:
                 try:
                     registry.register(tool, origin="plugin")
-                except ValueError as error:
+                except (ValueError, TypeError) as error:
                     self.broken.append(Broken(f"{plugin.source}: {tool.name}", str(error)))
 
 
@@ -55,7 +56,7 @@ def discover_installed(found: Discovered | None = None) -> Discovered:
         try:
             loaded = point.load()
             version = point.dist.version if point.dist is not None else ""
-            found.plugins.append(as_plugin(loaded, point.name, version, source))
+            found.plugins.append(as_plugin(loaded, point.name, version, source, found.broken))
         except BaseException as error:  # noqa: BLE001 - a package may fail in any way, and must not take us along
             found.broken.append(_broken(source, error))
     return found
@@ -78,44 +79,63 @@ def discover_file(file: Path, found: Discovered | None = None) -> Discovered:
     found = found or Discovered()
     try:
         module = _import_file(file)
-        found.plugins.append(as_plugin(module, file.stem, "", str(file)))
+        found.plugins.append(as_plugin(module, file.stem, "", str(file), found.broken))
     except BaseException as error:  # noqa: BLE001 - as above
         found.broken.append(_broken(str(file), error))
     return found
 
 
-def as_plugin(loaded: Any, name: str, version: str, source: str) -> Plugin:
-    """Whatever an entry point or a file holds, as a plugin: a Plugin, a tool, tools, a module, or what makes them."""
+def as_plugin(loaded: Any, name: str, version: str, source: str, broken: list[Broken]) -> Plugin:
+    """Whatever an entry point or a file holds, as a plugin: a Plugin, a tool, tools, a module, or what makes them.
+
+    Tools among others that cannot be made join `broken`.
+    """
     if isinstance(loaded, Plugin):
         loaded.source = source
         return loaded
     if _is_tool_class(loaded):
         loaded = loaded()
     elif callable(loaded) and not isinstance(loaded, Tool):
-        return as_plugin(loaded(), name, version, source)
-    tools = list(_tools_in(loaded))
-    if not tools:
+        return as_plugin(loaded(), name, version, source, broken)
+    before = len(broken)
+    tools = list(_tools_in(loaded, source, broken))
+    if not tools and len(broken) == before:
         raise LookupError("it holds no tools")
     return Plugin(name, version, tools, source=source)
 
 
-def _tools_in(loaded: Any) -> Iterable[Tool[Any]]:
+def _tools_in(loaded: Any, source: str, broken: list[Broken]) -> Iterable[Tool[Any]]:
     if isinstance(loaded, Tool):
         yield loaded
-        return
-    if hasattr(loaded, "__spec__") and hasattr(loaded, "__dict__"):
-        seen: set[int] = set()
-        for value in list(cast("dict[str, Any]", vars(loaded)).values()):
-            if isinstance(value, Tool) and id(cast("Any", value)) not in seen:
-                seen.add(id(cast("Any", value)))
-                yield cast("Tool[Any]", value)
-            elif _is_tool_class(value) and value.__module__ == loaded.__name__:
-                yield cast("Any", value)()
-        return
-    for item in loaded:
-        if not isinstance(item, Tool):
-            raise TypeError(f"it holds {item!r}, which is not a tool")
-        yield item
+    elif hasattr(loaded, "__spec__") and hasattr(loaded, "__dict__"):
+        yield from _tools_in_module(loaded, source, broken)
+    else:
+        for item in loaded:
+            if isinstance(item, Tool):
+                yield item
+            else:
+                broken.append(Broken(source, f"it holds {item!r}, which is not a tool"))
+
+
+def _tools_in_module(module: Any, source: str, broken: list[Broken]) -> Iterable[Tool[Any]]:
+    """The tools a module holds, and one of each class of them that it defines and neither makes nor builds on."""
+    values: list[Any] = list(cast("dict[str, Any]", vars(module)).values())
+    made: dict[int, Tool[Any]] = {id(value): value for value in values if isinstance(cast("object", value), Tool)}
+    yield from made.values()
+    for value in values:
+        try:
+            refuse_hidden(value)
+        except DefinitionError as error:
+            broken.append(_broken(source, error))
+    classes = [value for value in dict.fromkeys(filter(_is_tool_class, values)) if value.__module__ == module.__name__]
+    used = {type(one) for one in made.values()} | {base for cls in classes for base in cls.__mro__[1:]}
+    for cls in classes:
+        if cls in used:
+            continue
+        try:
+            yield cls()
+        except Exception as error:  # noqa: BLE001 - one class harms no other
+            broken.append(_broken(f"{source}: {cls.__name__}", error))
 
 
 def _is_tool_class(value: Any) -> bool:
@@ -142,4 +162,8 @@ def _broken(source: str, error: BaseException) -> Broken:
         raise error
     if isinstance(error, SyntaxError):
         return Broken(source, f"line {error.lineno}: {error.msg}")
+    if isinstance(error.__cause__, DefinitionError):  # Python 3.11 wraps what goes wrong while a class is made
+        error = error.__cause__
+    if isinstance(error, DefinitionError):
+        return Broken(source, str(error))
     return Broken(source, f"{type(error).__name__}: {error}")

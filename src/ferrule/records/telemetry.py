@@ -12,6 +12,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ErrorKind, MissingExtra, Stopped, ToolError
+from ferrule.core.tool import description_of
 from ferrule.pipeline.execute import ToolFailed
 from ferrule.records.redact import keep_arguments, keep_text, redact_value
 from ferrule.records.statistics import UNKNOWN, was_refused, was_run
@@ -54,8 +55,8 @@ class SpanTracer:
             "gen_ai.tool.call.id": invocation.call_id,
             "gen_ai.conversation.id": session.id,
         }
-        if tool.description.short:
-            attributes["gen_ai.tool.description"] = tool.description.short
+        if described := description_of(tool).short:
+            attributes["gen_ai.tool.description"] = described
         if session.caller.tenant is not None:
             attributes["ferrule.tenant"] = session.caller.tenant
         if session.caller.user is not None:

@@ -35,10 +35,10 @@ class Scored:
 
 
 class ToolChooser:
-    """The words of some tools, counted once."""
+    """The words of some tools, counted once. A tool that was declared wrongly is not among them."""
 
     def __init__(self, tools: Iterable[Tool[Any]]) -> None:
-        self._tools = list(tools)
+        self._tools = [tool for tool in tools if tool.fault is None]
         self._weights = [_weigh(tool) for tool in self._tools]
         self._lengths = [sum(weights.values()) for weights in self._weights]
         self._average = (sum(self._lengths) / len(self._lengths)) if self._lengths else 1.0

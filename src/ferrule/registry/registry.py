@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ferrule.core.events import RegistryEvent
-from ferrule.core.tool import Kind, Tool
+from ferrule.core.tool import Kind, Tool, description_of, refuse_hidden
 from ferrule.registry.source import Entry, ToolSource
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class Registry(ToolSource):
         self._listeners: list[Callable[[RegistryEvent], None]] = []
         self._news: deque[RegistryEvent] = deque()
         self._announcing = False
+        if isinstance(tools, Tool):
+            raise TypeError(f"Tools come in a list, also where there is one: write [{tools.name}].")
         for tool in tools:
             self.register(tool)
 
@@ -195,7 +197,7 @@ class Registry(ToolSource):
                 tool.version,
                 tool.category,
                 tuple(sorted(tool.tags)),
-                tool.description.short,
+                description_of(tool).short,
                 entry.origin,
                 entry.enabled,
             )
@@ -255,5 +257,10 @@ class Registry(ToolSource):
 def _must_be_tool(tool: object) -> None:
     if isinstance(tool, type) and issubclass(tool, Tool):
         raise TypeError(f"A registry holds tools, not classes of them: write {tool.__name__}().")
+    refuse_hidden(tool)
     if not isinstance(tool, Tool):
-        raise TypeError(f"A registry holds tools, not {tool!r}. Make one with @tool, a Tool subclass or raw_tool().")
+        raise TypeError(
+            f"A registry holds tools, not {tool!r}. Make one with @tool, a Tool subclass or raw_tool(); tools_of(obj) "
+            f"gives those of an object."
+        )
+    cast("Tool[Any]", tool).require_ready()

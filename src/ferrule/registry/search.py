@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.tool import description_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -17,7 +19,8 @@ def index(tools: Iterable[Tool[Any]]) -> Indexed:
     rows: Indexed = []
     for tool in tools:
         name = f"{tool.name} {tool.display_name}".lower()
-        rows.append((tool, name, f"{name} {tool.description.text} {' '.join(tool.tags)} {tool.category}".lower()))
+        text = description_of(tool).text
+        rows.append((tool, name, f"{name} {text} {' '.join(tool.tags)} {tool.category}".lower()))
     return rows
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.cli.chatting.text_rows import cut
 from ferrule.cli.words import _
+from ferrule.core.tool import description_of
 from ferrule.pipeline.authorise import Mode
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ async def tools(chat: Chat, _rest: str) -> None:
     shown = chat.assistant.agent.tools.tools()
     widest = max((len(tool.name) for tool in shown), default=0)
     for tool in sorted(shown, key=lambda one: one.name.lower()):
-        line = f"  {tool.name:<{widest}}  {tool.kind.value:<8}  {tool.description.short}"
+        line = f"  {tool.name:<{widest}}  {tool.kind.value:<8}  {description_of(tool).short}"
         chat.rows([cut(line, chat.screen.width)])
 
 
