@@ -78,7 +78,8 @@ class ModelParams:
         try:
             return self._validate(text, strict=True)
         except ValidationError as error:
-            raise read_problems(error, text, self.schema, self._hints) from None
+            core = self.model.__pydantic_core_schema__
+            raise read_problems(error, text, core, self.schema, self._hints) from None
 
     def dump(self, params: Any) -> bytes:
         # Not by the model's serializer, which may hide fields: two calls that differ must not look the same.
