@@ -11,8 +11,8 @@ from ferrule.core.context import ToolContext
 from ferrule.core.docstring import parse_docstring
 from ferrule.core.errors import DefinitionError
 from ferrule.core.function_tool import doc_of, hints_of
+from ferrule.core.outputs import promises_nothing
 from ferrule.core.params import ModelParams
-from ferrule.core.result import Output
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +79,7 @@ def output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
 
     try:
         returned = hints_of(function, returned=True).get("return", Any)
-        if returned in (Any, Output, object, None, type(None)):
+        if returned in (None, type(None)) or promises_nothing(returned):
             return None
         return TypeAdapter(returned).json_schema(mode="serialization")
     except (NameError, PydanticSchemaGenerationError, PydanticUserError):

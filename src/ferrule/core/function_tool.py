@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ferrule.core.description import Description
+    from ferrule.core.outputs import OutputType
     from ferrule.core.params import Params
 
 _FORBIDDEN_CONTAINERS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -35,6 +36,7 @@ class FunctionTool(HookedTool):
         inner = _without_partials(function)
         chosen = name or getattr(inner, "__name__", type(inner).__name__)
         self._settle_with_hooks(chosen, options, style_of(function))
+        self.checks_output = self.style in (Style.ASYNC, Style.SYNC)
         if inner is not function or hasattr(function, "__wrapped__"):
             function = written(function)
         code = getattr(function, "__code__", None)
@@ -75,6 +77,14 @@ class FunctionTool(HookedTool):
             streams = self.style in (Style.ASYNC_STREAM, Style.SYNC_STREAM)
             self._output_schema = None if streams else output_schema(self.function)
         return self._output_schema
+
+    def _compile_output(self) -> OutputType | None:
+        from ferrule.core.outputs import typed_output
+
+        try:
+            return typed_output(hints_of(self.function, returned=True).get("return", Any))
+        except (NameError, TypeError):  # a type that is imported for type checkers alone
+            return None
 
     def start(self, params: Any, context: ToolContext | None) -> Any:
         if self._context_name is None:

@@ -128,7 +128,7 @@ def or_list(words: Sequence[str]) -> str:
 
 def wrong_type(path: tuple[PathPart, ...], types: tuple[str, ...], value: Any, form: str = "") -> Problem:
     """A value of another type; `form` shows what an object or array should hold."""
-    form = form or or_list(types)
+    form = form or (types[0] if len(types) == 1 else or_list(types))
     return Problem(path, "type", f"expected {form}, got {got(value)}", types, (), form)
 
 

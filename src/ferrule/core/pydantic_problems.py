@@ -166,37 +166,69 @@ NO_JSON = (
 _UNITS = {"Dictionary": "field", "Set": "different item", "Frozenset": "different item"}
 
 
-def read_problems(
-    error: ValidationError, text: str | bytes, core: Any, schema: dict[str, Any], hints: dict[str, str] | None = None
-) -> InvalidParams:
-    """Every error of one validation, in order; of a union, only what the form that was meant has wrong.
+class ErrorReader:
+    """Reads the errors of one model; made once, because a model that errs once often errs again.
 
-    `core` is the schema that pydantic validated by, `schema` the JSON Schema that models are shown. `hints` keeps what
-    was said before of each missing field.
+    `core` is the schema that pydantic validates by, `schema` the JSON Schema that models are shown.
     """
-    errors = error.errors(include_url=False)
-    if errors[0]["type"] == "json_invalid" and not errors[0]["loc"]:
-        return InvalidParams([not_json(str(errors[0].get("ctx", {}).get("error", "")), text)])
-    try:
-        value = from_json(text)
-    except (ValueError, TypeError):
-        return InvalidParams([Problem((), "json", HALF_PAIR)])
-    hints = {} if hints is None else hints
-    locator = Locator(core, schema, value)
-    found: list[tuple[Location, Problem]] = []
-    for item in errors:
-        kind, loc = item["type"], item["loc"]
-        if kind == "missing" and len(loc) == 1:  # a field of the arguments themselves, as most are
-            name = str(loc[0])
-            if (said := hints.get(name)) is None:
-                said = hints[name] = hint(locator.at(loc, kind).schema, schema)
-            found.append((Location(loc), missing_field(loc, said)))
-            continue
-        if kind == "default_factory_not_called" and len(errors) > 1:
-            continue  # only because of another error, which is there too
-        place = locator.at(loc, kind)
-        found.append((place, _problem(item, kind, place, value, schema)))
-    return InvalidParams(_folded(found, value, schema, 0), value)
+
+    __slots__ = ("_core", "_fields", "_hints", "_schema")
+
+    def __init__(self, core: Any, schema: dict[str, Any]) -> None:
+        self._core = core
+        self._schema = schema
+        self._hints: dict[str, str] = {}
+        self._fields: tuple[list[str], dict[str, str]] | None = None
+
+    def read(self, error: ValidationError, text: str | bytes) -> InvalidParams:
+        """Every error of one validation, in order; of a union, only what the form that was meant has wrong."""
+        errors = error.errors(include_url=False)
+        if errors[0]["type"] == "json_invalid" and not errors[0]["loc"]:
+            return InvalidParams([not_json(str(errors[0].get("ctx", {}).get("error", "")), text)])
+        try:
+            value = from_json(text)
+        except (ValueError, TypeError):
+            return InvalidParams([Problem((), "json", HALF_PAIR)])
+        locator = Locator(self._core, self._schema, value)
+        found: list[tuple[Location, Problem]] = []
+        problems: list[Problem] = []
+        in_union = False
+        for item in errors:
+            kind, loc = item["type"], item["loc"]
+            if kind == "default_factory_not_called" and len(errors) > 1:
+                continue  # only because of another error, which is there too
+            if len(loc) == 1 and (problem := self._at_top(item, kind, str(loc[0]), value, locator)) is not None:
+                place = _TOP
+            else:
+                place = locator.at(loc, kind)
+                problem = _problem(item, kind, place, value, self._schema)
+                in_union = in_union or bool(place.branches)
+            problems.append(problem)
+            found.append((place, problem))
+        return InvalidParams(_folded(found, value, self._schema, 0) if in_union else problems, value)
+
+    def _at_top(self, item: Any, kind: str, name: str, value: Any, locator: Locator) -> Problem | None:
+        """The commonest problems of a field of the value itself, for which little has to be looked up."""
+        if kind == "missing":
+            if (said := self._hints.get(name)) is None:
+                said = self._hints[name] = hint(locator.at((name,), kind).schema, self._schema)
+            return missing_field((name,), said)
+        if not isinstance(value, dict) or name not in value:
+            return None
+        if kind in UNKNOWN:
+            if self._fields is None:
+                self._fields = locator.at((name,), kind).fields()
+            known, other_names = self._fields
+            return unknown_field(
+                (name,), known, [one for one in cast("dict[str, Any]", value) if one != name], other_names
+            )
+        expected = TYPES.get(kind)
+        if expected is None or expected in ("object", "array"):
+            return None
+        return wrong_type((name,), (expected,), item["input"])
+
+
+_TOP = Location(())
 
 
 def _folded(found: list[tuple[Location, Problem]], value: Any, schema: dict[str, Any], depth: int) -> list[Problem]:
