@@ -209,8 +209,9 @@ def test_what_does_not_fit_is_the_tools_fault(annotation: Any, value: Any, told:
     assert (
         result.error.message.removeprefix("`give` ran, but what it returned does not fit its declared type: ") == told
     )
-    assert result.error.suggestion == snapshot(
-        "This is a fault of the tool, not of the arguments. What it did is done; calling it again would do it again."
+    assert result.error.suggestion == (
+        "This is a bug in the tool, not a problem with the arguments. "
+        "What it did is done; calling it again would do it again."
     )
 
 

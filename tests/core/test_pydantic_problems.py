@@ -102,7 +102,7 @@ def test_the_words_for_each_sort_of_mistake() -> None:
                 "unknown zzzzzz: unknown field. Known fields: `pet`, `size`, `either`, `items`, `short`, `code`, `many`, `day`, `even`, `loose`"  # noqa: E501
             ],
             "[]": ["type arguments: expected object, got an empty array"],
-            "{": ["json arguments: they are not valid JSON: they end too early, an object is not closed, after `{`"],
+            "{": ["json arguments: they are not valid JSON: they end too early: an object is not closed (after `{`)"],
         }
     )
 

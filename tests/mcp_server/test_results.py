@@ -71,8 +71,37 @@ async def test_data_that_does_not_fit_its_schema_is_an_error_that_says_it_ran() 
     assert sent["content"][0]["text"] == snapshot("""\
 Error (execution_error): `measure_it` ran, but what it returned does not fit its declared type: `size`: expected integer, got string "large".
 
-Suggestion: This is a fault of the tool, not of the arguments. What it did is done; calling it again would do it again.\
+Suggestion: This is a bug in the tool, not a problem with the arguments. What it did is done; calling it again would do it again.\
 """)
+
+
+async def test_a_typed_tool_that_breaks_its_promise_is_told_as_in_every_other_way_of_calling_it() -> None:
+    @tool(kind="readonly")
+    def count_things() -> list[int]:
+        """Count."""
+        return [1, "two"]  # type: ignore[list-item]
+
+    sent = await answer(count_things)
+    result = await Runtime([count_things]).run("count_things")
+    assert sent["isError"]
+    assert (
+        sent["content"][0]["text"]
+        == result.llm_content
+        == snapshot("""\
+Error (execution_error): `count_things` ran, but what it returned does not fit its declared type: `[1]`: expected integer, got string "two".
+
+Suggestion: This is a bug in the tool, not a problem with the arguments. What it did is done; calling it again would do it again.\
+""")
+    )
+
+
+async def test_what_fits_in_another_type_is_sent_as_the_schema_says() -> None:
+    @tool(kind="readonly")
+    def count_things() -> list[int]:
+        """Count."""
+        return [True, 2]
+
+    assert (await answer(count_things))["structuredContent"] == {"result": [1, 2]}
 
 
 async def test_data_that_is_too_long_to_be_sent_whole_is_an_error_with_both_ends() -> None:

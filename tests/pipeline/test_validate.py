@@ -91,7 +91,7 @@ def test_text_that_is_not_json_is_refused_in_words(text: Any) -> None:
 
 def test_the_words_for_text_that_is_not_json() -> None:
     assert refusal('{"items": [}').split("\n")[0] == snapshot(
-        'The arguments of `order` were not accepted: they are not valid JSON: a value is missing, after `{"items": [`.'
+        'The arguments of `order` were not accepted: they are not valid JSON: a value is missing (after `{"items": [`).'
     )
 
 
@@ -134,7 +134,7 @@ def test_values_without_json_form_are_refused_in_words() -> None:
 
 def test_half_a_surrogate_pair_in_text_is_explained() -> None:
     assert refusal('{"colour": "\\ud800"}').split("\n")[0] == snapshot(
-        'The arguments of `order` were not accepted: they are not valid JSON: a string holds a \\u escape that is half of a surrogate pair, after `{"colour": …`.'  # noqa: E501
+        'The arguments of `order` were not accepted: they are not valid JSON: a string holds a \\u escape that is half of a surrogate pair (after `{"colour": …`).'  # noqa: E501
     )
     assert "a string holds half of a surrogate pair" in refusal('{"colour": "\ud800"}')
 

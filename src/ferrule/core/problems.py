@@ -171,7 +171,7 @@ def unknown_field(
     present = set(given)
     meant = (other_names or {}).get(name)
     if meant is not None and meant in present:
-        return Problem(path, "unknown", f"another name for `{meant}`, which is given too. Give only one of them")
+        return Problem(path, "unknown", f"another name for `{meant}`, which is already given. Give only one")
     free = [field for field in known if field not in present]
     close = [meant] if meant is not None else nearest(name, free, most=1)
     if close:
@@ -200,15 +200,15 @@ _FINDINGS: tuple[tuple[str, str], ...] = (
     ("expected `:`", "a `:` is missing between a key and its value"),
     ("expected `,` or `}`", "a `,` or `}` is missing"),
     ("expected `,` or `]`", "a `,` or `]` is missing"),
-    ("key must be a string", "a key must stand in double quotes"),
+    ("key must be a string", "a key must be in double quotes"),
     ("trailing comma", "a comma has nothing after it"),
     ("trailing characters", "there is something after the end of the value"),
     ("invalid escape", r"a string holds a `\` that starts no escape; write `\\` for a backslash"),
     ("hex escape", r"a string holds a \u escape that is half of a surrogate pair"),
     ("control character", r"a string holds a raw control character; write it as an escape such as `\n`"),
-    ("invalid number", "a number is not written as JSON writes it"),
+    ("invalid number", "a number is malformed"),
     ("invalid unicode", "they are not UTF-8 text"),
-    ("expected", "a value is not written as JSON writes it"),
+    ("expected", "a value is malformed"),
 )
 
 
@@ -227,7 +227,7 @@ def not_json(finding: str, text: str | bytes) -> Problem:
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         if said.startswith("EOF"):
             where = _place(data, f" (line {line}, column {column})")
-            what = f"they end too early, {what}"
+            what = f"they end too early: {what}"
         else:
             at = _offset(data, line, column)
             what = _clearer(data, at, said) or what
@@ -249,12 +249,12 @@ def _clearer(data: bytes, at: int, said: str) -> str | None:
     if not said.startswith(("expected", "key", "trailing")):
         return None
     if here[:1] in ("'", "`", "“", "‘"):
-        return "strings and keys stand in double quotes"
+        return "strings and keys must be in double quotes"
     if here in ("//", "/*") or here[:1] == "#":
         return "JSON has no comments"
     for python, plain in _PYTHON.items():
         if re.search(rf"(?<![\w\"]){python}(?![\w\"])", around):
-            return f"JSON writes `{plain}`, not `{python}`"
+            return f"JSON uses `{plain}`, not `{python}`"
     if said == "expected value" and here[:1] in ("}", "]", ","):
         return "a value is missing"
     return None
@@ -279,4 +279,4 @@ def _place(before: bytes, counted: str) -> str:
             outline = f"…{outline}"
             break
         outline = shown + outline
-    return f", after `{outline.strip()}`" if outline.strip("… ") else counted
+    return f" (after `{outline.strip()}`)" if outline.strip("… ") else counted

@@ -137,7 +137,7 @@ FORMS: dict[str, tuple[str, str]] = {
     "pattern_regex": ("format", _PATTERN),
     "zoneinfo_str": ("format", f"be {example_of('zoneinfo')}"),
     "byte_size": ("format", 'be a size like "10 MB" or a number of bytes'),
-    "byte_size_unit": ("format", 'be a size with a unit that is known, like "10 MB" or "4 KiB"'),
+    "byte_size_unit": ("format", 'be a size with a known unit, like "10 MB" or "4 KiB"'),
     "base64_decode": ("format", f"be {example_of('base64')}"),
     "color_error": ("format", 'be a colour like "#ff8800" or "orange"'),
     "payment_card_number_digits": ("format", "have only digits"),
@@ -147,7 +147,7 @@ FORMS: dict[str, tuple[str, str]] = {
     "path_not_file": ("value", "be the path of a file that exists"),
     "path_not_directory": ("value", "be the path of a folder that exists"),
     "path_not_socket": ("value", "be the path of a socket that exists"),
-    "path_exists": ("value", "be a path where nothing is yet"),
+    "path_exists": ("value", "be a path where nothing exists yet"),
     "parent_does_not_exist": ("value", "be a path in a folder that exists"),
     "import_error": ("value", 'be what Python can import, like "package.module:name"'),
     "predicate_failed": ("value", "be a value that this tool allows"),
@@ -283,7 +283,7 @@ def _problem(item: Any, kind: str, place: Location, value: Any, schema: dict[str
         words = words.replace(" 1 digits", " 1 digit")
         return out_of_form(path, code, words, found)
     if kind in NO_JSON:
-        return Problem(path, "value", f"takes what JSON has no form for. Leave it out; got {got(found)}")
+        return Problem(path, "value", f"cannot be given as JSON. Leave it out; got {got(found)}")
     return Problem(path, "value", item["msg"])  # a custom error: its author wrote it to be read
 
 
@@ -304,9 +304,7 @@ def _about_key(item: Any, kind: str, place: Location) -> Problem:
     inner = _problem(item, kind, Location(place.path, core=place.core), None, {})
     words = inner.message.partition("; got ")[0].partition(", got ")[0].replace("expected ", "must be ", 1)
     if kind in TYPES:
-        words = (
-            f"must be text that holds {'an integer' if inner.expected == ('integer',) else 'a ' + inner.expected[0]}"
-        )
+        words = "must hold an integer" if inner.expected == ("integer",) else f"must hold a {inner.expected[0]}"
     return Problem(place.path, "value", f"the key {show(place.key)} {words}")
 
 
@@ -322,7 +320,7 @@ def _tag_invalid(item: Any, place: Location, value: Any) -> Problem:
     name, tags = place.tags()
     if name is None:
         kinds = or_list([show(tag) for tag in tags])
-        return Problem(place.path, "union", f"is of no form allowed here; the forms are {kinds}")
+        return Problem(place.path, "union", f"fits none of the forms allowed here: {kinds}")
     holder = _value_at(place.path, value)
     return wrong_choice((*place.path, *name), tags, _value_at(name, holder))
 
@@ -331,7 +329,7 @@ def _tag_missing(item: Any, place: Location, value: Any) -> Problem:
     name, tags = place.tags()
     kinds = ", ".join(show(tag) for tag in tags)
     if name is None:
-        return Problem(place.path, "union", f"does not show which form it is; the forms are {kinds}")
+        return Problem(place.path, "union", f"does not say which form it is; expected one of {kinds}")
     return missing_field((*place.path, *name), f" (expected one of {kinds})", tuple(tags))
 
 
@@ -376,7 +374,7 @@ def _raised(item: Any, place: Location, value: Any) -> Problem:
 def _inner_json(item: Any, place: Location, value: Any) -> Problem:
     """A field that holds JSON as text, and this text is none."""
     inner = not_json(str(item.get("ctx", {}).get("error", "")), str(item["input"]))
-    words = inner.message.removeprefix("they are not valid JSON: ").removeprefix("they end too early, ")
+    words = inner.message.removeprefix("they are not valid JSON: ").removeprefix("they end too early: ")
     return Problem(place.path, "format", f"must hold valid JSON as text: {words}")
 
 

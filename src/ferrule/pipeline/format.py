@@ -104,7 +104,7 @@ def _misfit(tool: Tool[Any], invalid: InvalidParams) -> Stopped:
         Stage.FORMAT,
         ErrorKind.EXECUTION,
         f"`{tool.name}` ran, but what it returned does not fit its declared type: {clean_text('; '.join(told))}.",
-        f"This is a fault of the tool, not of the arguments. {_DONE}",
+        f"This is a bug in the tool, not a problem with the arguments. {_DONE}",
         {"problems": listed},
     )
 
