@@ -159,3 +159,14 @@ def test_half_a_surrogate_pair_is_words_and_not_a_crash() -> None:
     assert problems('{"code": "\ud800"}') == [
         "json arguments: a string holds half of a surrogate pair, which is not text"
     ]
+
+
+def test_of_very_many_errors_only_the_first_are_looked_at() -> None:
+    class Many(BaseModel):
+        pets: list[Cat | Dog]
+
+    with pytest.raises(InvalidParams) as invalid:
+        ModelParams(Many).load('{"pets": [' + ", ".join(['{"kind": "cow"}'] * 5000) + "]}")
+    assert len(invalid.value.problems) < 5000
+    assert invalid.value.problems[0].message == 'must be "cat" or "dog"; got string "cow"'
+    assert invalid.value.problems[-1].message == "and more problems than the 10,000 that were looked at"

@@ -163,6 +163,8 @@ NO_JSON = (
     "is_subclass_of", "callable_type", "multiple_argument_values",
 )  # fmt: skip
 """Errors of types that no JSON value can be of."""
+_READ = 10_000
+"""Errors of one validation that are looked at: ten megabytes of wrong arguments must not hold a program up."""
 _UNITS = {"Dictionary": "field", "Set": "different item", "Frozenset": "different item"}
 
 
@@ -193,7 +195,7 @@ class ErrorReader:
         found: list[tuple[Location, Problem]] = []
         problems: list[Problem] = []
         in_union = False
-        for item in errors:
+        for item in errors[:_READ]:
             kind, loc = item["type"], item["loc"]
             if kind == "default_factory_not_called" and len(errors) > 1:
                 continue  # only because of another error, which is there too
@@ -205,7 +207,11 @@ class ErrorReader:
                 in_union = in_union or bool(place.branches)
             problems.append(problem)
             found.append((place, problem))
-        return InvalidParams(_folded(found, value, self._schema, 0) if in_union else problems, value)
+        if in_union:
+            problems = _folded(found, value, self._schema, 0)
+        if len(errors) > _READ:
+            problems.append(Problem((), "limit", f"and more problems than the {_READ:,} that were looked at"))
+        return InvalidParams(problems, value)
 
     def _at_top(self, item: Any, kind: str, name: str, value: Any, locator: Locator) -> Problem | None:
         """The commonest problems of a field of the value itself, for which little has to be looked up."""
@@ -235,30 +241,30 @@ def _folded(found: list[tuple[Location, Problem]], value: Any, schema: dict[str,
     """The problems with every union's forms made one; `depth` counts the unions that all of them lie in."""
     if all(len(place.branches) <= depth for place, _ in found):
         return [problem for _, problem in found]
-    told: list[Problem] = []
-    groups: dict[tuple[PathPart, ...], dict[Any, list[tuple[Location, Problem]]]] = {}
+    told: list[list[Problem]] = []
+    groups: dict[tuple[PathPart, ...], tuple[list[Problem], dict[PathPart, list[tuple[Location, Problem]]]]] = {}
     for place, problem in found:
         if len(place.branches) <= depth:
-            told.append(problem)
+            told.append([problem])
             continue
-        union = place.branches[depth]
-        if union.path not in groups:
-            groups[union.path] = {}
-            told.append(Problem(union.path, "", ""))  # its place in the order
-        groups[union.path].setdefault(union.form, []).append((place, problem))
-    for path, forms in groups.items():
+        branch = place.branches[depth]
+        if branch.path not in groups:
+            groups[branch.path] = [], {}
+            told.append(groups[branch.path][0])  # its place in the order
+        groups[branch.path][1].setdefault(branch.form, []).append((place, problem))
+    for path, (folded, forms) in groups.items():
         inside = [_folded(form, value, schema, depth + 1) for form in forms.values()]
-        union = next(iter(forms.values()))[0][0].branches[depth]
-        if union.tagged:
-            problems = inside[0]
-        else:
-            shapes = [value_form(one, schema) for one in union.shapes]
-            problems = union_problems(
-                path, inside, _value_at(path, value), shapes if len(shapes) == len(inside) else ()
-            )
-        at = next(at for at, one in enumerate(told) if not one.code and one.path == path)
-        told[at : at + 1] = problems
-    return told
+        branch = next(iter(forms.values()))[0][0].branches[depth]
+        if branch.tagged:
+            folded += inside[0]
+            continue
+        shown = branch.shapes if len(branch.shapes) == len(inside) else []
+        folded += union_problems(path, inside, _value_at(path, value), lambda at, shown=shown: _form(at, shown, schema))
+    return [problem for some in told for problem in some]
+
+
+def _form(at: int, shapes: list[dict[str, Any]], schema: dict[str, Any]) -> str:
+    return value_form(shapes[at], schema) if shapes else ""
 
 
 def _problem(item: Any, kind: str, place: Location, value: Any, schema: dict[str, Any]) -> Problem:

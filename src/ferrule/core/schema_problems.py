@@ -119,9 +119,12 @@ def _union(
     forms = [problems_of(errors, value, schema, unions + 1) for errors in branches]
     listed: Any = _beside(error, schema).get(_keyword(error))
     options = cast("list[Any]", listed) if isinstance(listed, list) else []
-    shapes = [value_form(_dict(one), _dict(schema)) for one in options]
-    known = len(shapes) == len(forms) and not {"", "any", "object"} & set(shapes)
-    return union_problems(path, forms, _at(path, value), shapes if known else ())
+
+    def shape(at: int) -> str:
+        form = value_form(_dict(options[at]), _dict(schema)) if len(options) == len(forms) else ""
+        return form if form not in ("any", "object") else ""
+
+    return union_problems(path, forms, _at(path, value), shape)
 
 
 def _twins(value: Any) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.problems import PathPart, Problem, got, json_type, missing_field, or_list, show, wrong_choice
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
 Path = tuple[PathPart, ...]
 
@@ -19,10 +19,10 @@ _SHAPES_SHOWN = 4
 _SPEAKS_ALONE = ("range", "length", "value", "limit", "missing", "unknown")
 
 
-def union_problems(path: Path, forms: list[list[Problem]], value: Any, shapes: Sequence[str] = ()) -> list[Problem]:
+def union_problems(path: Path, forms: list[list[Problem]], value: Any, shape: Callable[[int], str]) -> list[Problem]:
     """What to tell of a value at `path`, from the problems it has with each form.
 
-    `shapes` shows each of the forms, where that is known.
+    `shape` shows one of the forms; empty where that is not known.
     """
     if not isinstance(value, (dict, list)):
         return _scalar(path, forms, value)
@@ -34,8 +34,8 @@ def union_problems(path: Path, forms: list[list[Problem]], value: Any, shapes: S
         return [tagged]
     if len(tagged) == 1:
         return tagged[0]
-    shape_of = {id(form): shape for form, shape in zip(forms, shapes, strict=True)} if shapes else {}
-    return _closest(path, tagged, value, shape_of)
+    numbers = {id(form): at for at, form in enumerate(forms)}
+    return _closest(path, tagged, value, lambda form: shape(numbers[id(form)]))
 
 
 def _scalar(path: Path, forms: list[list[Problem]], value: Any) -> list[Problem]:
@@ -80,7 +80,9 @@ def _is_about_tag(problem: Problem, path: Path) -> bool:
     return len(problem.path) == len(path) + 1 and problem.code in ("enum", "missing") and bool(problem.choices)
 
 
-def _closest(path: Path, forms: list[list[Problem]], value: Any, shapes: dict[int, str]) -> list[Problem]:
+def _closest(
+    path: Path, forms: list[list[Problem]], value: Any, shape: Callable[[list[Problem]], str]
+) -> list[Problem]:
     """The form with the fewest problems; where several have as few, one problem for all of them."""
     fewest = min(len(form) for form in forms)
     near = [form for form in forms if len(form) == fewest]
@@ -95,7 +97,7 @@ def _closest(path: Path, forms: list[list[Problem]], value: Any, shapes: dict[in
         for part in place[len(path) :]:
             here = here[part]
         return [_merged(place, [form[0] for form in near], here)]
-    told = [shapes.get(id(form)) or _in_short(form) for form in near[:_SHAPES_SHOWN]]
+    told = [shape(form) or _in_short(form) for form in near[:_SHAPES_SHOWN]]
     return [Problem(path, "union", f"fits none of the forms allowed here: {' or '.join(dict.fromkeys(told))}")]
 
 
