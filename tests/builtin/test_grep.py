@@ -128,6 +128,16 @@ No match for `needle` in `.`.
 """)
 
 
+def test_a_field_that_is_given_under_both_its_names_is_told_so(tmp_path: Path) -> None:
+    """P2: and no field is suggested that cannot be meant."""
+    told = words(grep, plant(tmp_path), {"pattern": "x", "glob": "*.py", "include": "*.md", "colour": 1})
+    assert told.partition("\n\n")[0] == snapshot("""\
+Error (validation_error): The arguments of `Grep` have 2 problems:
+- `include`: another name for `glob`, which is already given. Give only one
+- `colour`: unknown field. Known fields: `pattern`, `path`, `glob`, `type`, `output_mode`, `-A`, `-B`, `-C`, `-i`, `-n`, `multiline`, `head_limit`\
+""")
+
+
 def test_bad_cases(tmp_path: Path) -> None:
     root = plant(tmp_path)
     assert words(grep, root, {"pattern": "interface{}"}) == snapshot("""\
@@ -173,7 +183,7 @@ Suggestion: Call `Grep` again with {"pattern": string, "path": string (optional,
 """)
     assert words(grep, root, {"pattern": "x", "-C": -1}) == snapshot("""\
 Error (validation_error): The arguments of `Grep` have 1 problem:
-- `-C`: should be greater than or equal to 0; got integer -1
+- `-C`: must be at least 0; got integer -1
 
 Suggestion: Call `Grep` again with {"pattern": string, "path": string (optional, default "."), "glob": string | null (optional, default null), "type": string | null (optional, default null), "output_mode": "content" | "files_with_matches" | "count" (optional, default "files_with_matches"), "-A": integer (optional, default 0), "-B": integer (optional, default 0), "-C": integer (optional, default 0), "-i": boolean (optional, default false), "-n": boolean (optional, default true), "multiline": boolean (optional, default false), "head_limit": integer (optional, default 200)}.\
 """)

@@ -56,6 +56,20 @@ def test_without_json_an_error_goes_to_stderr_in_words(ferrule: Command) -> None
     assert done.err == "Error (execution_error): It is broken.\n\nSuggestion: Bring a spare one.\n"
 
 
+def test_a_tool_that_returns_something_else_than_it_declares_fails_here_too(ferrule: Command) -> None:
+    """T9."""
+    (ferrule.folder / "tools" / "broken.py").write_text(
+        "from ferrule import tool\n\n"
+        '@tool(kind="readonly")\n'
+        "def count_things() -> int:\n"
+        '    """Count things. Use this to test."""\n'
+        '    return "many"\n'
+    )
+    done = ferrule("call", "count_things")
+    assert done.code == 1
+    assert 'does not fit its declared type: expected integer, got string "many".' in done.err
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -47,6 +47,33 @@ def test_nothing_near_is_nothing(wrong: str):
     assert nearest(wrong, TOOLS) == []
 
 
+GREP = ["pattern", "path", "glob", "type", "output_mode", "-A", "-B", "-C", "-i", "-n", "multiline", "head_limit"]
+
+
+@pytest.mark.parametrize("wrong", ["include", "context", "ignore_case", "case_insensitive", "-D", "ab", "max", "regex"])
+def test_a_short_name_or_a_symbol_is_never_near_by_chance(wrong: str):
+    assert nearest(wrong, GREP) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("c", "-C"),
+        ("N", "-n"),
+        ("file_path", "path"),
+        ("limit", "head_limit"),
+        ("mode", "output_mode"),
+        ("outputMode", "output_mode"),
+        ("mode_output", "output_mode"),
+        ("pat", "path"),
+        ("tpye", "type"),
+        ("globs", "glob"),
+    ],
+)
+def test_the_same_words_and_spellings_are_near(wrong: str, meant: str):
+    assert nearest(wrong, GREP)[0] == meant
+
+
 def test_at_most_so_many_are_given():
     assert len(nearest("file", [f"file{number}" for number in range(50)])) == 3
     assert len(nearest("file", [f"file{number}" for number in range(50)], most=1)) == 1

@@ -124,8 +124,8 @@ def test_what_only_compiling_shows_is_said_in_words():
         broken({"allOf": [{"$ref": "#"}]}),
     ] == snapshot(
         [
-            '`do_it`: its schema is not a valid JSON Schema. properties.a.type: must be "array", "boolean", "integer", "null", "number", "object" or "string"; got string "strin".',
-            '`do_it`: its schema is not a valid JSON Schema. properties.a.pattern: should be a valid regex; got string "((".',
+            '`do_it`: its schema is not a valid JSON Schema. properties.a.type: expected "array", "boolean", "integer", "null", "number", "object", "string" or array, got string "strin".',
+            '`do_it`: its schema is not a valid JSON Schema. properties.a.pattern: must be a regular expression like "^[a-z]+$"; got string "((".',
             "`do_it`: its schema refers to '#/$defs/b', which is not there.",
             "`do_it`: its `$schema` is 'https://example.org/mine', which is not known. Hand that document over in `resources`.",
             '`do_it`: its schema is not a valid JSON Schema. required: expected array, got string "a".',
@@ -157,7 +157,7 @@ def test_an_older_draft_is_read_by_its_own_rules():
         "items": [{"type": "string"}],
         "additionalItems": False,
     }
-    assert refusal(tuples, '["a", 1]') == [("arguments", "length", "should have at most 1 item, not 2")]
+    assert refusal(tuples, '["a", 1]') == [("arguments", "length", "must have at most 1 item, not 2")]
 
 
 def test_documents_that_are_handed_over_may_refer_to_one_another():

@@ -39,7 +39,7 @@ def every(
 
 def test_the_form_of_every_sort_of_field() -> None:
     assert every.expected_form == snapshot(
-        '{"text": string, "colour": "red" | "blue", "items": [object, …], "only": "x", "either": integer | string, "anything": any, "table": object, "maybe": number | null (optional, default null), "words": [string, …] (optional, default an empty array), "limit": integer (optional, default 3)}'  # noqa: E501
+        '{"text": string, "colour": "red" | "blue", "items": [{"name": string}, …], "only": "x", "either": integer | string, "anything": any, "table": {string: integer}, "maybe": number | null (optional, default null), "words": [string, …] (optional, default an empty array), "limit": integer (optional, default 3)}'  # noqa: E501
     )
 
 

@@ -105,7 +105,7 @@ Suggestion: What it did is done; calling it again would do it again. Its author 
 async def test_an_output_schema_that_is_none_is_an_error() -> None:
     tool = made({"content": [], "structuredContent": {}}, outputSchema={"type": "no such type"})
     assert (await run(tool)).llm_content.splitlines()[0] == snapshot(
-        'Error (execution_error): `do` of the MCP server `peer` gave a result that does not fit its output schema, which is no schema: `mcp__peer__do`: its schema is not a valid JSON Schema. type: must be "array", "boolean", "integer", "null", "number", "object" or "string"; got string "no such type".'  # noqa: E501
+        'Error (execution_error): `mcp__peer__do` ran, but what it returned cannot be checked: its schema is not a valid JSON Schema. type: expected "array", "boolean", "integer", "null", "number", "object", "string" or array, got string "no such type".'  # noqa: E501
     )
 
 
@@ -126,4 +126,4 @@ async def test_of_thousands_of_attachments_the_first_are_kept_and_the_rest_is_sa
 async def test_structured_content_of_another_kind_is_not_called_arguments() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "number"}}}
     result = await run(made({"content": [], "structuredContent": [1]}, outputSchema=schema))
-    assert "`structuredContent`: expected object, got an array" in result.llm_content
+    assert "does not fit its declared type: expected object" in result.llm_content

@@ -52,14 +52,14 @@ Error (validation_error): The MCP server `peer` refused `refuse`: `a` must be ev
 Suggestion: Change the arguments to what the message asks for, or go on another way.\
 """)
         assert (await used.call("lie")).llm_content == snapshot("""\
-Error (execution_error): `lie` of the MCP server `peer` gave a result that does not fit its output schema: `sum`: expected number, got string "four".
+Error (execution_error): `mcp__peer__lie` ran, but what it returned does not fit its declared type: `sum`: expected number, got string "four".
 
-Suggestion: What it did is done; calling it again would do it again. Its author has to mend this.\
+Suggestion: This is a bug in the tool, not a problem with the arguments. What it did is done; calling it again would do it again.\
 """)  # noqa: E501
         assert (await used.call("promise")).llm_content == snapshot("""\
-Error (execution_error): `promise` of the MCP server `peer` gave a result that does not fit its output schema: there is no structured content.
+Error (execution_error): `mcp__peer__promise` ran, but what it returned does not fit its declared type: expected object, got null.
 
-Suggestion: What it did is done; calling it again would do it again. Its author has to mend this.\
+Suggestion: This is a bug in the tool, not a problem with the arguments. What it did is done; calling it again would do it again.\
 """)  # noqa: E501
         assert (await used.call("nonsense")).llm_content == snapshot("""\
 Error (execution_error): `nonsense` of the MCP server `peer` gave a result that does not fit the protocol: content: expected an object or a list, got string "this is not a list".

@@ -12,13 +12,13 @@ from inline_snapshot import snapshot
 from ferrule import Runtime, raw_tool, tool
 from ferrule.core.result import Attachment, Output, ToolResult
 from ferrule.core.tool import Tool
-from ferrule.mcp_server.results import RESULT_CHARS, call_result, output_check, shown_output
+from ferrule.mcp_server.results import RESULT_CHARS, call_result, is_schema, shown_output
 
 
 async def answer(made: Tool[Any], most: int = 80_000, **given: Any) -> dict[str, Any]:
     result: ToolResult = await Runtime([made]).run(made.name, given)
     schema = shown_output(made)
-    return call_result(result, output_check(schema) if schema is not None else None, most)
+    return call_result(result, is_data=schema is not None and is_schema(schema), most=most)
 
 
 async def test_a_tool_with_words_of_its_own_sends_those_alone() -> None:
@@ -69,10 +69,39 @@ async def test_data_that_does_not_fit_its_schema_is_an_error_that_says_it_ran() 
     assert sent["isError"]
     assert "structuredContent" not in sent
     assert sent["content"][0]["text"] == snapshot("""\
-Error (execution_error): `measure_it` ran, but its result cannot be sent as its output schema promises: `size`: "large" is not of type "integer".
+Error (execution_error): `measure_it` ran, but what it returned does not fit its declared type: `size`: expected integer, got string "large".
 
-Suggestion: What it did is done; calling it again would do it again. Ask for less where that is possible.\
+Suggestion: This is a bug in the tool, not a problem with the arguments. What it did is done; calling it again would do it again.\
 """)
+
+
+async def test_a_typed_tool_that_breaks_its_promise_is_told_as_in_every_other_way_of_calling_it() -> None:
+    @tool(kind="readonly")
+    def count_things() -> list[int]:
+        """Count."""
+        return [1, "two"]  # type: ignore[list-item]
+
+    sent = await answer(count_things)
+    result = await Runtime([count_things]).run("count_things")
+    assert sent["isError"]
+    assert (
+        sent["content"][0]["text"]
+        == result.llm_content
+        == snapshot("""\
+Error (execution_error): `count_things` ran, but what it returned does not fit its declared type: `[1]`: expected integer, got string "two".
+
+Suggestion: This is a bug in the tool, not a problem with the arguments. What it did is done; calling it again would do it again.\
+""")
+    )
+
+
+async def test_what_fits_in_another_type_is_sent_as_the_schema_says() -> None:
+    @tool(kind="readonly")
+    def count_things() -> list[int]:
+        """Count."""
+        return [True, 2]
+
+    assert (await answer(count_things))["structuredContent"] == {"result": [1, 2]}
 
 
 async def test_data_that_is_too_long_to_be_sent_whole_is_an_error_with_both_ends() -> None:
@@ -169,7 +198,7 @@ def test_nothing_is_fetched_for_a_schema_that_a_stranger_wrote() -> None:
             {"$schema": f"{address}/meta", "type": "object"},
             {"type": "object", "properties": {"n": {"$ref": f"http:/127.0.0.1:{server.server_address[1]}/x"}}},
         ]
-        assert [output_check(schema) for schema in schemas] == [None, None, None]
+        assert not any(is_schema(schema) for schema in schemas)
         server.shutdown()
         thread.join()
     assert asked == []

@@ -18,6 +18,7 @@ from ferrule import (
     ErrorKind,
     Limits,
     Output,
+    RawCall,
     Runtime,
     Stopped,
     ToolContext,
@@ -26,6 +27,7 @@ from ferrule import (
     tool,
 )
 from ferrule.core.errors import Stage
+from ferrule.core.events import Done
 from ferrule.pipeline.format import format_stopped, head_and_tail, stopped_by, well_formed
 
 
@@ -293,3 +295,36 @@ def test_a_value_that_only_has_an_address_is_no_result() -> None:
     result = asyncio.run(Runtime([leak]).run("leak"))
     assert not result.success
     assert "0x" not in result.llm_content
+
+
+class Measured(BaseModel):
+    size: int
+
+
+@tool(kind="readonly")
+async def measure() -> list[Measured]:
+    """Measure."""
+    return [Measured(size=1), {"size": "large"}]  # type: ignore[list-item]
+
+
+def test_a_value_that_does_not_fit_its_declared_type_is_the_same_error_however_it_is_asked_for() -> None:
+    """T9: the tool's author is to blame; a model that changed its arguments would not help."""
+
+    async def main() -> list[ToolResult]:
+        runtime = Runtime([measure])
+        (batched,) = await runtime.batch([RawCall("measure")])
+        streamed = [event.result async for event in runtime.stream(RawCall("measure")) if isinstance(event, Done)]
+        return [await runtime.run("measure"), batched, *streamed]
+
+    results = asyncio.run(main())
+    assert len(results) == 3
+    for result in results:
+        assert result.llm_content == snapshot("""\
+Error (execution_error): `measure` ran, but what it returned does not fit its declared type: `[1].size`: expected integer, got string "large".
+
+Suggestion: This is a bug in the tool, not a problem with the arguments. What it did is done; calling it again would do it again.\
+""")  # noqa: E501
+        assert result.error is not None
+        assert result.error.details == snapshot(
+            {"problems": [{"path": "[1].size", "code": "type", "message": 'expected integer, got string "large"'}]}
+        )

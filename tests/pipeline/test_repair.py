@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from enum import IntEnum
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from ferrule import InvalidParams, RawCall, Runtime, Stopped, tool
+from ferrule import InvalidParams, RawCall, Runtime, Stopped, raw_tool, tool
 from ferrule.pipeline.limits import DEFAULT_LIMITS
 from ferrule.pipeline.validate import validate
 
@@ -63,6 +64,87 @@ def test_a_mistake_with_one_reading_is_mended_and_noted(
     params, notes = mended(given_arguments)
     assert params[field] == value
     assert notes == (note,)
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Named(BaseModel):
+    kind: Literal["named"]
+    name: str
+
+
+class Numbered(BaseModel):
+    kind: Literal["numbered"]
+    number: int
+
+
+@tool(kind="readonly")
+async def choose(
+    of_three: Literal[1, 2, 3] = 1,
+    level: Level = Level.LOW,
+    many: list[Literal[1, 2]] = [],  # noqa: B006
+    table: dict[str, Literal[1]] = {},  # noqa: B006
+    auto: Literal[1, 2] | Literal["auto"] = "auto",
+    count: int | Literal["auto"] = "auto",
+    maybe: Literal[7] | None = None,
+    flag: Literal[True, "x"] = "x",
+    text: Literal["1", "2"] = "1",
+    exact: Literal[1, "1"] = 1,
+    truth: Literal[True, "true"] = True,
+    what: Named | Numbered | None = None,
+) -> Any:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "value", "notes"),
+    [
+        ({"of_three": "2"}, 2, ['`of_three`: "2" read as 2']),
+        ({"of_three": " 3 "}, 3, ['`of_three`: " 3 " read as 3']),
+        ({"level": "2"}, 2, ['`level`: "2" read as 2']),
+        ({"many": ["1", 2, "2"]}, [1, 2, 2], ['`many[0]`: "1" read as 1', '`many[2]`: "2" read as 2']),
+        ({"table": {"a": "1"}}, {"a": 1}, ['`table.a`: "1" read as 1']),
+        ({"auto": "2"}, 2, ['`auto`: "2" read as 2']),
+        ({"count": "5"}, 5, ['`count`: "5" read as 5']),
+        ({"maybe": "7"}, 7, ['`maybe`: "7" read as 7']),
+        ({"flag": "True"}, True, ['`flag`: "True" read as true']),
+        ({"text": 2}, "2", ['`text`: 2 read as "2"']),
+        ({"exact": "1"}, "1", []),
+        ({"exact": 1}, 1, []),
+        ({"truth": "true"}, "true", []),
+        (
+            {"what": {"kind": "numbered", "number": "5"}},
+            {"kind": "numbered", "number": 5},
+            ['`what.number`: "5" read as 5'],
+        ),
+    ],
+)
+def test_a_choice_in_another_type_is_mended_where_it_has_one_reading(
+    arguments: dict[str, Any], value: Any, notes: list[str]
+) -> None:
+    ready = validate(choose, RawCall("choose", arguments), DEFAULT_LIMITS)
+    (field,) = arguments
+    assert json.loads(choose.params.dump(ready.params))[field] == value
+    assert list(ready.repairs) == notes
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"of_three": "4"}, {"of_three": "2.5"}, {"text": 3}, {"flag": "yes"}, {"auto": "3"}]
+)
+def test_a_choice_that_is_none_in_any_type_is_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(Stopped):
+        validate(choose, RawCall("choose", arguments), DEFAULT_LIMITS)
+
+
+def test_a_raw_schemas_choices_are_mended_alike() -> None:
+    schema = {"type": "object", "properties": {"of_three": {"enum": [1, 2, 3]}, "one": {"const": 1}}}
+    raw = raw_tool("raw", schema, lambda arguments: arguments, kind="readonly")
+    result = asyncio.run(Runtime([raw]).run("raw", {"of_three": "2", "one": "1"}))
+    assert result.data == {"of_three": 2, "one": 1}
+    assert sorted(result.metadata["repairs"]) == ['`of_three`: "2" read as 2', '`one`: "1" read as 1']
 
 
 @pytest.mark.parametrize(

@@ -61,26 +61,26 @@ def test_every_mistake_is_told_at_once_with_its_true_place() -> None:
 The arguments of `order` have 8 problems:
 - `items[1].price`: required, but missing (expected number)
 - `items[2].name`: expected string, got an array
-- `items[2].prize`: unknown field. Did you mean `price`?
-- `items[3]`: expected object, got integer 4
+- `items[2].prize`: unknown field. Known fields: `name`, `price`
+- `items[3]`: expected object {"name": string, "price": number}, got integer 4
 - `colour`: required, but missing (expected one of "red", "blue")
-- `count`: should be less than or equal to 10; got integer 99
+- `count`: must be at most 10; got integer 99
 - `note`: expected string, got an empty object
 - `color`: unknown field. Did you mean `colour`?
-Call `order` again with {"items": [object, …], "colour": "red" | "blue", "count": integer (optional, default 1), "note": string | null (optional, default null)}.\
+Call `order` again with {"items": [{"name": string, "price": number}, …], "colour": "red" | "blue", "count": integer (optional, default 1), "note": string | null (optional, default null)}.\
 """  # noqa: E501
     )
 
 
 def test_a_bad_choice_is_answered_with_the_choices() -> None:
     assert refusal({"items": [], "colour": "green"}).split("\n")[1] == snapshot(
-        "- `colour`: must be 'red' or 'blue'; got string \"green\""
+        '- `colour`: must be "red" or "blue"; got string "green"'
     )
 
 
 def test_the_description_of_a_missing_field_is_told() -> None:
     assert refusal({"colour": "red"}).split("\n")[1] == snapshot(
-        "- `items`: required, but missing (expected array: What to order.)"
+        '- `items`: required, but missing (expected array [{"name": string, "price": number}, …]: What to order.)'
     )
 
 
@@ -91,7 +91,7 @@ def test_text_that_is_not_json_is_refused_in_words(text: Any) -> None:
 
 def test_the_words_for_text_that_is_not_json() -> None:
     assert refusal('{"items": [}').split("\n")[0] == snapshot(
-        "The arguments of `order` were not accepted: they are not valid JSON: expected value at line 1 column 12."
+        'The arguments of `order` were not accepted: they are not valid JSON: a value is missing (after `{"items": [`).'
     )
 
 
@@ -134,7 +134,7 @@ def test_values_without_json_form_are_refused_in_words() -> None:
 
 def test_half_a_surrogate_pair_in_text_is_explained() -> None:
     assert refusal('{"colour": "\\ud800"}').split("\n")[0] == snapshot(
-        "The arguments of `order` were not accepted: they are not valid JSON: unexpected end of hex escape at line 1 column 19 (a \\u escape that is half of a surrogate pair?)."  # noqa: E501
+        'The arguments of `order` were not accepted: they are not valid JSON: a string holds a \\u escape that is half of a surrogate pair (after `{"colour": …`).'  # noqa: E501
     )
     assert "a string holds half of a surrogate pair" in refusal('{"colour": "\ud800"}')
 

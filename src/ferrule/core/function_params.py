@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, get_origin
 from ferrule.core.docstring import parse_docstring
 from ferrule.core.errors import DefinitionError
 from ferrule.core.function_tool import doc_of, hints_of, is_context, shown_parameters, two_contexts
+from ferrule.core.outputs import promises_nothing
 from ferrule.core.params import ModelParams, no_json_form
-from ferrule.core.result import Output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -88,7 +88,7 @@ def output_schema(function: Callable[..., Any], local_names: Mapping[str, Any] |
 
     try:
         returned = hints_of(function, returned=True, local_names=local_names).get("return", Any)
-        if returned in (Any, Output, object, None, type(None)) or get_origin(returned) in _UNFINISHED:
+        if returned in (None, type(None)) or promises_nothing(returned) or get_origin(returned) in _UNFINISHED:
             return None
         return TypeAdapter(returned).json_schema(mode="serialization")
     except Exception:  # noqa: BLE001 - a type may fail in any way, and a result does without a schema

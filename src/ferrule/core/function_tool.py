@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from ferrule.core.description import Description
     from ferrule.core.function_params import Compiled
+    from ferrule.core.outputs import OutputType
     from ferrule.core.params import Params
 
 _FORBIDDEN_CONTAINERS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -69,6 +70,7 @@ class FunctionTool(Tool[Any]):
         self._bound: WeakValueDictionary[int, FunctionTool] | None = None
         chosen = name or _name_of(function)
         self._settle(chosen, options, style_of(function))
+        self.checks_output = self.style in (Style.ASYNC, Style.SYNC)
         target = written(function)
         in_class, self._local_names = _surroundings(target)
         if isinstance(given, classmethod):
@@ -176,6 +178,15 @@ class FunctionTool(Tool[Any]):
             streams = self.style in (Style.ASYNC_STREAM, Style.SYNC_STREAM)
             self._output_schema = None if streams else output_schema(self.function, self._local_names)
         return self._output_schema
+
+    def _compile_output(self) -> OutputType | None:
+        from ferrule.core.outputs import typed_output
+
+        try:
+            hints = hints_of(self.function, returned=True, local_names=self._local_names)
+            return typed_output(hints.get("return", Any))
+        except (NameError, TypeError):  # a type that is imported for type checkers alone
+            return None
 
     def start(self, params: Any, context: ToolContext | None) -> Any:
         if self._context_name is None:

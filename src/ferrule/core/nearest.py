@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
 _DROPPED = str.maketrans("", "", "_-. ")
 
 
 def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
     """The known names closest to a wrong one, best first; empty when none is close.
 
-    Case, `_` and `-` do not count as differences, so `read_file` is `readFile`.
+    Close is what is spelt alike (case, `_` and `-` do not count, so `read_file` is `readFile`), what has the same
+    words, what begins or ends with the other, and what is few letters away. A name of one or two letters is close to
+    itself alone.
     """
     wanted = _plain(name)
     if not wanted or len(name) > 200:
@@ -23,21 +27,38 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
     scored: list[tuple[float, str]] = []
     for candidate in known:
         plain = _plain(candidate)
+        shorter, longer = (plain, wanted) if len(plain) < len(wanted) else (wanted, plain)
         if plain == wanted:
             score = 0.0
-        elif len(wanted) >= 3 and plain and (plain in wanted or wanted in plain):
-            score = abs(len(plain) - len(wanted)) / max(len(plain), len(wanted))
+        elif len(shorter) < 3:
+            continue
+        elif shorter in longer and _is_part(shorter, longer, name, candidate):
+            score = 1 - len(shorter) / len(longer)
+        elif len(plain) == len(wanted) and letters == set(plain) and _words(name) == _words(candidate):
+            score = 0.1  # `file_read` for `read_file`
         else:
-            longer = len(plain) if len(plain) > len(wanted) else len(wanted)
-            bound = longer // 3 or 1
-            if abs(len(plain) - len(wanted)) > bound or len(letters.symmetric_difference(plain)) > 2 * bound:
+            bound = len(longer) // 3
+            if len(longer) - len(shorter) > bound or len(letters.symmetric_difference(plain)) > 2 * bound:
                 continue  # cheap, and rules out most of ten thousand names
             distance = _distance(wanted, plain, bound)
             if distance > bound:
                 continue
-            score = distance / longer
+            score = distance / len(longer)
         scored.append((score, candidate))
     return [candidate for _, candidate in sorted(scored)[:most]]
+
+
+def _is_part(shorter: str, longer: str, name: str, candidate: str) -> bool:
+    """Whether a name within another is more than chance: it begins or ends it, is a word of it, or most of it."""
+    if longer.startswith(shorter) or longer.endswith(shorter) or 2 * len(shorter) >= len(longer):
+        return True
+    one, other = _words(name), _words(candidate)
+    return one <= other or other <= one
+
+
+@lru_cache(maxsize=4096)
+def _words(name: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in _WORD.findall(name))
 
 
 @lru_cache(maxsize=16_384)

@@ -12,7 +12,7 @@ from pydantic_core import ValidationError, to_json
 from ferrule.core.closed_models import close_schema, closed_validator
 from ferrule.core.errors import DefinitionError
 from ferrule.core.key_count import key_counter
-from ferrule.core.pydantic_problems import read_problems
+from ferrule.core.pydantic_problems import ErrorReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,13 +50,13 @@ class ModelParams:
     notes what it did.
     """
 
-    __slots__ = ("_count_keys", "_hints", "_schema", "_validate", "model")
+    __slots__ = ("_count_keys", "_errors", "_schema", "_validate", "model")
 
     def __init__(self, model: type[BaseModel]) -> None:
         self.model = model
         self._validate = closed_validator(model).validate_json
         self._schema: dict[str, Any] | None = None
-        self._hints: dict[str, str] = {}
+        self._errors: ErrorReader | None = None
         self._count_keys: Callable[[Any], int | None] | None = None
 
     @property
@@ -79,7 +79,9 @@ class ModelParams:
         try:
             return self._validate(text, strict=True)
         except ValidationError as error:
-            raise read_problems(error, text, self.schema, self._hints) from None
+            if self._errors is None:
+                self._errors = ErrorReader(self.model.__pydantic_core_schema__, self.schema)
+            raise self._errors.read(error, text) from None
 
     def dump(self, params: Any) -> bytes:
         # Not by the model's serializer, which may hide fields: two calls that differ must not look the same.

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from inspect import iscoroutine
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import DefinitionError, ToolError
+from ferrule.core.nearest import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ferrule.core.tool import Tool
 
 PathPart = str | int
+
+SHOWN = 12
+"""Choices and fields that are listed before only their number is told."""
 
 
 @dataclass(slots=True)
@@ -21,13 +27,16 @@ class Problem:
     """One thing wrong at one place.
 
     `code` is a stable word: `type`, `missing`, `unknown`, `enum`, `range`, `length`, `format`, `union`, `json`,
-    `limit`, `value`. For `type` and `union`, `expected` holds JSON type names (`integer`, `object`, …).
+    `limit`, `value`. For `type` and `union`, `expected` holds JSON type names (`integer`, `object`, …), and `choices`
+    the values of which one would do. `form` is what would do, as it reads after "expected".
     """
 
     path: tuple[PathPart, ...]
     code: str
     message: str
     expected: tuple[str, ...] = ()
+    choices: tuple[Any, ...] = ()
+    form: str = ""
 
     @property
     def where(self) -> str:
@@ -128,6 +137,8 @@ def show(value: Any, limit: int = 60) -> str:
     if isinstance(value, (int, float)):
         if isinstance(value, int) and abs(value) >= 10**limit:
             return f"a number of more than {limit} digits"
+        if isinstance(value, float) and not isfinite(value):
+            return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
         return repr(value)
     if isinstance(value, dict):
         return "an object" if value else "an empty object"
@@ -143,11 +154,165 @@ def got(value: Any) -> str:
     return f"{json_type(value)} {show(value)}"
 
 
+def or_list(words: Sequence[str]) -> str:
+    """`a, b or c`."""
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else "something else"
+
+
+# The problems that both validators find, worded once
+
+
+def wrong_type(path: tuple[PathPart, ...], types: tuple[str, ...], value: Any, form: str = "") -> Problem:
+    """A value of another type; `form` shows what an object or array should hold."""
+    form = form or (types[0] if len(types) == 1 else or_list(types))
+    return Problem(path, "type", f"expected {form}, got {got(value)}", types, (), form)
+
+
+def wrong_choice(path: tuple[PathPart, ...], choices: Sequence[Any], value: Any) -> Problem:
+    """None of the values that are allowed."""
+    shown = [show(choice) for choice in choices[:SHOWN]]
+    hint = ""
+    if len(choices) <= SHOWN:
+        form = or_list(shown)
+    else:
+        form = f"one of {', '.join(shown)} and {len(choices) - SHOWN} more"
+        names = [one for one in choices if isinstance(one, str)]
+        close = nearest(value, names) if isinstance(value, str) else []
+        hint = f". Did you mean {or_list([show(one) for one in close])}?" if close else ""
+    return Problem(path, "enum", f"must be {form}; got {got(value)}{hint}", (), tuple(choices), form)
+
+
+def out_of_form(path: tuple[PathPart, ...], code: str, predicate: str, value: Any) -> Problem:
+    """A value that must `be a date like …`, or `have at least 2 characters`, and does not."""
+    kind, _, form = predicate.partition(" ")
+    return Problem(path, code, f"must {predicate}; got {got(value)}", (), (), form if kind == "be" else "")
+
+
+def wrong_size(path: tuple[PathPart, ...], bound: str, unit: str, limit: Any, size: int | None) -> Problem:
+    """Too few or too many of something: `must have at most 3 items, not 5`."""
+    counted = f"{limit} {unit}" if limit == 1 else f"{limit} {unit}s"
+    return Problem(path, "length", f"must have {bound} {counted}" + (f", not {size}" if size is not None else ""))
+
+
+def missing_field(path: tuple[PathPart, ...], hint: str, choices: tuple[Any, ...] = ()) -> Problem:
+    """A field that must be given; `hint` says what it holds, `choices` what one with few values may be."""
+    return Problem(path, "missing", "required, but missing" + hint, (), choices)
+
+
+def unknown_field(
+    path: tuple[PathPart, ...], known: Sequence[str], given: Iterable[str], other_names: Mapping[str, str] | None = None
+) -> Problem:
+    """A field that does not exist. `other_names` leads from names that also mean a field to the one that is shown."""
+    name = str(path[-1])
+    present = set(given)
+    meant = (other_names or {}).get(name)
+    if meant is not None and meant in present:
+        return Problem(path, "unknown", f"another name for `{meant}`, which is already given. Give only one")
+    free = [field for field in known if field not in present]
+    close = [meant] if meant is not None else nearest(name, free, most=1)
+    if close:
+        return Problem(path, "unknown", f"unknown field. Did you mean `{close[0]}`?")
+    if not known:
+        return Problem(path, "unknown", "unknown field. It takes none")
+    fields = ", ".join(f"`{field}`" for field in known[:SHOWN])
+    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
+    return Problem(path, "unknown", f"unknown field. Known fields: {fields}{more}")
+
+
 HALF_PAIR = "a string holds half of a surrogate pair, which is not text"
 
+# Text that is no JSON. The parser's finding leads to the place; the words are our own.
 
-def not_json(why: str) -> Problem:
-    """The text could not be read as JSON at all; `why` is the parser's finding."""
-    if "hex escape" in why or "surrogate" in why:
-        why += " (a \\u escape that is half of a surrogate pair?)"
-    return Problem((), "json", f"they are not valid JSON: {why}")
+_FINDING = re.compile(r"(.*) at line ([0-9]+) column ([0-9]+)$", re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
+_OUTLINED = 200_000
+_OUTLINE = 48
+_PYTHON = {"None": "null", "True": "true", "False": "false"}
+_FINDINGS: tuple[tuple[str, str], ...] = (
+    ("EOF while parsing a string", "a string is not closed"),
+    ("EOF while parsing a list", "an array is not closed"),
+    ("EOF while parsing an object", "an object is not closed"),
+    ("EOF while parsing", "a value is not complete"),
+    ("expected `:`", "a `:` is missing between a key and its value"),
+    ("expected `,` or `}`", "a `,` or `}` is missing"),
+    ("expected `,` or `]`", "a `,` or `]` is missing"),
+    ("key must be a string", "a key must be in double quotes"),
+    ("trailing comma", "a comma has nothing after it"),
+    ("trailing characters", "there is something after the end of the value"),
+    ("invalid escape", r"a string holds a `\` that starts no escape; write `\\` for a backslash"),
+    ("hex escape", r"a string holds a \u escape that is half of a surrogate pair"),
+    ("control character", r"a string holds a raw control character; write it as an escape such as `\n`"),
+    ("invalid number", "a number is malformed"),
+    ("invalid unicode", "they are not UTF-8 text"),
+    ("expected", "a value is malformed"),
+)
+
+
+def not_json(finding: str, text: str | bytes) -> Problem:
+    """The text could not be read as JSON at all; `finding` is what the parser said, which ends with the place."""
+    if "recursion limit" in finding:
+        return Problem((), "limit", "they are nested too deep")
+    if "number out of range" in finding:
+        return Problem((), "limit", "a number has too many digits")
+    found = _FINDING.fullmatch(finding)
+    said = found[1] if found else finding
+    what = next((words for mark, words in _FINDINGS if mark in said), "they cannot be read")
+    where = ""
+    if found is not None:
+        line, column = int(found[2]), int(found[3])
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        if said.startswith("EOF"):
+            where = _place(data, f" (line {line}, column {column})")
+            what = f"they end too early: {what}"
+        else:
+            at = _offset(data, line, column)
+            what = _clearer(data, at, said) or what
+            where = _place(data[:at], f" (line {line}, column {column})")
+    return Problem((), "json", f"they are not valid JSON: {what}{where}")
+
+
+def _offset(data: bytes, line: int, column: int) -> int:
+    start = 0
+    for _ in range(line - 1):
+        start = data.find(b"\n", start) + 1
+    return max(0, start + column - 1)
+
+
+def _clearer(data: bytes, at: int, said: str) -> str | None:
+    """What the text itself shows at the place, where it is a common slip."""
+    around = data[max(0, at - 5) : at + 20].decode("utf-8", "replace")
+    here = data[at : at + 2].decode("utf-8", "replace")
+    if not said.startswith(("expected", "key", "trailing")):
+        return None
+    if here[:1] in ("'", "`", "“", "‘"):
+        return "strings and keys must be in double quotes"
+    if here in ("//", "/*") or here[:1] == "#":
+        return "JSON has no comments"
+    for python, plain in _PYTHON.items():
+        if re.search(rf"(?<![\w\"]){python}(?![\w\"])", around):
+            return f"JSON uses `{plain}`, not `{python}`"
+    if said == "expected value" and here[:1] in ("}", "]", ","):
+        return "a value is missing"
+    return None
+
+
+def _place(before: bytes, counted: str) -> str:
+    """Where that is: the keys and brackets before it. Values are not quoted, for they may be secret or long."""
+    if not before.strip():
+        return ""
+    if len(before) > _OUTLINED:
+        return counted
+    tokens: list[str] = _TOKEN.findall(before.decode("utf-8", "replace"))
+    outline = ""
+    for part, following in zip(reversed(tokens), [":", *reversed(tokens)], strict=False):
+        if part in "{}[],:":
+            shown = f"{part} " if part in ",:" else part
+        elif part[0] == '"' and following == ":" and part is not tokens[-1]:
+            shown = part if len(part) <= 30 else part[:29] + '…"'
+        else:
+            shown = "…"
+        if len(outline) + len(shown) > _OUTLINE:
+            outline = f"…{outline}"
+            break
+        outline = shown + outline
+    return f" (after `{outline.strip()}`)" if outline.strip("… ") else counted

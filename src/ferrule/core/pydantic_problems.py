@@ -2,169 +2,417 @@
 
 from __future__ import annotations
 
+from ipaddress import AddressValueError, NetmaskValueError
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import from_json
 
-from ferrule.core.nearest import nearest
-from ferrule.core.problems import HALF_PAIR, InvalidParams, PathPart, Problem, got, not_json
-from ferrule.core.schema_walk import schema_at
+from ferrule.core.problems import (
+    HALF_PAIR,
+    InvalidParams,
+    PathPart,
+    Problem,
+    got,
+    json_type,
+    missing_field,
+    not_json,
+    or_list,
+    out_of_form,
+    show,
+    unknown_field,
+    wrong_choice,
+    wrong_size,
+    wrong_type,
+)
+from ferrule.core.pydantic_locations import Location, Locator
+from ferrule.core.schema_walk import resolve
+from ferrule.core.union_problems import union_problems
+from ferrule.core.wording import EXAMPLES, choices_of, example_of, hint, kind_of, value_form
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pydantic import ValidationError
 
-_TYPES: dict[str, str] = {
+TYPES: dict[str, str] = {
     "int_type": "integer",
     "int_from_float": "integer",
+    "int_parsing": "integer",
     "float_type": "number",
+    "float_parsing": "number",
     "decimal_type": "number",
     "bool_type": "boolean",
+    "bool_parsing": "boolean",
     "string_type": "string",
+    "string_sub_type": "string",
     "bytes_type": "string",
+    "json_type": "string",
     "list_type": "array",
     "tuple_type": "array",
     "set_type": "array",
     "frozen_set_type": "array",
+    "deque_type": "array",
+    "iterable_type": "array",
+    "sequence_str": "array",
     "dict_type": "object",
+    "frozen_dict_type": "object",
+    "ordered_dict_type": "object",
+    "counter_type": "object",
+    "mapping_type": "object",
     "model_type": "object",
     "model_attributes_type": "object",
     "dataclass_type": "object",
+    "named_tuple_type": "array",
+    "arguments_type": "object",
     "none_required": "null",
 }
-_CODES: dict[str, str] = {
-    "greater_than": "range",
-    "greater_than_equal": "range",
-    "less_than": "range",
-    "less_than_equal": "range",
-    "multiple_of": "range",
-    "finite_number": "range",
-    "string_too_short": "length",
-    "string_too_long": "length",
-    "too_short": "length",
-    "too_long": "length",
-    "string_pattern_mismatch": "format",
-    "enum": "enum",
-    "literal_error": "enum",
-    "json_invalid": "json",
+"""Errors that a value of another type is the cause of, and the type that was asked for."""
+
+_DECIMAL = 'be a decimal number like "12.50"'
+_PATTERN = f"be {example_of('regex')}"
+FORMS: dict[str, tuple[str, str]] = {
+    "greater_than": ("range", "be more than {gt}"),
+    "greater_than_equal": ("range", "be at least {ge}"),
+    "less_than": ("range", "be less than {lt}"),
+    "less_than_equal": ("range", "be at most {le}"),
+    "multiple_of": ("range", "be a multiple of {multiple_of}"),
+    "finite_number": ("range", "be a finite number"),
+    "int_parsing_size": ("range", "be an integer with fewer digits"),
+    "string_pattern_mismatch": ("format", "match {pattern}"),
+    "string_not_ascii": ("format", "have only ASCII characters"),
+    "string_unicode": ("format", "be text in UTF-8"),
+    "bytes_invalid_encoding": ("format", "be {encoding} text"),
+    "date_type": ("format", f"be {example_of('date')}"),
+    "date_parsing": ("format", f"be {example_of('date')}"),
+    "date_from_datetime_parsing": ("format", f"be {example_of('date')}"),
+    "date_from_datetime_inexact": ("format", f"be {example_of('date')}, without a time"),
+    "date_past": ("range", "be a date in the past"),
+    "date_future": ("range", "be a date in the future"),
+    "time_type": ("format", f"be {example_of('time')}"),
+    "time_parsing": ("format", f"be {example_of('time')}"),
+    "datetime_type": ("format", f"be {example_of('date-time')}"),
+    "datetime_parsing": ("format", f"be {example_of('date-time')}"),
+    "datetime_from_date_parsing": ("format", f"be {example_of('date-time')}"),
+    "datetime_object_invalid": ("format", f"be {example_of('date-time')}"),
+    "datetime_past": ("range", "be a date and time in the past"),
+    "datetime_future": ("range", "be a date and time in the future"),
+    "timezone_naive": ("format", 'have no time zone, as in "2025-01-31T14:30:00"'),
+    "timezone_aware": ("format", 'have a time zone, as in "2025-01-31T14:30:00Z" or "2025-01-31T14:30:00+02:00"'),
+    "timezone_offset": ("format", "have a time zone {tz_expected} seconds from UTC"),
+    "time_delta_type": ("format", f"be {example_of('duration')}"),
+    "time_delta_parsing": ("format", f"be {example_of('duration')}"),
+    "url_type": ("format", f"be {example_of('uri')}"),
+    "url_parsing": ("format", f"be {example_of('uri')}"),
+    "url_syntax_violation": ("format", f"be {example_of('uri')}"),
+    "url_scheme": ("format", "be a URL that starts with {expected_schemes}"),
+    "url_too_long": ("length", "have at most {max_length} characters"),
+    "uuid_type": ("format", f"be {example_of('uuid')}"),
+    "uuid_parsing": ("format", f"be {example_of('uuid')}"),
+    "uuid_version": ("format", "be a version {expected_version} UUID"),
+    "decimal_parsing": ("format", _DECIMAL),
+    "decimal_max_digits": ("range", "have at most {max_digits} digits in all"),
+    "decimal_max_places": ("range", "have at most {decimal_places} digits after the decimal point"),
+    "decimal_whole_digits": ("range", "have at most {whole_digits} digits before the decimal point"),
+    "fraction_type": ("format", 'be a fraction like "3/4"'),
+    "fraction_parsing": ("format", 'be a fraction like "3/4"'),
+    "complex_type": ("format", 'be a complex number like "1+2j"'),
+    "complex_str_parsing": ("format", 'be a complex number like "1+2j"'),
+    "invalid_key": ("type", "have only strings as keys"),
+    "set_item_not_hashable": ("value", "be a value that a set can hold: no object and no array"),
+    "recursion_loop": ("value", "not hold itself"),
+    "recursion_depth_exceeded": ("limit", "be nested less deep"),
+    # What pydantic's own types raise beside the errors of its core
+    "ip_any_address": ("format", f"be {example_of('ipvanyaddress')}"),
+    "ip_any_interface": ("format", f"be {example_of('ipvanyinterface')}"),
+    "ip_any_network": ("format", f"be {example_of('ipvanynetwork')}"),
+    "ip_v4_address": ("format", f"be {example_of('ipv4')}"),
+    "ip_v6_address": ("format", f"be {example_of('ipv6')}"),
+    "ip_v4_network": ("format", f"be {example_of('ipv4network')}"),
+    "ip_v6_network": ("format", f"be {example_of('ipv6network')}"),
+    "ip_v4_interface": ("format", f"be {example_of('ipv4interface')}"),
+    "ip_v6_interface": ("format", f"be {example_of('ipv6interface')}"),
+    "pattern_type": ("format", _PATTERN),
+    "pattern_str_type": ("format", _PATTERN),
+    "pattern_bytes_type": ("format", _PATTERN),
+    "pattern_regex": ("format", _PATTERN),
+    "zoneinfo_str": ("format", f"be {example_of('zoneinfo')}"),
+    "byte_size": ("format", 'be a size like "10 MB" or a number of bytes'),
+    "byte_size_unit": ("format", 'be a size with a known unit, like "10 MB" or "4 KiB"'),
+    "base64_decode": ("format", f"be {example_of('base64')}"),
+    "color_error": ("format", 'be a colour like "#ff8800" or "orange"'),
+    "payment_card_number_digits": ("format", "have only digits"),
+    "payment_card_number_luhn": ("format", "be a card number that is not mistyped"),
+    "payment_card_number_brand": ("length", "have {required_length} digits, as a {brand} card has"),
+    "path_type": ("format", "be a path"),
+    "path_not_file": ("value", "be the path of a file that exists"),
+    "path_not_directory": ("value", "be the path of a folder that exists"),
+    "path_not_socket": ("value", "be the path of a socket that exists"),
+    "path_exists": ("value", "be a path where nothing exists yet"),
+    "parent_does_not_exist": ("value", "be a path in a folder that exists"),
+    "import_error": ("value", 'be what Python can import, like "package.module:name"'),
+    "predicate_failed": ("value", "be a value that this tool allows"),
+    "not_operation_failed": ("value", "be a value that this tool allows"),
 }
+"""Errors whose words follow from their type alone: a code, and what the value must do."""
+
+MISSING = ("missing", "missing_argument", "missing_keyword_only_argument", "missing_positional_only_argument")
+UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument")
+NO_JSON = (
+    "no_such_attribute", "needs_python_object", "frozen_field", "frozen_instance", "get_attribute_error",
+    "dataclass_exact_type", "iteration_error", "missing_sentinel_error", "ellipsis_error", "is_instance_of",
+    "is_subclass_of", "callable_type", "multiple_argument_values",
+)  # fmt: skip
+"""Errors of types that no JSON value can be of."""
+_READ = 10_000
+"""Errors of one validation that are looked at: ten megabytes of wrong arguments must not hold a program up."""
+_UNITS = {"Dictionary": "field", "Set": "different item", "Frozenset": "different item"}
 
 
-def read_problems(
-    error: ValidationError, text: str | bytes, schema: dict[str, Any], hints: dict[str, str]
-) -> InvalidParams:
-    """Every error of one validation, in order, with union branches folded into one problem a place.
+class ErrorReader:
+    """Reads the errors of one model; made once, because a model that errs once often errs again.
 
-    `hints` keeps what was said before of each missing field.
+    `core` is the schema that pydantic validates by, `schema` the JSON Schema that models are shown.
     """
-    errors = error.errors(include_url=False)
-    if errors[0]["type"] == "json_invalid":
-        return InvalidParams([not_json(str(errors[0].get("ctx", {}).get("error", "")))])
-    try:
-        value = from_json(text)
-    except (ValueError, TypeError):
-        return InvalidParams([Problem((), "json", HALF_PAIR)])
-    problems: list[Problem] = []
-    for item in errors:
-        kind, loc = item["type"], item["loc"]
-        if len(loc) == 1 and kind == "missing":
-            name = str(loc[0])
-            if (hint := hints.get(name)) is None:
-                hint = hints[name] = _hint(loc, schema)
-            problems.append(Problem(loc, "missing", "required, but missing" + hint))
-        else:
-            problems.append(_problem(item, kind, _true_path(loc, value, kind), value, schema))
-    if len({problem.path for problem in problems}) < len(problems):
-        problems = _fold(problems, value)
-    return InvalidParams(problems, value)
+
+    __slots__ = ("_core", "_fields", "_hints", "_schema")
+
+    def __init__(self, core: Any, schema: dict[str, Any]) -> None:
+        self._core = core
+        self._schema = schema
+        self._hints: dict[str, str] = {}
+        self._fields: tuple[list[str], dict[str, str]] | None = None
+
+    def read(self, error: ValidationError, text: str | bytes) -> InvalidParams:
+        """Every error of one validation, in order; of a union, only what the form that was meant has wrong."""
+        errors = error.errors(include_url=False)
+        if errors[0]["type"] == "json_invalid" and not errors[0]["loc"]:
+            return InvalidParams([not_json(str(errors[0].get("ctx", {}).get("error", "")), text)])
+        try:
+            value = from_json(text)
+        except (ValueError, TypeError):
+            return InvalidParams([Problem((), "json", HALF_PAIR)])
+        locator = Locator(self._core, self._schema, value)
+        found: list[tuple[Location, Problem]] = []
+        problems: list[Problem] = []
+        in_union = False
+        for item in errors[:_READ]:
+            kind, loc = item["type"], item["loc"]
+            if kind == "default_factory_not_called" and len(errors) > 1:
+                continue  # only because of another error, which is there too
+            if len(loc) == 1 and (problem := self._at_top(item, kind, str(loc[0]), value, locator)) is not None:
+                place = _TOP
+            else:
+                place = locator.at(loc, kind)
+                problem = _problem(item, kind, place, value, self._schema)
+                in_union = in_union or bool(place.branches)
+            problems.append(problem)
+            found.append((place, problem))
+        if in_union:
+            problems = _folded(found, value, self._schema, 0)
+        if len(errors) > _READ:
+            problems.append(Problem((), "limit", f"and more problems than the {_READ:,} that were looked at"))
+        return InvalidParams(problems, value)
+
+    def _at_top(self, item: Any, kind: str, name: str, value: Any, locator: Locator) -> Problem | None:
+        """The commonest problems of a field of the value itself, for which little has to be looked up."""
+        if kind == "missing":
+            if (said := self._hints.get(name)) is None:
+                said = self._hints[name] = hint(locator.at((name,), kind).schema, self._schema)
+            return missing_field((name,), said)
+        if not isinstance(value, dict) or name not in value:
+            return None
+        if kind in UNKNOWN:
+            if self._fields is None:
+                self._fields = locator.at((name,), kind).fields()
+            known, other_names = self._fields
+            return unknown_field(
+                (name,), known, [one for one in cast("dict[str, Any]", value) if one != name], other_names
+            )
+        expected = TYPES.get(kind)
+        if expected is None or expected in ("object", "array"):
+            return None
+        return wrong_type((name,), (expected,), item["input"])
 
 
-def _problem(item: Any, kind: str, path: tuple[PathPart, ...], value: Any, schema: dict[str, Any]) -> Problem:
-    found: Any = item["input"]
-    if expected := _TYPES.get(kind):
-        return Problem(path, "type", f"expected {expected}, got {got(found)}", (expected,))
-    if kind == "missing":
-        return Problem(path, "missing", "required, but missing" + _hint(path, schema))
-    if kind == "extra_forbidden" or kind == "unexpected_keyword_argument":
-        return _unknown(path, schema)
-    if kind == "union_tag_invalid":
-        tag = str(item["ctx"]["discriminator"]).strip("'")
-        known, given = item["ctx"]["expected_tags"], item["ctx"]["tag"]
-        return Problem((*path, tag), "enum", f"must be one of {known}; got {got(given)}")
-    if kind == "union_tag_not_found":
-        tag = str(item["ctx"]["discriminator"]).strip("'")
-        return Problem((*path, tag), "missing", "required, but missing")
-    code = _CODES.get(kind, "value")
-    if code == "enum":
-        return Problem(path, "enum", f"must be {item['ctx']['expected']}; got {got(found)}")
-    message = item["msg"]
-    if kind == "value_error":
-        return Problem(path, code, str(item.get("ctx", {}).get("error", message)))
-    message = message.removeprefix("Input should ").removeprefix("Value error, ")
-    if message.startswith(("be ", "have ", "match ")):
-        message = f"should {message}"
-    return Problem(path, code, f"{message}; got {got(found)}")
+_TOP = Location(())
 
 
-def _unknown(path: tuple[PathPart, ...], schema: dict[str, Any]) -> Problem:
-    known = list(schema_at(path[:-1], schema).get("properties", ()))
-    name = str(path[-1])
-    if close := nearest(name, known, most=1):
-        return Problem(path, "unknown", f"unknown field. Did you mean `{close[0]}`?")
-    fields = ", ".join(f"`{field}`" for field in known)
-    return Problem(path, "unknown", "unknown field. " + (f"Known fields: {fields}" if known else "It takes none"))
-
-
-def _hint(path: tuple[PathPart, ...], schema: dict[str, Any]) -> str:
-    """What a missing field should hold, from the schema."""
-    prop = schema_at(path, schema)
-    if not prop:
-        return ""
-    kind = prop.get("type") or " or ".join(str(option["type"]) for option in prop.get("anyOf", []) if "type" in option)
-    if "enum" in prop:
-        kind = "one of " + ", ".join(f'"{choice}"' for choice in prop["enum"][:12])
-    about = prop.get("description", "")
-    if kind and about:
-        return f" (expected {kind}: {about})"
-    return f" (expected {kind})" if kind else ""
-
-
-def _true_path(loc: tuple[PathPart, ...], value: Any, kind: str) -> tuple[PathPart, ...]:
-    """Pydantic names union branches and validators in a path; keep only what leads through the value."""
-    if len(loc) == 1 and isinstance(value, dict):  # a field of the arguments themselves, as most are
-        return loc if kind == "missing" or loc[0] in value else ()
-    path: list[PathPart] = []
-    here = value
-    for position, part in enumerate(loc):
-        last = position == len(loc) - 1
-        if _leads_on(part, here):
-            here = here[part]
-        elif not (last and kind == "missing"):
+def _folded(found: list[tuple[Location, Problem]], value: Any, schema: dict[str, Any], depth: int) -> list[Problem]:
+    """The problems with every union's forms made one; `depth` counts the unions that all of them lie in."""
+    if all(len(place.branches) <= depth for place, _ in found):
+        return [problem for _, problem in found]
+    told: list[list[Problem]] = []
+    groups: dict[tuple[PathPart, ...], tuple[list[Problem], dict[PathPart, list[tuple[Location, Problem]]]]] = {}
+    for place, problem in found:
+        if len(place.branches) <= depth:
+            told.append([problem])
             continue
-        path.append(part)
-    return tuple(path)
+        branch = place.branches[depth]
+        if branch.path not in groups:
+            groups[branch.path] = [], {}
+            told.append(groups[branch.path][0])  # its place in the order
+        groups[branch.path][1].setdefault(branch.form, []).append((place, problem))
+    for path, (folded, forms) in groups.items():
+        inside = [_folded(form, value, schema, depth + 1) for form in forms.values()]
+        branch = next(iter(forms.values()))[0][0].branches[depth]
+        if branch.tagged:
+            folded += inside[0]
+            continue
+        shown = branch.shapes if len(branch.shapes) == len(inside) else []
+        folded += union_problems(path, inside, _value_at(path, value), lambda at, shown=shown: _form(at, shown, schema))
+    return [problem for some in told for problem in some]
 
 
-def _leads_on(part: PathPart, here: Any) -> bool:
-    if isinstance(here, dict):
-        return part in here
-    return isinstance(here, list) and isinstance(part, int) and part < len(cast("list[Any]", here))
+def _form(at: int, shapes: list[dict[str, Any]], schema: dict[str, Any]) -> str:
+    return value_form(shapes[at], schema) if shapes else ""
 
 
-def _fold(problems: list[Problem], value: Any) -> list[Problem]:
-    """Several type errors at one place come from one union: say them as one."""
-    folded: dict[tuple[PathPart, ...], Problem] = {}
-    rest: list[Problem] = []
-    for problem in problems:
-        known = folded.get(problem.path)
-        if problem.code != "type":
-            rest.append(problem)
-        elif known is None:
-            folded[problem.path] = problem
-            rest.append(problem)
-        elif problem.expected[0] not in known.expected:
-            known.expected = (*known.expected, problem.expected[0])
-            known.message = f"expected {' or '.join(known.expected)}, got {got(_value_at(problem.path, value))}"
-    return rest
+def _problem(item: Any, kind: str, place: Location, value: Any, schema: dict[str, Any]) -> Problem:
+    if place.key is not None:
+        return _about_key(item, kind, place)
+    found: Any = item["input"]
+    path = place.path
+    if expected := TYPES.get(kind):
+        return wrong_type(path, (expected,), found, _shape(expected, place.schema, schema) if path else "")
+    if kind in MISSING:
+        return missing_field(path, hint(place.schema, schema), choices_of(place.schema, schema))
+    if kind in UNKNOWN:
+        holder = _value_at(path[:-1], value) if path else value
+        others = [name for name in cast("dict[str, Any]", holder) if name != path[-1]] if path else []
+        known, other_names = place.fields()
+        return unknown_field(path, known, others, other_names)
+    if special := _SPECIAL.get(kind):
+        return special(item, place, value)
+    if kind in FORMS:
+        code, predicate = FORMS[kind]
+        words = predicate.format(**{key: _shown(one) for key, one in item.get("ctx", {}).items()})
+        words = words.replace(" 1 digits", " 1 digit")
+        return out_of_form(path, code, words, found)
+    if kind in NO_JSON:
+        return Problem(path, "value", f"cannot be given as JSON. Leave it out; got {got(found)}")
+    return Problem(path, "value", item["msg"])  # a custom error: its author wrote it to be read
+
+
+def _shape(expected: str, prop: dict[str, Any], root: dict[str, Any]) -> str:
+    """`object {"name": string}`, where the schema tells more than the type."""
+    if expected not in ("object", "array"):
+        return ""
+    prop = resolve(prop, root)
+    options: Any = prop.get("anyOf")
+    if isinstance(options, list):
+        every = [resolve(one, root) for one in cast("list[Any]", options)]
+        prop = {"anyOf": [one for one in every if one.get("type") == expected]}
+    return kind_of(prop, root)
+
+
+def _about_key(item: Any, kind: str, place: Location) -> Problem:
+    """A key of an object that takes only some: the problem is the object's, and names the key."""
+    inner = _problem(item, kind, Location(place.path, core=place.core), None, {})
+    words = inner.message.partition("; got ")[0].partition(", got ")[0].replace("expected ", "must be ", 1)
+    if kind in TYPES:
+        words = "must hold an integer" if inner.expected == ("integer",) else f"must hold a {inner.expected[0]}"
+    return Problem(place.path, "value", f"the key {show(place.key)} {words}")
+
+
+def _literal(item: Any, place: Location, value: Any) -> Problem:
+    choices = place.choices()
+    found: Any = item["input"]
+    if not choices:
+        return Problem(place.path, "enum", f"is not one of the values allowed here; got {got(found)}")
+    return wrong_choice(place.path, choices, found)
+
+
+def _tag_invalid(item: Any, place: Location, value: Any) -> Problem:
+    name, tags = place.tags()
+    if name is None:
+        kinds = or_list([show(tag) for tag in tags])
+        return Problem(place.path, "union", f"fits none of the forms allowed here: {kinds}")
+    holder = _value_at(place.path, value)
+    return wrong_choice((*place.path, *name), tags, _value_at(name, holder))
+
+
+def _tag_missing(item: Any, place: Location, value: Any) -> Problem:
+    name, tags = place.tags()
+    kinds = ", ".join(show(tag) for tag in tags)
+    if name is None:
+        return Problem(place.path, "union", f"does not say which form it is; expected one of {kinds}")
+    return missing_field((*place.path, *name), f" (expected one of {kinds})", tuple(tags))
+
+
+def _too_short(item: Any, place: Location, value: Any) -> Problem:
+    context = item["ctx"]
+    unit = _UNITS.get(context["field_type"], "item")
+    return wrong_size(place.path, "at least", unit, context["min_length"], context["actual_length"])
+
+
+def _too_long(item: Any, place: Location, value: Any) -> Problem:
+    context = item["ctx"]
+    unit = _UNITS.get(context["field_type"], "item")
+    size: int | None = context.get("actual_length")
+    if size is None and isinstance(item["input"], (list, dict)):
+        size = len(cast("list[Any]", item["input"]))
+    return wrong_size(place.path, "at most", unit, context["max_length"], size)
+
+
+def _text_size(bound: str, key: str, unit: str) -> Callable[[Any, Location, Any], Problem]:
+    def words(item: Any, place: Location, value: Any) -> Problem:
+        text: Any = item["input"]
+        size = len(text.encode() if unit == "byte" else text) if isinstance(text, str) else None
+        return wrong_size(place.path, bound, unit, item["ctx"][key], size)
+
+    return words
+
+
+def _raised(item: Any, place: Location, value: Any) -> Problem:
+    """What a validator raised is in its author's words; but the standard library's own are not for a model."""
+    context = item.get("ctx", {})
+    if "reason" in context:
+        return out_of_form(place.path, "format", f"be {example_of('email')}", item["input"])
+    raised = context.get("error")
+    if isinstance(raised, (AddressValueError, NetmaskValueError)):
+        form = str(place.schema.get("format"))
+        words = example_of(form if form in EXAMPLES else "ipvanyaddress")
+        return out_of_form(place.path, "format", f"be {words}", item["input"])
+    words = str(raised) if raised is not None else ""
+    return Problem(place.path, "value", words or f"is not allowed here; got {got(item['input'])}")
+
+
+def _inner_json(item: Any, place: Location, value: Any) -> Problem:
+    """A field that holds JSON as text, and this text is none."""
+    inner = not_json(str(item.get("ctx", {}).get("error", "")), str(item["input"]))
+    words = inner.message.removeprefix("they are not valid JSON: ").removeprefix("they end too early: ")
+    return Problem(place.path, "format", f"must hold valid JSON as text: {words}")
+
+
+_SPECIAL: dict[str, Callable[[Any, Location, Any], Problem]] = {
+    "literal_error": _literal,
+    "enum": _literal,
+    "union_tag_invalid": _tag_invalid,
+    "union_tag_not_found": _tag_missing,
+    "too_short": _too_short,
+    "too_long": _too_long,
+    "string_too_short": _text_size("at least", "min_length", "character"),
+    "string_too_long": _text_size("at most", "max_length", "character"),
+    "bytes_too_short": _text_size("at least", "min_length", "byte"),
+    "bytes_too_long": _text_size("at most", "max_length", "byte"),
+    "value_error": _raised,
+    "assertion_error": _raised,
+    "json_invalid": _inner_json,
+    "default_factory_not_called": lambda item, place, value: Problem(
+        place.path, "value", "has a default that needs other fields, which are wrong"
+    ),
+}
+WORDED = frozenset({*TYPES, *FORMS, *MISSING, *UNKNOWN, *NO_JSON, *_SPECIAL})
+"""Every error that has words of ours."""
+
+
+def _shown(one: Any) -> str:
+    """A value of an error's context, as it stands in a sentence."""
+    if isinstance(one, float) and one.is_integer() and abs(one) < 1e15:
+        return str(int(one))
+    if isinstance(one, str) and one.startswith("'"):  # pydantic quotes lists of schemes as Python would
+        return or_list([f'"{scheme}://"' for scheme in one.split("'")[1::2]])
+    return show(one, 200) if isinstance(one, str) and json_type(one) == "string" and not one.isalnum() else str(one)
 
 
 def _value_at(path: tuple[PathPart, ...], value: Any) -> Any:

@@ -107,7 +107,15 @@ class ToolResult:
         }
         if self.attachments:
             document["attachments"] = [_attached(one) for one in self.attachments]
-        return _finite(to_jsonable_python(document, fallback=str, bytes_mode="base64"))
+        return _finite(to_jsonable_python(document, fallback=plainly, bytes_mode="base64"))
+
+
+def plainly(value: Any) -> Any:
+    """What stands in JSON for a value that has no form there: a number or an array of NumPy and its like as Python's
+    own, anything else as text.
+    """
+    to_list: Any = getattr(cast("Any", type(value)), "tolist", None)
+    return to_list(value) if callable(to_list) else str(value)
 
 
 def _attached(attachment: Attachment) -> dict[str, Any]:

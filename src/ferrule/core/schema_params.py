@@ -7,7 +7,7 @@ from math import inf, isinf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.problems import InvalidParams, PathPart, Problem
+from ferrule.core.problems import HALF_PAIR, InvalidParams, PathPart, Problem, not_json
 from ferrule.core.schema_compile import freeze, looks_sound, require_validator
 
 if TYPE_CHECKING:
@@ -120,10 +120,10 @@ def parse(text: str | bytes) -> Any:
 
     try:
         value = from_json(text, allow_inf_nan=False)
+    except TypeError:
+        raise InvalidParams([Problem((), "json", HALF_PAIR)]) from None
     except ValueError as error:
-        words = str(error)
-        code = "limit" if "recursion limit" in words or "out of range" in words else "json"
-        raise InvalidParams([Problem((), code, words)]) from None
+        raise InvalidParams([not_json(str(error), text)]) from None
     if _has_huge_number(value):
         raise InvalidParams(list(islice(_huge_numbers(value), MAX_PROBLEMS)), value)
     return value

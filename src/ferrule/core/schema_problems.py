@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.nearest import nearest
-from ferrule.core.problems import PathPart, Problem, format_path, got, show
+from ferrule.core.problems import (
+    SHOWN,
+    PathPart,
+    Problem,
+    got,
+    missing_field,
+    or_list,
+    out_of_form,
+    show,
+    unknown_field,
+    wrong_choice,
+    wrong_size,
+    wrong_type,
+)
+from ferrule.core.union_problems import union_problems
+from ferrule.core.wording import choices_of, example_of, hint, kind_of, value_form
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable
 
     from jsonschema_rs import ValidationError
 
 MAX_PROBLEMS = 20
-_SHOWN = 12
-_FORMS_SHOWN = 3
 _UNIONS_READ = 8
 """Unions within unions that are still looked into."""
 
@@ -44,57 +57,45 @@ def _read(error: ValidationError, value: Any, schema: Any, unions: int) -> list[
     path = _true_path(error.instance_path, value)
     name = type(kind).__name__
     if name in ("AnyOf", "OneOfNotValid"):
-        return _union(path, cast("list[list[ValidationError]]", kind.context), value, schema, unions)
+        return _union(error, path, cast("list[list[ValidationError]]", kind.context), value, schema, unions)
     if name in ("AdditionalProperties", "UnevaluatedProperties"):
         parent = _beside(error, schema)
-        return [_unknown(path, field, parent) for field in kind.unexpected]
+        return [_unknown(path, field, parent, value) for field in kind.unexpected]
     if name == "FalseSchema":
         return _forbidden(error, path, value, schema)
     if name == "Required":
         return [_missing(error, path, schema)]
-    if name in _SIMPLE:
-        code, words = _SIMPLE[name]
-        return [Problem(path, code, words(kind, _at(path, value)))]
     if name == "PropertyNames":
-        inner = _read(kind.error, kind.error.instance, schema, unions)
-        return [Problem(path, "unknown", f"{show(kind.error.instance)} cannot be a field name: {inner[0].message}")]
+        inner = _read(kind.error, kind.error.instance, schema, unions)[0]
+        words = inner.message.partition("; got ")[0].partition(", got ")[0].replace("expected ", "must be ", 1)
+        return [Problem(path, "value", f"the key {show(kind.error.instance)} {words}")]
     if name == "Type":
         types = tuple(sorted(kind.types))
-        return [Problem(path, "type", f"expected {_or(types)}, got {got(_at(path, value))}", types)]
-    return [Problem(path, "value", str(error.message)[:200])]
+        return [wrong_type(path, types, _at(path, value), _shape(types, error, schema) if path else "")]
+    if name in WORDS:
+        return [WORDS[name](kind, path, _at(path, value))]
+    return [Problem(path, "value", f"does not fit the schema's `{_keyword(error)}`; got {got(_at(path, value))}")]
+
+
+def _keyword(error: ValidationError) -> str:
+    return str(error.schema_path[-1])[:60] if error.schema_path else "rules"
+
+
+def _shape(types: tuple[str, ...], error: ValidationError, schema: Any) -> str:
+    """`object {"name": string}`, where the schema tells more than the type."""
+    return kind_of(_beside(error, schema), _dict(schema)) if types in (("object",), ("array",)) else ""
 
 
 def _missing(error: ValidationError, path: Path, schema: Any) -> Problem:
     field: str = cast("Any", error.kind).property
-    beside = _beside(error, schema)
-    prop = _follow(_dict(beside.get("properties")).get(field), schema)
-    return Problem((*path, field), "missing", "required, but missing" + _hint(prop))
+    root = _dict(schema)
+    prop = _dict(_dict(_beside(error, schema).get("properties")).get(field))
+    return missing_field((*path, field), hint(prop, root), choices_of(prop, root))
 
 
-def _hint(prop: dict[str, Any]) -> str:
-    """What a missing field should hold."""
-    said: Any = prop.get("type") or [_dict(one).get("type") for one in prop.get("anyOf", [])]
-    kinds = cast("list[Any]", said) if isinstance(said, list) else [said]
-    kind = " or ".join(str(one) for one in kinds if one)
-    if isinstance(prop.get("enum"), list):
-        kind = "one of " + ", ".join(show(choice) for choice in prop["enum"][:_SHOWN])
-    about = prop.get("description", "")
-    if kind and about:
-        return f" (expected {kind}: {about})"
-    return f" (expected {kind})" if kind else ""
-
-
-def _unknown(path: Path, field: str, parent: dict[str, Any]) -> Problem:
-    known = list(_dict(parent.get("properties")))
-    if close := nearest(field, known, most=1):
-        return Problem((*path, field), "unknown", f"unknown field. Did you mean `{close[0]}`?")
-    fields = ", ".join(f"`{one}`" for one in known[:_SHOWN])
-    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-    return Problem(
-        (*path, field),
-        "unknown",
-        f"unknown field. Known fields: {fields}{more}" if known else "unknown field. It takes none",
-    )
+def _unknown(path: Path, field: str, parent: dict[str, Any], value: Any) -> Problem:
+    given = [name for name in cast("dict[str, Any]", _at(path, value)) if name != field]
+    return unknown_field((*path, field), list(_dict(parent.get("properties"))), given)
 
 
 def _forbidden(error: ValidationError, path: Path, value: Any, schema: Any) -> list[Problem]:
@@ -103,61 +104,27 @@ def _forbidden(error: ValidationError, path: Path, value: Any, schema: Any) -> l
     if error.schema_path and error.schema_path[-1] == "additionalProperties" and isinstance(here, dict):
         parent = _beside(error, schema)
         known = _dict(parent.get("properties"))
-        return [_unknown(path, field, parent) for field in cast("dict[str, Any]", here) if field not in known]
+        return [_unknown(path, field, parent, value) for field in cast("dict[str, Any]", here) if field not in known]
     if path and isinstance(path[-1], int):
         return [Problem(path, "length", "one item too many; nothing may stand here")]
     return [Problem(path, "unknown", "not allowed here" if path else "no arguments are allowed")]
 
 
-def _union(path: Path, branches: list[list[ValidationError]], value: Any, schema: Any, unions: int) -> list[Problem]:
+def _union(
+    error: ValidationError, path: Path, branches: list[list[ValidationError]], value: Any, schema: Any, unions: int
+) -> list[Problem]:
     """None of several forms fits: speak of the form that was meant, where that is clear."""
-    none_fits = f"fits none of the {len(branches)} forms allowed here"
     if unions == _UNIONS_READ:
-        return [Problem(path, "union", none_fits)]
+        return [Problem(path, "union", f"fits none of the {len(branches)} forms allowed here")]
     forms = [problems_of(errors, value, schema, unions + 1) for errors in branches]
-    meant = _of_right_kind(path, forms)
-    if not meant:
-        return [_merged(path, forms, value)]
-    if len(meant) == 1:
-        return meant[0]
-    if all(len(form) == 1 and form[0].code == "enum" and form[0].path == meant[0][0].path for form in meant):
-        choices = dict.fromkeys(form[0].message.removeprefix("must be ").partition("; got ")[0] for form in meant)
-        place = meant[0][0].path
-        return [Problem(place, "enum", f"must be {_or(list(choices))}; got {got(_at(place, value))}")]
-    closest = min(meant, key=lambda form: (len(form), -max(len(one.path) for one in form)))
-    inner = "; ".join(
-        f"{format_path(one.path)}: {one.message.partition('; closest is')[0]}" for one in closest[:_FORMS_SHOWN]
-    )
-    number = forms.index(closest) + 1
-    return [
-        Problem(
-            path,
-            "union",
-            f"{none_fits}; closest is form {number}: {inner}",
-        )
-    ]
+    listed: Any = _beside(error, schema).get(_keyword(error))
+    options = cast("list[Any]", listed) if isinstance(listed, list) else []
 
+    def shape(at: int) -> str:
+        form = value_form(_dict(options[at]), _dict(schema)) if len(options) == len(forms) else ""
+        return form if form not in ("any", "object") else ""
 
-def _of_right_kind(path: Path, forms: list[list[Problem]]) -> list[list[Problem]]:
-    """The forms whose type and whose tag (a field with one allowed value) agree with the value."""
-    right = [form for form in forms if not any(one.code == "type" and one.path == path for one in form)]
-    tagged = [form for form in right if not any(one.code == "enum" and len(one.path) == len(path) + 1 for one in form)]
-    return tagged or right
-
-
-def _merged(path: Path, forms: list[list[Problem]], value: Any) -> Problem:
-    """No form is even of the value's type: name every type that would do."""
-    types = tuple(dict.fromkeys(kind for form in forms for one in form if one.path == path for kind in one.expected))
-    return Problem(path, "type", f"expected {_or(types)}, got {got(_at(path, value))}", types)
-
-
-def _choices(options: Sequence[Any], value: Any) -> str:
-    shown = [show(option) for option in options[:_SHOWN]]
-    if len(options) <= _SHOWN:
-        return f"must be {_or(shown)}; got {got(value)}"
-    close = nearest(value, [one for one in options if isinstance(one, str)], most=3) if isinstance(value, str) else []
-    hint = f". Did you mean {_or([show(one) for one in close])}?" if close else ""
-    return f"must be one of {', '.join(shown)} and {len(options) - _SHOWN} more; got {got(value)}{hint}"
+    return union_problems(path, forms, _at(path, value), shape)
 
 
 def _twins(value: Any) -> str:
@@ -175,64 +142,75 @@ def _ruled_out(kind: Any, value: Any) -> str:
     ruled = _dict(kind.schema)
     options: list[Any] = ruled["enum"] if "enum" in ruled else [ruled["const"]] if "const" in ruled else []
     if options:
-        return f"must not be {_or([show(one) for one in options[:_SHOWN]])}"
+        return f"must not be {or_list([show(one) for one in options[:SHOWN]])}"
     if set(ruled) == {"required"} and isinstance(value, dict):
         return "must not have " + " together with ".join(f"`{one}`" for one in ruled["required"])
     return f"has a form that is ruled out here; got {got(value)}"
 
 
-def _size(unit: str, bound: str) -> tuple[str, Callable[[Any, Any], str]]:
-    def words(kind: Any, value: Any) -> str:
-        plural = unit if kind.limit == 1 else unit + "s"
-        return f"should have at {bound} {kind.limit} {plural}, not {len(value)}"
-
-    return "length", words
+Words = Callable[[Any, Path, Any], Problem]
 
 
-def _bound(words: str) -> tuple[str, Callable[[Any, Any], str]]:
-    return "range", lambda kind, value: f"should be {words} {show(kind.limit)}; got {got(value)}"
+def _size(unit: str, bound: str) -> Words:
+    return lambda kind, path, value: wrong_size(path, bound, unit, kind.limit, len(value))
+
+
+def _bound(words: str) -> Words:
+    return lambda kind, path, value: out_of_form(path, "range", f"be {words} {show(kind.limit)}", value)
+
+
+def _said(code: str, words: str) -> Words:
+    return lambda kind, path, value: Problem(path, code, words)
 
 
 TOO_HARD = "takes too long to match against the schema's pattern. Send a shorter or simpler text"
 _TWO_FIT = "fits more than one of the forms allowed here; exactly one must fit"
 _CONTAINS = "too few or too many of its items are of the kind it must contain"
 
-_SIMPLE: dict[str, tuple[str, Callable[[Any, Any], str]]] = {
-    "Enum": ("enum", lambda kind, value: _choices(kind.options, value)),
-    "Constant": ("enum", lambda kind, value: f"must be {show(kind.expected_value)}; got {got(value)}"),
-    "Minimum": _bound("greater than or equal to"),
-    "Maximum": _bound("less than or equal to"),
-    "ExclusiveMinimum": _bound("greater than"),
+WORDS: dict[str, Words] = {
+    "Enum": lambda kind, path, value: wrong_choice(path, kind.options, value),
+    "Constant": lambda kind, path, value: wrong_choice(path, [kind.expected_value], value),
+    "Minimum": _bound("at least"),
+    "Maximum": _bound("at most"),
+    "ExclusiveMinimum": _bound("more than"),
     "ExclusiveMaximum": _bound("less than"),
-    "MultipleOf": (
-        "range",
-        lambda kind, value: f"should be a multiple of {kind.multiple_of}; got {got(value)}",
+    "MultipleOf": lambda kind, path, value: out_of_form(path, "range", f"be a multiple of {kind.multiple_of}", value),
+    "MinLength": _size("character", "at least"),
+    "MaxLength": _size("character", "at most"),
+    "MinItems": _size("item", "at least"),
+    "MaxItems": _size("item", "at most"),
+    "AdditionalItems": _size("item", "at most"),
+    "MinProperties": _size("field", "at least"),
+    "MaxProperties": _size("field", "at most"),
+    "UnevaluatedItems": lambda kind, path, value: Problem(
+        path, "length", f"items not allowed: {_cut(kind.unexpected)}"
     ),
-    "MinLength": _size("character", "least"),
-    "MaxLength": _size("character", "most"),
-    "MinItems": _size("item", "least"),
-    "MaxItems": _size("item", "most"),
-    "AdditionalItems": _size("item", "most"),
-    "MinProperties": _size("field", "least"),
-    "MaxProperties": _size("field", "most"),
-    "UnevaluatedItems": ("length", lambda kind, value: f"items not allowed: {_cut(kind.unexpected)}"),
-    "UniqueItems": ("value", lambda kind, value: _twins(value)),
-    "Contains": ("value", lambda kind, value: _CONTAINS),
-    "Pattern": ("format", lambda kind, value: f"should match {show(kind.pattern, 200)}; got {got(value)}"),
-    "Format": ("format", lambda kind, value: f"should be a valid {kind.format}; got {got(value)}"),
-    "Not": ("value", _ruled_out),
-    "OneOfMultipleValid": ("union", lambda kind, value: _TWO_FIT),
-    "BacktrackLimitExceeded": ("limit", lambda kind, value: TOO_HARD),
-    "RegexEngineFailure": ("limit", lambda kind, value: TOO_HARD),
+    "UniqueItems": lambda kind, path, value: Problem(path, "value", _twins(value)),
+    "Contains": _said("value", _CONTAINS),
+    "Pattern": lambda kind, path, value: out_of_form(path, "format", f"match {show(kind.pattern, 200)}", value),
+    "Format": lambda kind, path, value: out_of_form(path, "format", f"be {example_of(kind.format)}", value),
+    "ContentEncoding": lambda kind, path, value: out_of_form(path, "format", f"be {kind.content_encoding} text", value),
+    "ContentMediaType": lambda kind, path, value: out_of_form(
+        path, "format", f"hold text of the type {kind.content_media_type}", value
+    ),
+    "FromUtf8": _said("format", "holds encoded bytes that are not UTF-8 text"),
+    "Not": lambda kind, path, value: Problem(path, "value", _ruled_out(kind, value)),
+    "OneOfMultipleValid": _said("union", _TWO_FIT),
+    "BacktrackLimitExceeded": _said("limit", TOO_HARD),
+    "RegexEngineFailure": _said("limit", TOO_HARD),
+    "Referencing": _said("value", "cannot be checked: the tool's schema refers to a document that is not there"),
+    "Custom": _said("value", "does not fit a rule of the tool's own"),
 }
+"""The validator's findings whose words need only themselves and the value."""
+WORDED = frozenset(WORDS) | {
+    "AnyOf", "OneOfNotValid", "AdditionalProperties", "UnevaluatedProperties", "FalseSchema", "Required",
+    "PropertyNames", "Type",
+}  # fmt: skip
+"""Every finding that has words of ours."""
 
 
 def _cut(texts: Iterable[Any]) -> str:
-    return ", ".join(str(text)[:60] for text in list(texts)[:_SHOWN])
-
-
-def _or(words: Sequence[str]) -> str:
-    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else "something else"
+    return ", ".join(str(text)[:60] for text in list(texts)[:SHOWN])
 
 
 def _true_path(parts: Iterable[PathPart], value: Any) -> Path:
@@ -264,18 +242,6 @@ def _beside(error: ValidationError, schema: Any) -> dict[str, Any]:
         except (KeyError, IndexError, TypeError):
             return {}
     return _dict(here)
-
-
-def _follow(prop: Any, schema: Any) -> dict[str, Any]:
-    """A property's own words, or those of the definition it refers to."""
-    own = _dict(prop)
-    ref = own.get("$ref")
-    if not isinstance(ref, str) or not ref.startswith("#/"):
-        return own
-    target = schema
-    for part in ref[2:].split("/"):
-        target = _dict(target).get(part.replace("~1", "/").replace("~0", "~"))
-    return {**_dict(target), **own}
 
 
 def _dict(value: Any) -> dict[str, Any]:

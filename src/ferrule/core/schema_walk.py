@@ -16,7 +16,9 @@ def schema_at(path: Sequence[PathPart], schema: Any) -> dict[str, Any]:
     here = resolve(root, root)
     for part in path:
         if isinstance(part, int):
-            below = here.get("items")
+            first: Any = here.get("prefixItems")
+            listed = cast("list[Any]", first) if isinstance(first, list) else []
+            below = listed[part] if part < len(listed) else here.get("items")
         else:
             below = _mapping(here.get("properties")).get(part, here.get("additionalProperties"))
         here = resolve(_mapping(below), root)
@@ -24,10 +26,10 @@ def schema_at(path: Sequence[PathPart], schema: Any) -> dict[str, Any]:
 
 
 def resolve(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
-    """Follow `$ref` into `$defs`, and `X or null` to X; a guard stops circles."""
+    """Follow `$ref`, and `X or null` to X; a guard stops circles."""
     for _ in range(16):
         if "$ref" in schema:
-            schema = _mapping(_mapping(root.get("$defs")).get(str(schema["$ref"]).rpartition("/")[2]))
+            schema = referred(str(schema["$ref"]), root)
             continue
         branches: Any = schema.get("anyOf")
         if not isinstance(branches, list):
@@ -37,6 +39,16 @@ def resolve(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
             return schema
         schema = options[0]
     return {}
+
+
+def referred(ref: str, root: dict[str, Any]) -> dict[str, Any]:
+    """What a local reference (`#/$defs/Item`) leads to; empty for one that leads nowhere or elsewhere."""
+    if not ref.startswith("#"):
+        return {}
+    here = root
+    for part in ref[1:].split("/")[1:]:
+        here = _mapping(here.get(part.replace("~1", "/").replace("~0", "~")))
+    return here
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ferrule.core.access import Touch
     from ferrule.core.context import Session, ToolContext
+    from ferrule.core.outputs import OutputType
     from ferrule.core.params import Params
     from ferrule.core.problems import Problem
 
@@ -160,7 +161,12 @@ class Tool(Generic[P]):
     has_signature: bool
     """Whether it has a check, words for its results (`render` for the model, or `display` too), touches, a signature of
     its own; what it lacks is not called."""
+    checks_output: bool
+    """Whether what it returns is held to a type that it declared."""
+    exact_outputs: frozenset[type] = frozenset()
+    """Types of which every value fits; known once a value was looked at."""
     _params: Params[P] | None = None
+    _output: OutputType | None = None
     _description: Description | None = None
     _expected_form: str | None = None
     _described: bool = False
@@ -207,6 +213,7 @@ class Tool(Generic[P]):
         self.has_render = "render" in own
         self.has_words = self.has_render or "display" in own
         self._described = not own.isdisjoint(_CALL_OPTIONS)
+        self.checks_output = "output_schema" in own
         for key in ("display_name", "version", "category", "strict", "concurrency_safe", "enabled", "dangerous",
                     "requires_permission", "idempotent", "timeout", "max_result", "grace", "doing"):  # fmt: skip
             if key in options:
@@ -314,6 +321,24 @@ class Tool(Generic[P]):
 
             self._expected_form = expected_form(self.input_schema)
         return self._expected_form
+
+    def fit_output(self, value: Any) -> Any:
+        """A value it returned, as it declared it; raises `InvalidParams` where it is something else."""
+        if self._output is None:
+            self._output = self._compile_output()
+            if self._output is None:
+                self.checks_output = False
+                return value
+            self.exact_outputs = self._output.exact
+        return self._output.fit(value)
+
+    def _compile_output(self) -> OutputType | None:
+        schema = self.output_schema
+        if schema is None:
+            return None
+        from ferrule.core.outputs import SchemaOutput
+
+        return SchemaOutput(self.name, schema)
 
     def _compile(self) -> Params[P]:
         from ferrule.core.params import ModelParams

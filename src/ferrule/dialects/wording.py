@@ -7,7 +7,7 @@ from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind
-from ferrule.core.result import SUGGESTION, ErrorInfo, ToolResult
+from ferrule.core.result import SUGGESTION, ErrorInfo, ToolResult, plainly
 from ferrule.dialects.losses import Loss
 
 if TYPE_CHECKING:
@@ -119,9 +119,9 @@ def jsonable(data: Any) -> Any:
         raise ValueError(str(error)) from error
 
 
-def _shown(value: object) -> str:
+def _shown(value: object) -> Any:
     try:
-        return str(value)
+        return plainly(value)
     except Exception:  # noqa: BLE001 - a stranger's __str__ may raise anything
         return f"({type(value).__name__})"
 

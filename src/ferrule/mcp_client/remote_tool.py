@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
 from ferrule.core.call import RawCall
 from ferrule.core.description import Description
-from ferrule.core.errors import DefinitionError, ErrorKind
-from ferrule.core.problems import InvalidParams, format_path
+from ferrule.core.errors import ErrorKind
 from ferrule.core.raw_tool import RawTool
 from ferrule.core.result import ErrorInfo, ToolResult, words_for_attached
-from ferrule.core.schema_params import SchemaParams
 from ferrule.dialects.attachments import to_base64
 from ferrule.dialects.mcp import MCP
 from ferrule.dialects.mcp_blocks import embedded_text
@@ -24,10 +22,9 @@ from ferrule.mcp_client.failures import malformed_result
 from ferrule.mcp_client.tool_names import tool_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ferrule.core.context import ToolContext
-    from ferrule.core.problems import PathPart
     from ferrule.mcp_client.definitions import Definition
     from ferrule.mcp_client.server_config import ServerConfig
 
@@ -49,7 +46,6 @@ class RemoteTool(RawTool):
         self.server_name = config.name
         self.identity = config.identity
         self._callee = callee
-        self._output_params: SchemaParams | None = None
         super().__init__(
             tool_name(config.name, definition.name),
             definition.input_schema,
@@ -77,40 +73,12 @@ class RemoteTool(RawTool):
             raise malformed_result(self.server_name, self.definition.name, f"the protocol: {error}") from None
         if not result.success:
             return _failed(result)
-        self._check_output(result)
         if embedded := embedded_text(result.attachments):
             result.llm_content = f"{result.llm_content}\n\n{embedded}" if result.llm_content else embedded
         if not result.llm_content:
             result.llm_content = _words(result)
         result.display_content = result.llm_content
         return result
-
-    def _check_output(self, result: ToolResult) -> None:
-        """Structured content fits the schema that promises it; results without it break the promise too."""
-        schema = self.definition.output_schema
-        if schema is None:
-            return
-        from pydantic_core import to_json
-
-        if result.data is None:
-            raise malformed_result(
-                self.server_name, self.definition.name, "its output schema: there is no structured content."
-            )
-        if self._output_params is None:
-            self._output_params = SchemaParams(self.name, schema)
-        try:
-            self._output_params.load(to_json(result.data))
-        except InvalidParams as invalid:
-            told = "; ".join(f"`{_place(one.path)}`: {one.message}" for one in invalid.problems[:5])
-            raise malformed_result(self.server_name, self.definition.name, f"its output schema: {told}.") from None
-        except DefinitionError as error:
-            raise malformed_result(
-                self.server_name, self.definition.name, f"its output schema, which is no schema: {error}"
-            ) from None
-
-
-def _place(path: Sequence[PathPart]) -> str:
-    return format_path(path) if path else "structuredContent"
 
 
 def _with_fewer_blocks(payload: dict[str, Any]) -> dict[str, Any]:

@@ -14,11 +14,9 @@ from ferrule.dialects.exporter import Exporter, leave_out
 from ferrule.dialects.gemini import Gemini
 from ferrule.dialects.mcp import MCP
 from ferrule.dialects.names import MAX_LENGTH, NameMap
-from ferrule.mcp_server.results import output_check, shown_output
+from ferrule.mcp_server.results import is_schema, shown_output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ferrule.core.tool import Tool
     from ferrule.dialects.losses import Ledger
     from ferrule.registry.source import ToolSource
@@ -64,12 +62,12 @@ class PortableMCP(WholeMCP):
 
 
 class Shown(NamedTuple):
-    """A tool under the name that clients know, and what its structured content must fit, if it sends any."""
+    """A tool under the name that clients know, and whether it promises structured content."""
 
     name: str
     definition: dict[str, Any]
     tool: Tool[Any]
-    fits: Callable[[Any], str | None] | None
+    is_data: bool
     source: dict[str, Any]
 
 
@@ -126,10 +124,10 @@ class Definitions:
 def _shown(tool: Tool[Any], source: dict[str, Any]) -> Shown:
     definition = dict(source)
     output = shown_output(tool)
-    fits = output_check(output) if output is not None else None
-    if fits is not None:
+    is_data = output is not None and is_schema(output)
+    if is_data:
         definition["outputSchema"] = output
-    return Shown(definition["name"], definition, tool, fits, source)
+    return Shown(definition["name"], definition, tool, is_data, source)
 
 
 def _cursor(name: str) -> str:

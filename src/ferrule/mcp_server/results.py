@@ -7,7 +7,7 @@ whose text is that very JSON; a tool with words of its own (or pictures) sends t
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import ErrorInfo
@@ -20,8 +20,6 @@ from ferrule.dialects.output_schema import output_object
 from ferrule.pipeline.format import head_and_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
 
@@ -43,10 +41,11 @@ def shown_output(tool: Tool[Any]) -> dict[str, Any] | None:
     return output_object(schema)
 
 
-def call_result(
-    result: ToolResult, fits: Callable[[Any], str | None] | None, most: int = RESULT_CHARS
-) -> dict[str, Any]:
-    """The result in the protocol's form. `fits` says what is wrong with structured content, for tools that show any."""
+def call_result(result: ToolResult, *, is_data: bool, most: int = RESULT_CHARS) -> dict[str, Any]:
+    """The result in the protocol's form; `is_data` for a tool that promises structured content.
+
+    That it fits what the tool promised was seen to when the call was formatted.
+    """
     if result.success and result.attachments:  # of a server behind this one: what is attached goes out as what it is
         result = replace(result, llm_content=own_words(result.llm_content, result.attachments))
     if len(result.llm_content) > most:  # then only the two ends of all the words are left
@@ -54,15 +53,15 @@ def call_result(
     answer: dict[str, Any] = {"resultType": "complete", **_DIALECT.write_result(result)}
     answer.get("_meta", {}).pop(_WRAPPED, None)
     structured: Any = answer.pop("structuredContent", None)
-    is_data = fits is not None and not answer["isError"] and most == RESULT_CHARS  # and nobody chose less
-    room = STRUCTURED_CHARS if is_data else most
+    is_data = is_data and not answer["isError"]
+    room = STRUCTURED_CHARS if is_data and most == RESULT_CHARS else most  # and nobody chose less
     too_long = _shorten(answer["content"], room) or "characters_left_out" in result.metadata
-    if fits is None or answer["isError"]:
+    if not is_data:
         return answer
-    problem = "it is too long to be sent whole" if too_long else fits(structured)
-    if problem is None:
+    if not too_long and structured is not None:
         answer["structuredContent"] = structured
         return answer
+    problem = "it is too long to be sent whole" if too_long else "there is no structured content"
     error = ErrorInfo(
         ErrorKind.EXECUTION,
         f"`{result.tool}` ran, but its result cannot be sent as its output schema promises: {problem}.",
@@ -86,22 +85,6 @@ def _shorten(content: list[dict[str, Any]], most: int) -> bool:
     return cut
 
 
-def output_check(schema: dict[str, Any]) -> Callable[[Any], str | None] | None:
-    """What tells whether structured content fits a schema, compiled once for a tool; None for one that is no schema.
-
-    It may be a stranger's: nothing that it refers to is fetched, and thousands of them must not take long.
-    """
-    validator = quick_validator("result", schema, _PATTERN_STATES)
-    if validator is None:
-        return None
-
-    def fits(structured: Any) -> str | None:
-        if structured is None:
-            return "there is no structured content"
-        error = next(iter(validator.iter_errors(structured)), None)
-        if error is None:
-            return None
-        where = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in cast("Any", error.instance_path))
-        return f"`{where.lstrip('.') or 'result'}`: {error.message[:300]}"
-
-    return fits
+def is_schema(schema: dict[str, Any]) -> bool:
+    """Whether an output schema can be promised. It may be a stranger's, and thousands of them must not take long."""
+    return quick_validator("result", schema, _PATTERN_STATES) is not None

@@ -136,7 +136,7 @@ class McpServer:
             if shown is not None:
                 arguments = without_added(arguments, shown.definition["inputSchema"])
             running = session.begin(context, name, arguments, params.input_responses)
-            running.fits = shown.fits if shown is not None else None
+            running.is_data = shown is not None and shown.is_data
         patience = self._patience(context, params.name)
         try:
             await self._attend(running, session, context, patience)
@@ -189,7 +189,7 @@ class McpServer:
         if result is None:
             stopped = ErrorInfo(ErrorKind.CANCELLED, f"`{running.call.name}` did not finish. It was cancelled.")
             return {"resultType": "complete", "content": [{"type": "text", "text": stopped.words}], "isError": True}
-        return call_result(result, running.fits, self._result_chars)
+        return call_result(result, is_data=running.is_data, most=self._result_chars)
 
     # Calls that wait for the person, in the era where the request does not
 

@@ -8,9 +8,11 @@ from dataclasses import replace
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
+from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped, ToolError
+from ferrule.core.problems import InvalidParams
 from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult, words_for_attached
 from ferrule.pipeline.cleaning import clean_exception, clean_text, clean_value
+from ferrule.pipeline.validate import listed_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +27,7 @@ logger = logging.getLogger("ferrule.calls")
 _DISPLAY = 200
 _ERROR = 20_000
 _LARGE = 10**400
+_SHOWN_PROBLEMS = 5
 _WORK_IS_DONE = "What it did is done; calling it again would do it again."
 _PLAIN = frozenset({str, int, float, bool, dict, list, type(None)})
 
@@ -32,6 +35,8 @@ _PLAIN = frozenset({str, int, float, bool, dict, list, type(None)})
 def format_value(invocation: Invocation, value: Any, limits: Limits) -> ToolResult:
     """The result of a call that ran."""
     tool = invocation.tool
+    if tool.checks_output and type(value) not in tool.exact_outputs:
+        value = _fitted(tool, value)
     if type(value) in _PLAIN:  # nearly every value: nothing to take apart
         text, display = _own_words(tool, value) if tool.has_words else (None, None)
         if text is None:
@@ -69,6 +74,46 @@ def format_value(invocation: Invocation, value: Any, limits: Limits) -> ToolResu
     if text is None:
         text = _words_for(tool.name, value, attachments)
     return _bounded(invocation, text, display, value, metadata, attachments, limits)
+
+
+def _fitted(tool: Tool[Any], value: Any) -> Any:
+    """The value, held to what the tool declares that it returns; of one that says more, its data."""
+    said = value
+    if isinstance(value, ToolResult):
+        if not value.success:
+            return value
+        said = value.data
+    elif isinstance(value, Output):
+        said = value.data if value.data is not None else value.llm_content
+    try:
+        fitting = tool.fit_output(said)
+    except InvalidParams as invalid:
+        raise _misfit(tool, invalid) from None
+    except DefinitionError as error:
+        reason = str(error).removeprefix(f"`{tool.name}`: ")
+        message = f"`{tool.name}` ran, but what it returned cannot be checked: {reason}"
+        raise Stopped(Stage.FORMAT, ErrorKind.EXECUTION, message, _WORK_IS_DONE) from None
+    if fitting is said:
+        return value
+    return replace(value, data=fitting) if isinstance(value, (Output, ToolResult)) else fitting
+
+
+def _misfit(tool: Tool[Any], invalid: InvalidParams) -> Stopped:
+    """The early exit of a call whose tool broke its own promise; no other arguments would have helped."""
+    listed = [listed_problem(problem) for problem in invalid.problems[:_SHOWN_PROBLEMS]]
+    told = [
+        f"`{one['path']}`: {one['message']}" if problem.path else one["message"]
+        for one, problem in zip(listed, invalid.problems, strict=False)
+    ]
+    if len(invalid.problems) > len(told):
+        told.append(f"and {len(invalid.problems) - len(told)} more")
+    return Stopped(
+        Stage.FORMAT,
+        ErrorKind.EXECUTION,
+        f"`{tool.name}` ran, but what it returned does not fit its declared type: {clean_text('; '.join(told))}.",
+        f"This is a bug in the tool, not a problem with the arguments. {_WORK_IS_DONE}",
+        {"problems": listed},
+    )
 
 
 def _bounded(

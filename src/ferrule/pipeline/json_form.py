@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
+from ferrule.core.result import plainly
+
 NO_JSON_FORM = (PydanticSerializationError, ValueError, RecursionError)
 
 
@@ -22,12 +24,12 @@ def _plain(value: object) -> dict[Any, Any]:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def _shown(value: object) -> str:
+def _shown(value: object) -> Any:
     """What a value says of itself; an address in memory says nothing."""
     kind = type(value)
-    if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
+    if not hasattr(kind, "tolist") and kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
         raise TypeError(f"{kind.__name__} has no JSON form")
-    return str(value)
+    return plainly(value)
 
 
 def to_words(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.nearest import nearest
+from ferrule.core.result import plainly
 from ferrule.core.schema_walk import schema_at
 from ferrule.core.tool import output_schema_of
 
@@ -95,7 +96,7 @@ def resolve(arguments: Any, references: Iterable[Reference], values: Mapping[str
 
     result = arguments
     for reference in references:
-        value = to_jsonable_python(values[reference.source], fallback=str)
+        value = to_jsonable_python(values[reference.source], fallback=plainly)
         for part in reference.path:
             try:
                 value = value[part]

@@ -7,7 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.problems import InvalidParams, PathPart, Problem, show
+from ferrule.core.problems import InvalidParams, PathPart, Problem, json_type, show
 from ferrule.core.schema_walk import schema_at
 from ferrule.core.secrets import is_secret_name
 from ferrule.pipeline.json_text import check_text
@@ -139,11 +139,22 @@ def _mend_value(invalid: InvalidParams, schema: Any, notes: list[str]) -> Any:
 
 
 def _only_reading(found: Any, problem: Problem) -> Any:
-    """What a value of the wrong type must mean, if every expected type allows one meaning in all."""
-    if problem.code not in ("type", "union"):
+    """What a value must mean, if every expected type and every choice allow one meaning in all."""
+    if problem.code not in ("type", "union", "enum"):
         return _NOTHING
     readings = [reading for kind in problem.expected if (reading := _read_as(found, kind)) is not _NOTHING]
-    return readings[0] if readings and all(reading == readings[0] for reading in readings) else _NOTHING
+    readings += [choice for choice in problem.choices if _is_reading(found, choice)]
+    if not readings:
+        return _NOTHING
+    first = readings[0]
+    same = all(one == first and isinstance(one, bool) is isinstance(first, bool) for one in readings)
+    return first if same else _NOTHING
+
+
+def _is_reading(found: Any, choice: Any) -> bool:
+    """Whether a value is one of the choices in another type: `"2"` for 2, 2.0 for 2."""
+    reading = _read_as(found, json_type(choice)) if isinstance(choice, (str, int, float)) else _NOTHING
+    return reading is not _NOTHING and reading == choice
 
 
 def _read_as(found: Any, kind: str) -> Any:

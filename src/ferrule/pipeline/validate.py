@@ -142,7 +142,7 @@ def _invalid(tool: Tool[Any], problems: list[Problem]) -> Stopped:
         form = tool.expected_form
     except DefinitionError as error:
         return _defined_wrongly(tool, error)
-    listed = [_listed(problem) for problem in problems[:_SHOWN_PROBLEMS]]
+    listed = [listed_problem(problem) for problem in problems[:_SHOWN_PROBLEMS]]
     if len(problems) == 1 and problems[0].code in ("json", "limit"):
         message = f"The arguments of `{tool.name}` were not accepted: {listed[0]['message']}."
     else:
@@ -160,7 +160,8 @@ def _invalid(tool: Tool[Any], problems: list[Problem]) -> Stopped:
     )
 
 
-def _listed(problem: Problem) -> dict[str, str]:
+def listed_problem(problem: Problem) -> dict[str, str]:
+    """A problem as it may leave: short, and without the value of a secret."""
     where, message = problem.where, _fit(problem)
     if len(where) + len(message) > _SHOWN_CHARACTERS:
         where, message = _cut(where), _cut(message)
