@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 import pytest
 from inline_snapshot import snapshot
 from pydantic import BaseModel, Field
 
-from ferrule import DefinitionError, Description, Kind, Output, Problem, Runtime, Tool, ToolContext, Touch, tool
+from ferrule import (
+    DefinitionError,
+    Description,
+    Kind,
+    Output,
+    Problem,
+    Runtime,
+    Tool,
+    ToolContext,
+    ToolResult,
+    Touch,
+    tool,
+)
 from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
 from ferrule.core.tool import Style, style_of
 
@@ -41,6 +54,26 @@ def test_a_class_with_parameters_and_run_is_a_tool() -> None:
     """T4."""
     result = asyncio.run(Runtime([Greet()]).run("greet", {"name": "Ada", "times": 2}))
     assert result.data == "Hello Ada! Hello Ada! "
+
+
+class Greeting(BaseModel):
+    words: str
+
+
+def test_the_return_type_of_run_is_the_output_schema_of_a_class() -> None:
+    """T4, T9: as it is for a function."""
+
+    class GreetTyped(Tool[GreetParams]):
+        def run(self, params: GreetParams, context: ToolContext) -> Output[Greeting] | ToolResult:
+            return Output(Greeting(words=f"Hello {params.name}!"))
+
+    class GreetInPieces(Tool[GreetParams]):
+        def run(self, params: GreetParams, context: ToolContext) -> Iterator[str]:
+            yield params.name
+
+    assert GreetTyped().output_schema == Greeting.model_json_schema()
+    assert Greet().output_schema == {"type": "string"}
+    assert GreetInPieces().output_schema is None
 
 
 def test_what_a_tool_is_when_nothing_is_said() -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import inspect
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from ferrule.core.context import ToolContext
 from ferrule.core.docstring import parse_docstring
 from ferrule.core.errors import DefinitionError
 from ferrule.core.function_tool import doc_of, hints_of
 from ferrule.core.params import ModelParams
-from ferrule.core.result import Output
+from ferrule.core.result import Attachment, Output, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,17 +74,32 @@ def compile_function(name: str, function: Callable[..., Any]) -> Compiled:
 
 
 def output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
-    """The JSON Schema of what a function returns, where its annotation says something useful."""
+    """The JSON Schema of the data that a function returns, where its annotation says something useful."""
     from pydantic import TypeAdapter
     from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
     try:
-        returned = hints_of(function, returned=True).get("return", Any)
-        if returned in (Any, Output, object, None, type(None)):
-            return None
-        return TypeAdapter(returned).json_schema(mode="serialization")
+        returned = data_type(hints_of(function, returned=True).get("return", Any))
+        return None if returned is None else TypeAdapter(returned).json_schema(mode="serialization")
     except (NameError, PydanticSchemaGenerationError, PydanticUserError):
         return None
+
+
+def data_type(returned: Any) -> Any:
+    """The type of a result's data by a return annotation; None where that says nothing.
+
+    `Output[T]` has a T. A `ToolResult` beside other types is how a tool fails, and then there is no data to promise.
+    """
+    if get_origin(returned) is Output:
+        return data_type(get_args(returned)[0])
+    if get_origin(returned) in (Union, UnionType):
+        parts = [one if one is type(None) else data_type(one) for one in get_args(returned) if one is not ToolResult]
+        return None if None in parts else Union[tuple(parts)]  # noqa: UP007 - built from values
+    return None if returned in _SAY_NOTHING else returned
+
+
+_SAY_NOTHING = (Any, object, None, type(None), Output, ToolResult, Attachment, bytes, bytearray)
+"""What is attached, and what may hold anything."""
 
 
 def _is_context(annotation: Any) -> bool:

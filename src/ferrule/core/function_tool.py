@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast, get_type_hints, overload
 from ferrule.core.context import ToolContext
 from ferrule.core.errors import DefinitionError
 from ferrule.core.hooks import HookedOptions, HookedTool
-from ferrule.core.tool import Style, style_of
+from ferrule.core.tool import style_of
 from ferrule.core.typed_dicts import understood
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ class FunctionTool(HookedTool):
         if not callable(function):
             raise DefinitionError(f"@tool goes on a function, not on {function!r}.")
         self.function = function
-        self._output_schema: dict[str, Any] | bool | None = False
         self._context_name: str | None = None
         inner = _without_partials(function)
         chosen = name or getattr(inner, "__name__", type(inner).__name__)
@@ -67,14 +66,8 @@ class FunctionTool(HookedTool):
 
         return parse_docstring(doc_of(self.function)).description
 
-    @property
-    def output_schema(self) -> dict[str, Any] | None:
-        if isinstance(self._output_schema, bool):
-            from ferrule.core.function_params import output_schema
-
-            streams = self.style in (Style.ASYNC_STREAM, Style.SYNC_STREAM)
-            self._output_schema = None if streams else output_schema(self.function)
-        return self._output_schema
+    def _body(self) -> Callable[..., Any]:
+        return self.function
 
     def start(self, params: Any, context: ToolContext | None) -> Any:
         if self._context_name is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypedDict, TypeVar, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypedDict, TypeVar, cast, get_args, get_origin
 
 from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING, Touches
 from ferrule.core.call import Invocation, new_call_id
@@ -117,6 +117,7 @@ class Tool(Generic[P]):
     _params: Params[P] | None = None
     _description: Description | None = None
     _expected_form: str | None = None
+    _output_schema: dict[str, Any] | Literal[False] | None = False
     _options_from_class: ClassVar[tuple[str, ...]] = tuple(OPTIONS - {"description"})
 
     def __init__(self, **options: Any) -> None:
@@ -202,8 +203,17 @@ class Tool(Generic[P]):
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
-        """The JSON Schema of the typed result, where its type is known."""
-        return None
+        """The JSON Schema of the typed result, where `run` says its type."""
+        if self._output_schema is False:
+            from ferrule.core.function_params import output_schema
+
+            streams = self.style in (Style.ASYNC_STREAM, Style.SYNC_STREAM)
+            self._output_schema = None if streams else output_schema(self._body())
+        return self._output_schema
+
+    def _body(self) -> Callable[..., Any]:
+        """The function whose annotation says what a result is."""
+        return self.run
 
     @property
     def expected_form(self) -> str:

@@ -50,7 +50,8 @@ def format_value(invocation: Invocation, value: Any, limits: Limits) -> ToolResu
             dict(value.metadata),
             value.attachments,
         )
-        value = value.data if value.data is not None else text
+        data: Any = cast("Output", value).data
+        value = data if data is not None else text
     elif isinstance(value, Attachment):
         attachments, value = [value], None
     elif isinstance(value, (bytes, bytearray)):
