@@ -71,7 +71,9 @@ def test_the_return_type_of_run_is_the_output_schema_of_a_class() -> None:
         def run(self, params: GreetParams, context: ToolContext) -> Iterator[str]:
             yield params.name
 
-    assert GreetTyped().output_schema == Greeting.model_json_schema()
+    assert GreetTyped().output_schema == snapshot(
+        {"properties": {"words": {"type": "string"}}, "required": ["words"], "title": "Greeting", "type": "object"}
+    )
     assert Greet().output_schema == {"type": "string"}
     assert GreetInPieces().output_schema is None
 

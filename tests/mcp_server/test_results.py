@@ -1,18 +1,29 @@
-"""Results: text that fits, structured content that says the same or is not sent."""
+"""Results: text that fits, and structured content with the same facts, bounded as the text is."""
 # ruff: noqa: E501 - a text that is pinned stands on one line
 
 from __future__ import annotations
 
+import json
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
+import pytest
 from inline_snapshot import snapshot
+from pydantic import Field
 
 from ferrule import Runtime, raw_tool, tool
-from ferrule.core.result import Attachment, Output, ToolResult
+from ferrule.core.errors import ErrorKind
+from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult
 from ferrule.core.tool import Tool
-from ferrule.mcp_server.results import RESULT_CHARS, call_result, output_check, shown_output
+from ferrule.mcp_server.results import (
+    LEFT_OUT,
+    RESULT_CHARS,
+    STRUCTURED_CHARS,
+    call_result,
+    output_check,
+    shown_output,
+)
 
 
 async def answer(made: Tool[Any], most: int = 80_000, **given: Any) -> dict[str, Any]:
@@ -21,7 +32,7 @@ async def answer(made: Tool[Any], most: int = 80_000, **given: Any) -> dict[str,
     return call_result(result, output_check(schema) if schema is not None else None, most)
 
 
-async def test_a_tool_with_words_of_its_own_sends_those_alone() -> None:
+async def test_a_tool_with_words_of_its_own_sends_its_data_beside_them() -> None:
     @tool(kind="readonly", render=lambda value: "three of them")
     def count_things() -> dict[str, int]:
         """Count."""
@@ -30,8 +41,97 @@ async def test_a_tool_with_words_of_its_own_sends_those_alone() -> None:
     assert await answer(count_things) == {
         "resultType": "complete",
         "content": [{"type": "text", "text": "three of them"}],
+        "structuredContent": {"count": 3},
         "isError": False,
     }
+
+
+class Found(TypedDict):
+    names: list[str]
+    text: str
+    notes: list[str]
+
+
+async def test_long_data_beside_words_is_cut_and_says_so() -> None:
+    """A call that was made is no failure because its data is long: what stands for it fits, and the schema holds."""
+
+    @tool(kind="readonly", render=lambda value: f"{len(value['names'])} names")
+    def find_names() -> Found:
+        """Find."""
+        return {"names": [f"name {at}" for at in range(20_000)], "text": "a" * 100_000 + "end", "notes": ["one"]}
+
+    sent = await answer(find_names, RESULT_CHARS)
+    data = sent["structuredContent"]
+    assert not sent["isError"]
+    assert sent["content"] == [{"type": "text", "text": "20000 names"}]
+    assert len(json.dumps(data, separators=(",", ":"))) <= STRUCTURED_CHARS
+    left_out = 20_000 - len(data["names"])
+    assert data["names"] == [f"name {at}" for at in range(len(data["names"]))]
+    assert data["notes"] == ["one", f"`names` is cut short here: {left_out:,} more."]
+    assert sent["_meta"] == {LEFT_OUT: {"names": left_out}}
+    assert "characters left out" in data["text"]
+    assert data["text"].endswith("aend")
+
+
+async def test_a_long_list_beside_words_is_cut_where_nothing_can_say_so_but_the_envelope() -> None:
+    @tool(kind="readonly", render=lambda value: f"{len(value)} numbers")
+    def list_numbers() -> list[int]:
+        """List."""
+        return list(range(100_000))
+
+    sent = await answer(list_numbers, RESULT_CHARS)
+    kept = sent["structuredContent"]["result"]
+    assert sent["_meta"] == {LEFT_OUT: {"result": 100_000 - len(kept)}}
+    assert kept == list(range(len(kept)))
+
+
+async def test_long_data_that_is_its_own_text_is_cut_only_where_it_can_say_so() -> None:
+    @tool(kind="readonly", max_result=1_000_000)
+    def find_names() -> Found:
+        """Find."""
+        return {"names": [f"name {at}" for at in range(20_000)], "text": "", "notes": []}
+
+    sent = await answer(find_names, RESULT_CHARS)
+    assert json.loads(sent["content"][0]["text"]) == sent["structuredContent"]
+    assert len(sent["structuredContent"]["notes"]) == 1
+
+
+async def test_data_that_cannot_be_cut_as_its_schema_asks_is_an_error() -> None:
+    @tool(kind="readonly", render=lambda value: "many")
+    def list_numbers() -> Annotated[list[int], Field(min_length=100_000)]:
+        """List."""
+        return list(range(100_000))
+
+    sent = await answer(list_numbers, RESULT_CHARS)
+    assert sent["isError"]
+    assert "cannot be sent as its output schema promises" in sent["content"][0]["text"]
+
+
+@tool(kind="readonly")
+def give_up(data: dict[str, Any] | None) -> dict[str, int] | ToolResult:
+    """Give up."""
+    error = ErrorInfo(ErrorKind.TIMEOUT, "It took too long.")
+    return ToolResult("call_1", "give_up", False, error.words, "", data, error)
+
+
+@pytest.mark.parametrize(("data", "sent"), [({"done": 3}, {"done": 3}), ({"done": "?"}, None), (None, None)])
+async def test_a_failure_has_structured_content_where_its_data_fits(data: Any, sent: Any) -> None:
+    answered = await answer(give_up, data=data)
+    assert answered["isError"]
+    assert answered.get("structuredContent") == sent
+    assert answered["content"] == [{"type": "text", "text": "Error (timeout_error): It took too long."}]
+
+
+async def test_a_picture_alone_has_no_output_schema_to_break() -> None:
+    @tool(kind="readonly")
+    def draw_it() -> Attachment:
+        """Draw."""
+        return Attachment("image/png", b"1")
+
+    sent = await answer(draw_it)
+    assert shown_output(draw_it) is None
+    assert not sent["isError"]
+    assert [block["type"] for block in sent["content"]] == ["image"]
 
 
 async def test_a_list_is_wrapped_as_its_schema_says() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from dataclasses import dataclass
+from functools import cache
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
@@ -17,6 +18,8 @@ from ferrule.core.result import Attachment, Output, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pydantic.json_schema import GenerateJsonSchema
 
 
 @dataclass(slots=True)
@@ -80,9 +83,23 @@ def output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
 
     try:
         returned = data_type(hints_of(function, returned=True).get("return", Any))
-        return None if returned is None else TypeAdapter(returned).json_schema(mode="serialization")
+        if returned is None:
+            return None
+        return TypeAdapter(returned).json_schema(mode="serialization", schema_generator=_untitled())
     except (NameError, PydanticSchemaGenerationError, PydanticUserError):
         return None
+
+
+@cache
+def _untitled() -> type[GenerateJsonSchema]:
+    """Makes schemas without a title for each field, which only says its name again."""
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Untitled(GenerateJsonSchema):
+        def field_title_should_be_set(self, schema: Any) -> bool:
+            return False
+
+    return Untitled
 
 
 def data_type(returned: Any) -> Any:

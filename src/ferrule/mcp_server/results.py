@@ -1,7 +1,7 @@
-"""A result as `CallToolResult`: text that fits into a model's context, and structured content that says the same.
+"""A result as `CallToolResult`: text that fits into a model's context, and structured content with the same facts.
 
-Agents show a model the structured content *instead of* the text where both are there. So it is sent only for tools
-whose text is that very JSON; a tool with words of its own (or pictures) sends those alone.
+Many agents show a model the structured content *instead of* the text. So it must hold all that the words say, and be
+bounded as they are: a long text in it is cut in the middle, a long list at its end, and it says so.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ RESULT_CHARS = 39_000
 """What no agent cuts once more: Gemini CLI keeps 40,000 characters, opencode 50 kB, and Claude Code shows a model 2 kB
 of what is over 50,000. (Codex keeps less of a model that it does not know, and cuts the middle like we do.)"""
 STRUCTURED_CHARS = 80_000
-"""For JSON, which cannot be cut: about 20,000 tokens. Agents refuse what is over 25,000."""
+"""For JSON: about 20,000 tokens. Agents refuse what is over 25,000."""
+LEFT_OUT = "ferrule/leftOut"
+"""In `_meta`: of which lists in the structured content how many items are left out."""
+_SHORTEST = 64
 _PATTERN_STATES = 1_000
 _DIALECT = MCP()
 _WRAPPED = "ferrule/wrapped"
 
 
 def shown_output(tool: Tool[Any]) -> dict[str, Any] | None:
-    """The output schema that a tool's definition shows; None where its results are words."""
-    schema = None if tool.has_render else tool.output_schema
+    """The output schema that a tool's definition shows; None where its results are text or not known."""
+    schema = tool.output_schema
     if schema is None or schema.get("type") == "string":
         return None
     return output_object(schema)
@@ -53,14 +56,29 @@ def call_result(
     answer: dict[str, Any] = {"resultType": "complete", **_DIALECT.write_result(result)}
     answer.get("_meta", {}).pop(_WRAPPED, None)
     structured: Any = answer.pop("structuredContent", None)
-    is_data = fits is not None and not answer["isError"] and most == RESULT_CHARS  # and nobody chose less
-    room = STRUCTURED_CHARS if is_data else most
-    too_long = _shorten(answer["content"], room) or "characters_left_out" in result.metadata
-    if fits is None or answer["isError"]:
+    if fits is None:
+        _shorten(answer["content"], most)
         return answer
+    room = STRUCTURED_CHARS if most == RESULT_CHARS else most  # unless somebody chose another measure
+    was_cut = "characters_left_out" in result.metadata
+    long = was_cut or len(result.llm_content) > most or _length(structured) > room
+    is_json = long and _is_json_of(result.data, result.llm_content)
+    if is_json and was_cut:
+        room = min(room, len(result.llm_content))
+    too_long, left_out = long and _length(structured) > room, dict[str, int]()
+    _shorten(answer["content"], room if is_json else most)
+    if too_long and (not is_json or _can_say(structured)):
+        structured, left_out = _fitted(structured, room)
+        if is_json:
+            answer["content"][0]["text"] = _json(structured)
+        too_long = _length(structured) > room
     problem = "it is too long to be sent whole" if too_long else fits(structured)
     if problem is None:
         answer["structuredContent"] = structured
+        if left_out:
+            answer["_meta"] = {**answer.get("_meta", {}), LEFT_OUT: left_out}
+        return answer
+    if answer["isError"]:  # what went wrong is said in words, and structured content is not due
         return answer
     error = ErrorInfo(
         ErrorKind.EXECUTION,
@@ -71,18 +89,75 @@ def call_result(
     return {"resultType": "complete", "content": [{"type": "text", "text": error.words}, *kept], "isError": True}
 
 
-def _shorten(content: list[dict[str, Any]], most: int) -> bool:
-    """Cut text that is too long in the middle, saying so, also that of resources; whether any was."""
-    cut = False
+def _is_json_of(data: Any, text: str) -> bool:
+    """Whether a result's text is its data as JSON, and no words of the tool's own; its end may have been cut."""
+    if data is None or isinstance(data, str):
+        return False
+    from ferrule.pipeline.json_form import NO_JSON_FORM, to_words
+
+    try:
+        return to_words(data)[:_SHORTEST] == text[:_SHORTEST]
+    except NO_JSON_FORM:
+        return False
+
+
+def _can_say(structured: Any) -> bool:
+    """Whether structured content has a place to say what is left out of it."""
+    return isinstance(structured, dict) and isinstance(cast("dict[str, Any]", structured).get("notes"), list)
+
+
+def _fitted(structured: Any, room: int) -> tuple[Any, dict[str, int]]:
+    """The same as JSON of at most so many characters if it can be had, and how many items its lists lost."""
+    limit = min(room // 2, RESULT_CHARS)
+    while True:
+        left_out: dict[str, int] = {}
+        shorter = _cut(structured, limit, "", left_out)
+        if _can_say(shorter):
+            shorter["notes"] += [f"`{name}` is cut short here: {count:,} more." for name, count in left_out.items()]
+        if _length(shorter) <= room or limit <= _SHORTEST:
+            return shorter, left_out
+        limit //= 2
+
+
+def _cut(value: Any, limit: int, name: str, left_out: dict[str, int]) -> Any:
+    """Long texts without their middle, long lists without their end."""
+    if isinstance(value, str):
+        return head_and_tail(value, limit)[0] if len(value) > limit else value
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value).items()
+        return {key: _cut(one, limit, f"{name}.{key}" if name else key, left_out) for key, one in fields}
+    if not isinstance(value, list):
+        return value
+    items, kept, used = cast("list[Any]", value), list[Any](), 0
+    for at, item in enumerate(items):
+        kept.append(_cut(item, limit, f"{name}[{at}]", left_out))
+        used += _length(kept[-1])
+        if used > limit and at:
+            kept.pop()
+            left_out[name] = len(items) - at
+            break
+    return kept
+
+
+def _json(value: Any) -> str:
+    from pydantic_core import to_json
+
+    return to_json(value).decode()
+
+
+def _length(value: Any) -> int:
+    return len(_json(value))
+
+
+def _shorten(content: list[dict[str, Any]], most: int) -> None:
+    """Cut text that is too long in the middle, saying so, also that of resources."""
     for block in content:
         words = block["resource"] if block["type"] == "resource" else block
         if "text" not in words:
             continue
         if len(words["text"]) > most:
             words["text"], _ = head_and_tail(words["text"], most)
-            cut = True
         most = max(0, most - len(words["text"]))
-    return cut
 
 
 def output_check(schema: dict[str, Any]) -> Callable[[Any], str | None] | None:
