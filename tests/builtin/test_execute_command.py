@@ -33,12 +33,41 @@ async def test_good_cases(tmp_path: Path) -> None:
     async with shell_desk(tmp_path) as desk:
         (desk.workspace / "sub").mkdir()
         assert await desk.words("executeCommand", command="pwd; ls /nope", cwd="sub") == snapshot(
-            '{"command":"pwd; ls /nope","stdout":"/ws/sub\\n","stderr":"ls: cannot access \'/nope\': No such file or directory\\n","exitCode":2,"success":false}'
+            """\
+/ws/sub
+ls: cannot access '/nope': No such file or directory
+[Exit code 2.]\
+"""
         )
-        assert await desk.words("executeCommand", command="pwd") == snapshot(
-            '{"command":"pwd","stdout":"/ws/sub\\n","stderr":"","exitCode":0,"success":true}'
-        )
+        assert await desk.words("executeCommand", command="pwd") == snapshot("/ws/sub")
         assert await desk.bash("pwd") == snapshot("/ws/sub")
+
+
+async def test_what_a_program_gets_and_what_is_displayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The person sees the command's output, and its data has the names of the catalogue."""
+    async with shell_desk(tmp_path) as desk:
+        result = await desk.runtime.run("executeCommand", {"command": "echo out; echo err >&2; exit 3"})
+        assert result.display_content == snapshot("""\
+out
+err
+[Exit code 3.]\
+""")
+        assert result.data == snapshot(
+            {
+                "command": "echo out; echo err >&2; exit 3",
+                "stdout": "out\n",
+                "stderr": "err\n",
+                "exitCode": 3,
+                "success": False,
+                "notes": [],
+            }
+        )
+        assert result.metadata["exit_code"] == 3
+        assert (await desk.runtime.run("executeCommand", {"command": "echo hi"})).display_content == "hi"
+        monkeypatch.setattr(module, "_SECONDS", 0.5)
+        failed = await desk.runtime.run("executeCommand", {"command": "sleep 600"})
+        assert (failed.success, failed.data["exitCode"], failed.data["success"]) == (False, None, False)
+        assert failed.metadata["timed_out"] is True
 
 
 async def test_bad_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +84,11 @@ Error (validation_error): The arguments of `executeCommand` have 1 problem:
 Suggestion: Call `executeCommand` again with {"command": string, "cwd": string | null (optional, default null)}.\
 """)
         assert await desk.words("executeCommand", command="touch /usr/x") == snapshot(
-            '{"command":"touch /usr/x","stdout":"","stderr":"touch: cannot touch \'/usr/x\': Read-only file system\\n\\n[The sandbox kept the command from writing `/usr/x`: only the workspace and `/tmp` are writable. Write inside the workspace or below `/tmp`, or ask the person to add the folder to `writable` of `[sandbox]` in their settings.]","exitCode":1,"success":false}'
+            """\
+touch: cannot touch '/usr/x': Read-only file system
+[Exit code 1.]
+[The sandbox kept the command from writing `/usr/x`: only the workspace and `/tmp` are writable. Write inside the workspace or below `/tmp`, or ask the person to add the folder to `writable` of `[sandbox]` in their settings.]\
+"""
         )
         monkeypatch.setattr(module, "_SECONDS", 0.3)
         assert await desk.words("executeCommand", command="echo a; sleep 600") == snapshot("""\

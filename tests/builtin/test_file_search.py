@@ -112,10 +112,26 @@ Would replace 3 matches in 2 files.
         {
             "pattern": "(\\w+) needle",
             "path": "src",
+            "files_searched": 3,
+            "matches": 3,
             "applied": False,
-            "files": [{"path": "src/util/text.py", "count": 2}, {"path": "src/view.ts", "count": 1}],
+            "files": [
+                {"path": "src/util/text.py", "count": 2, "lines": []},
+                {"path": "src/view.ts", "count": 1, "lines": []},
+            ],
             "total_files": 2,
-            "total_matches": 3,
+            "diff": """\
+--- a/src/util/text.py
++++ b/src/util/text.py
+@@ -2 +2 @@
+-# a needle, and a needle
++# pin of a, and pin of a
+--- a/src/view.ts
++++ b/src/view.ts
+@@ -1 +1 @@
+-const needle = {}
++pin of const = {}\
+""",
             "skipped": [],
             "notes": [
                 "`$1` in `replace_with` is a group of the pattern; write `$$1` for the text itself.",
@@ -125,6 +141,8 @@ Would replace 3 matches in 2 files.
     )
     assert result.metadata == snapshot(
         {
+            "files_searched": 3,
+            "matches": 3,
             "diff": """\
 --- a/src/util/text.py
 +++ b/src/util/text.py

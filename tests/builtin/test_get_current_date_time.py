@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from datetime import datetime
 
@@ -23,7 +24,14 @@ def test_its_forms_agree_with_each_other_and_the_clock() -> None:
     assert data["timezone"] == moment.astimezone().tzname()
     assert data["formatted"]["date"] == moment.strftime("%Y-%m-%d")
     assert data["formatted"]["time"] == moment.strftime("%H:%M:%S")
+    assert data["formatted"]["full"] == moment.strftime("%Y-%m-%d %H:%M:%S")
+    assert data["weekday"] == moment.strftime("%A")
     assert result.display_content == data["formatted"]["full"]
+
+
+def test_the_full_form_is_the_date_and_the_time_and_nothing_else() -> None:
+    result = asyncio.run(Runtime([get_current_date_time]).run("getCurrentDateTime", "{}"))
+    assert re.fullmatch(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}", result.data["formatted"]["full"])
 
 
 def test_what_a_model_reads_of_it() -> None:

@@ -135,7 +135,7 @@ def test_many_files_are_cut_and_said(tmp_path: Path) -> None:
     for number in range(1200):
         (tmp_path / f"{number}.txt").touch()
     data = ask(glob, tmp_path, {"pattern": "*.txt"}).data
-    assert (len(data["files"]), data["total"]) == (1000, 1200)
+    assert (len(data["files"]), data["count"]) == (1000, 1200)
     assert data["notes"] == ["The 200 oldest of 1,200 left out. Narrow the pattern, or give a `path`."]
 
 
@@ -145,8 +145,8 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     root.mkdir()
     (outside / "secret.txt").write_text("")
     (root / "link").symlink_to(outside)
-    assert ask(glob, root, {"pattern": "**/*.txt"}).data["total"] == 0
-    assert ask(glob, root, {"pattern": "link/*.txt"}).data["total"] == 0
+    assert ask(glob, root, {"pattern": "**/*.txt"}).data["count"] == 0
+    assert ask(glob, root, {"pattern": "link/*.txt"}).data["count"] == 0
     result = ask(glob, root, {"pattern": "*.txt", "path": "link"})
     assert result.error is not None
     assert result.error.kind == "permission_error"

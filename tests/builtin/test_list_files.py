@@ -18,7 +18,7 @@ def test_what_a_model_reads_of_it() -> None:
 List the files and directories in a directory.
 
 Use this to see what is there before reading files. `total` counts every entry; of more than 2,000 entries the
-first are listed.
+first are listed, and `notes` says so.
 
 Usage notes:
 - Hidden files are listed. `.git`, `node_modules` and what `.gitignore`, `.ignore` or `.ferruleignore` names are left out, unless `directoryPath` starts there. Links are listed as files and not followed.\
@@ -47,7 +47,13 @@ def test_what_it_gives(tmp_path: Path) -> None:
     root = plant(tmp_path)
     result = ask(list_files, root)
     assert result.data == snapshot(
-        {"path": ".", "files": ["-rf", ".gitignore"], "directories": [".config", "docs", "src"], "total": 5}
+        {
+            "path": ".",
+            "files": ["-rf", ".gitignore"],
+            "directories": [".config", "docs", "src"],
+            "total": 5,
+            "notes": [],
+        }
     )
     assert result.display_content == "found 5 entries"
     assert ask(list_files, root, {"directoryPath": "src", "recursive": True}).data == snapshot(
@@ -56,6 +62,7 @@ def test_what_it_gives(tmp_path: Path) -> None:
             "files": ["src/util/text.py", "src/app.py", "src/view.ts"],
             "directories": ["src/util"],
             "total": 4,
+            "notes": [],
         }
     )
     assert words(list_files, root, {"directoryPath": "src/app.py"}) == snapshot("""\

@@ -77,7 +77,14 @@ def test_it_makes_all_changes_as_one(desk: Desk) -> None:
         "Edited `f.txt` in 3 places (+3 -3 lines). Edit 3: Found with other line endings or trailing space; the file's were kept."
     )
     assert result.data == snapshot(
-        {"file_path": "f.txt", "replaced": 3, "matched_by": ["exact", "exact", "line endings or trailing space"]}
+        {
+            "file_path": "f.txt",
+            "replacements": 3,
+            "added": 3,
+            "removed": 3,
+            "matched_by": ["exact", "exact", "line endings or trailing space"],
+            "notes": ["Edit 3: Found with other line endings or trailing space; the file's were kept."],
+        }
     )
     assert result.metadata["diff"] == snapshot("""\
 --- a/f.txt

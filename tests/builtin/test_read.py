@@ -77,7 +77,23 @@ def test_lines_are_numbered_from_one(desk: Desk) -> None:
 """)
     assert result.display_content == snapshot("read 4 lines")
     assert result.data == snapshot(
-        {"file_path": "f.txt", "total_lines": 4, "lines_read": 4, "has_more": False, "encoding": "utf-8"}
+        {
+            "file_path": "f.txt",
+            "media_type": "text/plain",
+            "size": 29,
+            "total_lines": 4,
+            "offset": 0,
+            "lines_read": 4,
+            "has_more": False,
+            "encoding": "utf-8",
+            "content": """\
+one
+.
+  three	with a tab
+last\
+""",
+            "notes": [],
+        }
     )
     assert {key: result.metadata[key] for key in ("total_lines", "lines_read", "has_more")} == snapshot(
         {"total_lines": 4, "lines_read": 4, "has_more": False}
@@ -226,7 +242,21 @@ print(1)
 [… 1 more cell; read on with offset=2]\
 """)
     assert desk.read("n.ipynb", offset=1, limit=1).data == snapshot(
-        {"file_path": "n.ipynb", "cells": 3, "cells_read": 1, "has_more": True}
+        {
+            "file_path": "n.ipynb",
+            "media_type": "application/x-ipynb+json",
+            "size": 143,
+            "encoding": "utf-8",
+            "offset": 1,
+            "total_lines": 3,
+            "lines_read": 1,
+            "has_more": True,
+            "content": """\
+# Cell 2 (code)
+print(1)\
+""",
+            "notes": [],
+        }
     )
     assert desk.read("n.ipynb", offset=3).llm_content == snapshot("`n.ipynb` has 3 cells; offset 3 is past its end.")
     desk.put("none.ipynb", notebook())
@@ -245,7 +275,18 @@ def test_of_a_binary_file_the_type_and_size_are_told(desk: Desk) -> None:
         "`a.zip` is a binary file (application/zip, 6,004 bytes); its content is not shown."
     )
     assert desk.read("a.bin").data == snapshot(
-        {"file_path": "a.bin", "media_type": "application/octet-stream", "size": 5120}
+        {
+            "file_path": "a.bin",
+            "media_type": "application/octet-stream",
+            "size": 5120,
+            "encoding": None,
+            "offset": 0,
+            "total_lines": None,
+            "lines_read": 0,
+            "has_more": False,
+            "content": "",
+            "notes": ["`a.bin` is a binary file (application/octet-stream, 5,120 bytes); its content is not shown."],
+        }
     )
 
 

@@ -43,6 +43,7 @@ def test_it_gives_the_whole_text_and_what_it_is_written_in(desk: Desk) -> None:
 """,
             "size": 16,
             "encoding": "utf-16-le",
+            "notes": [],
         }
     )
     assert result.llm_content == "é\r\n日本\r\n"

@@ -49,13 +49,15 @@ Usage notes:
 def test_what_it_gives(tmp_path: Path) -> None:
     root = plant(tmp_path)
     result = ask(search_files, root, {"pattern": "*.md"})
-    assert result.data == snapshot({"pattern": "*.md", "matches": ["docs/名前.md", "docs/a guide.md"], "count": 2})
+    assert result.data == snapshot(
+        {"pattern": "*.md", "matches": ["docs/名前.md", "docs/a guide.md"], "count": 2, "notes": []}
+    )
     assert result.display_content == "found 2 files"
     assert ask(search_files, root, {"pattern": "util/*", "baseDir": "src"}).data == snapshot(
-        {"pattern": "util/*", "matches": ["src/util/text.py"], "count": 1}
+        {"pattern": "util/*", "matches": ["src/util/text.py"], "count": 1, "notes": []}
     )
     assert ask(search_files, root, {"pattern": "*.none"}).data == snapshot(
-        {"pattern": "*.none", "matches": [], "count": 0}
+        {"pattern": "*.none", "matches": [], "count": 0, "notes": []}
     )
     assert words(search_files, root, {"pattern": "../*"}) == snapshot("""\
 Error (validation_error): The glob `../*` leads out with `..`.

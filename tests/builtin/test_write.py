@@ -50,7 +50,17 @@ IMPORTANT:
 def test_it_says_what_it_made(desk: Desk) -> None:
     made = desk.write("src/new/main.py", "one\ntwo\n")
     assert made.llm_content == snapshot("Created `src/new/main.py` (2 lines, 8 bytes).")
-    assert made.data == snapshot({"file_path": "src/new/main.py", "created": True, "lines": 2, "bytes": 8})
+    assert made.data == snapshot(
+        {
+            "file_path": "src/new/main.py",
+            "is_overwrite": False,
+            "line_count": 2,
+            "byte_count": 8,
+            "added": 2,
+            "removed": 0,
+            "notes": [],
+        }
+    )
     assert desk.bytes_of("src/new/main.py") == b"one\ntwo\n"
     again = desk.write("src/new/main.py", "one\ntwo\nthree")
     assert again.llm_content == snapshot("Overwrote `src/new/main.py` (3 lines, 13 bytes).")

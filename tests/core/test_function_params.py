@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
-from ferrule import DefinitionError, Output, Runtime, ToolContext, tool
+from ferrule import Attachment, DefinitionError, Output, Runtime, ToolContext, ToolResult, tool
 from ferrule.core.function_params import compile_function, output_schema
 
 
@@ -128,7 +128,22 @@ def test_an_alias_is_what_the_model_writes() -> None:
     assert not asyncio.run(Runtime([grep]).run("grep", {"ignore_case": True})).success
 
 
-@pytest.mark.parametrize("returned", [Any, object, None, Output])
+@pytest.mark.parametrize(
+    "returned",
+    [
+        Any,
+        object,
+        None,
+        Output,
+        Output[Any],
+        Output | None,
+        ToolResult,
+        Attachment,
+        bytes,
+        list[int] | Output,
+        bytes | int,
+    ],
+)
 def test_a_return_type_that_says_nothing_is_no_schema(returned: Any) -> None:
     def body() -> None: ...
 
@@ -142,3 +157,23 @@ def test_a_return_type_that_says_something_is_a_schema() -> None:
     schema = output_schema(body)
     assert schema is not None
     assert schema["additionalProperties"] == {"$ref": "#/$defs/Point"}
+
+
+@pytest.mark.parametrize(
+    ("returned", "same"),
+    [
+        (Output[list[int]], list[int]),
+        (Output[list[int]] | ToolResult, list[int]),
+        (list[int] | ToolResult, list[int]),
+        (Output[int | None], int | None),
+        (Output[int] | None, int | None),
+        (Output[int] | str, int | str),
+    ],
+)
+def test_an_output_promises_its_data_and_a_failure_promises_nothing(returned: Any, same: Any) -> None:
+    """T9: the schema is that of `data`, whatever is returned around it."""
+
+    def body() -> None: ...
+
+    body.__annotations__["return"] = returned
+    assert output_schema(body) == TypeAdapter(same).json_schema()

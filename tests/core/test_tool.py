@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -22,6 +23,7 @@ from ferrule import (
     Runtime,
     Tool,
     ToolContext,
+    ToolResult,
     Touch,
     tool,
 )
@@ -56,6 +58,28 @@ def test_a_class_with_parameters_and_run_is_a_tool() -> None:
     """T4."""
     result = asyncio.run(Runtime([Greet()]).run("greet", {"name": "Ada", "times": 2}))
     assert result.data == "Hello Ada! Hello Ada! "
+
+
+class Greeting(BaseModel):
+    words: str
+
+
+def test_the_return_type_of_run_is_the_output_schema_of_a_class() -> None:
+    """T4, T9: as it is for a function."""
+
+    class GreetTyped(Tool[GreetParams]):
+        def run(self, params: GreetParams, context: ToolContext) -> Output[Greeting] | ToolResult:
+            return Output(Greeting(words=f"Hello {params.name}!"))
+
+    class GreetInPieces(Tool[GreetParams]):
+        def run(self, params: GreetParams, context: ToolContext) -> Iterator[str]:
+            yield params.name
+
+    assert GreetTyped().output_schema == snapshot(
+        {"properties": {"words": {"type": "string"}}, "required": ["words"], "title": "Greeting", "type": "object"}
+    )
+    assert Greet().output_schema == {"type": "string"}
+    assert GreetInPieces().output_schema is None
 
 
 def test_what_a_tool_is_when_nothing_is_said() -> None:

@@ -32,7 +32,7 @@ MESSAGE: dict[str, Any] = {
 def test_a_definition() -> None:
     assert anthropic.definition(RawTool(objects(city={"type": "string"}), "get.weather")) == snapshot(
         {
-            "name": "get_weather__f65d432881",
+            "name": "get_weather",
             "description": "Does it.",
             "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
         }

@@ -64,7 +64,7 @@ def test_a_definition_and_everything_it_could_not_say() -> None:
     exported = small.export(RawTool(schema, "count.up"))
     assert exported.definition == snapshot(
         {
-            "name": "count_up__2648aa6c3c",
+            "name": "count_up",
             "description": """\
 Does it.
 
@@ -89,7 +89,7 @@ def test_the_definition_alone_is_the_one_that_is_exported() -> None:
 
 def test_a_name_is_made_portable_unless_one_is_given() -> None:
     tool = RawTool(objects(), "files.read")
-    assert small.export(tool).definition["name"].startswith("files_read__")
+    assert small.export(tool).definition["name"] == "files_read"
     assert small.export(tool, "reader").definition["name"] == "reader"
 
 

@@ -23,14 +23,15 @@ def test_plain_names_stay() -> None:
 def test_names_that_do_not_fit_keep_what_is_readable() -> None:
     assert re.fullmatch(r"mcp__my_server-[0-9a-f]{8}__files_read-[0-9a-f]{8}", tool_name("my server", "files/read"))
     assert len(tool_name("a" * 60, "b" * 200)) <= 64
-    assert re.fullmatch(r"mcp__x-[0-9a-f]{8}__x-[0-9a-f]{8}", tool_name("工具", "读取"))
+    assert re.fullmatch(r"mcp__GongJu-[0-9a-f]{8}__DuQu-[0-9a-f]{8}", tool_name("工具", "读取"))
+    assert re.fullmatch(r"mcp__x-[0-9a-f]{8}__x-[0-9a-f]{8}", tool_name("\u200b", "\ue000"))
 
 
 def test_a_name_that_looks_made_is_made_anew() -> None:
     made = tool_name("x", "files/read")
     own = made.removeprefix("mcp__x__")
     assert tool_name("x", own) != made
-    assert is_portable(tool_name("x", "tool__0123456789"))
+    assert is_portable(tool_name("x", "tool__01234567"))
 
 
 @given(ANY, ANY)

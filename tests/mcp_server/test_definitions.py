@@ -169,10 +169,51 @@ def test_annotations_follow_from_what_the_tool_says_of_itself() -> None:
     )
 
 
-def test_only_a_tool_whose_text_is_its_data_shows_an_output_schema() -> None:
-    shown = {one["name"]: "outputSchema" in one for one in Definitions(Registry(builtin_tools())).all()}
-    assert [name for name, has in shown.items() if has] == snapshot(
-        ["getCurrentDateTime", "getCurrentDirectory", "getGitInfo", "listFiles", "searchFiles"]
+def test_every_built_in_shows_an_output_schema_to_those_who_get_structured_content() -> None:
+    definitions = Definitions(Registry(builtin_tools()))
+    assert all(one["outputSchema"]["type"] == "object" for one in definitions.page().tools)
+    plain = definitions.page(structured=False).tools
+    assert names(plain) == names(definitions.page().tools)
+    assert not any("outputSchema" in one for one in plain)
+
+
+def test_what_bash_returns_is_shown_whole() -> None:
+    (shown,) = [one for one in Definitions(Registry(builtin_tools())).all() if one["name"] == "Bash"]
+    assert shown["outputSchema"] == snapshot(
+        {
+            "description": """\
+How a command ended, or that it goes on.
+
+`exit_code` is null unless it ended by itself. `output_file` has all of the output where that is `truncated`.
+`shell_id` names a command that goes on in the background, `waiting_for_input` is the line with which one asks.\
+""",
+            "properties": {
+                "exit_code": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+                "timed_out": {"type": "boolean"},
+                "working_directory": {"type": "string"},
+                "stdout": {"type": "string"},
+                "stderr": {"type": "string"},
+                "truncated": {"type": "boolean"},
+                "output_file": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+                "shell_id": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+                "waiting_for_input": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+                "notes": {"items": {"type": "string"}, "type": "array"},
+            },
+            "required": [
+                "exit_code",
+                "timed_out",
+                "working_directory",
+                "stdout",
+                "stderr",
+                "truncated",
+                "output_file",
+                "shell_id",
+                "waiting_for_input",
+                "notes",
+            ],
+            "title": "CommandRun",
+            "type": "object",
+        }
     )
 
 

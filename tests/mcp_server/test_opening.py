@@ -293,6 +293,24 @@ async def test_tools_that_come_while_the_sdk_is_imported_are_told_of() -> None:
         await serving_it
 
 
+@pytest.mark.parametrize(("name", "shown"), [("test", True), ("claude-code", False)])
+def test_output_schemas_are_shown_to_those_alone_who_will_get_what_they_promise(
+    tmp_path: Path, name: str, shown: bool
+) -> None:
+    """Whoever answers, the opening or the SDK after it: so the client is not told that its list is outdated."""
+    hello = {**INITIALIZE, "params": {**HELLO, "clientInfo": {"name": name, "version": "1"}}}
+    with stdio_server(tmp_path, tmp_path) as server:
+        for message in (hello, INITIALIZED, LIST):
+            server.send(message)
+        assert server.receive()["id"] == 0
+        first = server.receive()["result"]["tools"]
+        assert {"outputSchema" in one for one in first if one["name"] in ("Read", "Bash", "Write")} == {shown}
+        result = server.call(1, "getCurrentDirectory")["result"]
+        assert ("structuredContent" in result) is shown
+        server.send({**LIST, "id": 2})
+        assert server.receive()["result"]["tools"] == first
+
+
 def test_every_request_of_an_opening_has_one_answer_and_calls_follow(tmp_path: Path) -> None:
     with stdio_server(tmp_path, tmp_path) as server:
         for message in (INITIALIZE, INITIALIZED, LIST, PING):

@@ -1,27 +1,38 @@
-"""Results: text that fits, structured content that says the same or is not sent."""
+"""Results: text that fits, and structured content with the same facts, bounded as the text is."""
 # ruff: noqa: E501 - a text that is pinned stands on one line
 
 from __future__ import annotations
 
+import json
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
+import pytest
 from inline_snapshot import snapshot
+from pydantic import Field
 
 from ferrule import Runtime, raw_tool, tool
-from ferrule.core.result import Attachment, Output, ToolResult
+from ferrule.core.errors import ErrorKind
+from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult
 from ferrule.core.tool import Tool
-from ferrule.mcp_server.results import RESULT_CHARS, call_result, is_schema, shown_output
+from ferrule.mcp_server.results import (
+    LEFT_OUT,
+    RESULT_CHARS,
+    STRUCTURED_CHARS,
+    call_result,
+    output_check,
+    shown_output,
+)
 
 
 async def answer(made: Tool[Any], most: int = 80_000, **given: Any) -> dict[str, Any]:
     result: ToolResult = await Runtime([made]).run(made.name, given)
     schema = shown_output(made)
-    return call_result(result, is_data=schema is not None and is_schema(schema), most=most)
+    return call_result(result, output_check(schema) if schema is not None else None, most)
 
 
-async def test_a_tool_with_words_of_its_own_sends_those_alone() -> None:
+async def test_a_tool_with_words_of_its_own_sends_its_data_beside_them() -> None:
     @tool(kind="readonly", render=lambda value: "three of them")
     def count_things() -> dict[str, int]:
         """Count."""
@@ -30,8 +41,97 @@ async def test_a_tool_with_words_of_its_own_sends_those_alone() -> None:
     assert await answer(count_things) == {
         "resultType": "complete",
         "content": [{"type": "text", "text": "three of them"}],
+        "structuredContent": {"count": 3},
         "isError": False,
     }
+
+
+class Found(TypedDict):
+    names: list[str]
+    text: str
+    notes: list[str]
+
+
+async def test_long_data_beside_words_is_cut_and_says_so() -> None:
+    """A call that was made is no failure because its data is long: what stands for it fits, and the schema holds."""
+
+    @tool(kind="readonly", render=lambda value: f"{len(value['names'])} names")
+    def find_names() -> Found:
+        """Find."""
+        return {"names": [f"name {at}" for at in range(20_000)], "text": "a" * 100_000 + "end", "notes": ["one"]}
+
+    sent = await answer(find_names, RESULT_CHARS)
+    data = sent["structuredContent"]
+    assert not sent["isError"]
+    assert sent["content"] == [{"type": "text", "text": "20000 names"}]
+    assert len(json.dumps(data, separators=(",", ":"))) <= STRUCTURED_CHARS
+    left_out = 20_000 - len(data["names"])
+    assert data["names"] == [f"name {at}" for at in range(len(data["names"]))]
+    assert data["notes"] == ["one", f"`names` is cut short here: {left_out:,} more."]
+    assert sent["_meta"] == {LEFT_OUT: {"names": left_out}}
+    assert "characters left out" in data["text"]
+    assert data["text"].endswith("aend")
+
+
+async def test_a_long_list_beside_words_is_cut_where_nothing_can_say_so_but_the_envelope() -> None:
+    @tool(kind="readonly", render=lambda value: f"{len(value)} numbers")
+    def list_numbers() -> list[int]:
+        """List."""
+        return list(range(100_000))
+
+    sent = await answer(list_numbers, RESULT_CHARS)
+    kept = sent["structuredContent"]["result"]
+    assert sent["_meta"] == {LEFT_OUT: {"result": 100_000 - len(kept)}}
+    assert kept == list(range(len(kept)))
+
+
+async def test_long_data_that_is_its_own_text_is_cut_only_where_it_can_say_so() -> None:
+    @tool(kind="readonly", max_result=1_000_000)
+    def find_names() -> Found:
+        """Find."""
+        return {"names": [f"name {at}" for at in range(20_000)], "text": "", "notes": []}
+
+    sent = await answer(find_names, RESULT_CHARS)
+    assert json.loads(sent["content"][0]["text"]) == sent["structuredContent"]
+    assert len(sent["structuredContent"]["notes"]) == 1
+
+
+async def test_data_that_cannot_be_cut_as_its_schema_asks_is_an_error() -> None:
+    @tool(kind="readonly", render=lambda value: "many")
+    def list_numbers() -> Annotated[list[int], Field(min_length=100_000)]:
+        """List."""
+        return list(range(100_000))
+
+    sent = await answer(list_numbers, RESULT_CHARS)
+    assert sent["isError"]
+    assert "cannot be sent as its output schema promises" in sent["content"][0]["text"]
+
+
+@tool(kind="readonly")
+def give_up(data: dict[str, Any] | None) -> dict[str, int] | ToolResult:
+    """Give up."""
+    error = ErrorInfo(ErrorKind.TIMEOUT, "It took too long.")
+    return ToolResult("call_1", "give_up", False, error.words, "", data, error)
+
+
+@pytest.mark.parametrize(("data", "sent"), [({"done": 3}, {"done": 3}), ({"done": "?"}, None), (None, None)])
+async def test_a_failure_has_structured_content_where_its_data_fits(data: Any, sent: Any) -> None:
+    answered = await answer(give_up, data=data)
+    assert answered["isError"]
+    assert answered.get("structuredContent") == sent
+    assert answered["content"] == [{"type": "text", "text": "Error (timeout_error): It took too long."}]
+
+
+async def test_a_picture_alone_has_no_output_schema_to_break() -> None:
+    @tool(kind="readonly")
+    def draw_it() -> Attachment:
+        """Draw."""
+        return Attachment("image/png", b"1")
+
+    sent = await answer(draw_it)
+    assert shown_output(draw_it) is None
+    assert not sent["isError"]
+    assert [block["type"] for block in sent["content"]] == ["image"]
 
 
 async def test_a_list_is_wrapped_as_its_schema_says() -> None:
@@ -69,39 +169,10 @@ async def test_data_that_does_not_fit_its_schema_is_an_error_that_says_it_ran() 
     assert sent["isError"]
     assert "structuredContent" not in sent
     assert sent["content"][0]["text"] == snapshot("""\
-Error (execution_error): `measure_it` ran, but what it returned does not fit its declared type: `size`: expected integer, got string "large".
+Error (execution_error): `measure_it` ran, but its result cannot be sent as its output schema promises: `size`: "large" is not of type "integer".
 
-Suggestion: This is a bug in the tool, not a problem with the arguments. What it did is done; calling it again would do it again.\
+Suggestion: What it did is done; calling it again would do it again. Ask for less where that is possible.\
 """)
-
-
-async def test_a_typed_tool_that_breaks_its_promise_is_told_as_in_every_other_way_of_calling_it() -> None:
-    @tool(kind="readonly")
-    def count_things() -> list[int]:
-        """Count."""
-        return [1, "two"]  # type: ignore[list-item]
-
-    sent = await answer(count_things)
-    result = await Runtime([count_things]).run("count_things")
-    assert sent["isError"]
-    assert (
-        sent["content"][0]["text"]
-        == result.llm_content
-        == snapshot("""\
-Error (execution_error): `count_things` ran, but what it returned does not fit its declared type: `[1]`: expected integer, got string "two".
-
-Suggestion: This is a bug in the tool, not a problem with the arguments. What it did is done; calling it again would do it again.\
-""")
-    )
-
-
-async def test_what_fits_in_another_type_is_sent_as_the_schema_says() -> None:
-    @tool(kind="readonly")
-    def count_things() -> list[int]:
-        """Count."""
-        return [True, 2]
-
-    assert (await answer(count_things))["structuredContent"] == {"result": [1, 2]}
 
 
 async def test_data_that_is_too_long_to_be_sent_whole_is_an_error_with_both_ends() -> None:
@@ -198,7 +269,7 @@ def test_nothing_is_fetched_for_a_schema_that_a_stranger_wrote() -> None:
             {"$schema": f"{address}/meta", "type": "object"},
             {"type": "object", "properties": {"n": {"$ref": f"http:/127.0.0.1:{server.server_address[1]}/x"}}},
         ]
-        assert not any(is_schema(schema) for schema in schemas)
+        assert [output_check(schema) for schema in schemas] == [None, None, None]
         server.shutdown()
         thread.join()
     assert asked == []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -48,6 +48,15 @@ class TaskParams(BaseModel):
     )
 
 
+class TaskAnswer(TypedDict):
+    """The sub-agent's last words, and what they took."""
+
+    text: str
+    steps: int
+    input_tokens: int
+    output_tokens: int
+
+
 class TaskTool(Tool[TaskParams]):
     """Give a task to a sub-agent.
 
@@ -78,7 +87,7 @@ class TaskTool(Tool[TaskParams]):
         alone = params.tools == "all"
         return CallInfo(READS_ANYTHING, signature=said, summary=f"Task: {said}", runs_alone=alone)
 
-    async def run(self, params: TaskParams, context: ToolContext) -> Output:
+    async def run(self, params: TaskParams, context: ToolContext) -> Output[TaskAnswer]:
         if context.lineage.count(NAME) > 1:  # it is not shown to them, but a tool of theirs may call it
             raise ToolError("A sub-agent has no sub-agents of its own.", suggestion="Do this part yourself.")
         agent = self._sub_agent(context, self._tools(params))
@@ -115,7 +124,7 @@ class TaskTool(Tool[TaskParams]):
         return tools.read_only() if params.tools == "read-only" else tools
 
 
-def _output(ended: TurnEnded | None) -> Output:
+def _output(ended: TurnEnded | None) -> Output[TaskAnswer]:
     if ended is None:
         raise ToolError("The task was stopped.", kind=ErrorKind.CANCELLED)
     used = {"steps": ended.steps, "input_tokens": ended.usage.input_tokens, "output_tokens": ended.usage.output_tokens}
@@ -127,7 +136,12 @@ def _output(ended: TurnEnded | None) -> Output:
             details=used,
         )
     return Output(
-        data={"text": ended.text, **used},
+        data={
+            "text": ended.text,
+            "steps": ended.steps,
+            "input_tokens": used["input_tokens"],
+            "output_tokens": used["output_tokens"],
+        },
         llm_content=ended.text,
         display_content=f"done in {ended.steps} step{'' if ended.steps == 1 else 's'}",
         metadata=used,

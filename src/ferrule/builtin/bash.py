@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from ferrule.builtin.session_shells import SECONDS_TO_END, try_sandbox
+from ferrule.builtin.session_shells import SECONDS_TO_END, shell_folder, try_sandbox
 from ferrule.builtin.shell_run import (
-    Told,
+    CommandRun,
+    command_metadata,
+    command_run,
     command_text,
     note_when_over,
     problems_of,
@@ -26,7 +28,6 @@ from ferrule.core.function_tool import tool
 from ferrule.core.result import Output, ToolResult
 
 if TYPE_CHECKING:
-    from ferrule.process.shell.background import BackgroundCommand
     from ferrule.process.shell.ended import Ended
 
 _UNASKED = (
@@ -64,7 +65,7 @@ async def bash(
     terminal: Annotated[
         bool, Field(description="Run it on a terminal, for programs that ask questions; answer with BashInput.")
     ] = False,
-) -> Output | ToolResult:
+) -> Output[CommandRun] | ToolResult:
     """Run a command in a bash that keeps its folder, variables and functions between calls.
 
     Use this to build, test and start programs. To read, search or change files use the tools for that.
@@ -95,15 +96,16 @@ async def bash(
         return timed_out(context, ended, told, seconds, _LONGER)
     if ended.starved:
         return starved(context, ended, told, _UNASKED)
+    ran = command_run(ended, told)
     return Output(
-        data=_data(ended, told),
+        ran,
         llm_content=words(ended, told),
         display_content=_display(ended),
-        metadata={"changed": told.changed} if told.changed is not None else {},
+        metadata=command_metadata(ran, told),
     )
 
 
-async def _start(context: ToolContext, command: str, folder: str | None) -> Output:
+async def _start(context: ToolContext, command: str, folder: str | None) -> Output[CommandRun]:
     text = command_text(command, folder)
     require_folder(context.session, folder)
     await try_sandbox(context.session)
@@ -116,28 +118,13 @@ async def _start(context: ToolContext, command: str, folder: str | None) -> Outp
         await watch.__aexit__(None, None, None)
         raise
     note_when_over(context, kept, watch)
-    return _started(kept)
-
-
-def _started(kept: BackgroundCommand) -> Output:
-    return Output(
-        data={"shell_id": kept.id, "status": kept.status},
-        llm_content=f"Started in the background as `{kept.id}`. Read on with BashOutput, end it with KillShell.",
-        display_content=f"started {kept.id}",
-    )
-
-
-def _data(ended: Ended, told: Told) -> dict[str, Any]:
-    return {
-        "stdout": ended.stdout,
-        "stderr": ended.stderr,
-        "exit_code": ended.exit_code,
-        "working_directory": ended.cwd,
-        "output_file": str(ended.spill) if ended.spill else None,
-        "shell_id": ended.moved_to_background,
-        "waiting_for_input": ended.waiting_for_input,
-        "notes": [*ended.notes, *told.notes],
-    }
+    said = f"Started in the background as `{kept.id}`. Read on with BashOutput, end it with KillShell."
+    ran: CommandRun = {
+        "exit_code": None, "timed_out": False, "working_directory": str(shell_folder(context.session)), "stdout": "",
+        "stderr": "", "truncated": False, "output_file": None, "shell_id": kept.id, "waiting_for_input": None,
+        "notes": [said],
+    }  # fmt: skip
+    return Output(ran, llm_content=said, display_content=f"started {kept.id}", metadata=command_metadata(ran))
 
 
 def _display(ended: Ended) -> str:

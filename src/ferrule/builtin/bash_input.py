@@ -7,7 +7,17 @@ from typing import Annotated
 from pydantic import Field
 
 from ferrule.builtin.session_shells import SECONDS_TO_END
-from ferrule.builtin.shell_run import explained, settle, shell_for, timed_out, undoable, words
+from ferrule.builtin.shell_run import (
+    CommandRun,
+    command_metadata,
+    command_run,
+    explained,
+    settle,
+    shell_for,
+    timed_out,
+    undoable,
+    words,
+)
 from ferrule.core.access import Touch
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
@@ -31,7 +41,7 @@ async def bash_input(
         str, Field(max_length=100_000, description=r"What to type, with `\n` for Enter; `\u0003` is Ctrl-C.")
     ],
     timeout: Annotated[int, Field(ge=1, le=600_000, description="Milliseconds it may take.")] = 120_000,
-) -> Output | ToolResult:
+) -> Output[CommandRun] | ToolResult:
     """Type into a command that waits for input on its terminal.
 
     Use this after Bash with `terminal` said that the command waits for input.
@@ -46,5 +56,5 @@ async def bash_input(
     told.notes += explained(context.session, "", ended)
     if ended.timed_out:
         return timed_out(context, ended, told, seconds, "Run it again with more time.")
-    data = {"output": ended.stdout, "exit_code": ended.exit_code, "waiting_for_input": ended.waiting_for_input}
-    return Output(data=data, llm_content=words(ended, told))
+    ran = command_run(ended, told)
+    return Output(ran, llm_content=words(ended, told), metadata=command_metadata(ran, told))

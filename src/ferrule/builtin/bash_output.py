@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from pydantic import AliasChoices, Field
 
@@ -15,6 +15,29 @@ from ferrule.core.result import Output
 
 if TYPE_CHECKING:
     from ferrule.process.shell.background import BackgroundCommand
+
+
+class ListedCommand(TypedDict):
+    shell_id: str
+    command: str
+    status: str
+    seconds: int
+
+
+class BackgroundOutput(TypedDict):
+    """What a command wrote since it was last read, or the `commands` in the background where none was named.
+
+    `status` is `running`, `ended` or `stopped`. `output_file` has all of the output, also what `truncated` left out.
+    """
+
+    shell_id: str | None
+    status: str | None
+    exit_code: int | None
+    output: str
+    truncated: bool
+    output_file: str | None
+    commands: list[ListedCommand]
+    notes: list[str]
 
 
 @tool(
@@ -39,7 +62,7 @@ async def bash_output(
         str | None, Field(max_length=1000, description="Wait until a line holds this text, or the command ends.")
     ] = None,
     timeout: Annotated[int, Field(ge=1, le=600_000, description="Milliseconds to wait at most.")] = 30_000,
-) -> Output:
+) -> Output[BackgroundOutput]:
     """Read what a background command wrote since it was last read.
 
     Use this after Bash with `run_in_background`, and to see whether it still runs.
@@ -67,9 +90,13 @@ async def bash_output(
         notes.append(f"{read.left_out.bytes:,} bytes before this were passed over; all of it is in {read.spill}.")
     notes.append(_status(kept))
     text = read.text.rstrip("\n") or "(nothing new)"
-    data = {"shell_id": kept.id, "status": kept.status, "exit_code": kept.exit_code, "output": read.text}
+    data: BackgroundOutput = {
+        "shell_id": kept.id, "status": kept.status, "exit_code": kept.exit_code, "output": read.text,
+        "truncated": read.left_out.bytes > 0, "output_file": str(read.spill) if read.spill else None, "commands": [],
+        "notes": notes,
+    }  # fmt: skip
     return Output(
-        data=data,
+        data,
         llm_content="\n".join([text, *(f"[{note}]" for note in notes)]),
         display_content=f"{kept.id}: {kept.status}",
     )
@@ -83,7 +110,15 @@ def _status(kept: BackgroundCommand) -> str:
     return f"`{kept.id}` has ended" + (f" with exit code {kept.exit_code}." if kept.exit_code is not None else ".")
 
 
-def _listed(commands: list[BackgroundCommand]) -> Output:
-    data = [{"shell_id": one.id, "command": one.command, "status": one.status} for one in commands]
-    lines = [f"{one.id}  {one.status}  {monotonic() - one.began:.0f} s  {one.command[:200]}" for one in commands]
-    return Output(data=data, llm_content="\n".join(lines) or "No command runs in the background.")
+def _listed(commands: list[BackgroundCommand]) -> Output[BackgroundOutput]:
+    listed: list[ListedCommand] = [
+        {"shell_id": one.id, "command": one.command, "status": one.status, "seconds": round(monotonic() - one.began)}
+        for one in commands
+    ]
+    lines = [f"{one['shell_id']}  {one['status']}  {one['seconds']} s  {one['command'][:200]}" for one in listed]
+    notes = [] if listed else ["No command runs in the background."]
+    data: BackgroundOutput = {
+        "shell_id": None, "status": None, "exit_code": None, "output": "", "truncated": False, "output_file": None,
+        "commands": listed, "notes": notes,
+    }  # fmt: skip
+    return Output(data, llm_content="\n".join([*lines, *notes]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 from pydantic import Field
 
@@ -15,6 +15,17 @@ from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.session_paths import opens_file
 from ferrule.workspace.texts.text import Text
+
+
+class FileEdited(TypedDict):
+    """What became of an edited file; `added` and `removed` count lines."""
+
+    file_path: str
+    replacements: int
+    added: int
+    removed: int
+    matched_by: list[str]
+    notes: list[str]
 
 
 @tool(
@@ -34,7 +45,7 @@ def edit(
     ],
     context: ToolContext,
     replace_all: Annotated[bool, Field(description="Replace every occurrence instead of the only one.")] = False,
-) -> Output:
+) -> Output[FileEdited]:
     """Replace a piece of text in a file.
 
     Use this for changes inside an existing file: everything else in it stays as it is, to the byte.
@@ -50,8 +61,8 @@ def edit(
     found: list[Any] = []
     make = edit_maker(file_path, old_string, new_string, replace_all=replace_all, found=found)
     changed = change_existing(context, file_path, make, old_string)
-    note = f" {found[0].note}" if found[0].note else ""
-    return edited(changed, len(found[0].spans), note, [found[0].rung.value])
+    notes = [found[0].note] if found[0].note else []
+    return edited(changed, len(found[0].spans), notes, [found[0].rung.value])
 
 
 def change_existing(context: ToolContext, file_path: str, make: Make, old_string: str) -> Changed:
@@ -85,11 +96,17 @@ def edit_maker(
     return make
 
 
-def edited(changed: Changed, replaced: int, note: str, rungs: list[str]) -> Output:
+def edited(changed: Changed, replacements: int, notes: list[str], rungs: list[str]) -> Output[FileEdited]:
     """What a model and a person hear of an edit."""
-    places = "1 place" if replaced == 1 else f"{replaced} places"
-    words = f"Edited `{changed.place}` in {places} (+{changed.added} -{changed.removed} lines).{note}"
-    data = {"file_path": changed.place.name, "replaced": replaced, "matched_by": rungs}
-    display = f"edited {changed.place} (+{changed.added} -{changed.removed})"
-    said = changed.place.with_remarks(words)
-    return Output(data=data, llm_content=said, display_content=display, metadata=dict(changed.metadata))
+    places = "1 place" if replacements == 1 else f"{replacements} places"
+    words = f"Edited `{changed.place}` in {places} (+{changed.added} -{changed.removed} lines)."
+    name = changed.place.name
+    return Output(
+        {
+            "file_path": name, "replacements": replacements, "added": changed.added, "removed": changed.removed,
+            "matched_by": rungs, "notes": [*notes, *changed.place.remarks],
+        },
+        llm_content=changed.place.with_remarks(" ".join([words, *notes])),
+        display_content=f"edited {changed.place} (+{changed.added} -{changed.removed})",
+        metadata={"file_path": name, "replacements": replacements, **changed.metadata},
+    )  # fmt: skip

@@ -7,10 +7,20 @@ from typing import Annotated, TypedDict
 from pydantic import Field
 
 from ferrule.builtin.session_shells import SECONDS_TO_END
-from ferrule.builtin.shell_run import problems_of, run, runs_command, starved, timed_out
+from ferrule.builtin.shell_run import (
+    CommandRun,
+    command_metadata,
+    command_run,
+    problems_of,
+    run,
+    runs_command,
+    starved,
+    timed_out,
+    words,
+)
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
-from ferrule.core.result import ToolResult
+from ferrule.core.result import Output, ToolResult
 
 _SECONDS = 120.0
 
@@ -23,6 +33,7 @@ class CommandResult(TypedDict):
     stderr: str
     exitCode: int | None
     success: bool
+    notes: list[str]
 
 
 @tool(
@@ -40,7 +51,7 @@ async def execute_command(
     context: ToolContext,
     command: Annotated[str, Field(max_length=1_000_000, description="The command, as typed at a prompt.")],
     cwd: Annotated[str | None, Field(description="Go to this folder first; the shell stays there.")] = None,
-) -> CommandResult | ToolResult:
+) -> Output[CommandResult] | ToolResult:
     """Run a shell command and give its output and exit code.
 
     Use this to build, test and start programs. It runs in a sandbox, within two minutes, with nothing to read from.
@@ -50,14 +61,25 @@ async def execute_command(
     """
     ended, told = await run(context, command, folder=cwd, seconds=_SECONDS)
     if ended.timed_out:
-        return timed_out(context, ended, told, _SECONDS, "Do it in smaller steps.")
+        return _failed(timed_out(context, ended, told, _SECONDS, "Do it in smaller steps."), command)
     if ended.starved:
-        return starved(context, ended, told, "Give it in the command itself what it asks for, as `git commit -m` does.")
-    notes = "".join(f"\n[{note}]" for note in (*ended.notes, *told.notes))
+        asked = "Give it in the command itself what it asks for, as `git commit -m` does."
+        return _failed(starved(context, ended, told, asked), command)
+    ran, said = command_run(ended, told), words(ended, told)
+    return Output(_result(command, ran), llm_content=said, display_content=said, metadata=command_metadata(ran, told))
+
+
+def _result(command: str, ran: CommandRun) -> CommandResult:
     return {
         "command": command,
-        "stdout": ended.stdout,
-        "stderr": ended.stderr + notes,
-        "exitCode": ended.exit_code,
-        "success": ended.exit_code == 0,
+        "stdout": ran["stdout"],
+        "stderr": ran["stderr"],
+        "exitCode": ran["exit_code"],
+        "success": ran["exit_code"] == 0,
+        "notes": ran["notes"],
     }
+
+
+def _failed(result: ToolResult, command: str) -> ToolResult:
+    result.data = _result(command, result.data)
+    return result

@@ -30,13 +30,13 @@ from ferrule.workspace.searching.replacement import (
     names_carriage_return,
     read_replacement,
 )
-from ferrule.workspace.searching.replacement_words import MOST, Replacing, left_out
+from ferrule.workspace.searching.replacement_words import MOST, FileSearchResult, Replacing, left_out
 from ferrule.workspace.searching.replacing import Replacements, apply, prepare
-from ferrule.workspace.searching.search import Query, search
+from ferrule.workspace.searching.search import Query, count_searched, search, stop_task
 from ferrule.workspace.session_paths import touching
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
 
 class FileSearchParams(BaseModel):
@@ -123,7 +123,7 @@ class FileSearch(Tool[FileSearchParams]):
             only_reads=only_reads,
         )
 
-    async def run(self, params: FileSearchParams, context: ToolContext) -> Output:
+    async def run(self, params: FileSearchParams, context: ToolContext) -> Output[FileSearchResult]:
         files = files_of(context.session)
         place = files.paths.find(params.path)
         require_file_or_folder(files.paths, place)
@@ -137,15 +137,23 @@ class FileSearch(Tool[FileSearchParams]):
             pattern, place, "content", tuple(globs), ignore_case=params.ignore_case, multiline=multiline,
             crlf=not names_carriage_return(pattern),
         )  # fmt: skip
-        if params.replace_with is None:
-            return await _search(params, query, files, context)
-        return await _replace(params, query, files, context)
+        import asyncio
+
+        counting = asyncio.create_task(count_searched(files.paths, query))
+        try:
+            if params.replace_with is None:
+                return await _search(params, query, files, context, counting)
+            return await _replace(params, query, files, context, counting)
+        finally:
+            await stop_task(counting)
 
 
 file_search = FileSearch()
 
 
-async def _search(params: FileSearchParams, query: Query, files: Files, context: ToolContext) -> Output:
+async def _search(
+    params: FileSearchParams, query: Query, files: Files, context: ToolContext, counting: Awaitable[int | None]
+) -> Output[FileSearchResult]:
     names, most = Names(files.paths, query.place), params.head_limit or MOST
     left = most
 
@@ -161,7 +169,7 @@ async def _search(params: FileSearchParams, query: Query, files: Files, context:
     findings = await search(files.paths, query, most, show)
     found, shown, cut = file_matches(findings.hits, "content", names, most)
     notes = [*left_out(shown, findings.matches, "matching lines", can_raise=not cut)]
-    notes += [*about_names(one["path"] for one in found), *findings.notes]
+    notes += [*about_names(one["path"] for one in found), *findings.notes, *query.place.remarks]
     if findings.files:
         lines = amount(findings.matches, "matching line")
         summary = f"Found {lines} in {amount(findings.files, 'file')}."
@@ -169,19 +177,25 @@ async def _search(params: FileSearchParams, query: Query, files: Files, context:
         summary = _nothing(params, query)
         notes += _wider(params)
     body = [line for one in found for line in in_words(one["path"], one["lines"], numbered=True)]
-    data = {"pattern": params.pattern, "path": query.place.name, "files": found, "total_files": findings.files,
-            "total_matches": findings.matches, "notes": notes}  # fmt: skip
+    searched = await counting
+    data: FileSearchResult = {
+        "pattern": params.pattern, "path": query.place.name, "files_searched": searched, "matches": findings.matches,
+        "applied": None, "files": found, "total_files": findings.files, "skipped": [], "diff": "", "notes": notes,
+    }  # fmt: skip
     words = "\n".join([summary, *body, *(f"[{note}]" for note in notes)])
-    return Output(data=data, llm_content=words, display_content=summary)
+    told = {"files_searched": searched, "matches": findings.matches}
+    return Output(data, llm_content=words, display_content=summary, metadata=told)
 
 
-async def _replace(params: FileSearchParams, query: Query, files: Files, context: ToolContext) -> Output:
+async def _replace(
+    params: FileSearchParams, query: Query, files: Files, context: ToolContext, counting: Awaitable[int | None]
+) -> Output[FileSearchResult]:
     given = params.replace_with or ""
     replacement = literal_replacement(given) if params.literal else read_replacement(given)
     found = await find_occurrences(
         files.paths, query, replacement, lambda count: context.progress(count, None, "files with a match")
     )
-    notes = [*found.notes, *([] if params.literal else about_groups(given, replacement))]
+    notes = [*found.notes, *query.place.remarks, *([] if params.literal else about_groups(given, replacement))]
     total = len(found.files)
     previews, asked = previews_of(context.session), params.model_dump_json(exclude={"preview_only", "head_limit"})
 
@@ -213,7 +227,10 @@ async def _replace(params: FileSearchParams, query: Query, files: Files, context
         notes += _wider(params)
     told = Replacing(replacements, found.matches, _nothing(params, query), applied=not params.preview_only)
     told.notes += notes
-    return told.output(params.head_limit or MOST, change, pattern=params.pattern, path=query.place.name)
+    searched = await counting
+    return told.output(
+        params.head_limit or MOST, change, pattern=params.pattern, path=query.place.name, searched=searched
+    )
 
 
 async def _to_its_end(work: Callable[[], tuple[Replacements, int | None]]) -> tuple[Replacements, int | None]:

@@ -19,6 +19,7 @@ class CurrentDateTime(TypedDict):
     datetime: str
     timestamp: int
     timezone: str
+    weekday: str
     formatted: FormattedDateTime
 
 
@@ -54,5 +55,6 @@ async def get_current_date_time() -> CurrentDateTime:
         "datetime": now.isoformat(timespec="seconds"),
         "timestamp": int(now.timestamp()),
         "timezone": zone,
-        "formatted": {"date": date, "time": time, "full": f"{now.strftime('%A')} {date} {time} {zone}"},
+        "weekday": now.strftime("%A"),
+        "formatted": {"date": date, "time": time, "full": f"{date} {time}"},
     }

@@ -25,6 +25,7 @@ class GitInfo(TypedDict):
     commit: str | None
     remote: str | None
     status: GitStatus
+    notes: list[str]
 
 
 def _show(info: GitInfo) -> str:
@@ -55,7 +56,8 @@ async def get_git_info(context: ToolContext) -> GitInfo:
     Usage notes:
         - `branch` is null when HEAD is detached, `commit` is null before the first one. `added` holds new files, also
           those git does not track yet; a folder of only such files is named once, with `/`.
-        - Each list holds at most 500 names. A repository that begins above the workspace does not count.
+        - Each list holds at most 500 names; `notes` says what is left out. A repository that begins above the
+          workspace does not count.
 
     Examples:
         - which git branch is this, and what has changed: {}
@@ -63,7 +65,8 @@ async def get_git_info(context: ToolContext) -> GitInfo:
     found = await look_at_repository(paths_of(context.session))
     if found is None:
         nothing: GitStatus = {"modified": [], "added": [], "deleted": []}
-        return {"isRepo": False, "branch": None, "commit": None, "remote": None, "status": nothing}
+        return {"isRepo": False, "branch": None, "commit": None, "remote": None, "status": nothing, "notes": []}
+    lists = {"modified": found.modified, "added": found.added, "deleted": found.deleted}
     return {
         "isRepo": True,
         "branch": found.branch,
@@ -74,4 +77,9 @@ async def get_git_info(context: ToolContext) -> GitInfo:
             "added": found.added[:_MOST],
             "deleted": found.deleted[:_MOST],
         },
+        "notes": [
+            f"Only the first {_MOST} of {len(names):,} files in `{kind}`."
+            for kind, names in lists.items()
+            if len(names) > _MOST
+        ],
     }

@@ -11,6 +11,7 @@ from pydantic import Field
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.nearest import nearest
+from ferrule.core.result import Output
 from ferrule.workspace.names import about_names, decoded, one_line
 from ferrule.workspace.searching.find_files import find_files
 from ferrule.workspace.searching.search_by_name import MOST, search_by_name
@@ -23,12 +24,12 @@ _MOST_CHARACTERS = 90_000
 
 
 class GlobResult(TypedDict):
-    """The files, newest first; `total` counts those left out too."""
+    """The files, newest first; `count` counts those left out too."""
 
     pattern: str
     path: str
+    count: int
     files: list[str]
-    total: int
     notes: list[str]
 
 
@@ -38,10 +39,10 @@ def _render(found: GlobResult) -> str:
 
 
 def _summary(found: GlobResult) -> str:
-    total = found["total"]
-    if not total:
+    count = found["count"]
+    if not count:
         return f"No file fits `{found['pattern'][:200]}` in `{found['path']}`."
-    return f"Found {total:,} file{'' if total == 1 else 's'}."
+    return f"Found {count:,} file{'' if count == 1 else 's'}."
 
 
 @tool(
@@ -59,7 +60,7 @@ async def glob(  # noqa: D417 - the context is filled in
     context: ToolContext,
     pattern: Annotated[str, Field(min_length=1, max_length=4096)],
     path: str = ".",
-) -> GlobResult:
+) -> Output[GlobResult]:
     """Find files by their name or path, newest first.
 
     Use this when you know a part of the name, or want every file of a kind. To search in contents use Grep; to see
@@ -94,7 +95,10 @@ async def glob(  # noqa: D417 - the context is filled in
     if not found.total:
         paths = paths_of(context.session)
         notes += _nearest(paths, place, pattern) or await _endings(paths, place)
-    return {"pattern": pattern, "path": place.name, "files": files, "total": found.total, "notes": notes}
+    told = {"pattern": pattern, "path": place.name, "count": found.total}
+    return Output(
+        {"pattern": pattern, "path": place.name, "count": found.total, "files": files, "notes": notes}, metadata=told
+    )
 
 
 def _nearest(paths: Paths, place: Place, pattern: str) -> list[str]:

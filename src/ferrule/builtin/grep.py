@@ -9,6 +9,7 @@ from pydantic import AliasChoices, Field
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.problems import Problem
+from ferrule.core.result import Output
 from ferrule.workspace.names import about_names, one_line
 from ferrule.workspace.place_kinds import require_file_or_folder
 from ferrule.workspace.searching.globs import glob_below, split_globs
@@ -22,10 +23,14 @@ _MOST = 10_000
 
 
 class GrepResult(TypedDict):
-    """`count` and `lines` of a file are filled as the output mode says; a null line is a gap between groups."""
+    """`count` counts what the output mode lists, matching lines or files, also those left out.
+
+    `count` and `lines` of a file are filled as the output mode says; a null line is a gap between groups.
+    """
 
     pattern: str
     path: str
+    count: int
     output_mode: Mode
     files: list[FileMatches]
     total_files: int
@@ -93,7 +98,7 @@ async def grep(  # noqa: D417 - the context is filled in
     line_numbers: Annotated[bool, Field(alias="-n")] = True,
     multiline: bool = False,
     head_limit: Annotated[int, Field(ge=0, le=_MOST)] = 200,
-) -> GrepResult:
+) -> Output[GrepResult]:
     r"""Search the contents of files with a regular expression.
 
     Use this to find where something is written: a name, a message, a setting. To find files by their name use Glob.
@@ -147,7 +152,7 @@ async def grep(  # noqa: D417 - the context is filled in
             context.partial("\n".join(_body({**empty, "files": files})))
 
     empty: GrepResult = {
-        "pattern": pattern, "path": place.name, "output_mode": output_mode, "files": [], "total_files": 0,
+        "pattern": pattern, "path": place.name, "count": 0, "output_mode": output_mode, "files": [], "total_files": 0,
         "total_matches": None, "line_numbers": line_numbers, "notes": [],
     }  # fmt: skip
     findings = await search(paths, query, most, show)
@@ -157,13 +162,16 @@ async def grep(  # noqa: D417 - the context is filled in
     notes += place.remarks
     if not findings.files:
         notes += _wider(query, pattern, path, glob)
-    return {
+    count = findings.files if output_mode == "files_with_matches" else findings.matches
+    found: GrepResult = {
         **empty,
+        "count": count,
         "files": files,
         "total_files": findings.files,
         "total_matches": None if output_mode == "files_with_matches" else findings.matches,
         "notes": notes,
     }
+    return Output(found, metadata={"pattern": pattern, "path": place.name, "count": count})
 
 
 def _left_out(query: Query, shown: int, total: int, *, cut: bool) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from pydantic import AliasChoices, Field
 
@@ -10,7 +10,27 @@ from ferrule.builtin.session_shells import SECONDS_TO_END, shells_of
 from ferrule.core.access import Touch
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
-from ferrule.core.result import Output
+
+
+class StoppedCommand(TypedDict):
+    """The command that was to be ended; `was_running` is false where it had ended before."""
+
+    shell_id: str
+    status: str
+    exit_code: int | None
+    was_running: bool
+
+
+def _render(stopped: StoppedCommand) -> str:
+    name = stopped["shell_id"]
+    return (
+        f"Stopped `{name}` and all that it had started." if stopped["was_running"] else f"`{name}` had ended already."
+    )
+
+
+def _display(stopped: StoppedCommand) -> str:
+    name = stopped["shell_id"]
+    return f"stopped {name}" if stopped["was_running"] else f"{name} had ended"
 
 
 @tool(
@@ -18,6 +38,8 @@ from ferrule.core.result import Output
     kind="execute",
     category="shell",
     tags=("standard", "shell"),
+    render=_render,
+    display=_display,
     doing="stopping `{shell_id}`",
     grace=SECONDS_TO_END,
     touches=(Touch("shell:background"),),
@@ -29,7 +51,7 @@ async def kill_shell(
         str,
         Field(validation_alias=AliasChoices("shell_id", "bash_id"), description="Which command, as Bash named it."),
     ],
-) -> Output:
+) -> StoppedCommand:
     """End a background command and everything that it started.
 
     Use this when a server or a watcher is no longer needed. It only reaches what Bash started in this session.
@@ -40,11 +62,9 @@ async def kill_shell(
     session, kept = shells_of(context.session).find_background(shell_id)
     was = kept.status
     await session.background.stop(shell_id)
-    data = {"shell_id": kept.id, "status": kept.status, "exit_code": kept.exit_code}
-    if was != "running":
-        return Output(data=data, llm_content=f"`{kept.id}` had ended already.", display_content=f"{kept.id} had ended")
-    return Output(
-        data=data,
-        llm_content=f"Stopped `{kept.id}` and all that it had started.",
-        display_content=f"stopped {kept.id}",
-    )
+    return {
+        "shell_id": kept.id,
+        "status": kept.status,
+        "exit_code": kept.exit_code,
+        "was_running": was == "running",
+    }

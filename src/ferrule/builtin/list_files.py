@@ -22,6 +22,7 @@ class ListedFiles(TypedDict):
     files: list[str]
     directories: list[str]
     total: int
+    notes: list[str]
 
 
 def _show(listed: ListedFiles) -> str:
@@ -50,7 +51,7 @@ def list_files(
     """List the files and directories in a directory.
 
     Use this to see what is there before reading files. `total` counts every entry; of more than 2,000 entries the
-    first are listed.
+    first are listed, and `notes` says so.
 
     Usage notes:
         - Hidden files are listed. `.git`, `node_modules` and what `.gitignore`, `.ignore` or `.ferruleignore` names
@@ -64,11 +65,14 @@ def list_files(
     place = paths.find(directory)
     require_folder(paths, place, "Read it, or list the folder it is in.")
     names = Names(paths, place)
-    listed: ListedFiles = {"path": place.name, "files": [], "directories": [], "total": 0}
+    listed: ListedFiles = {"path": place.name, "files": [], "directories": [], "total": 0, "notes": []}
     for _, entry in Walk(paths, place).all(None if recursive else 1):
         context.cancellation.raise_if_requested()
         listed["total"] += 1
         if listed["total"] <= _MOST:
             kind = "directories" if entry.kind == "directory" else "files"
             listed[kind].append(names.show(os.fsencode(entry.path.relative_to(place.root.path))))
+    if listed["total"] > _MOST:
+        listed["notes"].append(f"Only the first {_MOST:,} of {listed['total']:,} entries are listed.")
+    listed["notes"] += place.remarks
     return listed

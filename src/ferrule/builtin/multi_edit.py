@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ferrule.builtin.edit import change_existing, edited
+from ferrule.builtin.edit import FileEdited, change_existing, edited
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
@@ -42,7 +42,7 @@ def multi_edit(
     file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],
     edits: Annotated[list[OneEdit], Field(min_length=1, description="The changes, made one after the other.")],
     context: ToolContext,
-) -> Output:
+) -> Output[FileEdited]:
     """Make several changes in one file, all or none.
 
     Use this instead of several Edits of the same file: either every change is made, or the file stays as it is.
@@ -60,9 +60,9 @@ def multi_edit(
     make = edits_maker(file_path, edits, found=found)
     changed = change_existing(context, file_path, make, edits[0].old_string)
     steps = found[0].steps
-    notes = [f" Edit {number}: {step.note}" for number, step in enumerate(steps, 1) if step.note]
+    notes = [f"Edit {number}: {step.note}" for number, step in enumerate(steps, 1) if step.note]
     replaced = sum(len(step.spans) for step in steps)
-    return edited(changed, replaced, "".join(notes), [step.rung.value for step in steps])
+    return edited(changed, replaced, notes, [step.rung.value for step in steps])
 
 
 def edits_maker(file_path: str, edits: list[OneEdit], *, found: list[Any] | None = None) -> Make:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from pydantic import Field
 
@@ -25,6 +25,50 @@ if TYPE_CHECKING:
     from ferrule.workspace.paths import Place
 
 _MOST_IMAGE = 5_000_000
+_TEXT, _NOTEBOOK = "text/plain", "application/x-ipynb+json"
+
+
+class FileRead(TypedDict):
+    """What was read of a file. The lines of a notebook are its cells; a picture or another binary file has none."""
+
+    file_path: str
+    media_type: str
+    size: int
+    encoding: str | None
+    offset: int
+    total_lines: int | None
+    lines_read: int
+    has_more: bool
+    content: str
+    notes: list[str]
+
+
+def _render(found: FileRead) -> str:
+    lines, first = found["lines_read"], found["offset"] + 1
+    if not lines:
+        said, *remarks = found["notes"]
+        return "\n".join([said, *(f"[{one}]" for one in remarks)])
+    rows = [found["content"]]
+    if found["media_type"] == _TEXT:
+        rows = [f"{number:>6}\t{line}" for number, line in enumerate(found["content"].split("\n"), first)]
+    if found["has_more"]:
+        following, total = found["offset"] + lines, found["total_lines"]
+        left = f"more {_noun(found)}s" if total is None else amount(total - following, f"more {_noun(found)}")
+        rows.append(f"[… {left}; read on with offset={following}]")
+    return "\n".join([*rows, *(f"[{one}]" for one in found["notes"])])
+
+
+def _display(found: FileRead) -> str:
+    if found["encoding"] is None:
+        return f"{'picture' if found['media_type'] in SHOWN_IMAGES else 'binary file'}, {found['size']:,} bytes"
+    if not found["lines_read"] and found["media_type"] == _TEXT:
+        return found["notes"][0]
+    total = found["total_lines"] if found["has_more"] else None
+    return f"read {amount(found['lines_read'], _noun(found))}" + (f" of {total:,}" if total else "")
+
+
+def _noun(found: FileRead) -> str:
+    return "cell" if found["media_type"] == _NOTEBOOK else "line"
 
 
 @tool(
@@ -32,6 +76,8 @@ _MOST_IMAGE = 5_000_000
     kind="readonly",
     category="files",
     tags=("standard", "files"),
+    render=_render,
+    display=_display,
     doing="reading `{file_path}`",
     describe=opens_file("Read"),
     max_result=400_000,
@@ -41,7 +87,7 @@ def read(
     context: ToolContext,
     offset: Annotated[int, Field(ge=0, description="How many lines to skip, from 0.")] = 0,
     limit: Annotated[int, Field(ge=1, le=10_000, description="How many lines to read.")] = 2000,
-) -> Output:
+) -> Output[FileRead]:
     """Read a file.
 
     Use this before changing a file, and whenever its content matters: each line comes with its number. Pictures are
@@ -59,106 +105,87 @@ def read(
     place = files.paths.find(file_path)
     opened = files.paths.open_file(place)
     try:
-        page = _read_page(files, place, opened, offset, limit)
-        output = page if isinstance(page, Output) else _numbered(place, page, offset)
-        output.llm_content = place.with_remarks(output.llm_content or "")
-        return output
+        found, attachments = _read_page(files, place, opened, offset, limit)
     finally:
         os.close(opened)
+    found["notes"] += place.remarks
+    told = ("file_path", "offset", "total_lines", "lines_read", "has_more")
+    return Output(found, attachments=attachments, metadata={key: found[key] for key in told})
 
 
-def _read_page(files: Files, place: Place, opened: int, offset: int, limit: int) -> Page | Output:
-    found = os.fstat(opened)
-    size, kind = found.st_size, media_type(os.pread(opened, 300, 0))
+def _read_page(files: Files, place: Place, opened: int, offset: int, limit: int) -> tuple[FileRead, list[Attachment]]:
+    status = os.fstat(opened)
+    size, kind = status.st_size, media_type(os.pread(opened, 300, 0))
+    found: FileRead = {
+        "file_path": place.name, "media_type": kind, "size": size, "encoding": None, "offset": offset,
+        "total_lines": None, "lines_read": 0, "has_more": False, "content": "", "notes": [],
+    }  # fmt: skip
     if size <= WHOLE or (size <= MOST_EDITABLE and (kind in SHOWN_IMAGES or place.path.suffix == ".ipynb")):
         with os.fdopen(os.dup(opened), "rb") as file:
             data = file.read()
-        files.tracker.saw(place, data, found=found)
+        files.tracker.saw(place, data, found=status)
         if kind in SHOWN_IMAGES:
-            return _image(place, kind, data)
+            return _picture(found, place, data)
         if (
             place.path.suffix == ".ipynb"
             and (text := decode(data))
             and (cells := notebook_cells(text.text)) is not None
         ):
-            return _notebook(place, cells, offset, limit)
-    elif size <= MOST_EDITABLE and not files.tracker.has_seen(place, found):
+            return _notebook(found, place, cells, text.encoding, limit), []
+    elif size <= MOST_EDITABLE and not files.tracker.has_seen(place, status):
         # A later change must tell whether this is still what was seen: of the very file that is shown, which another
         # may have replaced by now.
         with os.fdopen(os.dup(opened), "rb") as file:
-            files.tracker.saw(place, name=digest_of(file), found=found)
+            files.tracker.saw(place, name=digest_of(file), found=status)
     page = read_lines(opened, offset, limit)
     if page is not None:
-        return page
-    return Output(
-        data={"file_path": place.name, "media_type": kind, "size": size},
-        llm_content=f"`{place}` is a binary file ({kind}, {size:,} bytes); its content is not shown.",
-        display_content=f"binary file, {size:,} bytes",
-    )
+        return _lines(found, place, page), []
+    found["notes"].append(f"`{place}` is a binary file ({kind}, {size:,} bytes); its content is not shown.")
+    return found, []
 
 
-def _numbered(place: Place, page: Page, offset: int) -> Output:
-    data = {
-        "file_path": place.name,
-        "total_lines": page.total,
-        "lines_read": len(page.lines),
-        "has_more": page.has_more,
-        "encoding": page.encoding,
-    }
-    metadata = {key: data[key] for key in ("total_lines", "lines_read", "has_more")}
-    if not page.lines:
+def _lines(found: FileRead, place: Place, page: Page) -> FileRead:
+    offset, lines = found["offset"], list(page.lines)
+    for number, size in page.cut.items():
+        lines[number - page.first] += f" [… line cut, {size:,} bytes in all]"
+    if not lines:
         empty = page.total in (0, None) and offset == 0
-        words = f"`{place}` is empty." if empty else _past_end(place, amount(page.total or 0, "line"), offset)
-        return Output(data=data, llm_content=words, display_content=words, metadata=metadata)
-    rows = [f"{number:>6}\t{line}{_cut_note(page, number)}" for number, line in enumerate(page.lines, page.first)]
-    if page.has_more:
-        following = page.first - 1 + len(page.lines)
-        left = amount(page.total - following, "more line") if page.total is not None else "more lines"
-        rows.append(f"[… {left}; read on with offset={following}]")
-    display = f"read {amount(len(page.lines), 'line')}" + (
-        f" of {page.total:,}" if page.has_more and page.total else ""
-    )
-    return Output(data=data, llm_content="\n".join(rows), display_content=display, metadata=metadata)
+        past = _past_end(place, amount(page.total or 0, "line"), offset)
+        found["notes"].append(f"`{place}` is empty." if empty else past)
+    return {
+        **found, "media_type": _TEXT, "encoding": page.encoding, "total_lines": page.total, "lines_read": len(lines),
+        "has_more": page.has_more, "content": "\n".join(lines),
+    }  # fmt: skip
 
 
-def _cut_note(page: Page, number: int) -> str:
-    return f" [… line cut, {page.cut[number]:,} bytes in all]" if number in page.cut else ""
-
-
-def _image(place: Place, kind: str, data: bytes) -> Output:
+def _picture(found: FileRead, place: Place, data: bytes) -> tuple[FileRead, list[Attachment]]:
+    kind = found["media_type"]
     if len(data) > _MOST_IMAGE:
         raise ToolError(
             f"`{place}` is a picture of {len(data):,} bytes; at most {_MOST_IMAGE:,} are shown.",
             suggestion="Make a smaller copy of it and read that.",
         )
-    found = {"file_path": place.name, "media_type": kind, "size": len(data)}
+    found["size"] = len(data)
     if is_cut_off(kind, data):
-        return Output(
-            data=found,
-            llm_content=f"`{place}` is a picture ({kind}, {len(data):,} bytes) whose end is missing, so it is not "
-            "shown. Make or download it again; if a program is still writing it, read it when that has ended.",
-            display_content=f"picture without its end, {len(data):,} bytes",
+        found["notes"].append(
+            f"`{place}` is a picture ({kind}, {len(data):,} bytes) whose end is missing, so it is not shown. "
+            "Make or download it again; if a program is still writing it, read it when that has ended."
         )
-    return Output(
-        data=found,
-        llm_content=f"`{place}` is a picture ({kind}, {len(data):,} bytes).",
-        display_content=f"picture, {len(data):,} bytes",
-        attachments=[Attachment(kind, data, name=place.path.name)],
-    )
+        return found, []
+    found["notes"].append(f"`{place}` is a picture ({kind}, {len(data):,} bytes).")
+    return found, [Attachment(kind, data, name=place.path.name)]
 
 
-def _notebook(place: Place, cells: list[str], offset: int, limit: int) -> Output:
+def _notebook(found: FileRead, place: Place, cells: list[str], encoding: str, limit: int) -> FileRead:
+    offset = found["offset"]
     shown = cells[offset : offset + limit]
-    more = len(cells) - offset - len(shown)
-    text = "\n\n".join(shown) + (
-        f"\n[… {amount(more, 'more cell')}; read on with offset={offset + len(shown)}]" if more > 0 else ""
-    )
-    none = _past_end(place, amount(len(cells), "cell"), offset) if cells else f"`{place}` is a notebook without cells."
-    return Output(
-        data={"file_path": place.name, "cells": len(cells), "cells_read": len(shown), "has_more": more > 0},
-        llm_content=text or none,
-        display_content=f"read {amount(len(shown), 'cell')}",
-    )
+    if not shown:
+        past = _past_end(place, amount(len(cells), "cell"), offset)
+        found["notes"].append(past if cells else f"`{place}` is a notebook without cells.")
+    return {
+        **found, "media_type": _NOTEBOOK, "encoding": encoding, "total_lines": len(cells), "lines_read": len(shown),
+        "has_more": offset + len(shown) < len(cells) and bool(shown), "content": "\n\n".join(shown),
+    }  # fmt: skip
 
 
 def _past_end(place: Place, length: str, offset: int) -> str:

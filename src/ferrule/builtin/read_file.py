@@ -20,6 +20,7 @@ class FileContent(TypedDict):
     content: str
     size: int
     encoding: str
+    notes: list[str]
 
 
 @tool(
@@ -30,7 +31,7 @@ class FileContent(TypedDict):
     tags=("assistant", "files"),
     doing="reading `{filePath}`",
     describe=opens_file("readFile"),
-    render=lambda value: value["content"] or "The file is empty.",
+    render=lambda value: "\n".join([value["content"] or "The file is empty.", *(f"[{one}]" for one in value["notes"])]),
     display=lambda value: f"read {value['size']:,} bytes",
     max_result=400_000,
 )
@@ -62,4 +63,5 @@ def read_file(
             suggestion="Use a tool made for its kind; Read shows pictures.",
         )
     files.tracker.saw(place, data)
-    return {"filePath": place.name, "content": text.text, "size": len(data), "encoding": text.encoding}
+    notes = list(place.remarks)
+    return {"filePath": place.name, "content": text.text, "size": len(data), "encoding": text.encoding, "notes": notes}

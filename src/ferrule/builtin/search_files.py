@@ -16,6 +16,7 @@ class FilesFound(TypedDict):
     pattern: str
     matches: list[str]
     count: int
+    notes: list[str]
 
 
 def _show(found: FilesFound) -> str:
@@ -57,5 +58,6 @@ async def search_files(
     Examples:
         - find all Python files: {"pattern": "*.py"}
     """
-    _, names, found = await search_by_name(context, pattern, folder, "baseDir")
-    return {"pattern": pattern, "matches": [names.show(name) for name in found.names], "count": found.total}
+    place, names, found = await search_by_name(context, pattern, folder, "baseDir")
+    matches = [names.show(name) for name in found.names]
+    return {"pattern": pattern, "matches": matches, "count": found.total, "notes": [*found.notes, *place.remarks]}

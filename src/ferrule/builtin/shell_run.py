@@ -6,7 +6,7 @@ import os
 import shlex
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ferrule.builtin.session_shells import (
     profile_of,
@@ -66,6 +66,25 @@ def runs_command(command: str, folder: str | None, session: Session) -> CallInfo
         touches=(writes("command", text), writes("shell", "main"), Touch("*", write=writes_else)),
         signature=text,
     )
+
+
+class CommandRun(TypedDict):
+    """How a command ended, or that it goes on.
+
+    `exit_code` is null unless it ended by itself. `output_file` has all of the output where that is `truncated`.
+    `shell_id` names a command that goes on in the background, `waiting_for_input` is the line with which one asks.
+    """
+
+    exit_code: int | None
+    timed_out: bool
+    working_directory: str
+    stdout: str
+    stderr: str
+    truncated: bool
+    output_file: str | None
+    shell_id: str | None
+    waiting_for_input: str | None
+    notes: list[str]
 
 
 class Told:
@@ -258,6 +277,29 @@ def words(ended: Ended, told: Told) -> str:
     return "\n".join([*lines, *(f"[{note}]" for note in (*notes, *told.notes))])
 
 
+def command_run(ended: Ended, told: Told) -> CommandRun:
+    """What a program gets of a command."""
+    return {
+        "exit_code": ended.exit_code,
+        "timed_out": ended.timed_out,
+        "working_directory": ended.cwd,
+        "stdout": ended.stdout,
+        "stderr": ended.stderr,
+        "truncated": ended.left_out.bytes > 0,
+        "output_file": str(ended.spill) if ended.spill else None,
+        "shell_id": ended.moved_to_background,
+        "waiting_for_input": ended.waiting_for_input,
+        "notes": [*ended.notes, *told.notes],
+    }
+
+
+def command_metadata(ran: CommandRun, told: Told | None = None) -> dict[str, Any]:
+    """What every result of a command says of it, also that of one which failed."""
+    changed = {} if told is None or told.changed is None else {"changed": told.changed}
+    names = ("exit_code", "working_directory", "timed_out")
+    return {**{key: ran[key] for key in names}, **changed}
+
+
 def timed_out(context: ToolContext, ended: Ended, told: Told, seconds: float, suggestion: str) -> ToolResult:
     """The result of a command whose time was up."""
     error = ErrorInfo(
@@ -284,4 +326,6 @@ def _failed(context: ToolContext, ended: Ended, told: Told, error: ErrorInfo, sh
     """What the command wrote stays whole, which an exception's text does not."""
     text = words(ended, told)
     whole = f"{error.words}\n\n{text}" if text else error.words
-    return ToolResult(context.call_id, context.tool, False, whole, shown, None, error)
+    ran = command_run(ended, told)
+    ran["notes"] = [error.message, *([error.suggestion] if error.suggestion else []), *ran["notes"]]
+    return ToolResult(context.call_id, context.tool, False, whole, shown, ran, error, command_metadata(ran, told))

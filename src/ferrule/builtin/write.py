@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from pydantic import AliasChoices, Field
 
@@ -13,6 +13,18 @@ from ferrule.workspace.amounts import amount
 from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file
 from ferrule.workspace.session_paths import opens_file
 from ferrule.workspace.texts.text import Text, encode_new
+
+
+class FileWritten(TypedDict):
+    """What a file holds now; `added` and `removed` count lines."""
+
+    file_path: str
+    is_overwrite: bool
+    line_count: int
+    byte_count: int
+    added: int
+    removed: int
+    notes: list[str]
 
 
 @tool(
@@ -31,7 +43,7 @@ def write(
         Field(validation_alias=AliasChoices("content", "contents"), description="All that the file shall hold."),
     ],
     context: ToolContext,
-) -> Output:
+) -> Output[FileWritten]:
     """Write a whole file, making it and its folders where they are missing.
 
     Use this for new files, or when most of a file changes; use Edit for small changes.
@@ -50,6 +62,11 @@ def write(
     changed = change_file(context, file_path, make, must_exist=False)
     verb = "Created" if changed.created else "Overwrote"
     words = f"{verb} `{changed.place}` ({amount(changed.lines, 'line')}, {amount(changed.size, 'byte')})."
-    data = {"file_path": changed.place.name, "created": changed.created, "lines": changed.lines, "bytes": changed.size}
+    data: FileWritten = {
+        "file_path": changed.place.name, "is_overwrite": not changed.created, "line_count": changed.lines,
+        "byte_count": changed.size, "added": changed.added, "removed": changed.removed,
+        "notes": list(changed.place.remarks),
+    }  # fmt: skip
+    told = {key: data[key] for key in ("file_path", "is_overwrite", "line_count", "byte_count")}
     said = changed.place.with_remarks(words)
-    return Output(data=data, llm_content=said, display_content=words, metadata=dict(changed.metadata))
+    return Output(data, llm_content=said, display_content=words, metadata={**told, **changed.metadata})

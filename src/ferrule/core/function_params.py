@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections import abc
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_origin
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from ferrule.core.docstring import parse_docstring
 from ferrule.core.errors import DefinitionError
 from ferrule.core.function_tool import doc_of, hints_of, is_context, shown_parameters, two_contexts
-from ferrule.core.outputs import promises_nothing
 from ferrule.core.params import ModelParams, no_json_form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_UNFINISHED = (abc.Iterator, abc.Iterable, abc.Generator, abc.Awaitable, abc.Coroutine)
-"""What a function hands out before it has its result: the pieces are streamed, and what comes of them has no schema."""
+    from pydantic.json_schema import GenerateJsonSchema
 
 
 @dataclass(slots=True)
@@ -82,17 +80,31 @@ def compile_function(name: str, function: Callable[..., Any], local_names: Mappi
     return Compiled(ModelParams(model), context_name)
 
 
-def output_schema(function: Callable[..., Any], local_names: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
-    """The JSON Schema of what a function returns, where its annotation says something useful."""
+def output_schema(returned: Any) -> dict[str, Any] | None:
+    """The JSON Schema of a result's data, by a return annotation that says something useful."""
     from pydantic import TypeAdapter
 
+    from ferrule.core.outputs import data_type
+
     try:
-        returned = hints_of(function, returned=True, local_names=local_names).get("return", Any)
-        if returned in (None, type(None)) or promises_nothing(returned) or get_origin(returned) in _UNFINISHED:
+        promised = data_type(returned)
+        if promised is None:
             return None
-        return TypeAdapter(returned).json_schema(mode="serialization")
+        return TypeAdapter(promised).json_schema(mode="serialization", schema_generator=_untitled())
     except Exception:  # noqa: BLE001 - a type may fail in any way, and a result does without a schema
         return None
+
+
+@cache
+def _untitled() -> type[GenerateJsonSchema]:
+    """Makes schemas without a title for each field, which only says its name again."""
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Untitled(GenerateJsonSchema):
+        def field_title_should_be_set(self, schema: Any) -> bool:
+            return False
+
+    return Untitled
 
 
 def _unknown_type(fields: dict[str, Any]) -> str:

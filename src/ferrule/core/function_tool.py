@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from ferrule.core.description import Description
     from ferrule.core.function_params import Compiled
-    from ferrule.core.outputs import OutputType
     from ferrule.core.params import Params
 
 _FORBIDDEN_CONTAINERS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -63,14 +62,12 @@ class FunctionTool(Tool[Any]):
             function = cast("Any", given).__func__
         _refuse_no_function(function)
         self.function = function
-        self._output_schema: dict[str, Any] | bool | None = False
         self._compiled: Compiled | None = None
         self._context_name: str | None = None
         self._unbound: FunctionTool | None = None
         self._bound: WeakValueDictionary[int, FunctionTool] | None = None
         chosen = name or _name_of(function)
         self._settle(chosen, options, style_of(function))
-        self.checks_output = self.style in (Style.ASYNC, Style.SYNC)
         target = written(function)
         in_class, self._local_names = _surroundings(target)
         if isinstance(given, classmethod):
@@ -170,23 +167,8 @@ class FunctionTool(Tool[Any]):
 
         return parse_docstring(doc_of((self._unbound or self).function)).description
 
-    @property
-    def output_schema(self) -> dict[str, Any] | None:
-        if isinstance(self._output_schema, bool):
-            from ferrule.core.function_params import output_schema
-
-            streams = self.style in (Style.ASYNC_STREAM, Style.SYNC_STREAM)
-            self._output_schema = None if streams else output_schema(self.function, self._local_names)
-        return self._output_schema
-
-    def _compile_output(self) -> OutputType | None:
-        from ferrule.core.outputs import typed_output
-
-        try:
-            hints = hints_of(self.function, returned=True, local_names=self._local_names)
-            return typed_output(hints.get("return", Any))
-        except (NameError, TypeError):  # a type that is imported for type checkers alone
-            return None
+    def _returned(self) -> Any:
+        return hints_of(self.function, returned=True, local_names=self._local_names).get("return", Any)
 
     def start(self, params: Any, context: ToolContext | None) -> Any:
         if self._context_name is None:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from ferrule.core.schema_params import SchemaParams
 
 _EXACT = (str, int, bool, NoneType)
-_UNCHECKED = (Any, object, Output, ToolResult, Attachment)
-_LAZY = frozenset({"Iterator", "Iterable", "Generator", "AsyncIterator", "AsyncIterable", "AsyncGenerator"})
+_UNCHECKED = (Any, object, None, NoneType, Output, ToolResult, Attachment, bytes, bytearray)
+_LAZY = frozenset({"Iterator", "Iterable", "Generator", "AsyncIterator", "AsyncIterable", "AsyncGenerator",
+                   "Awaitable", "Coroutine"})  # fmt: skip
 
 
 class OutputType(Protocol):
@@ -36,22 +37,31 @@ class OutputType(Protocol):
         ...
 
 
-def promises_nothing(annotation: Any) -> bool:
-    """Whether any value will do: it may be anything, say more than its data, or be read piece by piece."""
-    return any(
-        any(one is unchecked for unchecked in _UNCHECKED) or getattr(get_origin(one) or one, "__name__", "") in _LAZY
-        for one in _members(annotation)
-    )
+def data_type(returned: Any) -> Any:
+    """The type of a result's data by a return annotation; None where that promises nothing.
+
+    `Output[T]` has a T. A `ToolResult` beside other types is how a tool fails, and then there is no data to promise.
+    What is attached, may be anything, or is read piece by piece is no promise either.
+    """
+    if get_origin(returned) is Output:
+        return data_type(get_args(returned)[0])
+    if get_origin(returned) in (Union, UnionType):
+        parts = [one if one is NoneType else data_type(one) for one in get_args(returned) if one is not ToolResult]
+        return None if None in parts else Union[tuple(parts)]  # noqa: UP007 - built from values
+    if any(returned is one for one in _UNCHECKED) or getattr(get_origin(returned) or returned, "__name__", "") in _LAZY:
+        return None
+    return returned
 
 
 def typed_output(annotation: Any) -> TypedOutput | None:
     """What values of a return annotation are held to; None where it promises nothing that can be checked."""
     from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
-    if promises_nothing(annotation):
+    promised = NoneType if annotation in (None, NoneType) else data_type(annotation)
+    if promised is None:
         return None
     try:
-        return TypedOutput(annotation)
+        return TypedOutput(promised)
     except (NameError, PydanticSchemaGenerationError, PydanticUserError):
         return None
 

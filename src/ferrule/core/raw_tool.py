@@ -56,10 +56,6 @@ class RawTool(Tool[Any]):
 
         return parse_docstring(inspect.getdoc(self.handler) if inspect.isroutine(self.handler) else None).description
 
-    @property
-    def output_schema(self) -> dict[str, Any] | None:
-        return self._output_schema
-
     def start(self, params: Any, context: ToolContext | None) -> Any:
         return self.handler(params, context) if self.wants_context else self.handler(params)
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import isfinite, isnan
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from typing_extensions import TypeVar
+
     from ferrule.core.errors import ErrorKind
+
+    D = TypeVar("D", default=Any)
+else:
+    from typing import TypeVar
+
+    D = TypeVar("D")
 
 
 @dataclass(slots=True)
@@ -66,13 +74,14 @@ class ErrorInfo:
 
 
 @dataclass(slots=True)
-class Output:
+class Output(Generic[D]):
     """What a tool returns when a plain value is not enough.
 
-    `data` is the typed value; `llm_content` and `display_content` replace the words that would be made from it.
+    `data` is the typed value: a tool that returns `Output[Forecast]` promises a `Forecast`. `llm_content` and
+    `display_content` replace the words that would be made from it.
     """
 
-    data: Any = None
+    data: D | None = None
     llm_content: str | None = None
     display_content: str | None = None
     attachments: list[Attachment] = field(default_factory=list[Attachment])

@@ -6,7 +6,7 @@ import inspect
 import re
 from enum import Enum, StrEnum
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypedDict, TypeVar, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypedDict, TypeVar, cast, get_args, get_origin
 
 from ferrule.core.access import located
 from ferrule.core.call import NOTHING_SAID, CallInfo, Invocation, new_call_id
@@ -169,6 +169,7 @@ class Tool(Generic[P]):
     _output: OutputType | None = None
     _description: Description | None = None
     _expected_form: str | None = None
+    _output_schema: dict[str, Any] | Literal[False] | None = False
     _described: bool = False
     _options_from_class: ClassVar[tuple[str, ...]] = tuple(OPTIONS - {"description", *_CALL_OPTIONS, *_METHODS})
 
@@ -213,7 +214,7 @@ class Tool(Generic[P]):
         self.has_render = "render" in own
         self.has_words = self.has_render or "display" in own
         self._described = not own.isdisjoint(_CALL_OPTIONS)
-        self.checks_output = "output_schema" in own
+        self.checks_output = style in (Style.ASYNC, Style.SYNC) or "output_schema" in own
         for key in ("display_name", "version", "category", "strict", "concurrency_safe", "enabled", "dangerous",
                     "requires_permission", "idempotent", "timeout", "max_result", "grace", "doing"):  # fmt: skip
             if key in options:
@@ -310,8 +311,26 @@ class Tool(Generic[P]):
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
-        """The JSON Schema of the typed result, where its type is known."""
-        return None
+        """The JSON Schema of the typed result, where `run` says its type."""
+        if self._output_schema is False:
+            from ferrule.core.function_params import output_schema
+
+            self._output_schema = output_schema(self._returns())
+        return self._output_schema
+
+    def _returns(self) -> Any:
+        """What its body says that it returns; Any where that is not known, as for pieces that are streamed."""
+        if self.style in (Style.ASYNC_STREAM, Style.SYNC_STREAM):
+            return Any
+        try:
+            return self._returned()
+        except Exception:  # noqa: BLE001 - a type may be imported for type checkers alone, or fail in any other way
+            return Any
+
+    def _returned(self) -> Any:
+        from ferrule.core.function_tool import hints_of
+
+        return hints_of(self.run, returned=True).get("return", Any)
 
     @property
     def expected_form(self) -> str:
@@ -333,12 +352,12 @@ class Tool(Generic[P]):
         return self._output.fit(value)
 
     def _compile_output(self) -> OutputType | None:
-        schema = self.output_schema
-        if schema is None:
-            return None
-        from ferrule.core.outputs import SchemaOutput
+        from ferrule.core.outputs import SchemaOutput, typed_output
 
-        return SchemaOutput(self.name, schema)
+        if type(self).output_schema is Tool.output_schema and not self._output_schema:
+            return typed_output(self._returns())
+        schema = self.output_schema  # said by itself, not by an annotation
+        return SchemaOutput(self.name, schema) if schema is not None else None
 
     def _compile(self) -> Params[P]:
         from ferrule.core.params import ModelParams

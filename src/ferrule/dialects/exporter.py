@@ -43,6 +43,8 @@ class Exporter:
         """The definitions, in the order given."""
         shown: list[Exported] = []
         self._left_out = []
+        tools = list(tools)
+        self.names.learn(tool.name for tool in tools)
         for tool in tools:
             try:
                 shown.append(self.export(tool))

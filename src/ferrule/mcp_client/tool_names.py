@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 
+from ferrule.dialects.names import readable
+
 PREFIX = "mcp__"
 MOST = 64
 _MOST_OF_SERVER = 24
@@ -17,7 +19,7 @@ _HASH_DIGITS = 8
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")
 _MADE = re.compile(r".*-[0-9a-f]{8}", re.DOTALL)
 # What `dialects.names` makes of names that do not fit; ours must never look like one, or it would be made anew.
-_MADE_ELSEWHERE = re.compile(r".*__[0-9a-f]{10}", re.DOTALL)
+_MADE_ELSEWHERE = re.compile(r".*__[0-9a-f]{8}", re.DOTALL)
 
 
 def server_slug(name: str) -> str:
@@ -25,8 +27,7 @@ def server_slug(name: str) -> str:
     fits = re.fullmatch(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*", name) and len(name) <= _MOST_OF_SERVER
     if fits and not _MADE.fullmatch(name):
         return name
-    readable = re.sub("_+", "_", _FOREIGN.sub("_", name)).strip("_")
-    return _with_hash(readable, name, _MOST_OF_SERVER)
+    return _with_hash(re.sub("_+", "_", readable(name)), name, _MOST_OF_SERVER)
 
 
 def tool_name(server: str, tool: str) -> str:
@@ -36,7 +37,7 @@ def tool_name(server: str, tool: str) -> str:
     fits = tool and not _FOREIGN.search(tool) and len(tool) <= room
     if fits and not _MADE.fullmatch(tool) and not _MADE_ELSEWHERE.fullmatch(head + tool):
         return head + tool
-    return head + _with_hash(_FOREIGN.sub("_", tool), tool, room)
+    return head + _with_hash(readable(tool), tool, room)
 
 
 def split_name(name: str) -> tuple[str, str] | None:
@@ -47,7 +48,7 @@ def split_name(name: str) -> tuple[str, str] | None:
     return (server, tool) if server and between and tool else None
 
 
-def _with_hash(readable: str, whole: str, most: int) -> str:
+def _with_hash(short: str, whole: str, most: int) -> str:
     digest = sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
-    kept = readable[: most - _HASH_DIGITS - 1].strip("_-") or "x"
+    kept = short[: most - _HASH_DIGITS - 1].strip("_-") or "x"
     return f"{kept}-{digest}"

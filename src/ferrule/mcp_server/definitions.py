@@ -6,6 +6,7 @@ import base64
 import binascii
 from bisect import bisect_right
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferrule.dialects.anthropic import Anthropic
@@ -14,9 +15,11 @@ from ferrule.dialects.exporter import Exporter, leave_out
 from ferrule.dialects.gemini import Gemini
 from ferrule.dialects.mcp import MCP
 from ferrule.dialects.names import MAX_LENGTH, NameMap
-from ferrule.mcp_server.results import is_schema, shown_output
+from ferrule.mcp_server.results import output_check, shown_output
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ferrule.core.tool import Tool
     from ferrule.dialects.losses import Ledger
     from ferrule.registry.source import ToolSource
@@ -37,7 +40,7 @@ class Page(NamedTuple):
 
 
 class WholeMCP(MCP):
-    """Schemas as they are. Which output schemas are shown is decided here, for few are."""
+    """Schemas as they are. Which output schemas are shown, and to whom, is decided here."""
 
     writes_output = False
 
@@ -61,14 +64,29 @@ class PortableMCP(WholeMCP):
         return Dialect._schema(self, schema, False, ledger)  # noqa: SLF001 - past MCP's own, which keeps the whole schema
 
 
-class Shown(NamedTuple):
-    """A tool under the name that clients know, and whether it promises structured content."""
+class Shown:
+    """A tool under the name that clients know. What concerns its output is made for those who ask for it."""
 
-    name: str
-    definition: dict[str, Any]
-    tool: Tool[Any]
-    is_data: bool
-    source: dict[str, Any]
+    def __init__(self, tool: Tool[Any], source: dict[str, Any]) -> None:
+        self.tool = tool
+        self.name: str = source["name"]
+        self.source = source
+        """The definition without an output schema."""
+
+    @cached_property
+    def _output(self) -> tuple[dict[str, Any], Callable[[Any], str | None]] | None:
+        schema = shown_output(self.tool)
+        fits = output_check(schema) if schema is not None else None
+        return None if schema is None or fits is None else (schema, fits)
+
+    @cached_property
+    def definition(self) -> dict[str, Any]:
+        return {**self.source, "outputSchema": self._output[0]} if self._output is not None else self.source
+
+    @property
+    def fits(self) -> Callable[[Any], str | None] | None:
+        """What is wrong with structured content; None where it has no output schema."""
+        return self._output[1] if self._output is not None else None
 
 
 class Definitions:
@@ -82,13 +100,18 @@ class Definitions:
         self._names: list[str] = []
         self._shown: dict[str, Shown] = {}
 
-    def page(self, cursor: str | None = None) -> Page:
-        """The tools after a cursor, by name. A tool that comes or goes meanwhile moves no other to another page."""
+    def page(self, cursor: str | None = None, *, structured: bool = True) -> Page:
+        """The tools after a cursor, by name. A tool that comes or goes meanwhile moves no other to another page.
+
+        Whoever is sent no structured content is shown no output schema, which would promise it.
+        """
         self._refresh()
         start = bisect_right(self._names, _read_cursor(cursor)) if cursor is not None else 0
         names = self._names[start : start + self._page_size]
         more = start + self._page_size < len(self._names)
-        return Page([self._shown[name].definition for name in names], _cursor(names[-1]) if more else None)
+        shown = [self._shown[name] for name in names]
+        tools = [one.definition if structured else one.source for one in shown]
+        return Page(tools, _cursor(names[-1]) if more else None)
 
     def get(self, name: str) -> Shown | None:
         """The tool that clients know under a name."""
@@ -109,25 +132,18 @@ class Definitions:
             return
         known = self._shown
         shown: dict[str, Shown] = {}
-        for tool in self._tools.tools():
+        tools = self._tools.tools()
+        self._exporter.names.learn(tool.name for tool in tools)
+        for tool in tools:
             try:
                 source = self._exporter.export(tool).definition
                 before = known.get(source["name"])
-                one = before if before is not None and before.source is source else _shown(tool, source)
+                one = before if before is not None and before.source is source else Shown(tool, source)
             except Exception as error:  # noqa: BLE001 - one that cannot be shown harms no other
                 leave_out(tool, error)
                 continue
             shown[one.name] = one
         self._names, self._shown, self._revision = sorted(shown), shown, revision
-
-
-def _shown(tool: Tool[Any], source: dict[str, Any]) -> Shown:
-    definition = dict(source)
-    output = shown_output(tool)
-    is_data = output is not None and is_schema(output)
-    if is_data:
-        definition["outputSchema"] = output
-    return Shown(definition["name"], definition, tool, is_data, source)
 
 
 def _cursor(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What the server says of itself when a client comes, in either era; without the SDK, which takes long to import."""
+"""What server and client know of each other when one comes, in either era; without the SDK, which imports slowly."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ STATELESS_REVISION = "2026-07-28"
 TASKS = "io.modelcontextprotocol/tasks"
 META = "io.modelcontextprotocol/"
 _TOOLS = {"listChanged": True}
+_READ_STRUCTURED_ALONE = frozenset({"claude-code", "codex-mcp-client", "opencode"})
 
 
 def handshake(revision: str) -> dict[str, Any]:
@@ -45,3 +46,12 @@ def discovery() -> dict[str, Any]:
 
 def _server_info() -> dict[str, Any]:
     return {"name": NAME, "title": TITLE, "version": __version__}
+
+
+def takes_structured(client: str) -> bool:
+    """Whether a client of this name gets structured content beside the words.
+
+    Some agents show their model the JSON in place of the words, and of the pictures beside them. They are known by
+    name, for no capability tells them apart, and get words and pictures alone, which a model reads better.
+    """
+    return client not in _READ_STRUCTURED_ALONE

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ferrule.mcp_server.introduction import discovery, handshake
+from ferrule.mcp_server.introduction import discovery, handshake, takes_structured
 from ferrule.mcp_server.ordinary import is_first_page, is_greeting, is_probe, read_ordinary
 from ferrule.mcp_server.standard_streams import connected
 
@@ -130,6 +130,7 @@ class _Opening:
         self.over = False
         self._definitions = definitions
         self._greeted = False
+        self._client = ""
 
     def is_list(self, line: bytes) -> bool:
         """Whether the tools are asked for."""
@@ -147,9 +148,10 @@ class _Opening:
             return None
         if method == "initialize" and not self._greeted and is_greeting(message):
             self._greeted = True
+            self._client = message["params"]["clientInfo"]["name"]
             return self._keep(_answer(message, handshake(message["params"]["protocolVersion"])))
         if method == "tools/list" and self._greeted and is_first_page(message) and self._is_new(message["id"]):
-            page = self._definitions.page()
+            page = self._definitions.page(structured=takes_structured(self._client))
             more = {"nextCursor": page.next} if page.next else {}
             self.over = True
             return self._keep(_answer(message, {"tools": page.tools, **more}))

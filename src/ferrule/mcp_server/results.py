@@ -1,13 +1,13 @@
-"""A result as `CallToolResult`: text that fits into a model's context, and structured content that says the same.
+"""A result as `CallToolResult`: text that fits into a model's context, and structured content with the same facts.
 
-Agents show a model the structured content *instead of* the text where both are there. So it is sent only for tools
-whose text is that very JSON; a tool with words of its own (or pictures) sends those alone.
+Many agents show a model the structured content *instead of* the text. So it must hold all that the words say, and be
+bounded as they are: a long text in it is cut in the middle, a long list at its end, and it says so.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import ErrorInfo
@@ -20,6 +20,8 @@ from ferrule.dialects.output_schema import output_object
 from ferrule.pipeline.format import head_and_tail
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
 
@@ -27,25 +29,27 @@ RESULT_CHARS = 39_000
 """What no agent cuts once more: Gemini CLI keeps 40,000 characters, opencode 50 kB, and Claude Code shows a model 2 kB
 of what is over 50,000. (Codex keeps less of a model that it does not know, and cuts the middle like we do.)"""
 STRUCTURED_CHARS = 80_000
-"""For JSON, which cannot be cut: about 20,000 tokens. Agents refuse what is over 25,000."""
+"""For JSON: about 20,000 tokens. Agents refuse what is over 25,000."""
+LEFT_OUT = "ferrule/leftOut"
+"""In `_meta`: of which lists in the structured content how many items are left out."""
+_SHORTEST = 64
 _PATTERN_STATES = 1_000
 _DIALECT = MCP()
 _WRAPPED = "ferrule/wrapped"
 
 
 def shown_output(tool: Tool[Any]) -> dict[str, Any] | None:
-    """The output schema that a tool's definition shows; None where its results are words."""
-    schema = None if tool.has_render else output_schema_of(tool)
+    """The output schema that a tool's definition shows; None where its results are text or not known."""
+    schema = output_schema_of(tool)
     if schema is None or schema.get("type") == "string":
         return None
     return output_object(schema)
 
 
-def call_result(result: ToolResult, *, is_data: bool, most: int = RESULT_CHARS) -> dict[str, Any]:
-    """The result in the protocol's form; `is_data` for a tool that promises structured content.
-
-    That it fits what the tool promised was seen to when the call was formatted.
-    """
+def call_result(
+    result: ToolResult, fits: Callable[[Any], str | None] | None, most: int = RESULT_CHARS
+) -> dict[str, Any]:
+    """The result in the protocol's form. `fits` says what is wrong with structured content, for tools that show any."""
     if result.success and result.attachments:  # of a server behind this one: what is attached goes out as what it is
         result = replace(result, llm_content=own_words(result.llm_content, result.attachments))
     if len(result.llm_content) > most:  # then only the two ends of all the words are left
@@ -53,15 +57,30 @@ def call_result(result: ToolResult, *, is_data: bool, most: int = RESULT_CHARS) 
     answer: dict[str, Any] = {"resultType": "complete", **_DIALECT.write_result(result)}
     answer.get("_meta", {}).pop(_WRAPPED, None)
     structured: Any = answer.pop("structuredContent", None)
-    is_data = is_data and not answer["isError"]
-    room = STRUCTURED_CHARS if is_data and most == RESULT_CHARS else most  # and nobody chose less
-    too_long = _shorten(answer["content"], room) or "characters_left_out" in result.metadata
-    if not is_data:
+    if fits is None:
+        _shorten(answer["content"], most)
         return answer
-    if not too_long and structured is not None:
+    room = STRUCTURED_CHARS if most == RESULT_CHARS else most  # unless somebody chose another measure
+    was_cut = "characters_left_out" in result.metadata
+    long = was_cut or len(result.llm_content) > most or _length(structured) > room
+    is_json = long and _is_json_of(result.data, result.llm_content)
+    if is_json and was_cut:
+        room = min(room, len(result.llm_content))
+    too_long, left_out = long and _length(structured) > room, dict[str, int]()
+    _shorten(answer["content"], room if is_json else most)
+    if too_long and (not is_json or _can_say(structured)):
+        structured, left_out = _fitted(structured, room)
+        if is_json:
+            answer["content"][0]["text"] = _json(structured)
+        too_long = _length(structured) > room
+    problem = "it is too long to be sent whole" if too_long else fits(structured)
+    if problem is None:
         answer["structuredContent"] = structured
+        if left_out:
+            answer["_meta"] = {**answer.get("_meta", {}), LEFT_OUT: left_out}
         return answer
-    problem = "it is too long to be sent whole" if too_long else "there is no structured content"
+    if answer["isError"]:  # what went wrong is said in words, and structured content is not due
+        return answer
     error = ErrorInfo(
         ErrorKind.EXECUTION,
         f"`{result.tool}` ran, but its result cannot be sent as its output schema promises: {problem}.",
@@ -71,20 +90,93 @@ def call_result(result: ToolResult, *, is_data: bool, most: int = RESULT_CHARS) 
     return {"resultType": "complete", "content": [{"type": "text", "text": error.words}, *kept], "isError": True}
 
 
-def _shorten(content: list[dict[str, Any]], most: int) -> bool:
-    """Cut text that is too long in the middle, saying so, also that of resources; whether any was."""
-    cut = False
+def _is_json_of(data: Any, text: str) -> bool:
+    """Whether a result's text is its data as JSON, and no words of the tool's own; its end may have been cut."""
+    if data is None or isinstance(data, str):
+        return False
+    from ferrule.pipeline.json_form import NO_JSON_FORM, to_words
+
+    try:
+        return to_words(data)[:_SHORTEST] == text[:_SHORTEST]
+    except NO_JSON_FORM:
+        return False
+
+
+def _can_say(structured: Any) -> bool:
+    """Whether structured content has a place to say what is left out of it."""
+    return isinstance(structured, dict) and isinstance(cast("dict[str, Any]", structured).get("notes"), list)
+
+
+def _fitted(structured: Any, room: int) -> tuple[Any, dict[str, int]]:
+    """The same as JSON of at most so many characters if it can be had, and how many items its lists lost."""
+    limit = min(room // 2, RESULT_CHARS)
+    while True:
+        left_out: dict[str, int] = {}
+        shorter = _cut(structured, limit, "", left_out)
+        if _can_say(shorter):
+            shorter["notes"] += [f"`{name}` is cut short here: {count:,} more." for name, count in left_out.items()]
+        if _length(shorter) <= room or limit <= _SHORTEST:
+            return shorter, left_out
+        limit //= 2
+
+
+def _cut(value: Any, limit: int, name: str, left_out: dict[str, int]) -> Any:
+    """Long texts without their middle, long lists without their end."""
+    if isinstance(value, str):
+        return head_and_tail(value, limit)[0] if len(value) > limit else value
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value).items()
+        return {key: _cut(one, limit, f"{name}.{key}" if name else key, left_out) for key, one in fields}
+    if not isinstance(value, list):
+        return value
+    items, kept, used = cast("list[Any]", value), list[Any](), 0
+    for at, item in enumerate(items):
+        kept.append(_cut(item, limit, f"{name}[{at}]", left_out))
+        used += _length(kept[-1])
+        if used > limit and at:
+            kept.pop()
+            left_out[name] = len(items) - at
+            break
+    return kept
+
+
+def _json(value: Any) -> str:
+    from pydantic_core import to_json
+
+    return to_json(value).decode()
+
+
+def _length(value: Any) -> int:
+    return len(_json(value))
+
+
+def _shorten(content: list[dict[str, Any]], most: int) -> None:
+    """Cut text that is too long in the middle, saying so, also that of resources."""
     for block in content:
         words = block["resource"] if block["type"] == "resource" else block
         if "text" not in words:
             continue
         if len(words["text"]) > most:
             words["text"], _ = head_and_tail(words["text"], most)
-            cut = True
         most = max(0, most - len(words["text"]))
-    return cut
 
 
-def is_schema(schema: dict[str, Any]) -> bool:
-    """Whether an output schema can be promised. It may be a stranger's, and thousands of them must not take long."""
-    return quick_validator("result", schema, _PATTERN_STATES) is not None
+def output_check(schema: dict[str, Any]) -> Callable[[Any], str | None] | None:
+    """What tells whether structured content fits a schema, compiled once for a tool; None for one that is no schema.
+
+    It may be a stranger's: nothing that it refers to is fetched, and thousands of them must not take long.
+    """
+    validator = quick_validator("result", schema, _PATTERN_STATES)
+    if validator is None:
+        return None
+
+    def fits(structured: Any) -> str | None:
+        if structured is None:
+            return "there is no structured content"
+        error = next(iter(validator.iter_errors(structured)), None)
+        if error is None:
+            return None
+        where = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in cast("Any", error.instance_path))
+        return f"`{where.lstrip('.') or 'result'}`: {error.message[:300]}"
+
+    return fits

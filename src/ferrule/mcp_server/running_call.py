@@ -41,7 +41,7 @@ class RunningCall:
         self.call = call
         self.questions: dict[str, OpenQuestion] = {}
         self.attended_by: ServerRequestContext[Any, Any] | None = None
-        self.is_data = False
+        self.fits: Callable[[Any], str | None] | None = None
         """What its structured content must fit, if its tool promised any."""
         self._given = dict(answers or {})
         self._numbered = 0

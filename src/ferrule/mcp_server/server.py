@@ -21,7 +21,7 @@ from ferrule.core.result import ErrorInfo
 from ferrule.mcp_server.added_arguments import without_added
 from ferrule.mcp_server.asking import QUESTION_SECONDS
 from ferrule.mcp_server.definitions import PAGE_SIZE, BadCursor, Definitions
-from ferrule.mcp_server.introduction import INSTRUCTIONS, NAME, TITLE
+from ferrule.mcp_server.introduction import INSTRUCTIONS, NAME, TITLE, takes_structured
 from ferrule.mcp_server.list_changes import ListChanges
 from ferrule.mcp_server.peer import LACKING
 from ferrule.mcp_server.progress import ProgressReports
@@ -110,7 +110,7 @@ class McpServer:
         if not is_stateless(context):
             self.sessions.greet(context)
         try:
-            page = self.definitions.page(params.cursor)
+            page = self.definitions.page(params.cursor, structured=takes_structured(_client(context)))
         except BadCursor as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         answer: dict[str, Any] = {"resultType": "complete", "tools": page.tools}
@@ -136,7 +136,7 @@ class McpServer:
             if shown is not None:
                 arguments = without_added(arguments, shown.definition["inputSchema"])
             running = session.begin(context, name, arguments, params.input_responses)
-            running.is_data = shown is not None and shown.is_data
+            running.fits = shown.fits if shown is not None and takes_structured(_client(context)) else None
         patience = self._patience(context, params.name)
         try:
             await self._attend(running, session, context, patience)
@@ -189,7 +189,7 @@ class McpServer:
         if result is None:
             stopped = ErrorInfo(ErrorKind.CANCELLED, f"`{running.call.name}` did not finish. It was cancelled.")
             return {"resultType": "complete", "content": [{"type": "text", "text": stopped.words}], "isError": True}
-        return call_result(result, is_data=running.is_data, most=self._result_chars)
+        return call_result(result, running.fits, self._result_chars)
 
     # Calls that wait for the person, in the era where the request does not
 
@@ -215,6 +215,12 @@ class McpServer:
         del self._parked[state]
         running.keep()
         return running
+
+
+def _client(context: ServerRequestContext[Any, Any]) -> str:
+    """The name of the program at the other end; empty where it does not tell."""
+    told = context.session.client_params
+    return told.client_info.name if told is not None else ""
 
 
 class _Sdk(Server[None]):

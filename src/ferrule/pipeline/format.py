@@ -63,7 +63,8 @@ def format_value(invocation: Invocation, value: Any, limits: Limits) -> ToolResu
         for field, said in (("llm_content", text), ("display_content", display)):
             if said is not None and not isinstance(said, str):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise _not_text(tool.name, f"the `{field}` of its Output is", said)
-        value = value.data if value.data is not None else text
+        data: Any = cast("Output", value).data
+        value = data if data is not None else text
     elif isinstance(value, Attachment):
         attachments, value = [value], None
     elif isinstance(value, (bytes, bytearray)):
@@ -84,7 +85,8 @@ def _fitted(tool: Tool[Any], value: Any) -> Any:
             return value
         said = value.data
     elif isinstance(value, Output):
-        said = value.data if value.data is not None else value.llm_content
+        whole = cast("Output[Any]", value)
+        said = whole.data if whole.data is not None else whole.llm_content
     try:
         fitting = tool.fit_output(said)
     except InvalidParams as invalid:
@@ -94,8 +96,8 @@ def _fitted(tool: Tool[Any], value: Any) -> Any:
         message = f"`{tool.name}` ran, but what it returned cannot be checked: {reason}"
         raise Stopped(Stage.FORMAT, ErrorKind.EXECUTION, message, _WORK_IS_DONE) from None
     if fitting is said:
-        return value
-    return replace(value, data=fitting) if isinstance(value, (Output, ToolResult)) else fitting
+        return cast("Any", value)
+    return replace(cast("Any", value), data=fitting) if isinstance(value, (Output, ToolResult)) else fitting
 
 
 def _misfit(tool: Tool[Any], invalid: InvalidParams) -> Stopped:

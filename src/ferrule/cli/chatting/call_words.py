@@ -52,29 +52,27 @@ def counted(number: object, one: str, many: str) -> str:
 
 
 def _read(data: Data) -> str:
-    if "lines_read" in data:
+    if "lines_read" in data and data.get("encoding", "") is not None:  # which a binary file has none of
+        if data.get("media_type") == "application/x-ipynb+json":
+            return counted(data["lines_read"], _("read 1 cell"), _("read {n} cells"))
         said = counted(data["lines_read"], _("read 1 line"), _("read {n} lines"))
         total = data.get("total_lines")
         return said + (_(" of {n}").format(n=f"{total:,}") if data.get("has_more") and total else "")
-    if "cells_read" in data:
-        return counted(data["cells_read"], _("read 1 cell"), _("read {n} cells"))
     return counted(data["size"], _("read 1 byte"), _("read {n} bytes")) if "size" in data else ""
 
 
 def _written(data: Data) -> str:
-    lines = counted(data.get("lines", 0), _("1 line"), _("{n} lines"))
-    return (_("created, {lines}") if data.get("created") else _("overwritten, {lines}")).format(lines=lines)
+    lines = counted(data.get("line_count", 0), _("1 line"), _("{n} lines"))
+    return (_("overwritten, {lines}") if data.get("is_overwrite") else _("created, {lines}")).format(lines=lines)
 
 
 def _edited(data: Data) -> str:
-    return _("edited (+{added} −{removed})").format(
-        added=data.get("meta_added", 0), removed=data.get("meta_removed", 0)
-    )
+    return _("edited (+{added} −{removed})").format(added=data.get("added", 0), removed=data.get("removed", 0))
 
 
 def _files(data: Data) -> str:
-    total = data.get("total", data.get("count"))
-    return counted(total, _("found 1 file"), _("found {n} files")) if isinstance(total, int) else ""
+    count = data.get("count")
+    return counted(count, _("found 1 file"), _("found {n} files")) if isinstance(count, int) else ""
 
 
 def _matches(data: Data) -> str:
@@ -83,7 +81,7 @@ def _matches(data: Data) -> str:
         return ""
     if not files:
         return _("found nothing")
-    matches = data.get("total_matches")
+    matches = data.get("total_matches", data.get("matches"))
     if not isinstance(matches, int):
         return counted(files, _("found 1 file"), _("found {n} files"))
     return counted(matches, _("found 1 match"), _("found {n} matches")) + counted(
@@ -92,9 +90,9 @@ def _matches(data: Data) -> str:
 
 
 def _replaced(data: Data) -> str:
-    if "applied" not in data:
+    if data.get("applied") is None:
         return _matches(data)
-    many = counted(data.get("total_matches", 0), _("1 place"), _("{n} places"))
+    many = counted(data.get("matches", 0), _("1 place"), _("{n} places"))
     in_files = counted(data.get("total_files", 0), _(" in 1 file"), _(" in {n} files"))
     if data["applied"]:
         return _("replaced {where}").format(where=many + in_files)
@@ -102,10 +100,9 @@ def _replaced(data: Data) -> str:
 
 
 def _ran(data: Data) -> str:
-    if data.get("shell_id") and "stdout" not in data:
-        return _("started as {id}").format(id=data["shell_id"])
     if data.get("shell_id"):
-        return _("goes on as {id}").format(id=data["shell_id"])
+        goes_on = _("goes on as {id}") if data.get("timed_out") else _("started as {id}")
+        return goes_on.format(id=data["shell_id"])
     if data.get("waiting_for_input") is not None:
         return _("waits for input")
     code = data.get("exit_code", data.get("exitCode"))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from ferrule.core.result import Output
 from ferrule.workspace.amounts import amount
 from ferrule.workspace.names import about_names, one_line
+from ferrule.workspace.searching.matches import FileMatches  # noqa: TC001 - read with the result's type
 from ferrule.workspace.texts.diff import diff_file
 from ferrule.workspace.texts.text import decode
 
@@ -23,6 +24,30 @@ _MOST_SHOWN, _MOST_KEPT = 20_000, 50_000
 _MOST_LINES = 60
 _LARGEST_COMPARED = 2_000_000
 _MOST_NAMED = 20
+
+
+class SkippedFile(TypedDict):
+    path: str
+    reason: str
+
+
+class FileSearchResult(TypedDict):
+    """What a search over many files found, or replaced.
+
+    `matches` counts what was found or is replaced, also in files left out of `files`. `applied` is null for a search,
+    false for a preview and where nothing was changed. `diff` is that of a preview.
+    """
+
+    pattern: str
+    path: str
+    files_searched: int | None
+    matches: int
+    applied: bool | None
+    files: list[FileMatches]
+    total_files: int
+    skipped: list[SkippedFile]
+    diff: str
+    notes: list[str]
 
 
 @dataclass(slots=True)
@@ -49,7 +74,9 @@ class Replacing:
             return "Nothing to replace: every file with a match stays as it is."
         return "Nothing to replace: every match reads so already."
 
-    def output(self, most: int, change: int | None, **asked: Any) -> Output:
+    def output(
+        self, most: int, change: int | None, *, pattern: str, path: str, searched: int | None
+    ) -> Output[FileSearchResult]:
         """The words for the model and the person, and the data; at most so many files are shown."""
         files, skipped = self.replacements.files, self.replacements.skipped
         if self.applied:
@@ -64,17 +91,22 @@ class Replacing:
         notes += about_names(file.place.name for file in files[:shown])
         if files and not self.applied:
             notes.append("Nothing was changed. To make these changes, call again with `preview_only` set to false.")
-        data = {
-            **asked,
+        data: FileSearchResult = {
+            "pattern": pattern,
+            "path": path,
+            "files_searched": searched,
+            "matches": self.replacements.count,
             "applied": self.applied and bool(files),
-            "files": [{"path": file.place.name, "count": file.count} for file in files[:MOST]],
+            "files": [{"path": file.place.name, "count": file.count, "lines": []} for file in files[:MOST]],
             "total_files": len(files),
-            "total_matches": self.replacements.count,
             "skipped": [{"path": name, "reason": why} for name, why in skipped[:MOST]],
+            "diff": "" if self.applied else "\n".join(body),
             "notes": notes,
         }
         kept, _ = _diffs(files, _MOST_KEPT, context=3)
         metadata = {
+            "files_searched": searched,
+            "matches": self.replacements.count,
             "diff": "".join(kept),
             "diff_left_out": len(files) - len(kept),
             "files": {file.place.name: file.count for file in files[:MOST]},

@@ -229,7 +229,7 @@ async def search(paths: Paths, query: Query, most: int, show: Callable[[list[byt
             findings.notes += held_back_note(await counting)
     finally:
         if counting is not None:
-            await _end(counting)
+            await stop_task(counting)
     return findings
 
 
@@ -267,7 +267,7 @@ def _show_nothing(hits: list[bytes]) -> None:
     """Whoever watches has seen the first of them."""
 
 
-async def _end(task: asyncio.Task[Any]) -> None:
+async def stop_task(task: asyncio.Task[Any]) -> None:
     """Stop a task, and wait until what it started is gone."""
     import asyncio
 
@@ -337,6 +337,25 @@ async def _search(
     if not findings.complete:
         findings.notes.append(f"The search was stopped after {SECONDS:g} s; there may be more. Narrow it.")
     return findings
+
+
+async def count_searched(paths: Paths, query: Query) -> int | None:
+    """How many files a search looks into; None where they cannot be counted in its time."""
+    program = find_ripgrep(paths)
+    if program is None:
+        from ferrule.workspace.searching.plain_search import plain_find
+
+        return (await plain_find(paths, query.place, query.globs, 0, _show_nothing)).total
+    chosen, fit = _chosen(paths, query)
+    count, rest = 0, b""
+    async with ripgrep(program, query.place, ("--files", *chosen), None) as running:
+        try:
+            async for piece in until(running.output(), SECONDS):
+                *names, rest = (rest + piece).split(b"\0")
+                count += len(names) if fit is None else sum(map(bool, fit(names)))
+        except TimeoutError:
+            return None
+        return count if await running.ended() in (0, 1, 2) else None
 
 
 def binary_files(count: int) -> str:
