@@ -169,9 +169,9 @@ async def test_data_that_does_not_fit_its_schema_is_an_error_that_says_it_ran() 
     assert sent["isError"]
     assert "structuredContent" not in sent
     assert sent["content"][0]["text"] == snapshot("""\
-Error (execution_error): `measure_it` ran, but its result cannot be sent as its output schema promises: `size`: "large" is not of type "integer".
+Error (execution_error): `measure_it` ran, but what it returned does not fit its declared type: `size`: expected integer, got string "large".
 
-Suggestion: What it did is done; calling it again would do it again. Ask for less where that is possible.\
+Suggestion: This is a bug in the tool, not a problem with the arguments. What it did is done; calling it again would do it again.\
 """)
 
 
