@@ -66,6 +66,7 @@ class ToolOptions(TypedDict, total=False):
     needs: Iterable[str]
     max_result: int | None
     grace: float | None
+    may_block: bool
     doing: str
 
 
@@ -98,6 +99,9 @@ class Tool(Generic[P]):
     grace: float | None = None
     """Seconds it has to stop when it is told to, where that takes longer than the limits grant: it ends processes, or
     takes back what it did."""
+    may_block: bool = True
+    """Whether an async tool may keep its event loop from moving. A program that serves others runs such tools on a loop
+    of their own; one that never blocks runs on the program's, which is quicker."""
     doing: str = ""
     """What a person reads while it runs, with parameters in braces: ``reading `{file_path}` ``."""
     read_only: bool
@@ -147,7 +151,8 @@ class Tool(Generic[P]):
         self.has_render = "render" in own
         self.has_words = self.has_render or "display" in own
         for key in ("display_name", "version", "category", "strict", "concurrency_safe", "enabled", "dangerous",
-                    "requires_permission", "idempotent", "timeout", "max_result", "grace", "doing"):  # fmt: skip
+                    "requires_permission", "idempotent", "timeout", "max_result", "grace", "may_block",
+                    "doing"):  # fmt: skip
             if key in options:
                 setattr(self, key, options[key])
         for key in ("tags", "roles", "needs"):

@@ -13,6 +13,7 @@ from ferrule.core.call import Invocation, RawCall
 from ferrule.core.context import Session, ToolContext
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.events import Done, Pending
+from ferrule.core.loops import sync_caller
 from ferrule.pipeline.authorise import KindPolicy, Policy, Verdict, require_context
 from ferrule.pipeline.cache import ResultCache
 from ferrule.pipeline.cleaning import clean_exception
@@ -44,7 +45,8 @@ class Runtime:
     """Tools, and everything that stands between a model and running them.
 
     `tools` is a registry, a view of one, or simply tools. Without a policy, read-only tools run and the others
-    ask; without `ask` there is nobody to ask, and what would ask is refused.
+    ask; without `ask` there is nobody to ask, and what would ask is refused. With `own_loop`, async tools run on an
+    event loop of their own in another thread, where one that blocks its loop can be given up at its time limit.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Runtime:
         session: Session | None = None,
         cache: ResultCache | None = None,
         hooks: Iterable[Hook] = (),
+        own_loop: bool = False,
     ) -> None:
         self.tools: ToolSource = tools if isinstance(tools, ToolSource) else Registry(tools)
         self.policy: Policy = policy if policy is not None else KindPolicy()
@@ -68,7 +71,7 @@ class Runtime:
         self._recording = Recording(recorders)
         self._tracer = tracer
         self._confirm = Confirm(ask)
-        self._executor = Executor(limits)
+        self._executor = Executor(limits, own_loop=own_loop)
         self._listeners = Listeners()
         self._alone = Turns()
         self._whole = self
@@ -96,6 +99,7 @@ class Runtime:
             tracer=self._tracer,
             limits=limits or self.limits,
             session=session,
+            own_loop=self._executor.own_loop,
         )
         own._recording, own.hooks = self._recording, self.hooks
         return own
@@ -153,6 +157,8 @@ class Runtime:
         except Exception as error:
             logger.exception("Call %s of %s broke the pipeline", call.id, call.name)
             result = _stop(call, _broken(call, error, session), record)
+        if self._executor.blocked and (seconds := self._executor.blocked.pop(call.id, None)):
+            result.metadata["blocked_loop_seconds"] = round(seconds, 1)
         record.duration = perf_counter() - began
         record.result_length = len(result.llm_content)
         try:
@@ -164,6 +170,23 @@ class Runtime:
             if self._listeners.all:
                 self._listeners.emit(Done(call.id, call.name, result))
         return result
+
+    def run_sync(
+        self,
+        call: RawCall | str,
+        arguments: str | bytes | Mapping[str, Any] | None = None,
+        *,
+        session: Session | None = None,
+        timeout: float | None = None,
+        parent: ToolContext | None = None,
+    ) -> ToolResult:
+        """`run` for code without `await`: a script, a thread, a notebook. Ctrl-C stops the tool and is raised."""
+        from ferrule.pipeline.tool_loops import run_and_wait
+
+        def start() -> Coroutine[Any, Any, ToolResult]:
+            return self.run(call, arguments, session=session, timeout=timeout, parent=parent)
+
+        return run_and_wait(start, "run_sync" if parent is None else "call_sync", parent)
 
     def build(self, call: RawCall) -> Invocation:
         """Look a call up and validate it without running it; raises `Stopped`."""
@@ -205,6 +228,7 @@ class Runtime:
         """Record and announce a call whose caller was cancelled; a slow recorder gets a short while."""
         stopped = Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, f"`{call.name}` did not finish. It was cancelled.")
         result = _stop(call, stopped, record)
+        self._executor.blocked.pop(call.id, None)
         record.duration = duration
         try:
             if waiting := self._recording.record(record):
@@ -307,7 +331,8 @@ class Runtime:
                 "A tool probably calls itself without end.",
             )
         above = parent.cancellation if parent is not None else None
-        return ToolContext(session, call_id, tool.name, emitter, self._whole, (*lineage, tool.name), above)
+        loop = asyncio.get_running_loop()
+        return ToolContext(session, call_id, tool.name, emitter, self._whole, (*lineage, tool.name), above, loop)
 
     async def _execute_apart(
         self,
@@ -322,6 +347,8 @@ class Runtime:
         async with AsyncExitStack() as around:
             # A tool further up that waits for this very call holds the lock already.
             if not tool.concurrency_safe and (parent is None or tool.name not in parent.lineage):
+                if (caller := sync_caller.get()) is not None and tool.name in caller.tools:
+                    raise _inside_itself(tool)
                 await around.enter_async_context(self._alone.of(tool.name))
             span = around.enter_context(self._tracer.span(invocation, session)) if self._tracer is not None else None
             value = await self._executor.execute(invocation, context, seconds)
@@ -347,6 +374,21 @@ class Runtime:
         from ferrule.pipeline.batch import run_batch
 
         return await run_batch(self, calls, session or self.session, parent, given or {}, concurrency)
+
+    def batch_sync(
+        self,
+        calls: Sequence[RawCall],
+        *,
+        session: Session | None = None,
+        given: Mapping[str, Any] | None = None,
+        concurrency: int | None = None,
+    ) -> list[ToolResult]:
+        """`batch` for code without `await`."""
+        from ferrule.pipeline.tool_loops import run_and_wait
+
+        return run_and_wait(
+            lambda: self.batch(calls, session=session, given=given, concurrency=concurrency), "batch_sync"
+        )
 
     def stream(self, calls: RawCall | Sequence[RawCall], *, session: Session | None = None) -> AsyncIterator[CallEvent]:
         """Run calls and give their events as they happen; each call ends with `Done`. Leaving early stops them."""
@@ -380,6 +422,15 @@ def _stop(call: RawCall, stopped: Stopped, record: CallRecord) -> ToolResult:
     if stopped.details and stopped.details.get("abandoned"):
         record.abandoned = True
     return result
+
+
+def _inside_itself(tool: Tool[Any]) -> Stopped:
+    return Stopped(
+        Stage.EXECUTE,
+        ErrorKind.EXECUTION,
+        f"`{tool.name}` was not run: it runs one call at a time, and the call that waits for this one is inside it.",
+        "Make the call with `context.call_sync(...)`, which may run inside.",
+    )
 
 
 def _broken(call: RawCall, error: Exception, session: Session) -> Stopped:
