@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @tool(
     name="BashOutput",
     kind="readonly",
+    may_block=False,
     category="shell",
     tags=("standard", "shell"),
     doing="reading what a background command wrote",

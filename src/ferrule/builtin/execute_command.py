@@ -28,6 +28,7 @@ class CommandResult(TypedDict):
 @tool(
     name="executeCommand",
     kind="execute",
+    may_block=False,
     category="shell",
     tags=("assistant", "shell"),
     doing="running `{command}`",

@@ -16,6 +16,7 @@ from ferrule.core.result import Output
 @tool(
     name="KillShell",
     kind="execute",
+    may_block=False,
     category="shell",
     tags=("standard", "shell"),
     doing="stopping `{shell_id}`",
