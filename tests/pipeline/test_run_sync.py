@@ -381,6 +381,27 @@ def test_ctrl_c_stops_the_tool_and_is_raised(name: str, tmp_path: Path) -> None:
     assert "Traceback" not in err
 
 
+LEFT_BEHIND = """
+import asyncio, threading
+from ferrule import Runtime, tool
+
+begun = threading.Event()
+
+@tool(kind="readonly")
+async def wait_long() -> None:
+    begun.set()
+    await asyncio.sleep(600)
+
+threading.Thread(target=Runtime([wait_long]).run_sync, args=("wait_long",), daemon=True).start()
+begun.wait(60)
+"""
+
+
+def test_the_end_of_the_program_is_prompt_and_quiet_while_a_thread_waits() -> None:
+    done = subprocess.run([sys.executable, "-c", LEFT_BEHIND], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 FORKS = """
 import os, sys, warnings
 from ferrule import Runtime, tool

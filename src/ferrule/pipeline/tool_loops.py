@@ -302,6 +302,7 @@ tool_loops = ToolLoops()
 _sync: list[LoopThread] = []
 _sync_lock = threading.Lock()
 _of_the_parent: list[LoopThread] = []
+_ending = threading.Event()
 
 
 def sync_loop() -> asyncio.AbstractEventLoop:
@@ -338,7 +339,12 @@ def run_and_wait(start: Callable[[], Coroutine[Any, Any, T]], name: str, parent:
         before, context = sync_caller.get() or SyncCaller(), copy_context()
         caller = SyncCaller((*before.tools, *_tools_around(found)), here or before.loop)
         context.run(sync_caller.set, caller)
-        return wait_for(context.run(lambda: Posted(start(), sync_loop())))
+        try:
+            return wait_for(context.run(lambda: Posted(start(), sync_loop())))
+        except asyncio.CancelledError:
+            if _ending.is_set():  # the program ends, and this thread with it: nobody wants to hear of that
+                raise SystemExit from None
+            raise
 
 
 def _tools_around(found: tuple[Invocation, ToolContext | None] | None) -> tuple[str, ...]:
@@ -350,6 +356,7 @@ def _tools_around(found: tuple[Invocation, ToolContext | None] | None) -> tuple[
 
 @atexit.register
 def _end() -> None:
+    _ending.set()
     for place in (*_sync, *tool_loops.places()):
         place.end()
 
