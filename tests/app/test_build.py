@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
+from ferrule import tool
 from ferrule.app.build import App
 from ferrule.app.settings import AuditSettings, FileSettings, PermissionSettings, Settings, ToolSettings
 from ferrule.core.call import RawCall
+from ferrule.plugins.plugin import Plugin
 from ferrule.records.reader import AuditReader
 from ferrule.records.verification import verify
 
@@ -88,6 +91,61 @@ def test_a_plugin_is_started_before_and_cleaned_up_after(tmp_path: Path) -> None
         return marker
 
     assert asyncio.run(go()).read_text() == "stopped"
+
+
+def test_a_plugin_starts_and_ends_on_the_loop_that_its_tools_run_on(tmp_path: Path) -> None:
+    """What it opens there belongs to that loop, and to no other."""
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def note() -> None:
+        loops.append(asyncio.get_running_loop())
+
+    @tool(kind="readonly")
+    async def note_loop() -> None:
+        await note()
+
+    async def go() -> None:
+        app = App(settings(tmp_path), tmp_path)
+        plugin = Plugin("mine", "1", [note_loop], initialise=note, clean_up=note)
+        app.tools.plugins.append(plugin)
+        app.tools.registry.register(note_loop)
+        async with app:
+            assert (await app.runtime.run("note_loop")).success
+        assert asyncio.get_running_loop() not in loops
+
+    asyncio.run(go())
+    assert len(loops) == 3
+    assert len(set(loops)) == 1
+
+
+def test_a_tool_that_blocks_keeps_the_program_from_nothing_but_the_clean_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = threading.Event()
+    cleaned: list[bool] = []
+
+    @tool(kind="readonly")
+    async def block() -> None:
+        gate.wait(120)
+
+    async def clean_up() -> None:
+        cleaned.append(True)
+
+    async def go() -> None:
+        app = App(settings(tmp_path), tmp_path)
+        app.tools.plugins.append(Plugin("mine", "1", [block], clean_up=clean_up))
+        app.tools.registry.register(block)
+        async with app:
+            result = await app.runtime.run("block", timeout=0.5)
+            assert result.error is not None
+        assert not cleaned
+
+    try:
+        asyncio.run(asyncio.wait_for(go(), 60))
+    finally:
+        gate.set()
+    assert "Plugins could not clean up, because a tool blocks the event loop: mine" in caplog.text
+    assert verify(tmp_path / "audit.db").rows == 1
 
 
 def test_a_plugin_that_cannot_start_is_reported_and_its_tools_are_gone(tmp_path: Path) -> None:

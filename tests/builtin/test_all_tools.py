@@ -7,6 +7,7 @@ from pathlib import Path
 import ferrule.builtin
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.core.lint import lint_tool
+from ferrule.core.tool import Style
 
 
 def test_there_is_one_file_a_tool_and_all_are_listed() -> None:
@@ -20,6 +21,11 @@ def test_there_is_one_file_a_tool_and_all_are_listed() -> None:
 def test_our_own_linter_finds_nothing() -> None:
     """T11."""
     assert [finding for tool in builtin_tools() for finding in lint_tool(tool)] == []
+
+
+def test_those_that_are_async_say_that_they_never_block() -> None:
+    """They then run on the program's own event loop, where their shells live and no plugin holds them up."""
+    assert [tool.name for tool in builtin_tools() if tool.style is Style.ASYNC and tool.may_block] == []
 
 
 def test_every_tool_shows_a_call_and_says_what_it_is_for() -> None:

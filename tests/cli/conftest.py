@@ -41,6 +41,13 @@ async def wait_long(seconds: float) -> str:
     await asyncio.sleep(seconds)
     return "waited"
 
+@tool(kind="readonly")
+async def block_long(seconds: float) -> str:
+    """Block the event loop for a while. Use this to test time limits."""
+    print_ready()
+    time.sleep(seconds)
+    return "slept"
+
 @tool(kind="readonly", timeout=0.2)
 async def hang_around() -> str:
     """Hang. Use this to test time limits."""

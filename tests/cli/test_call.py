@@ -162,6 +162,32 @@ def test_ctrl_c_stops_the_tool_and_ends_with_130(ferrule: Command, as_json: bool
     assert ferrule("audit", "list", "--json").json[0]["outcome"] == "cancelled_error"
 
 
+def test_a_tool_that_blocks_the_event_loop_ends_at_its_time(ferrule: Command) -> None:
+    """P6: it went on to its end, however long that took."""
+    began = time.monotonic()
+    done = ferrule("call", "block_long", '{"seconds": 600}', "--timeout", "1")
+    assert done.code == 4
+    assert "ran longer than its time limit of 1 s. It blocked its event loop" in done.err
+    assert time.monotonic() - began < 50
+    rows = ferrule("audit", "list", "--json").json
+    assert [(row["tool"], row["outcome"], row["abandoned"]) for row in rows] == [("block_long", "timeout_error", True)]
+
+
+def test_ctrl_c_ends_it_at_once_even_then(ferrule: Command) -> None:
+    program = subprocess.Popen(
+        ferrule.arguments("call", "block_long", '{"seconds": 600}'),
+        cwd=ferrule.workspace, env=ferrule.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert program.stderr is not None
+    assert program.stderr.readline() == "ready\n"
+    time.sleep(1)
+    program.send_signal(signal.SIGINT)
+    _, err = program.communicate(timeout=30)
+    assert program.returncode == 130
+    assert "`block_long` was interrupted." in err
+    assert "Traceback" not in err
+
+
 def test_every_call_is_on_record_refusals_included(ferrule: Command) -> None:
     """O3."""
     ferrule("call", "echo_text", '{"text": "x"}')

@@ -110,6 +110,26 @@ async def test_many_calls_start_it_once(tmp_path: Path) -> None:
     await used.servers.close()
 
 
+async def test_calls_from_several_loops_share_one_connection(tmp_path: Path) -> None:
+    """The server belongs to the loop that started it; whoever calls it from another is served there."""
+    notes = tmp_path / "notes"
+    async with using(tmp_path, plain(notes=notes)) as used:
+        call = RawCall(used.named("echo"), {"text": "from a thread"})
+        threads = [asyncio.to_thread(used.runtime.run_sync, call) for _ in range(5)]
+        own = [used.call("echo", text="from here") for _ in range(5)]
+        results = await asyncio.gather(*threads, *own)
+        assert [one.llm_content for one in results] == ["from a thread"] * 5 + ["from here"] * 5
+    assert notes.read_text().count("started") == 1
+
+
+async def test_a_loop_that_waits_for_the_call_itself_is_not_waited_for(tmp_path: Path) -> None:
+    """In a notebook: `run_sync` blocks the very loop that the server's answer would arrive on."""
+    async with using(tmp_path, plain()) as used:
+        result = used.runtime.run_sync(RawCall(used.named("echo"), {"text": "x"}))
+    assert result.error is not None
+    assert "This needs the event loop that `run_sync` blocks while it waits." in result.error.message
+
+
 async def test_one_that_does_not_start_says_why_and_is_left_alone_for_longer_each_time(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     config = plain("exit", notes)

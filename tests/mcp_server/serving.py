@@ -17,8 +17,8 @@ ERAS = {"handshake": "legacy", "stateless": "2026-07-28"}
 both_eras = pytest.mark.parametrize("era", list(ERAS))
 
 
-def serving(tools: Iterable[Tool[Any]], policy: Any = None, **options: Any) -> McpServer:
-    return McpServer(Runtime(Registry(tools), policy=policy), **options)
+def serving(tools: Iterable[Tool[Any]], policy: Any = None, *, own_loop: bool = False, **options: Any) -> McpServer:
+    return McpServer(Runtime(Registry(tools), policy=policy, own_loop=own_loop), **options)
 
 
 @asynccontextmanager

@@ -45,14 +45,19 @@ async def list_folders() -> list[str]:
 
 
 @both_eras
-async def test_a_tool_asks_the_person(era: str) -> None:
-    async with client_of(serving([ask_name]), era, elicitation_callback=answering(name="Ann")) as client:
+@pytest.mark.parametrize("own_loop", [False, True])
+async def test_a_tool_asks_the_person(era: str, own_loop: bool) -> None:
+    """Whichever loop it runs on."""
+    server = serving([ask_name], own_loop=own_loop)
+    async with client_of(server, era, elicitation_callback=answering(name="Ann")) as client:
         assert text_of(await client.call_tool("ask_name", {})) == "accept Ann"
 
 
 @both_eras
-async def test_a_tool_that_knows_nothing_of_mcp_asks_the_person(era: str) -> None:
-    async with client_of(serving([ask_as_any_tool]), era, elicitation_callback=answering(name="Ann")) as client:
+@pytest.mark.parametrize("own_loop", [False, True])
+async def test_a_tool_that_knows_nothing_of_mcp_asks_the_person(era: str, own_loop: bool) -> None:
+    server = serving([ask_as_any_tool], own_loop=own_loop)
+    async with client_of(server, era, elicitation_callback=answering(name="Ann")) as client:
         assert text_of(await client.call_tool("ask_as_any_tool", {})) == "Ann"
     async with client_of(serving([ask_as_any_tool]), era) as client:
         assert text_of(await client.call_tool("ask_as_any_tool", {})) == "nobody can be asked"

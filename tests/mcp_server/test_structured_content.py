@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from mcp import Client, types
 
-from ferrule import RulePolicy, Registry, Runtime, Session
+from ferrule import Registry, RulePolicy, Runtime, Session
 from ferrule.agent.task_tool import TaskTool
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.mcp_server.results import LEFT_OUT, RESULT_CHARS, STRUCTURED_CHARS

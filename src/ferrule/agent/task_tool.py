@@ -72,6 +72,7 @@ class TaskTool(Tool[TaskParams]):
     category = "agent"
     tags = frozenset({"standard", "agent"})
     kind = Kind.READONLY
+    may_block = False  # its agent belongs to the program's loop
     timeout = 3600.0
     grace = 60.0  # its model may have to be stopped, and its turn is put on record
     doing = "working on «{description}»"

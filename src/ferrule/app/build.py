@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.find_tools import build_tools
 from ferrule.app.locations import added_folders, audit_path
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
     from types import TracebackType
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferrule.app")
 
 _CLEAN_UP_SECONDS = 5.0
+_SECONDS_TO_ANSWER = 1.0
+"""How long the end waits for a sign of life from the tools' event loop, before plugins go without their clean-up."""
 _SERVERS_SECONDS = 5.0
 """How long a start waits for MCP servers whose tools nobody knows yet; those that take longer join later."""
 
@@ -85,6 +88,7 @@ class App:
                 },
             ),
             hooks=build_hooks(settings),
+            own_loop=True,
         )
 
     async def __aenter__(self) -> App:
@@ -94,7 +98,7 @@ class App:
             if plugin.initialise is None:
                 continue
             try:
-                await plugin.initialise()
+                await self._for_plugins(plugin.initialise)
             except Exception as error:  # noqa: BLE001 - one plugin's fault must not take the others along
                 self.tools.plugins.remove(plugin)
                 self.tools.broken.append(Broken(plugin.source, f"it could not start: {type(error).__name__}: {error}"))
@@ -114,12 +118,32 @@ class App:
         await self.runtime.session.close()
         if self.tools.servers is not None:
             await self.tools.servers.close()
-        for plugin in self.tools.plugins:
-            if plugin.clean_up is None:
-                continue
-            try:
-                await asyncio.wait_for(plugin.clean_up(), _CLEAN_UP_SECONDS)
-            except Exception:
-                logger.exception("Plugin %s could not clean up", plugin.name)
+        await self._clean_up()
         if self.audit is not None:
             self.audit.close()
+
+    async def _for_plugins(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Plugins start and end on the loop that their tools run on: what they open there belongs to it."""
+        from ferrule.pipeline.tool_loops import tool_loops
+
+        await tool_loops.run(work)
+
+    async def _clean_up(self) -> None:
+        plugins = [one for one in self.tools.plugins if one.clean_up is not None]
+        if not plugins:
+            return
+        try:
+            await asyncio.wait_for(self._for_plugins(_nothing), _SECONDS_TO_ANSWER)
+        except TimeoutError:
+            names = ", ".join(one.name for one in plugins)
+            logger.warning("Plugins could not clean up, because a tool blocks the event loop: %s", names)
+            return
+        for plugin in plugins:
+            try:
+                await asyncio.wait_for(self._for_plugins(cast("Any", plugin.clean_up)), _CLEAN_UP_SECONDS)
+            except Exception:
+                logger.exception("Plugin %s could not clean up", plugin.name)
+
+
+async def _nothing() -> None:
+    """Shows that a loop moves."""

@@ -40,6 +40,7 @@ _LONGER = "Give it more time with `timeout`, or start it with `run_in_background
 @tool(
     name="Bash",
     kind="execute",
+    may_block=False,
     category="shell",
     tags=("standard", "shell"),
     doing="running `{command}`",

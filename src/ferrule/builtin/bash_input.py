@@ -27,6 +27,7 @@ from ferrule.core.result import Output, ToolResult
 @tool(
     name="BashInput",
     kind="execute",
+    may_block=False,
     category="shell",
     tags=("standard", "shell"),
     doing="answering a running command",

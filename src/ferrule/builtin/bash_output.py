@@ -43,6 +43,7 @@ class BackgroundOutput(TypedDict):
 @tool(
     name="BashOutput",
     kind="readonly",
+    may_block=False,
     category="shell",
     tags=("standard", "shell"),
     doing="reading what a background command wrote",

@@ -39,6 +39,7 @@ class CommandResult(TypedDict):
 @tool(
     name="executeCommand",
     kind="execute",
+    may_block=False,
     category="shell",
     tags=("assistant", "shell"),
     doing="running `{command}`",

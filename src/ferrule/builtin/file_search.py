@@ -103,6 +103,7 @@ class FileSearch(Tool[FileSearchParams]):
 
     name = "FileSearch"
     kind = Kind.WRITE
+    may_block = False
     category = "files"
     tags = frozenset({"standard", "files", "search"})
     doing = "searching many files for `{pattern}`"

@@ -31,6 +31,7 @@ def _show(now: CurrentDateTime) -> str:
     name="getCurrentDateTime",
     display_name="Current date and time",
     kind="readonly",
+    may_block=False,
     category="system",
     tags=("assistant", "time"),
     doing="looking at the clock",

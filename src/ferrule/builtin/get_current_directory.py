@@ -22,6 +22,7 @@ def _show(here: CurrentDirectory) -> str:
     name="getCurrentDirectory",
     display_name="Current directory",
     kind="readonly",
+    may_block=False,
     category="files",
     tags=("assistant", "files"),
     doing="looking where it is",

@@ -40,6 +40,7 @@ def _show(info: GitInfo) -> str:
     name="getGitInfo",
     display_name="Git state",
     kind="readonly",
+    may_block=False,
     category="git",
     tags=("assistant", "git"),
     doing="looking at git",

@@ -48,6 +48,7 @@ def _summary(found: GlobResult) -> str:
 @tool(
     name="Glob",
     kind="readonly",
+    may_block=False,
     category="files",
     tags=("standard", "files", "search"),
     doing="looking for files like `{pattern}`",

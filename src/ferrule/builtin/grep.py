@@ -75,6 +75,7 @@ def _check(params: Any) -> list[Problem]:
 @tool(
     name="Grep",
     kind="readonly",
+    may_block=False,
     category="files",
     tags=("standard", "files", "search"),
     doing="searching for `{pattern}`",

@@ -36,6 +36,7 @@ def _display(stopped: StoppedCommand) -> str:
 @tool(
     name="KillShell",
     kind="execute",
+    may_block=False,
     category="shell",
     tags=("standard", "shell"),
     render=_render,

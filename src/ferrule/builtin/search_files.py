@@ -28,6 +28,7 @@ def _show(found: FilesFound) -> str:
     name="searchFiles",
     display_name="Search files",
     kind="readonly",
+    may_block=False,
     category="files",
     tags=("assistant", "files", "search"),
     doing="looking for files like `{pattern}`",

@@ -7,16 +7,20 @@ import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ferrule.core.errors import ErrorKind, ToolError
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 
     from ferrule.core.call import RawCall
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
+
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True, frozen=True)
@@ -101,11 +105,12 @@ _LONGER_FOR_EACH_ABOVE = 0.1
 class Cancellation:
     """Tells a running tool that nobody waits for it any more. Safe to use from any thread."""
 
-    __slots__ = ("_above", "_event", "until")
+    __slots__ = ("_above", "_event", "_then", "until")
 
     def __init__(self, above: Cancellation | None = None) -> None:
         self._above = above
         self._event = threading.Event()
+        self._then: list[Callable[[], None]] = []
         self.until = 0.0
         """Until when the call is waited for once it was told to stop, by the event loop's clock."""
 
@@ -115,6 +120,19 @@ class Cancellation:
 
     def request(self) -> None:
         self._event.set()
+        for then in list(self._then):
+            then()
+
+    @contextmanager
+    def telling(self, then: Callable[[], None]) -> Generator[None]:
+        """In here `then` is called as soon as the call is cancelled, in the thread that cancels it."""
+        self._then.append(then)
+        try:
+            if self._event.is_set():
+                then()
+            yield
+        finally:
+            self._then.remove(then)
 
     def allow(self, until: float) -> None:
         """Wait that long for it, and a little longer for every call that it works for."""
@@ -130,6 +148,31 @@ class Cancellation:
         """Leave a sync tool's loop cleanly once the call is cancelled."""
         if self._event.is_set():
             raise ToolError("The call was cancelled.", kind=ErrorKind.CANCELLED)
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop of this thread, while it runs."""
+    import asyncio
+
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+class _HomeModel:
+    """The model, asked on the loop that it belongs to."""
+
+    def __init__(self, model: ModelAdapter, at_home: Callable[[Coroutine[Any, Any, str]], Awaitable[str]]) -> None:
+        self._model = model
+        self._at_home = at_home
+
+    async def complete(self, prompt: str) -> str:
+        return await self._at_home(_complete(self._model, prompt))
+
+
+async def _complete(model: ModelAdapter, prompt: str) -> str:
+    return await model.complete(prompt)
 
 
 class CallPort(Protocol):
@@ -148,6 +191,10 @@ class CallPort(Protocol):
         given: Mapping[str, Any] | None = None,
     ) -> list[ToolResult]: ...
 
+    def run_sync(
+        self, call: RawCall, *, session: Session | None = None, parent: ToolContext | None = None
+    ) -> ToolResult: ...
+
 
 class CallClock(Protocol):
     """What counts the time that a call may take."""
@@ -163,6 +210,7 @@ class ToolContext:
     __slots__ = (
         "_clock",
         "_emit",
+        "_loop",
         "_pauses",
         "_port",
         "call_id",
@@ -182,6 +230,7 @@ class ToolContext:
         port: CallPort | None = None,
         lineage: tuple[str, ...] = (),
         above: Cancellation | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self.session = session
         self.call_id = call_id
@@ -193,6 +242,7 @@ class ToolContext:
         """A sentence for the error of a call that is stopped at its time limit: what its tool was waiting for."""
         self._emit = emit
         self._port = port
+        self._loop = loop
         self._clock: CallClock | None = None
         self._pauses = 0
 
@@ -229,7 +279,9 @@ class ToolContext:
         """The model in use; a tool that must have one declares `needs=("model",)`."""
         if self.session.model_adapter is None:
             raise ToolError("This tool asks a model, and the session has none.")
-        return self.session.model_adapter
+        if self._loop is None or self._loop is running_loop():
+            return self.session.model_adapter
+        return _HomeModel(self.session.model_adapter, self._at_home)
 
     @property
     def cancelled(self) -> bool:
@@ -256,7 +308,7 @@ class ToolContext:
 
     @contextmanager
     def asking_person(self) -> Generator[None]:
-        """While the person is asked: the time they take is not the call's. Only in the event loop's own thread."""
+        """While the person is asked: the time they take is not the call's."""
         self._pauses += 1
         if self._pauses == 1 and self._clock is not None:
             self._clock.pause()
@@ -271,11 +323,31 @@ class ToolContext:
         """Call another tool: looked up, validated, authorised and recorded like any other call."""
         from ferrule.core.call import RawCall
 
-        return await self._calls().run(RawCall(name, dict(arguments or {})), session=self.session, parent=self)
+        call = RawCall(name, dict(arguments or {}))
+        return await self._at_home(self._calls().run(call, session=self.session, parent=self))
+
+    def call_sync(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
+        """The same for a sync tool, which waits in its thread until the other call has ended."""
+        from ferrule.core.call import RawCall
+
+        return self._calls().run_sync(RawCall(name, dict(arguments or {})), session=self.session, parent=self)
 
     async def batch(self, calls: Sequence[RawCall], *, given: Mapping[str, Any] | None = None) -> list[ToolResult]:
         """Run many calls; they may refer to each other's results and to the named values in `given`."""
-        return await self._calls().batch(calls, session=self.session, parent=self, given=given)
+        return await self._at_home(self._calls().batch(calls, session=self.session, parent=self, given=given))
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that the call was made on; the tool itself may run on another, or in a thread."""
+        return self._loop
+
+    async def _at_home(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await what belongs to the loop that the call was made on."""
+        if self._loop is None or self._loop is running_loop():
+            return await work
+        from ferrule.core.loops import elsewhere
+
+        return await elsewhere(work, self._loop)
 
     def _calls(self) -> CallPort:
         if self._port is None:

@@ -10,7 +10,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from ferrule.core.context import running_loop
+
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Mapping
 
 
@@ -34,14 +37,33 @@ class Elicitor(Protocol):
     async def elicit(self, message: str, schema: Mapping[str, Any], *, server: str = "", url: str = "") -> Elicited: ...
 
 
-_current: ContextVar[Elicitor | None] = ContextVar("ferrule.elicitor", default=None)
+_current: ContextVar[tuple[Elicitor | None, asyncio.AbstractEventLoop | None]] = ContextVar(
+    "ferrule.elicitor", default=(None, None)
+)
 
 
 def current_elicitor() -> Elicitor | None:
     """Who can ask the person on behalf of the call that is running; None where nobody can."""
-    return _current.get()
+    elicitor, loop = _current.get()
+    return elicitor if elicitor is None or loop is None or loop is running_loop() else _Elsewhere(elicitor, loop)
 
 
 def set_elicitor(elicitor: Elicitor | None) -> None:
     """For the calls that the running task makes from now on."""
-    _current.set(elicitor)
+    _current.set((elicitor, running_loop()))
+
+
+class _Elsewhere:
+    """One that belongs to another event loop than the tool which asks."""
+
+    def __init__(self, elicitor: Elicitor, loop: asyncio.AbstractEventLoop) -> None:
+        self._elicitor = elicitor
+        self._loop = loop
+
+    async def elicit(self, message: str, schema: Mapping[str, Any], *, server: str = "", url: str = "") -> Elicited:
+        from ferrule.core.loops import elsewhere
+
+        async def there() -> Elicited:
+            return await self._elicitor.elicit(message, schema, server=server, url=url)
+
+        return await elsewhere(there(), self._loop)

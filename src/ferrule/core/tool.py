@@ -75,6 +75,7 @@ class ToolOptions(TypedDict, total=False):
     needs: Iterable[str]
     max_result: int | None
     grace: float | None
+    may_block: bool
     doing: str
     touches: Iterable[Touch] | Touch | Callable[[Any], Iterable[Touch] | Touch]
     signature: str | Callable[[Any], str]
@@ -136,6 +137,9 @@ class Tool(Generic[P]):
     grace: float | None = None
     """Seconds it has to stop when it is told to, where that takes longer than the limits grant: it ends processes, or
     takes back what it did."""
+    may_block: bool = True
+    """Whether an async tool may keep its event loop from moving. A program that serves others runs such tools on a loop
+    of their own; one that never blocks runs on the program's, which is quicker."""
     doing: str = ""
     """What a person reads while it runs, with parameters in braces: ``reading `{file_path}` ``."""
     touches: Any = None
@@ -216,7 +220,8 @@ class Tool(Generic[P]):
         self._described = not own.isdisjoint(_CALL_OPTIONS)
         self.checks_output = style in (Style.ASYNC, Style.SYNC) or "output_schema" in own
         for key in ("display_name", "version", "category", "strict", "concurrency_safe", "enabled", "dangerous",
-                    "requires_permission", "idempotent", "timeout", "max_result", "grace", "doing"):  # fmt: skip
+                    "requires_permission", "idempotent", "timeout", "max_result", "grace", "may_block",
+                    "doing"):  # fmt: skip
             if key in options:
                 setattr(self, key, options[key])
         for key in ("tags", "roles", "needs"):

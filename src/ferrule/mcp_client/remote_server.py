@@ -14,6 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.elicitation import set_elicitor
+from ferrule.core.loops import elsewhere
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.definitions import Listing, read_listing
 from ferrule.mcp_client.failures import (
@@ -148,6 +149,8 @@ class RemoteServer:
 
     async def call(self, tool: RemoteTool, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
         """Run one call; raises `ToolError` whatever the server does."""
+        if (home := self._other_loop()) is not None:
+            return await elsewhere(self.call(tool, arguments, context), home)
         try:
             with context.asking_person() if self._signs_in else nullcontext():
                 connection = await self.connected()
@@ -158,10 +161,21 @@ class RemoteServer:
 
     async def start(self) -> None:
         """Have it running with its tools listed; a failure is noted in `problem`, and raised."""
+        if (home := self._other_loop()) is not None:
+            await elsewhere(self.start(), home)
+            return
         await self.connected()
+
+    def _other_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop that its connection belongs to, where that runs beside this one."""
+        loop = self._loop
+        return loop if loop is not None and loop is not asyncio.get_running_loop() and loop.is_running() else None
 
     async def close(self) -> None:
         """End it, with all that it started."""
+        if (home := self._other_loop()) is not None:
+            await elsewhere(self.close(), home)
+            return
         for task in (self._opening, self._relisting, self._checking):
             if task is not None and not task.done():
                 task.cancel()

@@ -59,6 +59,7 @@ class RemoteTool(RawTool):
             idempotent=definition.hints("idempotentHint") or definition.hints("readOnlyHint"),
             timeout=config.timeout,
             enabled=enabled,
+            may_block=False,
             # Only for the order of calls: a server that lies can confuse its own results, and gets no leave by it.
             touches=READS_ANYTHING if definition.hints("readOnlyHint") else WRITES_ANYTHING,
             # What a person agrees to: the names that the server is really called by, not the title it chose.

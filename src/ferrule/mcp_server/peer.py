@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from ferrule.core.elicitation import Elicited
 from ferrule.core.errors import ToolError
+from ferrule.core.loops import elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +46,7 @@ class Peer(ABC):
 
     def __init__(self, context: ServerRequestContext[Any, Any]) -> None:
         self.context = context
+        self._loop = asyncio.get_running_loop()
 
     @property
     def capabilities(self) -> types.ClientCapabilities:
@@ -91,9 +94,13 @@ class Peer(ABC):
         self._must(self.capabilities.roots is not None, "roots")
         return await self.request(types.ListRootsRequest(), types.ListRootsResult, key)
 
-    @abstractmethod
     async def request(self, request: Any, answer: type[R], key: str | None) -> R:
-        """Send a request and read its answer."""
+        """Send a request and read its answer; also for a tool that runs on another loop than the server."""
+        sending = self._send(request, answer, key)
+        return await (sending if asyncio.get_running_loop() is self._loop else elsewhere(sending, self._loop))
+
+    @abstractmethod
+    async def _send(self, request: Any, answer: type[R], key: str | None) -> R: ...
 
     def _must(self, able: bool, what: Capability) -> None:
         if not able:
@@ -107,7 +114,7 @@ class Peer(ABC):
 class HandshakePeer(Peer):
     """Asked with a request of our own, which travels beside the call (revisions up to 2025-11-25)."""
 
-    async def request(self, request: Any, answer: type[R], key: str | None) -> R:
+    async def _send(self, request: Any, answer: type[R], key: str | None) -> R:
         related = ServerMessageMetadata(related_request_id=self.context.request_id)
         try:
             return await self.context.session.send_request(request, answer, metadata=related)
@@ -124,7 +131,7 @@ class StatelessPeer(Peer):
         super().__init__(context)
         self._running = running
 
-    async def request(self, request: Any, answer: type[R], key: str | None) -> R:
+    async def _send(self, request: Any, answer: type[R], key: str | None) -> R:
         form: dict[str, Any] = request.model_dump(by_alias=True, mode="json", exclude_none=True)
         if request.method == "roots/list":
             form.setdefault("params", {})

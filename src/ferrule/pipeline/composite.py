@@ -37,7 +37,7 @@ class CompositeTool(Tool[Any]):
             raise DefinitionError(f"`{name}`: every step needs a name of its own, other than `{INPUT}`.")
         self.steps = tuple(steps)
         self._model = params
-        self._settle(name, options, Style.ASYNC)
+        self._settle(name, {"may_block": False, **options}, Style.ASYNC)
 
     def _compile(self) -> Params[Any]:
         from ferrule.core.params import ModelParams

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.context import Cancellation, limit_time
 from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.loops import loops_for_sync
 from ferrule.core.tool import Style
 from ferrule.pipeline.eager import disown, start_task
+from ferrule.pipeline.stalls import NOTED, STALL, inside, watch_of
 from ferrule.pipeline.streaming import Collected, drain, drain_sync, finish, is_generator, is_unfinished
 from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool
 
@@ -20,15 +24,25 @@ if TYPE_CHECKING:
     from ferrule.core.context import ToolContext
     from ferrule.core.tool import Tool
     from ferrule.pipeline.limits import Limits
+    from ferrule.pipeline.tool_loops import LoopJob
 
 logger = logging.getLogger("ferrule.calls")
 
-_DONE, _TIME_IS_UP, _CANCELLED = "done", "time is up", "cancelled"
-_STOPPED, _RETURNED, _LEFT = "stopped", "returned", "left"
+_DONE, _TIME_IS_UP, _CANCELLED, _HELD_UP = "done", "time is up", "cancelled", "held up"
+_STOPPED, _RETURNED, _LEFT, _BLOCKED = "stopped", "returned", "left", "blocked"
+_LONGEST_HELD_UP = 30.0
+"""Seconds that a call waits at least for a loop which another call blocks, before it is given up as well."""
 _SECONDS_TO_BE_HEARD = 0.05
 """For a tool that has no time to stop: the calls that it has made must hear of it all the same, or go on for ever."""
 _RETURNED_ANYWAY = "It returned before it could be stopped, so what it was to do may be done."
 _LOOK_FIRST = "Look whether it is done before you do it again."
+
+
+_ENDINGS = {
+    _LEFT: " It did not stop when told to and was abandoned.",
+    _BLOCKED: " It blocked its event loop, so it could not be stopped, and was abandoned.",
+}
+_LEAST_LEFT = 0.001
 
 
 class ToolFailed(Exception):  # noqa: N818 - carries what a tool raised to the stage that words it
@@ -40,26 +54,58 @@ class ToolFailed(Exception):  # noqa: N818 - carries what a tool raised to the s
 
 
 class _Timer:
-    """A call's time. It stands still while the person is asked."""
+    """A call's time. It stands still while the person is asked, and while the loop does through no fault of the call:
+    `excused` says for how long that was.
+    """
 
-    __slots__ = ("_began", "_end", "_handle", "_left", "_loop", "_over")
+    __slots__ = ("_began", "_end", "_excused", "_granted", "_handle", "_left", "_loop", "_over", "_thread")
 
-    def __init__(self, seconds: float, end: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
-        self._left, self._end, self._loop = seconds, end, loop
-        self._began, self._over = loop.time(), False
-        self._handle: asyncio.TimerHandle | None = loop.call_later(seconds, end)
+    def __init__(
+        self, seconds: float, end: Callable[[], None], loop: asyncio.AbstractEventLoop, excused: Callable[[], float]
+    ) -> None:
+        self._left, self._end, self._loop, self._excused = seconds, end, loop, excused
+        self._began, self._granted, self._over = loop.time(), 0.0, False
+        self._thread = threading.get_ident()
+        self._handle: asyncio.TimerHandle | None = loop.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        self._count()
+        if self._left > _LEAST_LEFT:
+            self._handle = self._loop.call_later(self._left, self._look)
+        else:
+            self._handle = None
+            self._end()
+
+    def _count(self) -> None:
+        """Take off what has been used up since the last look."""
+        now, excused = self._loop.time(), self._excused()
+        self._left -= max(0.0, now - self._began - (excused - self._granted))
+        self._began, self._granted = now, excused
 
     def pause(self) -> None:
+        self._in_loop(self._pause)
+
+    def resume(self) -> None:
+        self._in_loop(self._resume)
+
+    def _in_loop(self, then: Callable[[], None]) -> None:
+        """A tool may run in another thread than its clock."""
+        if threading.get_ident() == self._thread:
+            then()
+        else:
+            self._loop.call_soon_threadsafe(then)
+
+    def _pause(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
-            self._left -= self._loop.time() - self._began
+            self._count()
 
-    def resume(self) -> None:
+    def _resume(self) -> None:
         if self._over or self._handle is not None:
             return
-        self._began = self._loop.time()
-        self._handle = self._loop.call_later(max(0.0, self._left), self._end)
+        self._began, self._granted = self._loop.time(), self._excused()
+        self._handle = self._loop.call_later(max(0.0, self._left), self._look)
 
     def cancel(self) -> None:
         self._over = True
@@ -68,13 +114,19 @@ class _Timer:
 
 
 class Executor:
-    """Runs tools: async ones in a task, sync ones in a thread, each within a time limit."""
+    """Runs tools: async ones in a task, sync ones in a thread, each within a time limit.
 
-    def __init__(self, limits: Limits) -> None:
+    With `own_loop`, async tools run on a loop apart from the caller's, unless they say that they never block it.
+    """
+
+    def __init__(self, limits: Limits, *, own_loop: bool = False) -> None:
         self._limits = limits
+        self.own_loop = own_loop
         self._pool = WorkerPool(limits.threads, limits.stuck_threads)
-        self._stubborn: set[asyncio.Task[Any]] = set()
+        self._stubborn: set[object] = set()
         self._waiters: dict[str, asyncio.Future[str]] = {}
+        self.blocked: dict[str, float] = {}
+        """Seconds that calls blocked their event loop for, by id, until somebody takes them from here."""
 
     @property
     def abandoned(self) -> int:
@@ -91,18 +143,23 @@ class Executor:
 
     async def execute(self, invocation: Invocation, context: ToolContext | None, timeout: float) -> Any:
         """The tool's value. Raises `ToolFailed` with what the tool raised, or `Stopped` when it was cut short."""
-        style = invocation.tool.style
+        tool = invocation.tool
+        style = tool.style
         loop = asyncio.get_running_loop()
         if style is Style.SYNC or style is Style.SYNC_STREAM:
             return await self._in_thread(invocation, context, timeout, loop)
+        if (self.own_loop or loop in loops_for_sync) and tool.may_block:
+            return await self._on_tools_loop(invocation, context, timeout, loop)
         body = self._begin(invocation, context)
-        task = start_task(_guard(body), loop)
-        if task.done() and not task.cancelled():  # it never waited, as most do: nothing more to watch over
+        began = monotonic()
+        task = start_task(_guard(body, invocation, context), loop)
+        spent = monotonic() - began
+        if spent < STALL and task.done() and not task.cancelled():  # it never waited, as most do: nothing to watch over
             value = _value(task.result())
             if not is_unfinished(value):
                 return value
             return await self._finish(value, invocation, context, timeout, loop)
-        return await self._in_task(task, body, invocation, context, timeout, loop)
+        return await self._in_task(task, body, invocation, context, timeout, spent, loop)
 
     async def _in_task(
         self,
@@ -111,10 +168,14 @@ class Executor:
         invocation: Invocation,
         context: ToolContext | None,
         timeout: float,
+        spent: float,
         loop: asyncio.AbstractEventLoop,
     ) -> Any:
+        """Wait for a task whose first step took so long."""
+        if spent >= STALL:
+            self._note_blocked(invocation, watch_of(loop).blame(invocation, monotonic() - spent))
         if not task.done():
-            await self._wait(task, body, invocation, context, timeout, loop)
+            await self._wait(task, body, invocation, context, timeout, max(0.0, timeout - spent), loop)
         if task.cancelled():
             raise _cancelled(invocation.tool, "It was cancelled from inside.")
         value = _value(task.result())
@@ -130,7 +191,10 @@ class Executor:
     ) -> Any:
         """The result of what a function handed on instead of one, as decorators do: a coroutine or a generator."""
         body = finish(value, _shower(context), self._collect(invocation))
-        return await self._in_task(start_task(_guard(body), loop), body, invocation, context, timeout, loop)
+        if (self.own_loop or loop in loops_for_sync) and invocation.tool.may_block:
+            return await self._on_tools_loop(invocation, context, timeout, loop, body)
+        task = start_task(_guard(body, invocation, context), loop)
+        return await self._in_task(task, body, invocation, context, timeout, 0.0, loop)
 
     def _begin(self, invocation: Invocation, context: ToolContext | None) -> Coroutine[Any, Any, Any]:
         """A tool's coroutine; making it may fail already, as when a wrapper refuses its arguments."""
@@ -143,6 +207,10 @@ class Executor:
         if invocation.tool.style is Style.ASYNC_STREAM:
             return drain(body, _shower(context), self._collect(invocation))
         return body
+
+    def _note_blocked(self, invocation: Invocation, seconds: float, least: float = NOTED) -> None:
+        if seconds >= least:
+            self.blocked[invocation.call_id] = self.blocked.get(invocation.call_id, 0.0) + seconds
 
     def _grace(self, invocation: Invocation) -> float:
         own = invocation.tool.grace
@@ -158,6 +226,7 @@ class Executor:
         invocation: Invocation,
         context: ToolContext | None,
         timeout: float,
+        left: float,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         """Wait for a task; on time-out or cancelling, stop it and raise."""
@@ -175,7 +244,108 @@ class Executor:
                 return _LEFT
             return _RETURNED if not task.cancelled() and task.result()[0] else _STOPPED
 
-        await self._await(waiter, stop, invocation, context, timeout, loop)
+        watch = watch_of(loop)
+        watch.enter(invocation)
+        mark = watch.mark()
+        timer = _Timer(
+            left,
+            lambda: _settle(waiter, _TIME_IS_UP),
+            loop,
+            lambda: watch.excused(invocation, mark, timeout),
+        )
+        try:
+            await self._await(waiter, stop, timer, invocation, context, timeout)
+        finally:
+            self._note_blocked(invocation, watch.leave(invocation))
+
+    async def _on_tools_loop(
+        self,
+        invocation: Invocation,
+        context: ToolContext | None,
+        timeout: float,
+        loop: asyncio.AbstractEventLoop,
+        begun: Coroutine[Any, Any, Any] | None = None,
+    ) -> Any:
+        """Run an async tool on the tools' own loop, and wait for it here; `begun` is its coroutine, where there is one.
+
+        Its loop may stand still. Where that is its own doing it is given up at its time; where it is another's, the
+        time is not counted.
+        """
+        from ferrule.pipeline.tool_loops import LoopJob, tool_loops
+
+        tool = invocation.tool
+        waiter: asyncio.Future[str] = loop.create_future()
+        ended: asyncio.Future[None] = loop.create_future()
+        outcomes: list[Outcome | None] = []
+        bodies: list[Coroutine[Any, Any, Any]] = [begun] if begun is not None else []
+
+        async def work() -> Outcome:
+            try:
+                if not bodies:
+                    bodies.append(self._begin(invocation, context))
+                outcome = await _guard(bodies[0], invocation, context)
+                if outcome[0] and is_unfinished(outcome[1]):
+                    bodies[0] = finish(outcome[1], _shower(context), self._collect(invocation))
+                    outcome = await _guard(bodies[0], invocation, context)
+                return outcome
+            except ToolFailed as failed:
+                return False, failed.cause
+            except KeyboardInterrupt as error:  # the tool's own: the person's reaches the main thread alone
+                return False, error
+
+        def settle(outcome: Outcome | None) -> None:
+            outcomes.append(outcome)
+            _settle(waiter, _DONE)
+            _settle(ended, None)
+
+        def deliver(outcome: Outcome | None) -> None:
+            self._stubborn.discard(job)
+            try:
+                loop.call_soon_threadsafe(settle, outcome)
+            except RuntimeError:
+                return  # the loop is closed: nobody waits any more
+
+        def excused() -> float:
+            if job.standing > max(timeout, _LONGEST_HELD_UP):
+                return granted[0]
+            granted[0] = job.excused(timeout)
+            return granted[0]
+
+        def time_is_up() -> None:
+            _settle(waiter, _HELD_UP if job.standing and not job.is_blocking else _TIME_IS_UP)
+
+        async def stop() -> str:
+            job.cancel()
+            left = False
+            try:
+                if not outcomes:
+                    await _ends_in_time(ended, self._grace(invocation), context, loop, lambda: job.standing > 0)
+            finally:  # also when the caller was cancelled again meanwhile
+                if not outcomes:
+                    self._stubborn.add(job)
+                    left = job.give_up(lambda task: self._put_down(task, bodies[0], invocation))
+                    if not left or job.over:
+                        self._stubborn.discard(job)
+                    if not left and begun is not None:
+                        begun.close()
+            if left:
+                return _BLOCKED if job.blocked else _LEFT
+            return _RETURNED if outcomes and outcomes[0] is not None and outcomes[0][0] else _STOPPED
+
+        granted = [0.0]
+        job = LoopJob(invocation, work, deliver)
+        try:
+            tool_loops.submit(job)
+        except TooManyStuck as error:
+            raise _too_many(tool, error) from None
+        timer = _Timer(timeout, time_is_up, loop, excused)
+        try:
+            await self._await(waiter, stop, timer, invocation, context, timeout, job)
+        finally:
+            self._note_blocked(invocation, job.blocked, NOTED if job.over else STALL)
+        if outcomes[0] is None:
+            raise _cancelled(tool, "It was cancelled from inside.")
+        return _value(outcomes[0])
 
     async def _in_thread(
         self,
@@ -189,6 +359,7 @@ class Executor:
         outcomes: list[Outcome] = []
 
         def work() -> Any:
+            inside.set((invocation, context))
             value = tool.start(params, context)
             if tool.style is not Style.SYNC_STREAM and not is_generator(value):
                 return value
@@ -220,10 +391,9 @@ class Executor:
         try:
             self._pool.submit(job)
         except TooManyStuck as error:
-            raise Stopped(
-                Stage.EXECUTE, ErrorKind.EXECUTION, f"`{tool.name}` was not run: {error}.", "Try again later."
-            ) from None
-        await self._await(waiter, stop, invocation, context, timeout, loop)
+            raise _too_many(tool, error) from None
+        timer = _Timer(timeout, lambda: _settle(waiter, _TIME_IS_UP), loop, _never_excused)
+        await self._await(waiter, stop, timer, invocation, context, timeout)
         value = _value(outcomes[0])
         return await self._finish(value, invocation, context, timeout, loop) if is_unfinished(value) else value
 
@@ -231,13 +401,13 @@ class Executor:
         self,
         waiter: asyncio.Future[str],
         stop: Callable[[], Awaitable[str]],
+        timer: _Timer,
         invocation: Invocation,
         context: ToolContext | None,
         timeout: float,
-        loop: asyncio.AbstractEventLoop,
+        job: LoopJob | None = None,
     ) -> None:
         """Return when the work is done; otherwise stop it, and raise what cut it short."""
-        timer = _Timer(timeout, lambda: _settle(waiter, _TIME_IS_UP), loop)
         if context is not None:
             limit_time(context, timer)
         self._waiters[invocation.call_id] = waiter
@@ -250,19 +420,25 @@ class Executor:
                 raise
             if reason is _DONE:
                 return
+            held_up = _held_up(invocation.tool, job) if reason is _HELD_UP and job is not None else None
             end = await _stopping(context, stop)  # only once: one who is cancelled meanwhile waits for its end as well
         finally:
             timer.cancel()
             if self._waiters.get(invocation.call_id) is waiter:
                 del self._waiters[invocation.call_id]
+        if held_up is not None:
+            raise held_up
         own_words = context.stopped_words if context is not None else ""
         raise _cut_short(invocation.tool, reason, end, timeout, own_words)
 
     def _give_up_on(self, task: asyncio.Task[Any], body: Coroutine[Any, Any, Any], invocation: Invocation) -> None:
         """Leave a task that ignores cancelling behind, after one last try to end it from outside."""
-        logger.warning("Tool %s ignored being cancelled (call %s)", invocation.tool.name, invocation.call_id)
         self._stubborn.add(task)
         task.add_done_callback(self._forget)
+        self._put_down(task, body, invocation)
+
+    def _put_down(self, task: asyncio.Task[Any], body: Coroutine[Any, Any, Any], invocation: Invocation) -> None:
+        logger.warning("Tool %s ignored being cancelled (call %s)", invocation.tool.name, invocation.call_id)
         try:
             body.close()  # what swallows CancelledError seldom swallows GeneratorExit
         except KeyboardInterrupt:
@@ -278,8 +454,9 @@ class Executor:
             task.exception()  # seen, so that asyncio does not report it as lost
 
 
-async def _guard(body: Awaitable[Any]) -> Outcome:
+async def _guard(body: Awaitable[Any], invocation: Invocation, context: ToolContext | None) -> Outcome:
     """Turn whatever a tool raises into an outcome; only cancelling and the person's Ctrl-C go through."""
+    inside.set((invocation, context))
     try:
         return True, await body
     except (asyncio.CancelledError, KeyboardInterrupt):
@@ -295,18 +472,23 @@ async def _stopping(context: ToolContext | None, stop: Callable[[], Awaitable[st
 
 
 async def _ends_in_time(
-    future: asyncio.Future[Any], grace: float, context: ToolContext | None, loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any],
+    grace: float,
+    context: ToolContext | None,
+    loop: asyncio.AbstractEventLoop,
+    in_vain: Callable[[], bool] | None = None,
 ) -> bool:
-    """Whether it ends within its grace, or that of the calls it has made, which are told to stop with it.
+    """Whether it ends within its grace, or that of the calls it has made, which are told to stop with it. It is waited
+    for no longer than that is any use.
 
     A caller that is cancelled again and again, as anyio's scopes do it, waits all the same: cleaning up is under way.
     """
     cancellation = context.cancellation if context is not None else Cancellation()
     cancellation.allow(loop.time() + (grace if context is None else max(grace, _SECONDS_TO_BE_HEARD)))
     again: asyncio.CancelledError | None = None
-    while not future.done() and (left := cancellation.until - loop.time()) > 0:
+    while not future.done() and (left := cancellation.until - loop.time()) > 0 and not (in_vain and in_vain()):
         try:
-            await asyncio.wait({future}, timeout=left)
+            await asyncio.wait({future}, timeout=min(left, STALL) if in_vain else left)
         except asyncio.CancelledError as error:
             again = error
     if again is not None:
@@ -328,8 +510,8 @@ def _value(outcome: Outcome) -> Any:
 
 def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float, own_words: str) -> Stopped:
     """What a call came to that was cancelled or took too long, by how its tool ended and what it says of that."""
-    ending = " It did not stop when told to and was abandoned." if end is _LEFT else ""
-    details = {"abandoned": True} if end is _LEFT else None
+    ending = _ENDINGS.get(end, "")
+    details = {"abandoned": True} if ending else None
     too_long = f"`{tool.name}` ran longer than its time limit of {timeout:g} s"
     kind = ErrorKind.CANCELLED if reason is _CANCELLED else ErrorKind.TIMEOUT
     if end is _RETURNED and not tool.read_only:
@@ -339,7 +521,30 @@ def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float, own_words
         return _cancelled(tool, f"It was cancelled.{ending}", details)
     less = "Ask for less at once, or for a longer time limit."
     own = f" {own_words}" if own_words else ""
-    return Stopped(Stage.EXECUTE, kind, f"{too_long} and was stopped.{ending}{own}", less, details)
+    stopped = "" if end is _BLOCKED else " and was stopped"
+    return Stopped(Stage.EXECUTE, kind, f"{too_long}{stopped}.{ending}{own}", less, details)
+
+
+def _held_up(tool: Tool[Any], job: LoopJob) -> Stopped:
+    """What a call came to that another one kept from going on."""
+    culprit = job.blocked_by
+    who = f"`{culprit.tool.name}` has blocked" if culprit is not None else "something has blocked"
+    return Stopped(
+        Stage.EXECUTE,
+        ErrorKind.EXECUTION,
+        f"`{tool.name}` could not go on: {who} the event loop of the tools for {job.standing:.0f} s.",
+        "Try again." if tool.read_only or not job.begun else _LOOK_FIRST,
+        {"abandoned": True} if job.begun else None,
+    )
+
+
+def _too_many(tool: Tool[Any], error: TooManyStuck) -> Stopped:
+    return Stopped(Stage.EXECUTE, ErrorKind.EXECUTION, f"`{tool.name}` was not run: {error}.", "Try again later.")
+
+
+def _never_excused() -> float:
+    """A thread goes on whether the loop does or not."""
+    return 0.0
 
 
 def _cancelled(tool: Tool[Any], why: str, details: dict[str, Any] | None = None) -> Stopped:

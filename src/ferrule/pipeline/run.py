@@ -13,6 +13,7 @@ from ferrule.core.call import Invocation, RawCall
 from ferrule.core.context import Session, ToolContext
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
 from ferrule.core.events import Done, Pending
+from ferrule.core.loops import sync_caller
 from ferrule.pipeline.authorise import DefaultPolicy, Policy, Verdict, require_context
 from ferrule.pipeline.cache import ResultCache
 from ferrule.pipeline.cleaning import clean_exception
@@ -47,7 +48,9 @@ class Runtime:
     asks first, and the others run; without `ask`, what would ask is refused.
 
     `async with` starts the `mcp_servers`, written as in a `.mcp.json`, and in the end closes them and whatever the
-    calls of its session left running. A runtime without servers, shells and the like can be used without it.
+    calls of its session left running. A runtime without servers, shells and the like can be used without it. With
+    `own_loop`, async tools run on an event loop of their own in another thread, where one that blocks its loop can be
+    given up at its time limit.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Runtime:
         cache: ResultCache | None = None,
         hooks: Iterable[Hook] = (),
         mcp_servers: Mapping[str, Any] | None = None,
+        own_loop: bool = False,
     ) -> None:
         self.tools: ToolSource = tools if isinstance(tools, ToolSource) else Registry(tools)
         self.policy: Policy = policy if policy is not None else DefaultPolicy()
@@ -72,7 +76,7 @@ class Runtime:
         self._recording = Recording(recorders)
         self._tracer = tracer
         self._confirm = Confirm(ask)
-        self._executor = Executor(limits)
+        self._executor = Executor(limits, own_loop=own_loop)
         self._listeners = Listeners()
         self._alone = Turns()
         self._whole = self
@@ -119,6 +123,7 @@ class Runtime:
             tracer=self._tracer,
             limits=limits or self.limits,
             session=session,
+            own_loop=self._executor.own_loop,
         )
         own._recording, own.hooks = self._recording, self.hooks
         return own
@@ -179,6 +184,8 @@ class Runtime:
         except Exception as error:
             logger.exception("Call %s of %s broke the pipeline", call.id, call.name)
             result = _stop(call, _broken(call, error, session), record)
+        if self._executor.blocked and (seconds := self._executor.blocked.pop(call.id, None)):
+            result.metadata["blocked_loop_seconds"] = round(seconds, 1)
         record.duration = perf_counter() - began
         record.result_length = len(result.llm_content)
         try:
@@ -190,6 +197,23 @@ class Runtime:
             if self._listeners.all:
                 self._listeners.emit(Done(call.id, call.name, result))
         return result
+
+    def run_sync(
+        self,
+        call: RawCall | str,
+        arguments: str | bytes | Mapping[str, Any] | None = None,
+        *,
+        session: Session | None = None,
+        timeout: float | None = None,
+        parent: ToolContext | None = None,
+    ) -> ToolResult:
+        """`run` for code without `await`: a script, a thread, a notebook. Ctrl-C stops the tool and is raised."""
+        from ferrule.pipeline.tool_loops import run_and_wait
+
+        def start() -> Coroutine[Any, Any, ToolResult]:
+            return self.run(call, arguments, session=session, timeout=timeout, parent=parent)
+
+        return run_and_wait(start, "run_sync" if parent is None else "call_sync", parent)
 
     def build(self, call: RawCall) -> Invocation:
         """Look a call up and validate it without running it; raises `Stopped`."""
@@ -231,6 +255,7 @@ class Runtime:
         """Record and announce a call whose caller was cancelled; a slow recorder gets a short while."""
         stopped = Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, f"`{call.name}` did not finish. It was cancelled.")
         result = _stop(call, stopped, record)
+        self._executor.blocked.pop(call.id, None)
         record.duration = duration
         try:
             if waiting := self._recording.record(record):
@@ -333,7 +358,8 @@ class Runtime:
                 "A tool probably calls itself without end.",
             )
         above = parent.cancellation if parent is not None else None
-        return ToolContext(session, call_id, tool.name, emitter, self._whole, (*lineage, tool.name), above)
+        loop = asyncio.get_running_loop()
+        return ToolContext(session, call_id, tool.name, emitter, self._whole, (*lineage, tool.name), above, loop)
 
     async def _execute_apart(
         self,
@@ -348,6 +374,8 @@ class Runtime:
         async with AsyncExitStack() as around:
             # A tool further up that waits for this very call holds the lock already.
             if not tool.concurrency_safe and (parent is None or tool.name not in parent.lineage):
+                if (caller := sync_caller.get()) is not None and tool.name in caller.tools:
+                    raise _inside_itself(tool)
                 await around.enter_async_context(self._alone.of(tool.name))
             span = around.enter_context(self._tracer.span(invocation, session)) if self._tracer is not None else None
             value = await self._executor.execute(invocation, context, seconds)
@@ -373,6 +401,21 @@ class Runtime:
         from ferrule.pipeline.batch import run_batch
 
         return await run_batch(self, calls, session or self.session, parent, given or {}, concurrency)
+
+    def batch_sync(
+        self,
+        calls: Sequence[RawCall],
+        *,
+        session: Session | None = None,
+        given: Mapping[str, Any] | None = None,
+        concurrency: int | None = None,
+    ) -> list[ToolResult]:
+        """`batch` for code without `await`."""
+        from ferrule.pipeline.tool_loops import run_and_wait
+
+        return run_and_wait(
+            lambda: self.batch(calls, session=session, given=given, concurrency=concurrency), "batch_sync"
+        )
 
     def stream(self, calls: RawCall | Sequence[RawCall], *, session: Session | None = None) -> AsyncIterator[CallEvent]:
         """Run calls and give their events as they happen; each call ends with `Done`. Leaving early stops them."""
@@ -426,6 +469,15 @@ def _undescribed(call: RawCall, error: DefinitionError) -> Stopped:
         f"The tool `{call.name}` cannot say what this call would do, so it was not run.",
         "Use another tool; its author has to mend this one.",
         {"reason": str(error)},
+    )
+
+
+def _inside_itself(tool: Tool[Any]) -> Stopped:
+    return Stopped(
+        Stage.EXECUTE,
+        ErrorKind.EXECUTION,
+        f"`{tool.name}` was not run: it runs one call at a time, and the call that waits for this one is inside it.",
+        "Make the call with `context.call_sync(...)`, which may run inside.",
     )
 
 

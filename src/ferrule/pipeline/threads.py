@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import contextmanager
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     import asyncio
@@ -42,6 +44,22 @@ def seen_through() -> Generator[None]:
         _mark(job, lock, seen_through=False)
 
 
+@contextmanager
+def lent() -> Generator[None]:
+    """In here a sync tool waits for another call: its place in the pool is free for that one meanwhile, or a pool full
+    of tools that wait for tools would wait forever.
+    """
+    pool, (job, _) = getattr(_here, "pool", None), getattr(_here, "taken", (None, None))
+    if pool is None or job is None:
+        yield
+        return
+    pool.lend(job)
+    try:
+        yield
+    finally:
+        pool.take_back(job)
+
+
 def _mark(job: Job, lock: threading.Lock, *, seen_through: bool) -> None:
     with lock:
         job.seen_through = seen_through
@@ -57,7 +75,9 @@ class TooManyStuck(RuntimeError):  # noqa: N818
 class Job:
     """One function to run in a thread, for one event loop that waits for its outcome."""
 
-    __slots__ = ("_context", "_loop", "_settle", "abandoned", "finished", "function", "left", "seen_through", "thread")
+    __slots__ = (
+        "_context", "_loop", "_settle", "abandoned", "finished", "function", "left", "lent", "seen_through", "thread",
+    )  # fmt: skip
 
     def __init__(
         self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop, settle: Callable[[Outcome], None]
@@ -67,6 +87,7 @@ class Job:
         self.finished = False
         self.abandoned = False
         self.left = False
+        self.lent = False
         self.seen_through = False
         self._loop = loop
         self._settle = settle
@@ -91,6 +112,11 @@ class WorkerPool:
     def __init__(self, size: int, stuck_limit: int) -> None:
         self._size = size
         self._stuck_limit = stuck_limit
+        self.start_afresh()
+        _pools.add(self)
+
+    def start_afresh(self) -> None:
+        """Without threads: those of the process that this one was forked from are not here."""
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._lock = threading.Lock()
         self._waiting = 0  # jobs that no thread has taken yet
@@ -117,12 +143,27 @@ class WorkerPool:
             job.abandoned = True
             if job.thread is None:
                 return True  # never started, and now never will be
-            self._threads -= 1
+            if not job.lent:
+                self._threads -= 1
             self.stuck += 1
             if not job.seen_through:
-                _interrupt(job.thread)
+                interrupt(job.thread)
             self._hire()
         return True
+
+    def lend(self, job: Job) -> None:
+        with self._lock:
+            if not job.abandoned:
+                job.lent = True
+                self._threads -= 1
+                self._hire()
+
+    def take_back(self, job: Job) -> None:
+        """There may be more threads than places for a moment: this one works on at once."""
+        with self._lock:
+            if job.lent and not job.abandoned:
+                self._threads += 1
+            job.lent = False
 
     def _hire(self) -> None:
         """One more thread, where a job waits for one and there is room; the lock is held."""
@@ -133,6 +174,7 @@ class WorkerPool:
 
     def _serve(self) -> None:
         job: Job | None = None
+        _here.pool = self
         try:
             while True:
                 job = None
@@ -182,7 +224,19 @@ class WorkerPool:
                         return None
 
 
-def _interrupt(thread: int) -> None:
+_pools: WeakSet[WorkerPool] = WeakSet()
+
+
+def _start_all_afresh() -> None:
+    for pool in list(_pools):
+        pool.start_afresh()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_all_afresh)
+
+
+def interrupt(thread: int) -> None:
     """Raise `Abandoned` in a thread at its next Python instruction; a blocking system call ends first."""
     import ctypes
 

@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.pipeline.turns import Turns
 from ferrule.process.output import KEPT_BYTES, OutputRecord
 from ferrule.process.shell.background import BackgroundCommands
 from ferrule.process.shell.kept_guard import KeptGuard, ShellLost
@@ -47,7 +48,7 @@ class SessionShell:
         """Set while the shell saves its state after a command."""
         self.others = False
         """Whether anything that a command started may still run."""
-        self.turn = asyncio.Lock()
+        self.turn = Turns().of("the shell")
         self.background = BackgroundCommands(self)
         self.guard: KeptGuard | None = None
         self._shell: PlacedShell | None = None
@@ -85,6 +86,8 @@ class SessionShell:
         if guard is not None and (guard.lost or guard.loop is not asyncio.get_running_loop() or guard.prepared.stale):
             if why := guard.prepared.stale:
                 self.notes.append(f"The sandbox was renewed, because {why}.{self._ended_behind()}")
+            elif not guard.lost and (ended := self._ended_behind()):
+                self.notes.append(f"The shell was started afresh, because another event loop uses it now.{ended}")
             await self.lose(guard)
             guard = None
         try:

@@ -1,0 +1,94 @@
+"""Work on another event loop, handed over and waited for until it has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+import pytest
+
+from ferrule.core.loops import Posted, elsewhere, wait_for
+
+word: ContextVar[str] = ContextVar("word", default="")
+
+
+@pytest.fixture
+def other() -> Iterator[asyncio.AbstractEventLoop]:
+    """A loop that runs in another thread."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    yield loop
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(60)
+    loop.close()
+
+
+async def where() -> tuple[asyncio.AbstractEventLoop, str]:
+    await asyncio.sleep(0)
+    return asyncio.get_running_loop(), word.get()
+
+
+async def test_a_coroutine_runs_there_with_the_context_from_here(other: asyncio.AbstractEventLoop) -> None:
+    word.set("carried")
+    assert await elsewhere(where(), other) == (other, "carried")
+
+
+def test_a_thread_waits_for_it_too(other: asyncio.AbstractEventLoop) -> None:
+    word.set("carried")
+    assert wait_for(Posted(where(), other)) == (other, "carried")
+
+
+async def fails() -> None:
+    raise LookupError("nothing there")
+
+
+async def test_what_it_raises_is_raised_here(other: asyncio.AbstractEventLoop) -> None:
+    with pytest.raises(LookupError, match="nothing there"):
+        await elsewhere(fails(), other)
+    with pytest.raises(LookupError, match="nothing there"):
+        await asyncio.to_thread(wait_for, Posted(fails(), other))
+
+
+async def test_whoever_is_cancelled_waits_until_it_has_tidied_up(other: asyncio.AbstractEventLoop) -> None:
+    begun, tidied = threading.Event(), threading.Event()
+
+    async def tidies_up() -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.1)
+            tidied.set()
+
+    task = asyncio.ensure_future(elsewhere(tidies_up(), other))
+    assert await asyncio.to_thread(begun.wait, 30)
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()  # as impatient callers do
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert tidied.is_set()
+
+
+async def test_whoever_does_not_trust_that_loop_to_move_does_not_wait(other: asyncio.AbstractEventLoop) -> None:
+    gate = threading.Event()
+
+    async def blocks() -> None:
+        gate.wait(60)
+
+    try:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(elsewhere(blocks(), other, wait_when_cancelled=False), 0.05)
+        assert not gate.is_set()
+    finally:
+        gate.set()
+
+
+def test_a_loop_that_is_closed_is_refused_and_leaves_no_coroutine_behind() -> None:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        Posted(where(), loop)
