@@ -287,11 +287,11 @@ class Executor:
                 if outcome[0] and is_unfinished(outcome[1]):
                     bodies[0] = finish(outcome[1], _shower(context), self._collect(invocation))
                     outcome = await _guard(bodies[0], invocation, context)
-                return outcome
             except ToolFailed as failed:
-                return False, failed.cause
+                outcome = False, failed.cause
             except KeyboardInterrupt as error:  # the tool's own: the person's reaches the main thread alone
-                return False, error
+                outcome = False, error
+            return outcome
 
         def settle(outcome: Outcome | None) -> None:
             outcomes.append(outcome)
