@@ -20,16 +20,12 @@ from ferrule.cli.words import _
 @click.option("--file", type=click.Path(path_type=Path), help=_("Another audit log than the one in the settings."))
 @json_option
 def command(since: float | None, file: Path | None, as_json: bool) -> None:
-    from ferrule.records.database import AuditError
     from ferrule.records.usage import statistics_of
 
     path = file or audit_path(settings_for(Path()).settings)
     if not path.exists():
         raise click.UsageError(_("There is no audit log at {path} yet; the first call makes it.").format(path=path))
-    try:
-        usages = statistics_of(path) if since is None else statistics_of(path, since=since)
-    except AuditError as error:
-        raise click.UsageError(str(error)) from None
+    usages = statistics_of(path) if since is None else statistics_of(path, since=since)
     if as_json:
         write_json([asdict(usage) for usage in usages])
         return
