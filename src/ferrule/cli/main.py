@@ -99,8 +99,8 @@ def _run() -> None:
     from ferrule.cli.group import run
 
     global _began
-    _began = True
     _interrupt_on_ctrl_c()
+    _began = True
     run(_COMMANDS)
 
 
@@ -121,7 +121,7 @@ def _interrupt_on_ctrl_c() -> None:
 
 def _end_at_once(_number: int, _frame: object) -> None:
     if not _began and "--json" in sys.argv:
-        try:
+        try:  # noqa: SIM105 - nothing is imported in here
             os.write(1, _EARLY)
         except OSError:
             pass

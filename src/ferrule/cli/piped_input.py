@@ -1,4 +1,4 @@
-"""What is piped into a command: as context, which is never waited for, or as the request or the arguments themselves."""
+"""What is piped into a command: as context, which is never waited for, or as its request or arguments."""
 
 from __future__ import annotations
 
