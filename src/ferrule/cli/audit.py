@@ -150,7 +150,7 @@ def _line(row: AuditRow) -> list[str]:
 def _in_full(key: str, value: Any) -> Any:
     if key == "time":
         return datetime.fromtimestamp(value).astimezone().isoformat(timespec="milliseconds")
-    return f"{value * 1000:.1f} ms" if key == "duration" else value
+    return f"{value * 1000:.1f} ms" if key in ("duration", "waited", "queued") else value
 
 
 def _clock(seconds: float) -> str:

@@ -33,9 +33,16 @@ def command(since: float | None, file: Path | None, as_json: bool) -> None:
         click.echo(_("No calls are on record."), err=True)
         return
     print_table(
-        [_("TOOL"), _("CALLS"), _("DONE"), _("FAILED"), _("REFUSED"), "P50", "P95"],
+        [_("TOOL"), _("CALLS"), _("DONE"), _("FAILED"), _("REFUSED"), "P50", "P95", _("ASKED"), _("ANSWER P50")],
         [
-            [one.tool, str(one.count), str(one.success), str(one.failure), str(one.denied), _ms(one.p50), _ms(one.p95)]
+            [
+                one.tool,
+                *map(str, (one.count, one.success, one.failure, one.denied)),
+                _ms(one.p50),
+                _ms(one.p95),
+                str(one.asked),
+                _seconds(one.wait_p50),
+            ]
             for one in usages
         ],
     )
@@ -43,3 +50,8 @@ def command(since: float | None, file: Path | None, as_json: bool) -> None:
 
 def _ms(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds * 1000:.1f} ms"
+
+
+def _seconds(seconds: float | None) -> str:
+    """What a user took, which is seldom a matter of milliseconds."""
+    return "-" if seconds is None else f"{seconds:.1f} s"
