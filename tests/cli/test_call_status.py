@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 
 import pytest
 
@@ -32,6 +33,20 @@ def count_slowly(gate: str, context: ToolContext) -> str:
     while not Path(gate).exists() and not context.cancelled:
         time.sleep(0.01)
     return "counted"
+'''
+STREAMS = '''
+import time
+from pathlib import Path
+from ferrule import ToolContext, tool
+
+@tool(kind="readonly")
+def tell_slowly(gate: str, context: ToolContext):
+    """Tell. Use this to test partial output."""
+    yield "first \\x1b[2Jline\\n"
+    yield "second "
+    while not Path(gate).exists() and not context.cancelled:
+        time.sleep(0.01)
+    yield "line"
 '''
 WORKS = ("call", "mcp__peer__progress", "{}", "--allow", "mcp__peer")
 
@@ -88,6 +103,32 @@ def test_with_json_the_terminal_shows_it_too_and_the_document_is_whole(
         assert json.loads(terminal.text)["llm_content"] == "counted"
 
 
+@pytest.mark.parametrize("where", ["", " >out"], ids=["terminal", "file"])
+def test_output_is_shown_as_it_comes_and_standard_output_is_exactly_the_result(ferrule: Command, where: str) -> None:
+    """P9: the last lines stand on standard error while the call runs, and are gone with it."""
+    (ferrule.folder / "tools" / "own.py").write_text(STREAMS)
+    words = ferrule.arguments("call", "tell_slowly", json.dumps({"gate": str(ferrule.folder / "gate")}))
+    variables = {**ferrule.environment, "TERM": "linux"}
+    with Terminal(["sh", "-c", shlex.join(words) + where], ferrule.workspace, variables) as terminal:
+        terminal.wait("tell_slowly")
+        terminal.wait("second")
+        assert "    first line" in terminal.text
+        (ferrule.folder / "gate").touch()
+        assert terminal.ended() == 0
+        shown = terminal.text
+    if where:
+        assert (shown, (ferrule.workspace / "out").read_text()) == ("", "first \x1b[2Jline\nsecond line\n")
+    else:
+        assert shown.splitlines() == ["first \\x1b[2Jline", "second line"]
+
+
+def test_in_a_pipe_output_comes_when_it_is_whole(ferrule: Command) -> None:
+    (ferrule.folder / "tools" / "own.py").write_text(STREAMS)
+    (ferrule.folder / "gate").touch()
+    done = ferrule("call", "tell_slowly", json.dumps({"gate": str(ferrule.folder / "gate")}))
+    assert (done.out, done.err) == ("first \x1b[2Jline\nsecond line\n", "")
+
+
 def test_a_person_who_wants_no_escape_codes_gets_none(ferrule: Command) -> None:
     add(ferrule)
     with at(ferrule, *WORKS, NO_COLOR="1") as terminal:
@@ -120,9 +161,9 @@ def test_calls_that_others_make_have_no_row_and_the_latest_news_is_shown() -> No
     status = CallStatus(None, now=lambda: 5.0)
     for name in ("a", "b"):
         status.begin(CallAsked(RawCall("Read", {"file_path": name}, id=name), ""))
-    assert status.row(screen) == ""
+    assert status.rows(screen) == []
     for name in ("a", "b", "inner"):
         status.hear(Progress(name, "Read", 1, 2, f"in {name}"))
-    assert "Read b — reading… 1/2 in b" in status.row(screen)
+    assert "Read b — reading… 1/2 in b" in status.rows(screen)[0]
     status.hear(Done("b", "Read", ToolResult("b", "Read", True, "", "")))
-    assert status.row(screen) == ""
+    assert status.rows(screen) == []

@@ -117,7 +117,6 @@ def test_a_failure_is_told_in_words(ferrule: Command) -> None:
         (["run"], "REQUEST"),
         (["run", "  "], "The request is empty"),
         (["run", "x", "--model=scripted:nowhere.json"], "could not be read"),
-        (["run", "x", "--json", "--stream-json"], "exclude each other"),
         (["run", "x", "--continue"], "no session of this folder"),
         (["run", "x", "--resume", "abc"], "No saved session begins with `abc`"),
         (["run", "x", "--resume", "abc", "--continue"], "exclude each other"),

@@ -20,8 +20,8 @@ from ferrule.cli.status_line import StatusLine
 
 class Going:
     words = "going on " * 30
-    def row(self, screen):
-        return self.words
+    def rows(self, screen):
+        return [self.words]
     def remark(self):
         words, self.words = self.words, ""
         return words
@@ -69,7 +69,7 @@ async def test_in_a_pipe_nobody_looks_at_what_goes_on(capsys: pytest.CaptureFixt
         pass
 
     class Going:
-        def row(self, screen: object) -> str:
+        def rows(self, screen: object) -> list[str]:
             raise Asked
 
         def remark(self) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import sqlite3
 import time
 from contextlib import closing, contextmanager
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.context import Caller
 from ferrule.pipeline.record import CallRecord
+from ferrule.records import database
 from ferrule.records.audit import AuditLog
+from ferrule.records.row import content_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -49,6 +52,22 @@ def a_log(path: Path, rows: int) -> Path:
     with AuditLog(path) as log:
         for number in range(1, rows + 1):
             log.record(a_record(number))
+    return path
+
+
+def an_older_log(path: Path, rows: int) -> Path:
+    """As the first version of the format wrote it: without `waited` and `queued`, in the table and in the hashes."""
+    last = ""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript(database._FIRST_SCHEMA)
+        connection.execute(f"PRAGMA application_id = {database.APPLICATION_ID}")
+        connection.execute("PRAGMA user_version = 1")
+        for number in range(1, rows + 1):
+            content = content_of(a_record(number))[:-2]
+            last = sha256(ascii((number, *content, before := last)).encode()).hexdigest()
+            row = (number, *content, before, last)
+            connection.execute(f"INSERT INTO calls VALUES ({', '.join('?' * len(row))})", row)
+        connection.execute("UPDATE head SET seq = ?, hash = ?", (rows, last))
     return path
 
 

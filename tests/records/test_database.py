@@ -14,14 +14,15 @@ from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
-from tests.records.record_samples import a_log, tamper
+from tests.records.record_samples import a_log, a_record, an_older_log, tamper
 
 from ferrule.records import database
 from ferrule.records.audit import AuditLog
 from ferrule.records.database import AuditError, open_for_reading, open_for_writing
 from ferrule.records.reader import AuditReader
 from ferrule.records.row import COLUMNS
-from ferrule.records.verification import verify
+from ferrule.records.usage import statistics_of
+from ferrule.records.verification import read_head, verify
 
 SCHEMA_VERSION = database.SCHEMA_VERSION
 
@@ -40,10 +41,54 @@ def tables(path: Path) -> list[str]:
         return [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
 
 
-def test_the_table_has_the_columns_of_a_row_in_its_order(path: Path) -> None:
+def columns(path: Path) -> set[str]:
+    with closing(sqlite3.connect(path)) as connection:
+        return {name for _, name, *_ in connection.execute("PRAGMA table_info(calls)")}
+
+
+def test_the_table_has_the_columns_of_a_row(path: Path) -> None:
     make(path)
-    with closing(open_for_reading(path)) as connection:
-        assert tuple(name for _, name, *_ in connection.execute("PRAGMA table_info(calls)")) == COLUMNS
+    assert columns(path) == set(COLUMNS)
+
+
+def test_an_older_log_is_read_as_it_is(path: Path) -> None:
+    """O3: also where nobody may change it. Its rows say nothing of waiting, and still verify."""
+    before = an_older_log(path, 3).read_bytes()
+    path.chmod(0o400)
+    assert [(row.seq, row.waited, row.queued) for row in AuditReader(path).rows()] == [
+        (1, None, None), (2, None, None), (3, None, None),
+    ]  # fmt: skip
+    assert (verify(path).ok, verify(path).rows) == (True, 3)
+    assert [(one.tool, one.count, one.asked) for one in statistics_of(path)] == [("Read", 3, 0)]
+    assert path.read_bytes() == before
+
+
+def test_an_older_log_is_gone_on_with_and_verifies_from_end_to_end(path: Path) -> None:
+    an_older_log(path, 3)
+    noted = str(read_head(path))
+    with AuditLog(path) as log:
+        log.record(a_record(4, waited=7.0, queued=2.0))
+    assert columns(path) == set(COLUMNS)
+    assert verify(path, expected_head=noted).rows == 4
+    assert [(row.waited, row.queued) for row in AuditReader(path).rows()] == [(None, None)] * 3 + [(7.0, 2.0)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE calls SET waited = 5.0, queued = 0.0 WHERE seq = 2",
+        "UPDATE calls SET waited = 5.0 WHERE seq = 2",
+        "UPDATE calls SET waited = NULL, queued = NULL WHERE seq = 4",
+        "UPDATE calls SET queued = NULL WHERE seq = 4",
+        "UPDATE calls SET waited = 0.0 WHERE seq = 4",
+    ],
+)
+def test_neither_age_is_a_way_past_the_hash(path: Path, change: str) -> None:
+    an_older_log(path, 3)
+    with AuditLog(path) as log:
+        log.record(a_record(4, waited=7.0, queued=2.0))
+    tamper(path, change)
+    assert verify(path).first_bad_seq == int(change[-1])
 
 
 def test_a_row_that_was_acknowledged_survives_a_power_cut(path: Path) -> None:
@@ -265,7 +310,7 @@ def test_the_words_for_a_person(path: Path, tmp_path: Path) -> None:
         [
             "…/notes.txt is damaged or not an audit log (file is not a database). It was left as it is: move it away, for it may be evidence, and start again, or choose another file.",
             "…/other.db is the database of another program. Choose another file for the audit log.",
-            "…/audit.db was written by a newer Ferrule (format 7; this one knows 1). Update Ferrule, or choose another file.",
+            "…/audit.db was written by a newer Ferrule (format 7; this one knows 2). Update Ferrule, or choose another file.",
             "Cannot open the audit log …: Is a directory. Choose another place for it.",
             "There is no audit log at …/none.db.",
         ]

@@ -141,3 +141,21 @@ def test_names_are_escaped() -> None:
 
 def test_nothing_yet_is_a_page_too() -> None:
     assert parsed(prometheus_text(Statistics(), registry_size=0)) == {("tool_registry_size",): 0}
+
+
+def test_what_users_took_and_turns_are_histograms_of_their_own() -> None:
+    """O1."""
+    statistics = Statistics()
+    statistics.record(a_record(tool="Write", duration=0.01, waited=30.0))
+    statistics.record(a_record(tool="Bash", duration=0.01, queued=0.5))
+    page = prometheus_text(statistics).splitlines()
+    assert 'tool_execution_duration_seconds_sum{tool="Write"} 0.01' in page
+    assert "# TYPE tool_approval_duration_seconds histogram" in page
+    assert [line for line in page if line.startswith(("tool_approval", "tool_queue")) and "_bucket" not in line] == [
+        'tool_approval_duration_seconds_sum{tool="Write"} 30.0',
+        'tool_approval_duration_seconds_count{tool="Write"} 1',
+        'tool_queue_duration_seconds_sum{tool="Bash"} 0.5',
+        'tool_queue_duration_seconds_count{tool="Bash"} 1',
+    ]
+    assert 'tool_approval_duration_seconds_bucket{tool="Write",le="20.48"} 0' in page
+    assert 'tool_approval_duration_seconds_bucket{tool="Write",le="40.96"} 1' in page

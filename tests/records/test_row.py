@@ -15,7 +15,7 @@ from tests.records.record_samples import a_record
 
 from ferrule.core.context import ANYONE, Caller
 from ferrule.records.audit import AuditLog
-from ferrule.records.database import _FIRST_SCHEMA as FIRST_SCHEMA
+from ferrule.records.database import _MIGRATIONS as MIGRATIONS
 from ferrule.records.reader import AuditReader
 from ferrule.records.row import (
     COLUMNS,
@@ -49,6 +49,8 @@ def test_a_record_becomes_a_row_with_everything_in_it(path: Path) -> None:
         arguments='{"file_path": "a.txt", "api_key": "hunter2"}',
         started=1_700_000_000.25,
         duration=0.125,
+        waited=12.5,
+        queued=0.25,
         verdict="ask",
         reason="Writes ask.",
         rule="Write:*",
@@ -91,6 +93,8 @@ def test_a_record_becomes_a_row_with_everything_in_it(path: Path) -> None:
             "cached": True,
             "abandoned": True,
             "repairs": '["a trailing comma was removed"]',
+            "waited": 12.5,
+            "queued": 0.25,
             "prev_hash": "",
         }
     )
@@ -143,12 +147,16 @@ def test_a_caller_nobody_knows_is_stored_as_nothing(path: Path) -> None:
 def test_the_hash_of_a_row_is_the_same_for_ever() -> None:
     """O3: a log written years ago must still verify, so the form that is hashed is pinned."""
     record = a_record(started=1_700_000_000.25, duration=0.125, reason="«ja», 好", arguments={"a": [1, 2.5, None]})
-    first = seal(1, content_of(record), "")
-    second = seal(2, content_of(record), first[-1])
-    assert [first[-1], second[-1]] == snapshot(
+    content = content_of(record)
+    older = (*content[:-2], None, None)
+    first = seal(1, older, "")
+    second = seal(2, older, first[-1])
+    third = seal(3, content, second[-1])
+    assert [first[-1], second[-1], third[-1]] == snapshot(
         [
             "3680c34f5caf1aa1561bd8e2b596010ecd74686c2fd6f0f73d71418dcd6aa9ae",
             "e586187056e03171f0b6a91274179a80edafd52a9468ac13d9cffafccedade01",
+            "d636a1d5e45526f7679bfb0e1d24a3a113f03b95168ca83bcc2475e8722a576a",
         ]
     )
 
@@ -166,6 +174,8 @@ RECORDS = st.builds(
     arguments=ANY_TEXT | st.dictionaries(ANY_TEXT, ANY_TEXT | NUMBERS, max_size=3),
     started=NUMBERS,
     duration=NUMBERS,
+    waited=NUMBERS,
+    queued=NUMBERS,
     reason=ANY_TEXT,
     rule=st.none() | ANY_TEXT,
     answer=st.none() | ANY_TEXT,
@@ -182,7 +192,7 @@ def test_the_database_gives_back_what_was_hashed(record: Any) -> None:
     """O3: one value changed on the way, such as -0.0 or half a surrogate pair, and no row would verify."""
     row = seal(1, content_of(record), "")
     with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(FIRST_SCHEMA)
+        connection.executescript(";\n".join(MIGRATIONS))
         connection.execute(INSERT, row)
         kept = connection.execute(SELECT).fetchone()
     assert kept == row
@@ -244,6 +254,6 @@ def test_names_are_not_endless() -> None:
 
 
 def test_numbers_that_a_database_cannot_hold_are_bounded() -> None:
-    row = row_of(started=float("nan"), duration=float("inf"), result_length=2**100)
-    assert (row.time, row.duration, row.result_length) == (0.0, 0.0, 2**63 - 1)
+    row = row_of(started=float("nan"), duration=float("inf"), waited=float("nan"), result_length=2**100)
+    assert (row.time, row.duration, row.waited, row.result_length) == (0.0, 0.0, 0.0, 2**63 - 1)
     assert str(row_of(duration=-0.0).duration) == "0.0"

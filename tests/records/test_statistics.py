@@ -105,3 +105,19 @@ def test_order_does_not_matter() -> None:
     for record in records:
         second.record(record)
     assert first.snapshot() == second.snapshot()
+
+
+def test_what_users_took_is_apart_from_what_tools_took() -> None:
+    """O1."""
+    statistics = Statistics()
+    for seconds in (2.0, 30.0, 40.0):
+        statistics.record(a_record(tool="Write", duration=0.01, waited=seconds))
+    statistics.record(a_record(tool="Write", duration=0.01, queued=5.0))
+    statistics.record(a_record(tool="Read", duration=0.01))
+    read, write = statistics.snapshot()
+    assert (write.max, write.asked) == (0.01, 3)
+    assert write.wait_p50 == pytest.approx(30.0, rel=0.2)
+    assert write.wait_p95 == pytest.approx(40.0, rel=0.2)
+    assert (read.asked, read.wait_p50, read.wait_p95) == (0, None, None)
+    assert {tool: sum(seen.buckets) for tool, seen in statistics.waits().items()} == {"Write": 3}
+    assert {tool: seen.sum for tool, seen in statistics.queues().items()} == {"Write": 5.0}

@@ -18,9 +18,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 from tests.records.record_samples import a_record, a_refusal
 
-from ferrule.core.context import Caller, Session
+from ferrule.core.context import Caller, Session, ToolContext
 from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
 from ferrule.core.function_tool import tool
+from ferrule.pipeline.run import Runtime
 from ferrule.records.telemetry import MetricsRecorder, SpanTracer
 
 if TYPE_CHECKING:
@@ -192,3 +193,35 @@ def test_importing_it_imports_no_opentelemetry() -> None:
     script = "import sys, ferrule.records.telemetry; print('opentelemetry' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "False"
+
+
+async def test_a_span_and_the_metrics_say_what_a_call_waited(
+    spans: InMemorySpanExporter, provider: TracerProvider
+) -> None:
+    """O1: for the user, who is asked before it runs and while it does."""
+
+    @tool(kind="write")
+    async def book(context: ToolContext) -> str:
+        """Book a table."""
+        with context.asking_person():
+            await asyncio.sleep(0.05)
+        return "booked"
+
+    async def ask(question: object) -> str:
+        await asyncio.sleep(0.05)
+        return "once"
+
+    reader = InMemoryMetricReader()
+    runtime = Runtime(
+        [book, read_page], ask=ask, tracer=SpanTracer(provider), recorders=[MetricsRecorder(MeterProvider([reader]))]
+    )
+    await runtime.run("book")
+    await runtime.run("read_page", {"url": "https://a"})
+    booked, read = [dict(span.attributes or {}) for span in spans.get_finished_spans()]
+    waited = booked["ferrule.approval.duration"]
+    assert isinstance(waited, float)
+    assert waited >= 0.1
+    assert not {name for name in read if name.endswith(".duration")}
+    (seen,) = collected(reader)["tool.approval.duration"]
+    assert seen[0] == {"gen_ai.tool.name": "book"}
+    assert seen[1] == (1, pytest.approx(waited, abs=0.05))

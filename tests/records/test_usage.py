@@ -115,3 +115,15 @@ def test_where_there_is_no_log_there_are_no_figures(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE calls (tool)")
     with pytest.raises(AuditError, match="database of another program"):
         statistics_of(tmp_path / "other.db")
+
+
+def test_what_users_took_is_counted_from_the_log_too(tmp_path: Path) -> None:
+    """O1, O3."""
+    with AuditLog(tmp_path / "audit.db") as log:
+        for number, waited in enumerate((0.0, 2.0, 30.0, 40.0)):
+            log.record(a_record(number, tool="Write", duration=0.01, waited=waited))
+        log.record(a_refusal(5, tool="Write", stage="confirm", answer="no", waited=90.0))
+        log.record(a_record(6))
+    read, write = statistics_of(tmp_path / "audit.db")
+    assert (write.max, write.asked, write.wait_p50, write.wait_p95) == (0.01, 4, 30.0, 90.0)
+    assert (read.asked, read.wait_p50, read.wait_p95) == (0, None, None)

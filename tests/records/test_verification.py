@@ -15,7 +15,7 @@ from inline_snapshot import snapshot
 from tests.records.record_samples import a_log, a_record, tamper
 
 from ferrule.records.audit import AuditError, AuditLog
-from ferrule.records.row import COLUMNS, seal
+from ferrule.records.row import COLUMNS, SELECT, seal
 from ferrule.records.verification import Head, read_head, verify
 
 
@@ -139,7 +139,7 @@ def test_a_forged_chain_shows_to_whoever_noted_the_head(log: Path) -> None:
 def forge(path: Path) -> None:
     """Rewrite the whole chain with another user in it, as only someone who read our source would."""
     with closing(sqlite3.connect(path)) as connection:
-        rows = connection.execute("SELECT * FROM calls ORDER BY seq").fetchall()
+        rows = connection.execute(f"{SELECT} ORDER BY seq").fetchall()
     last, statements = "", list[str]()
     for row in rows:
         content = [*row[1:-2]]

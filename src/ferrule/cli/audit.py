@@ -33,7 +33,7 @@ _ARGUMENTS_COLUMNS = 80  # `show`, `export` and --json have the rest
 @click.option("--file", type=click.Path(path_type=Path), help=_("Another audit log than the one in the settings."))
 @click.pass_context
 def command(context: click.Context, file: Path | None) -> None:
-    context.obj = file or audit_path(settings_for(Path()).settings)
+    context.obj = file
     if context.invoked_subcommand is None:
         context.invoke(list_rows)
 
@@ -47,7 +47,7 @@ def command(context: click.Context, file: Path | None) -> None:
 @json_option
 @click.pass_obj
 def list_rows(
-    path: Path,
+    file: Path | None,
     limit: int = 20,
     tool: str | None = None,
     outcome: str | None = None,
@@ -55,7 +55,7 @@ def list_rows(
     since: float | None = None,
     as_json: bool = False,
 ) -> None:
-    rows = _reader(path).list(limit=limit, tool=tool, outcome=outcome, session=session, since=since)
+    rows = _reader(file).list(limit=limit, tool=tool, outcome=outcome, session=session, since=since)
     if as_json:
         write_json([row.to_dict() for row in rows])
         return
@@ -72,8 +72,8 @@ def list_rows(
 @click.argument("which")
 @json_option
 @click.pass_obj
-def show(path: Path, which: str, as_json: bool) -> None:
-    row = _reader(path).show(int(which) if which.isdigit() else which)
+def show(file: Path | None, which: str, as_json: bool) -> None:
+    row = _reader(file).show(int(which) if which.isdigit() else which)
     if row is None:
         raise click.UsageError(_("No call {which} is on record.").format(which=which))
     if as_json:
@@ -88,13 +88,13 @@ def show(path: Path, which: str, as_json: bool) -> None:
 @click.option("--head", help=_("A head noted earlier (`SEQ:HASH`); shows that nothing since was cut off."))
 @json_option
 @click.pass_obj
-def verify_log(path: Path, head: str | None, as_json: bool) -> None:
-    from ferrule.records.database import AuditError
+def verify_log(file: Path | None, head: str | None, as_json: bool) -> None:
     from ferrule.records.verification import verify
 
+    path = _log(file)
     try:
         found = verify(path, expected_head=head)
-    except (AuditError, ValueError) as error:
+    except ValueError as error:
         raise click.UsageError(str(error)) from None
     if as_json:
         document: dict[str, Any] = {
@@ -103,7 +103,7 @@ def verify_log(path: Path, head: str | None, as_json: bool) -> None:
         }
         write_json(document)
     elif found.ok:
-        click.echo(_("{rows} records verified. Head: {head}").format(rows=found.rows, head=found.head))
+        write(_("{rows} records verified. Head: {head}").format(rows=found.rows, head=found.head))
     else:
         write(_("The log does not hold: {why}").format(why=what_is_wrong(found)), err=True)
     sys.exit(0 if found.ok else 1)
@@ -116,21 +116,22 @@ def verify_log(path: Path, head: str | None, as_json: bool) -> None:
     "--output", type=click.File("w", encoding="utf-8", atomic=True), default="-", help=_("A file; stdout by default.")
 )
 @click.pass_obj
-def export(path: Path, form: Any, since: float | None, output: Any) -> None:
-    for line in _reader(path).export(form, since=since):
+def export(file: Path | None, form: Any, since: float | None, output: Any) -> None:
+    for line in _reader(file).export(form, since=since):
         output.write(line)
 
 
-def _reader(path: Path) -> AuditReader:
-    from ferrule.records.database import AuditError
+def _log(file: Path | None) -> Path:
+    return file or audit_path(settings_for(Path()).settings)
+
+
+def _reader(file: Path | None) -> AuditReader:
     from ferrule.records.reader import AuditReader
 
+    path = _log(file)
     if not path.exists():
         raise click.UsageError(_("There is no audit log at {path} yet; the first call makes it.").format(path=path))
-    try:
-        return AuditReader(path)
-    except AuditError as error:
-        raise click.UsageError(str(error)) from None
+    return AuditReader(path)
 
 
 def _line(row: AuditRow) -> list[str]:
@@ -149,7 +150,7 @@ def _line(row: AuditRow) -> list[str]:
 def _in_full(key: str, value: Any) -> Any:
     if key == "time":
         return datetime.fromtimestamp(value).astimezone().isoformat(timespec="milliseconds")
-    return f"{value * 1000:.1f} ms" if key == "duration" else value
+    return f"{value * 1000:.1f} ms" if key in ("duration", "waited", "queued") else value
 
 
 def _clock(seconds: float) -> str:

@@ -26,6 +26,7 @@ from ferrule.cli.options import (
     workspace_option,
 )
 from ferrule.cli.output import write, write_json
+from ferrule.cli.piped_input import given_arguments
 from ferrule.cli.server_talk.terminal_place import TerminalPlace, terminal_ports
 from ferrule.cli.since import SECONDS
 from ferrule.cli.status_line import StatusLine
@@ -85,7 +86,7 @@ def command(
         warn(_("Mode bypass: all that is not denied runs without asking, but for dangerous commands and ask rules."))
     if not loaded.settings.sandbox.enabled:
         warn(_("The sandbox is off: commands run unconfined, with all your rights, your network and your secrets."))
-    text = _read_stdin(loaded.settings.limits.argument_bytes) if arguments == "-" else arguments
+    text = given_arguments(arguments, loaded.settings.limits.argument_bytes)
     line = StatusLine()
     call, ending, place = RawCall(tool, text), _Ending(), TerminalPlace(line)
     try:
@@ -205,24 +206,3 @@ def _show(result: ToolResult, as_json: bool) -> None:
         write(result.llm_content, err=not result.success)
         for words in attachment_words(result.attachments):
             write(words, err=True)
-
-
-def _read_stdin(most: int) -> str:
-    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - the caller closed it
-        raise click.UsageError(_("Standard input is closed, so no arguments can be read from it."))
-    given = sys.stdin.buffer.read(most + 1)
-    if len(given) > most:
-        raise click.UsageError(
-            _(
-                "Standard input holds more than {most} bytes of arguments. "
-                "To take more, raise the setting `limits.argument_bytes` (FERRULE_LIMITS_ARGUMENT_BYTES)."
-            ).format(most=most)
-        )
-    try:
-        return given.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise click.UsageError(
-            _("Standard input is not UTF-8: byte {position} is {byte}.").format(
-                position=error.start + 1, byte=f"0x{given[error.start]:02x}"
-            )
-        ) from None

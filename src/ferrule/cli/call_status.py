@@ -1,7 +1,8 @@
-"""What `ferrule call` and `ferrule run` show on the status line: how far a call has come, or which server it waits for.
+"""What `ferrule call` and `ferrule run` show while they wait: how far a call has come and the last lines of what it has
+written so far, or which server it waits for.
 
-A call is worded as in `ferrule chat`. One that says nothing of how far it is has no row: its tool may write to the
-terminal itself.
+A call is worded as in `ferrule chat`. One that says nothing of how far it is, and gives nothing before its end, has no
+row: its tool may write to the terminal itself.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ferrule.cli.server_waits import ServerWaits
-from ferrule.core.events import Done, Progress
+from ferrule.core.events import Done, Partial, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,17 +43,20 @@ class CallStatus:
         self._calls[asked.call.id] = CallView(asked, self._now())
 
     def hear(self, event: AgentEvent | CallEvent) -> None:
-        if isinstance(event, Progress) and (view := self._calls.get(event.call_id)):
-            view.progress(event)
+        if isinstance(event, (Progress, Partial)) and (view := self._calls.get(event.call_id)):
+            if isinstance(event, Progress):
+                view.progress(event)
+            else:
+                view.partial(event)
             self._latest = view
         elif isinstance(event, Done) and self._calls.pop(event.call_id, None) is self._latest:
             self._latest = None
 
-    def row(self, screen: Screen) -> str:
+    def rows(self, screen: Screen) -> list[str]:
         if self._latest is None:
-            return self._waits.row(screen)
+            return self._waits.rows(screen)
         self._frame += 1
-        return self._latest.live_rows(self._now(), self._frame, screen)[0]
+        return self._latest.live_rows(self._now(), self._frame, screen)
 
     def remark(self) -> str:
         return self._waits.remark()

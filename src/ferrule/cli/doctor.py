@@ -26,7 +26,7 @@ from ferrule.app.settings import Settings
 from ferrule.cli.check import Check
 from ferrule.cli.mcp_checks import mcp_checks
 from ferrule.cli.options import json_option, workspace_option
-from ferrule.cli.output import for_stream, write_json
+from ferrule.cli.output import for_stdout, write_json, write_styled
 from ferrule.cli.protection_checks import protection_checks
 from ferrule.cli.verdict import what_is_wrong
 from ferrule.cli.words import _
@@ -55,7 +55,7 @@ def command(as_json: bool, workspace: Path) -> None:
         colours = {"ok": "green", "note": "yellow", "fail": "red"}
         for check in checks:
             state = click.style(f"{check.state:5}", fg=colours[check.state])
-            click.echo(f"{state} {for_stream(f'{check.name}: {check.message}', sys.stdout)}")
+            write_styled(f"{state} {for_stdout(f'{check.name}: {check.message}')}")
     sys.exit(1 if any(check.state == "fail" for check in checks) else 0)
 
 

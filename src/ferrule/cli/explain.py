@@ -18,7 +18,8 @@ from ferrule.cli.options import (
     warn,
     workspace_option,
 )
-from ferrule.cli.output import for_stream, write, write_json
+from ferrule.cli.output import for_stdout, write, write_json, write_styled
+from ferrule.cli.piped_input import given_arguments
 from ferrule.cli.words import _
 from ferrule.core.call import RawCall
 from ferrule.core.context import Session
@@ -36,7 +37,10 @@ _COLOURS = {"allow": "green", "ask": "yellow", "deny": "red"}
 
 @click.command(
     "explain",
-    help=_("Say why a call of TOOL with ARGUMENTS would run, ask or be refused. Nothing is run."),
+    help=_(
+        "Say why a call of TOOL with ARGUMENTS, a JSON object, would run, ask or be refused. Nothing is run. "
+        "`-` reads the arguments from stdin."
+    ),
     epilog=_("Exit codes: 0 it would run, 1 no such tool or wrong arguments, 2 usage, 3 it would ask or be refused."),
 )
 @click.argument("tool")
@@ -62,11 +66,15 @@ def command(
     for note in built.notes:
         warn(note)
     session = Session(workspace=workspace)
-    call = RawCall(tool, arguments)
+    call = RawCall(tool, given_arguments(arguments, settings.limits.argument_bytes))
     try:
         invocation = Runtime(tools.registry, policy=built.policy, session=session).build(call)
     except Stopped as stopped:
-        write(format_stopped(call.id, tool, stopped).llm_content, err=True)
+        result = format_stopped(call.id, tool, stopped)
+        if as_json and result.error is not None:
+            write_json({"error": result.error.to_dict()})
+        else:
+            write(result.llm_content, err=True)
         sys.exit(1)
     invocation.session = session
     explanation = explain(built.policy, invocation, session)
@@ -93,4 +101,4 @@ def _print(explanation: Explanation) -> None:
 def _write_verdict(before: str, verdict: str, after: str) -> None:
     """A line with the verdict in its colour; whatever else is in it was written by others."""
     styled = click.style(verdict, fg=_COLOURS[verdict])
-    click.echo(f"{for_stream(before, sys.stdout)}{styled}{for_stream(after, sys.stdout)}")
+    write_styled(f"{for_stdout(before)}{styled}{for_stdout(after)}")

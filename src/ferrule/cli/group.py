@@ -12,8 +12,8 @@ import click
 
 from ferrule._version import __version__
 from ferrule.app.load_settings import SettingsError
-from ferrule.cli.output import write
-from ferrule.cli.words import LANGUAGES, _
+from ferrule.cli.output import promise_json, write, write_json_error
+from ferrule.cli.words import LANGUAGES, _, speak_english
 from ferrule.core.errors import MissingExtra, ToolError
 from ferrule.core.nearest import nearest
 
@@ -46,6 +46,8 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self._summaries and not args[0].startswith("-"):
+            if "--json" in args:
+                speak_english()
             close = nearest(args[0], self._summaries, most=1)
             hint = _("Did you mean `{name}`?").format(name=close[0]) if close else _("See `ferrule --help`.")
             ctx.fail(_("There is no command `{name}`. {hint}").format(name=args[0], hint=hint))
@@ -89,19 +91,54 @@ def run(summaries: Mapping[str, str]) -> None:
     except (click.Abort, EOFError):
         sys.exit(130)
     except click.ClickException as error:
-        words = io.StringIO()
-        error.show(words)
-        write(words.getvalue().removesuffix("\n"), err=True)  # it may quote a workspace's settings
+        _tell_of_usage(error)
         sys.exit(error.exit_code)
     except _mendable() as error:
-        write(f"{_('Error')}: {error}", err=True)
+        if not write_json_error(_kind_of(error), str(error)):
+            write(f"{_('Error')}: {error}", err=True)
         sys.exit(2)
     except ToolError as error:  # from the parts that commands share with tools
-        write(f"{_('Error')}: {error.message} {error.suggestion or ''}".rstrip(), err=True)
+        if not write_json_error(error.kind.value, error.message, error.suggestion):
+            write(f"{_('Error')}: {error.message} {error.suggestion or ''}".rstrip(), err=True)
         sys.exit(1)
+
+
+def _tell_of_usage(error: click.ClickException) -> None:
+    of_usage = isinstance(error, click.UsageError)
+    if of_usage and _asks_for_json(error):
+        promise_json()
+    message = error.format_message()
+    hint = f"See `{error.ctx.command_path} --help`." if of_usage and error.ctx is not None else None
+    if write_json_error(
+        "usage_error" if of_usage else "execution_error", message, None if hint and message.endswith(hint) else hint
+    ):
+        return
+    words = io.StringIO()
+    error.show(words)
+    write(words.getvalue().removesuffix("\n"), err=True)  # it may quote a workspace's settings
+
+
+def _asks_for_json(error: click.UsageError) -> bool:
+    """Whether a command line that could not be read says `--json`, and as an option: not to a program of its own."""
+    given = sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]
+    if not any(one.partition("=")[0] in ("--json", "--stream-json") for one in given):
+        return False
+    command = error.ctx.command if error.ctx is not None else None  # none where an option itself is written wrongly
+    return (
+        command is None
+        or isinstance(command, click.Group)
+        or any("--json" in parameter.opts for parameter in command.params)
+        or (isinstance(error, click.NoSuchOption) and error.option_name == "--json")
+    )
 
 
 def _mendable() -> tuple[type[Exception], ...]:
     """What a person can mend. The records are not imported for this: without them they raised nothing."""
     records = sys.modules.get("ferrule.records.database")
     return (SettingsError, MissingExtra, *([records.AuditError] if records else []))
+
+
+def _kind_of(error: Exception) -> str:
+    if isinstance(error, SettingsError):
+        return "settings_error"
+    return "missing_extra_error" if isinstance(error, MissingExtra) else "audit_error"

@@ -47,11 +47,39 @@ def main() -> None:
         code = _report(error)
     except SystemExit as ended:
         code = ended.code
+    except Exception as error:
+        _end_json(1, f"{type(error).__name__}: {error}")
+        raise
     finally:
         _end_at_once_on_ctrl_c()
     if code:
+        _end_json(code)
         _let_go_of_output()
         sys.exit(code)
+
+
+def _end_json(code: int | str | None, message: str = "") -> None:
+    """The document of a command that was promised to give one, and ended before it could."""
+    from contextlib import suppress
+
+    output = sys.modules.get("ferrule.cli.output")
+    if output is None or code == 141:
+        return
+    if code == 130 and "--json" in sys.argv:
+        output.promise_json()  # the command line may not have been read yet
+    kind, words = _ENDINGS.get(code, ("unknown_error", "The command failed; standard error says why."))
+    with suppress(OSError):  # nobody reads it
+        output.write_json_error(kind, message or words)
+
+
+_ENDINGS: dict[int | str | None, tuple[str, str]] = {
+    129: ("cancelled_error", "The terminal was closed."),
+    130: ("cancelled_error", "Interrupted."),
+    143: ("cancelled_error", "Ended by SIGTERM."),
+}
+_EARLY = b'{"error": {"type": "cancelled_error", "message": "Interrupted.", "details": null, "suggestion": null}}\n'
+_began = False
+"""Whether the command line is being read, or was."""
 
 
 def _run() -> None:
@@ -70,7 +98,9 @@ def _run() -> None:
     choose_language(sys.argv[1:])
     from ferrule.cli.group import run
 
+    global _began
     _interrupt_on_ctrl_c()
+    _began = True
     run(_COMMANDS)
 
 
@@ -90,6 +120,11 @@ def _interrupt_on_ctrl_c() -> None:
 
 
 def _end_at_once(_number: int, _frame: object) -> None:
+    if not _began and "--json" in sys.argv:
+        try:  # noqa: SIM105 - nothing is imported in here
+            os.write(1, _EARLY)
+        except OSError:
+            pass
     os._exit(130)
 
 
@@ -107,7 +142,12 @@ def _report(error: OSError) -> int:
         words, code = f"{place}{error.strerror or error}.", 1
         if error.errno in (errno.ENOSPC, errno.EBADF, errno.EIO, errno.EDQUOT) and not error.filename:
             words = _("The output could not be written: {why}.").format(why=error.strerror)
+    from ferrule.cli.output import write_json_error
+
     with suppress(OSError, AttributeError):  # stderr may be gone too
+        with suppress(OSError):
+            if write_json_error("execution_error", words):
+                return code
         sys.stderr.write(f"{_('Error')}: {words}\n")
         sys.stderr.flush()
     return code

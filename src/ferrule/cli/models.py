@@ -9,7 +9,7 @@ import click
 
 from ferrule.app.choose_model import known_providers
 from ferrule.cli.options import json_option, settings_for, workspace_option
-from ferrule.cli.output import write_json
+from ferrule.cli.output import write, write_json
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
 from ferrule.models.discovery import EMBEDDED, Availability, Found, discover
@@ -41,13 +41,13 @@ def command(query: tuple[str, ...], whole: bool, as_json: bool, workspace: Path)
         rows += [_row(one.provider, name) for name in shown]
     if rows:
         print_table([_("NAME"), _("CONTEXT"), _("US$ PER MILLION TOKENS (READ / WRITTEN)")], rows)
-        click.echo("")
+        write("")
     elif query:
         click.echo(_("No model matches."), err=True)
     if left_out:
-        click.echo(_("{count} more: give a word to look for, or --all.").format(count=f"{left_out:,}"))
+        write(_("{count} more: give a word to look for, or --all.").format(count=f"{left_out:,}"))
     if any(known(row[0].partition("/")[0], row[0].partition("/")[2]) for row in rows):
-        click.echo(_("List prices of {date}; your provider's page is right where they differ.").format(date=AS_OF))
+        write(_("List prices of {date}; your provider's page is right where they differ.").format(date=AS_OF))
     if not query:
         _print_providers(found, settings.model)
 
@@ -55,11 +55,11 @@ def command(query: tuple[str, ...], whole: bool, as_json: bool, workspace: Path)
 def _print_providers(found: list[Found], chosen: str) -> None:
     rows = [[one.provider, _state(one), _to_do(one)] for one in sorted(found, key=lambda one: one.state != "ready")]
     print_table([_("PROVIDER"), _("STATE"), _("WHAT TO DO")], rows)
-    click.echo("")
+    write("")
     if chosen:
-        click.echo(_("Chosen: {name}").format(name=chosen))
+        write(_("Chosen: {name}").format(name=chosen))
     else:
-        click.echo(_("To choose one: --model PROVIDER/NAME, or export FERRULE_MODEL=PROVIDER/NAME."))
+        write(_("To choose one: --model PROVIDER/NAME, or export FERRULE_MODEL=PROVIDER/NAME."))
 
 
 def _matching(one: Found, query: tuple[str, ...]) -> list[str]:

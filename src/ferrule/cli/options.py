@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from ferrule.app.load_settings import Loaded, load_settings
 from ferrule.app.locations import organisation_settings_file
-from ferrule.cli.output import write
-from ferrule.cli.words import _
+from ferrule.cli.output import document_promised, own_stdout, promise_json, write
+from ferrule.cli.words import _, speak_english
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,30 @@ def sandbox_options(command: F) -> F:
 
 
 def json_option(command: F) -> F:
-    return click.option("--json", "as_json", is_flag=True, help=_("Print one JSON document."))(command)
+    """--json: standard output holds one document, whatever happens, and in English. It is the command's own in any
+    case, so that a plugin that prints does not get between its lines.
+    """
+
+    @wraps(command)
+    def with_output_of_its_own(*given: Any, as_json: bool = False, **named: Any) -> Any:
+        as_json = as_json or document_promised()  # also by the group that this command belongs to
+        if click.get_current_context().invoked_subcommand is None:  # which may be asked for help
+            own_stdout()
+        return command(*given, as_json=as_json, **named)
+
+    # Eager: what else is wrong with the command line is a document too. `--help` is not, so nothing is claimed yet.
+    flag = click.option(
+        "--json", "as_json", is_flag=True, is_eager=True, callback=promise, help=_("Print one JSON document.")
+    )
+    return cast("F", flag(with_output_of_its_own))
+
+
+def promise(_context: click.Context, parameter: click.Parameter, given: Any) -> Any:
+    """For an option whose caller is a program."""
+    if given:
+        promise_json(lines=parameter.name == "stream_json")
+        speak_english()
+    return given
 
 
 def permission_flags(

@@ -1,11 +1,17 @@
-"""Text that a tool or a file gave, written so that it cannot drive the terminal and a pipe gets exactly that text."""
+"""What a command writes. Text that a tool or a file gave cannot drive the terminal, and a pipe gets exactly that text.
+
+`own_stdout` keeps standard output for the command alone: whatever a tool, its children, a C library or a plugin print
+goes to standard error from then on. With `--json` standard output holds one document, also when something goes wrong,
+and with `--stream-json` lines of JSON alone.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,27 +32,203 @@ def clear_before_writing(clear: Callable[[], None] | None) -> None:
     _clear_row = clear
 
 
-def write(text: str, *, err: bool = False) -> None:
+class _OwnOutput:
+    """Standard output after it was taken away from everybody else. Nothing is buffered, so nothing is left behind."""
+
+    def __init__(self, descriptor: int, encoding: str, errors: str) -> None:
+        self._descriptor = descriptor
+        self._encoding = encoding
+        self._errors = errors
+
+    @property
+    def encoding(self) -> str:
+        return self._encoding
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        return os.isatty(self._descriptor)
+
+    def write(self, text: str) -> None:
+        self.write_bytes(text.encode(self._encoding, self._errors))
+
+    def write_bytes(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(self._descriptor, rest) :]
+            except BlockingIOError:  # the other end made the pipe one that does not wait
+                import select
+
+                select.select([], [self._descriptor], [])
+
+    def flush(self) -> None:
+        """There is nothing to flush."""
+
+
+_own: _OwnOutput | None = None
+
+
+def own_stdout() -> None:
+    """Keep standard output for this command: what others print goes to standard error. To be called before a plugin is
+    imported, which may print.
+    """
+    global _own
+    stream = sys.stdout
+    if _own is not None or not _is_descriptor_1(stream):
+        return
+    stream.flush()
+    _own = _OwnOutput(_above_standard(1), stream.encoding, stream.errors or "strict")
+    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison] - the caller closed it
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, 1)
+        os.close(nothing)
+    else:
+        os.dup2(sys.stderr.fileno(), 1)
+    reconfigure: Any = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(line_buffering=True)  # as standard error is
+
+
+def _is_descriptor_1(stream: TextIO) -> bool:
+    try:
+        return stream.fileno() == 1
+    except (OSError, ValueError):  # something that stands in for it
+        return False
+
+
+def _above_standard(descriptor: int) -> int:
+    """A copy that no child inherits, and that does not take the place of a standard stream that is closed."""
+    if sys.platform == "win32":
+        return os.dup(descriptor)
+    import fcntl
+
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+
+
+def terminal_columns() -> int | None:
+    """How wide the terminal behind standard output is; None where there is none."""
+    stream = _own or sys.stdout
+    if not stream.isatty():
+        return None
+    import shutil
+
+    columns = os.environ.get("COLUMNS", "")
+    if (columns.isdecimal() and int(columns)) or _own is None:
+        return shutil.get_terminal_size().columns
+    try:
+        return os.get_terminal_size(_own.fileno()).columns
+    except OSError:
+        return shutil.get_terminal_size().columns
+
+
+def write_styled(text: str) -> None:
+    """A line of our own with colours, which only a terminal gets; what others wrote in it went through `for_stdout`."""
+    import click
+
+    click.echo(text, file=cast("Any", _own or sys.stdout))
+
+
+def for_stdout(text: str) -> str:
+    """Text of others as it goes to standard output: made safe for a terminal, unchanged for a pipe."""
+    return for_stream(text, _own or sys.stdout)
+
+
+def write(text: str, *, err: bool = False, end: str = "\n") -> None:
     """A line of output. On a terminal control characters are shown and not obeyed; in a pipe nothing is changed."""
-    stream = sys.stderr if err else sys.stdout
+    stream = sys.stderr if err else _own or sys.stdout
     if stream is None:  # pyright: ignore[reportUnnecessaryComparison] - it is None when the caller closed it
         return
     if _clear_row is not None:
         _clear_row()
-    stream.write(f"{for_stream(text, stream)}\n")
+    stream.write(f"{for_stream(text, stream)}{end}")
     stream.flush()
 
 
+# JSON
+
+
+class _Promise:
+    """Whether the caller was promised JSON, and whether they have all of it."""
+
+    def __init__(self) -> None:
+        self.given = False
+        self.lines = False
+        self.kept = False
+
+
+_promise = _Promise()
+
+
+def promise_json(*, lines: bool = False) -> None:
+    """From now on standard output gets one document, or lines of JSON alone; how the command fails is one of them."""
+    _promise.given = True
+    _promise.lines = _promise.lines or lines
+
+
+def document_promised() -> bool:
+    return _promise.given and not _promise.lines
+
+
 def write_json(document: Any) -> None:
-    """A document. On a terminal what could steer or deceive is written as JSON's own escapes, and means the same."""
-    text = json.dumps(document, ensure_ascii=False, indent=2)
-    if sys.stdout is not None and sys.stdout.isatty():  # pyright: ignore[reportUnnecessaryComparison] - as above
+    """The document. On a terminal what could steer or deceive is written as JSON's own escapes, and means the same."""
+    _promise.kept = True  # half a document is not mended by another one
+    _write_json_text(_json_text(document, indent=2))
+
+
+def write_json_line(form: Any, *, last: bool = False) -> None:
+    """One of many; `last` after which nothing is missing any more."""
+    _promise.kept = _promise.kept or last
+    _write_json_text(_json_text(form))
+
+
+def write_json_error(kind: str, message: str, suggestion: str | None = None) -> bool:
+    """Why there is no other document; False where none was promised, or there is one already."""
+    if not _promise.given or _promise.kept:
+        return False
+    error = {"type": kind, "message": message, "details": None, "suggestion": suggestion}
+    if _promise.lines:
+        write_json_line({"type": "error", "error": error}, last=True)
+    else:
+        write_json({"error": error})
+    return True
+
+
+def _json_text(value: Any, indent: int | None = None) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False, default=str)
+    except ValueError:  # a number that JSON has no form for
+        from ferrule.core.result import finite
+
+        return json.dumps(finite(value), ensure_ascii=False, indent=indent, default=str)
+
+
+def _write_json_text(text: str) -> None:
+    stream = _own or sys.stdout
+    if stream is None:  # pyright: ignore[reportUnnecessaryComparison] - as above
+        return
+    if _clear_row is not None:
+        _clear_row()
+    if stream.isatty():
         for marks in (_CONTROLS, _DECEIVING):
-            text = marks.sub(lambda found: json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f", text)
-    write(text)
+            text = marks.sub(_escaped, text)
+        if stream.encoding.lower().replace("-", "") != "utf8":
+            text = re.sub(r"[^\x00-\x7f]", _escaped, text)
+    data = f"{text}\n".encode("utf-8", "backslashreplace")  # half a surrogate pair, which JSON writes in the same way
+    if isinstance(stream, _OwnOutput):
+        stream.write_bytes(data)
+    else:
+        stream.flush()
+        stream.buffer.write(data)
+        stream.flush()
 
 
-def for_stream(text: str, stream: TextIO) -> str:
+def _escaped(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f"
+
+
+def for_stream(text: str, stream: TextIO | _OwnOutput) -> str:
     """The text as it goes there: made safe for a terminal, unchanged for a pipe."""
     return shown(text) if stream.isatty() else text
 

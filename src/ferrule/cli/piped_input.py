@@ -1,4 +1,4 @@
-"""What is piped into a command as context: read when there is something, never waited for when nothing comes."""
+"""What is piped into a command: as context, which is never waited for, or as its request or arguments."""
 
 from __future__ import annotations
 
@@ -39,6 +39,30 @@ def whole_input() -> str:
             _("Standard input holds more than {most} characters; name a file instead.").format(most=MOST_CHARACTERS)
         )
     return text
+
+
+def given_arguments(typed: str | None, most: int) -> str | None:
+    """The JSON arguments of a call: as they were typed, or from standard input where that is `-`."""
+    if typed != "-":
+        return typed
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - the caller closed it
+        raise click.UsageError(_("Standard input is closed, so no arguments can be read from it."))
+    given = sys.stdin.buffer.read(most + 1)
+    if len(given) > most:
+        raise click.UsageError(
+            _(
+                "Standard input holds more than {most} bytes of arguments. "
+                "To take more, raise the setting `limits.argument_bytes` (FERRULE_LIMITS_ARGUMENT_BYTES)."
+            ).format(most=most)
+        )
+    try:
+        return given.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(
+            _("Standard input is not UTF-8: byte {position} is {byte}.").format(
+                position=error.start + 1, byte=f"0x{given[error.start]:02x}"
+            )
+        ) from None
 
 
 def with_context(request: str, context: str) -> str:

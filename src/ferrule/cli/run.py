@@ -16,6 +16,7 @@ from ferrule.cli.options import (
     json_option,
     permission_flags,
     permission_options,
+    promise,
     report_broken,
     sandbox_flags,
     sandbox_options,
@@ -23,7 +24,7 @@ from ferrule.cli.options import (
     warn,
     workspace_option,
 )
-from ferrule.cli.output import write
+from ferrule.cli.output import write, write_json_error
 from ferrule.cli.piped_input import piped_context, whole_input, with_context
 from ferrule.cli.server_talk.terminal_place import TerminalPlace, terminal_ports
 from ferrule.cli.since import SECONDS
@@ -91,7 +92,9 @@ def assistant_flags(
 @sandbox_options
 @click.option("--yes", is_flag=True, help=_("Answer every question with yes; what is denied stays denied."))
 @click.option("--quiet", "-q", is_flag=True, help=_("Do not show calls."))
-@click.option("--stream-json", is_flag=True, help=_("Print each event as a line of JSON."))
+@click.option(
+    "--stream-json", is_flag=True, is_eager=True, callback=promise, help=_("Print each event as a line of JSON.")
+)
 @json_option
 def command(
     request: str,
@@ -134,7 +137,8 @@ def command(
     try:  # before servers are waited for: a wrong name is told at once
         chosen = model_for(model or (resumed.saved.model if resumed is not None else ""), settings)
     except ModelError as error:
-        write(f"{_('Error')}: {error}", err=True)
+        if not write_json_error("model_error", str(error)):
+            write(f"{_('Error')}: {error}", err=True)
         sys.exit(EXIT_USAGE)
     line = StatusLine()
     place = TerminalPlace(line)

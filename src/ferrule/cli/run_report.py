@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,7 +10,7 @@ from ferrule.agent.agent_events import Answered, CallAsked, Compacted, Noted, Tu
 from ferrule.agent.event_form import VERSION, call_form, to_form
 from ferrule.cli.attachment_words import attachment_words
 from ferrule.cli.options import warn
-from ferrule.cli.output import write, write_json
+from ferrule.cli.output import write, write_json, write_json_line
 from ferrule.cli.words import _
 from ferrule.core.errors import ErrorKind
 from ferrule.core.events import Done, Pending
@@ -80,7 +79,7 @@ class StreamReport:
     """Each event as a line of JSON, after a first line that says which form the others have."""
 
     def begin(self, agent: Agent) -> None:
-        self._line(
+        write_json_line(
             {
                 "type": "start",
                 "version": VERSION,
@@ -94,10 +93,7 @@ class StreamReport:
         )
 
     def show(self, event: AgentEvent) -> None:
-        self._line(to_form(event))
-
-    def _line(self, form: dict[str, Any]) -> None:
-        write(json.dumps(form, ensure_ascii=False))
+        write_json_line(to_form(event), last=isinstance(event, TurnEnded))
 
 
 class JsonReport:

@@ -29,13 +29,13 @@ class ServerWaits:
         self._told: set[str] = set()
         self._left: dict[str, float | None] = {}
 
-    def row(self, screen: Screen) -> str:
+    def rows(self, screen: Screen) -> list[str]:
         waiting = self._waiting()
         if not waiting:
-            return ""
+            return []
         words = _("Waiting for {names} to start ({seconds} s; Ctrl-C ends it)…")
         shown = words.format(names=_listed(waiting), seconds=f"{max(waiting.values()):.0f}")
-        return screen.paint("faint", cut(shown, screen.width))
+        return [screen.paint("faint", cut(shown, screen.width))]
 
     def remark(self) -> str:
         fresh = [name for name in self._waiting() if name not in self._told]

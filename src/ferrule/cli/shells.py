@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ferrule.cli.options import json_option, workspace_option
-from ferrule.cli.output import shown, write, write_json
+from ferrule.cli.output import write, write_json, write_json_error
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
 from ferrule.process.shell.notice import noted_commands
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from ferrule.process.shell.notice import Noted
@@ -50,32 +51,46 @@ def command(context: click.Context, as_json: bool, workspace: Path) -> None:
 
 @command.command("stop", help=_("End the command ID and all that it started. `main_1` will do where only one has it."))
 @click.argument("id")
+@json_option
 @click.pass_obj
-def stop(commands: list[Noted], id: str) -> None:  # noqa: A002 - the word on the command line
+def stop(commands: list[Noted], id: str, as_json: bool) -> None:  # noqa: A002 - the word on the command line
     chosen = _find(commands, id)
-    if chosen.status != "running":
-        write(_("{id} has ended already.").format(id=chosen.id))
-        return
-    if not asyncio.run(chosen.stop()):
+    running = chosen.status == "running"
+    if running and not asyncio.run(chosen.stop()):
         words = _("{id} could not be ended; it belongs to another user.").format(id=chosen.id)
-        write(f"{_('Error')}: {words}", err=True)
+        if not write_json_error("permission_error", words):
+            write(f"{_('Error')}: {words}", err=True)
         sys.exit(1)
-    write(_("{id} was ended, with all that it had started.").format(id=chosen.id))
+    if as_json:
+        write_json({"id": chosen.id, "stopped": running})
+    elif running:
+        write(_("{id} was ended, with all that it had started.").format(id=chosen.id))
+    else:
+        write(_("{id} has ended already.").format(id=chosen.id))
 
 
 @command.command("output", help=_("Print what the command ID has written so far."))
 @click.argument("id")
+@json_option
 @click.pass_obj
-def output(commands: list[Noted], id: str) -> None:  # noqa: A002 - the word on the command line
+def output(commands: list[Noted], id: str, as_json: bool) -> None:  # noqa: A002 - the word on the command line
     chosen = _find(commands, id)
+    pieces = _pieces(chosen)
+    if as_json:
+        write_json({"id": chosen.id, "output": "".join(pieces)})
+        return
+    for text in pieces:
+        write(text, end="")
+
+
+def _pieces(chosen: Noted) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     try:
         if chosen.output is None:
             raise FileNotFoundError
         with chosen.output.open("rb") as file:
             while piece := file.read(_AT_ONCE):
-                text = decoder.decode(piece)
-                sys.stdout.write(shown(text) if sys.stdout.isatty() else text)
+                yield decoder.decode(piece)
     except FileNotFoundError:
         raise click.UsageError(_("The output of {id} is not kept in a file any more.").format(id=chosen.id)) from None
 

@@ -20,16 +20,12 @@ from ferrule.cli.words import _
 @click.option("--file", type=click.Path(path_type=Path), help=_("Another audit log than the one in the settings."))
 @json_option
 def command(since: float | None, file: Path | None, as_json: bool) -> None:
-    from ferrule.records.database import AuditError
     from ferrule.records.usage import statistics_of
 
     path = file or audit_path(settings_for(Path()).settings)
     if not path.exists():
         raise click.UsageError(_("There is no audit log at {path} yet; the first call makes it.").format(path=path))
-    try:
-        usages = statistics_of(path) if since is None else statistics_of(path, since=since)
-    except AuditError as error:
-        raise click.UsageError(str(error)) from None
+    usages = statistics_of(path) if since is None else statistics_of(path, since=since)
     if as_json:
         write_json([asdict(usage) for usage in usages])
         return
@@ -37,9 +33,16 @@ def command(since: float | None, file: Path | None, as_json: bool) -> None:
         click.echo(_("No calls are on record."), err=True)
         return
     print_table(
-        [_("TOOL"), _("CALLS"), _("DONE"), _("FAILED"), _("REFUSED"), "P50", "P95"],
+        [_("TOOL"), _("CALLS"), _("DONE"), _("FAILED"), _("REFUSED"), "P50", "P95", _("ASKED"), _("ANSWER P50")],
         [
-            [one.tool, str(one.count), str(one.success), str(one.failure), str(one.denied), _ms(one.p50), _ms(one.p95)]
+            [
+                one.tool,
+                *map(str, (one.count, one.success, one.failure, one.denied)),
+                _ms(one.p50),
+                _ms(one.p95),
+                str(one.asked),
+                _seconds(one.wait_p50),
+            ]
             for one in usages
         ],
     )
@@ -47,3 +50,8 @@ def command(since: float | None, file: Path | None, as_json: bool) -> None:
 
 def _ms(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds * 1000:.1f} ms"
+
+
+def _seconds(seconds: float | None) -> str:
+    """What a user took, which is seldom a matter of milliseconds."""
+    return "-" if seconds is None else f"{seconds:.1f} s"

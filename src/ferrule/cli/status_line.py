@@ -1,4 +1,4 @@
-"""One row at the end of the terminal that says what is going on now, and is gone when that is over.
+"""A few rows at the end of the terminal that say what is going on now, and are gone when that is over.
 
 It stands on standard error, so that standard output has the result alone. In a pipe there is nothing; on a terminal
 that takes no escape codes, or whose person wants none, what is worth a line of its own is said once.
@@ -29,8 +29,8 @@ _ECHO = "^C"
 class Going(Protocol):
     """What goes on: asked for its words again and again."""
 
-    def row(self, screen: Screen) -> str:
-        """What to show now, as one row; empty where there is nothing to say."""
+    def rows(self, screen: Screen) -> list[str]:
+        """What to show now; none where there is nothing to say."""
         ...
 
     def remark(self) -> str:
@@ -39,7 +39,7 @@ class Going(Protocol):
 
 
 class StatusLine:
-    """The row. Whoever else writes to the terminal takes it `away` first; `output.write` does so by itself."""
+    """The rows. Whoever else writes to the terminal takes them `away` first; `output.write` does so by itself."""
 
     def __init__(self) -> None:
         stream = sys.stderr
@@ -49,7 +49,7 @@ class StatusLine:
 
     @property
     def live(self) -> bool:
-        """Whether a row can be shown and taken back."""
+        """Whether rows can be shown and taken back."""
         return self._screen is not None
 
     @asynccontextmanager
@@ -78,7 +78,7 @@ class StatusLine:
             self._others -= 1
 
     def clear(self) -> None:
-        """Take the row away; the next look may bring it back."""
+        """Take the rows away; the next look may bring them back."""
         if self._screen is not None:
             self._screen.show(())
 
@@ -88,8 +88,7 @@ class StatusLine:
             if self._others:
                 continue
             if self._screen is not None:
-                row = going.row(self._screen)
-                self._screen.show([row] if row else ())
+                self._screen.show(going.rows(self._screen))
             elif remark := going.remark():
                 write(remark, err=True)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 import unicodedata
 from typing import TYPE_CHECKING
 
 import click
+
+from ferrule.cli.output import terminal_columns, write_styled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,14 +34,14 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table on stdout. On a terminal the last column is cut to fit; in a pipe it is whole."""
     table = [[_visible(cell) for cell in row] for row in rows]
     widths = [max([width(header), *(width(row[column]) for row in table)]) for column, header in enumerate(headers)]
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    room = terminal_columns()
     for number, row in enumerate([list(headers), *table]):
         *first, last = row
         line = "".join(cell + " " * (widths[column] - width(cell) + 2) for column, cell in enumerate(first))
         if room is not None:
             last = cut(last, max(8, room - width(line)))
         text = (line + last).rstrip()
-        click.echo(text if number else click.style(text, bold=True))
+        write_styled(text if number else click.style(text, bold=True))
 
 
 def _visible(text: str) -> str:

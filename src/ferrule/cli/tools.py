@@ -9,7 +9,7 @@ import click
 from ferrule.app.find_tools import build_tools
 from ferrule.cli.details import print_details
 from ferrule.cli.mcp_state import list_servers
-from ferrule.cli.options import json_option, report_broken, settings_for, warn, workspace_option
+from ferrule.cli.options import json_option, promise, report_broken, settings_for, warn, workspace_option
 from ferrule.cli.output import write_json
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
@@ -29,7 +29,13 @@ _DIALECTS = ("openai", "openai-responses", "anthropic", "gemini", "mcp")
 )
 @click.argument("query", nargs=-1)
 @json_option
-@click.option("--dialect", type=click.Choice(_DIALECTS), help=_("Print definitions in a provider's form, as JSON."))
+@click.option(
+    "--dialect",
+    type=click.Choice(_DIALECTS),
+    is_eager=True,
+    callback=promise,
+    help=_("Print definitions in a provider's form, as JSON."),
+)
 @click.option(
     "--mode", type=click.Choice(("default", "plan")), help=_("Show what a mode shows; plan: read-only tools.")
 )

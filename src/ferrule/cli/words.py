@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import gettext
 import os
+from contextlib import contextmanager
 from pathlib import Path
+
+TYPE_CHECKING = False  # as in `typing`, whose import would take longer than all the rest here
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 LANGUAGES = ("en", "zh")
 _FOLDER = Path(__file__).parent / "locale"
 
 _translations: gettext.NullTranslations = gettext.NullTranslations()
+_of_the_person: gettext.NullTranslations = _translations
 
 
 def _(message: str) -> str:
@@ -19,11 +25,28 @@ def _(message: str) -> str:
 
 def choose_language(arguments: list[str]) -> str:
     """Pick the language before anything speaks: flag, environment, the person's settings, then the locale."""
-    global _translations
+    global _of_the_person, _translations
     language = _from_flag(arguments) or os.environ.get("FERRULE_LANG") or _from_settings() or _from_locale()
     language = language if language in LANGUAGES else "en"
-    _translations = gettext.translation("ferrule", _FOLDER, [language], fallback=True)
+    _translations = _of_the_person = gettext.translation("ferrule", _FOLDER, [language], fallback=True)
     return language
+
+
+def speak_english() -> None:
+    """For programs: what they read is the same in every language."""
+    global _translations
+    _translations = gettext.NullTranslations()
+
+
+@contextmanager
+def persons_language() -> Generator[None]:
+    """Where the person at the terminal is asked, also when a program reads the rest."""
+    global _translations
+    before, _translations = _translations, _of_the_person
+    try:
+        yield
+    finally:
+        _translations = before
 
 
 def _from_flag(arguments: list[str]) -> str | None:

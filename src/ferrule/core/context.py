@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ferrule.core.errors import ErrorKind, ToolError
@@ -208,11 +209,14 @@ class ToolContext:
     """Annotate a parameter with this type and Ferrule passes it in; it never shows in the schema."""
 
     __slots__ = (
+        "_asked_at",
         "_clock",
         "_emit",
         "_loop",
+        "_parent",
         "_pauses",
         "_port",
+        "_waited",
         "call_id",
         "cancellation",
         "lineage",
@@ -229,7 +233,7 @@ class ToolContext:
         emit: Callable[[CallEvent], None] | None = None,
         port: CallPort | None = None,
         lineage: tuple[str, ...] = (),
-        above: Cancellation | None = None,
+        parent: ToolContext | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self.session = session
@@ -237,14 +241,16 @@ class ToolContext:
         self.tool = tool
         self.lineage = lineage
         """The tools that led to this call, outermost first, itself last."""
-        self.cancellation = Cancellation(above)
+        self.cancellation = Cancellation(parent.cancellation if parent is not None else None)
         self.stopped_words = ""
         """A sentence for the error of a call that is stopped at its time limit: what its tool was waiting for."""
         self._emit = emit
         self._port = port
         self._loop = loop
+        self._parent = parent
         self._clock: CallClock | None = None
         self._pauses = 0
+        self._asked_at = self._waited = 0.0
 
     @property
     def session_id(self) -> str:
@@ -308,16 +314,26 @@ class ToolContext:
 
     @contextmanager
     def asking_person(self) -> Generator[None]:
-        """While the person is asked: the time they take is not the call's."""
+        """While the person is asked: the time they take is not the call's, nor that of the call it works for."""
         self._pauses += 1
-        if self._pauses == 1 and self._clock is not None:
-            self._clock.pause()
+        if self._pauses == 1:
+            self._asked_at = perf_counter()
+            if self._clock is not None:
+                self._clock.pause()
         try:
-            yield
+            with self._parent.asking_person() if self._parent is not None else nullcontext():
+                yield
         finally:
             self._pauses -= 1
-            if self._pauses == 0 and self._clock is not None:
-                self._clock.resume()
+            if self._pauses == 0:
+                self._waited += perf_counter() - self._asked_at
+                if self._clock is not None:
+                    self._clock.resume()
+
+    @property
+    def waited(self) -> float:
+        """Seconds that the person was asked for so far, in this call and in those that it made."""
+        return self._waited + (perf_counter() - self._asked_at if self._pauses else 0.0)
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
         """Call another tool: looked up, validated, authorised and recorded like any other call."""

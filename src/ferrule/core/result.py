@@ -116,7 +116,7 @@ class ToolResult:
         }
         if self.attachments:
             document["attachments"] = [_attached(one) for one in self.attachments]
-        return _finite(to_jsonable_python(document, fallback=plainly, bytes_mode="base64"))
+        return finite(to_jsonable_python(document, fallback=plainly, bytes_mode="base64"))
 
 
 def plainly(value: Any) -> Any:
@@ -135,12 +135,12 @@ def _attached(attachment: Attachment) -> dict[str, Any]:
     return {**named, "uri": attachment.uri, "name": attachment.name, **told}
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """The same with numbers that JSON has no form for as words."""
     if isinstance(value, float) and not isfinite(value):
         return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in cast("dict[str, Any]", value).items()}
+        return {key: finite(item) for key, item in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_finite(item) for item in cast("list[Any]", value)]
+        return [finite(item) for item in cast("list[Any]", value)]
     return value

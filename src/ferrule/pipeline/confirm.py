@@ -86,6 +86,11 @@ class Confirm:
         self._asker = asker
         self._turns = Turns()
 
+    @property
+    def asks(self) -> bool:
+        """Whether there is anybody to ask."""
+        return self._asker is not None
+
     async def __call__(self, invocation: Invocation, decision: Decision, policy: Policy, session: Session) -> Answer:
         tool = invocation.tool
         if self._asker is None:

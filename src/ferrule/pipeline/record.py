@@ -20,6 +20,9 @@ class CallRecord:
     `arguments` is what came in, untouched; whoever stores or shows it redacts it first. `verdict` is `allow`,
     `ask` or `deny`, or empty when the call never got that far. `stage` is where the call ended (`record` when it
     went all the way) and `outcome` is `success` or an error type such as `timeout_error`.
+
+    `duration` is the call's own time in seconds. What it waited for a user's answer, to a confirmation or to a question
+    of its tool, is `waited`, and what it waited for its turn, where its tool runs one call at a time, is `queued`.
     """
 
     call_id: str
@@ -32,6 +35,8 @@ class CallRecord:
     arguments: Any
     started: float
     duration: float = 0.0
+    waited: float = 0.0
+    queued: float = 0.0
     verdict: str = ""
     reason: str = ""
     rule: str | None = None
@@ -65,6 +70,10 @@ class Span(Protocol):
 
     def result(self, value: Any) -> None:
         """Note what the tool gave."""
+        ...
+
+    def waited(self, user: float, turn: float) -> None:
+        """Note how many seconds the call waited so far: for a user's answers, and for its turn."""
         ...
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from copy import copy
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
+    from ferrule.pipeline.authorise import Decision
+    from ferrule.pipeline.confirm import Answer
 
 logger = logging.getLogger("ferrule.calls")
 
@@ -186,7 +188,7 @@ class Runtime:
             result = _stop(call, _broken(call, error, session), record)
         if self._executor.blocked and (seconds := self._executor.blocked.pop(call.id, None)):
             result.metadata["blocked_loop_seconds"] = round(seconds, 1)
-        record.duration = perf_counter() - began
+        record.duration = _own_time(perf_counter() - began, record)
         record.result_length = len(result.llm_content)
         try:
             if waiting := self._recording.record(record):
@@ -256,7 +258,7 @@ class Runtime:
         stopped = Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, f"`{call.name}` did not finish. It was cancelled.")
         result = _stop(call, stopped, record)
         self._executor.blocked.pop(call.id, None)
-        record.duration = duration
+        record.duration = _own_time(duration, record)
         try:
             if waiting := self._recording.record(record):
                 await self._recording.settle(waiting, self.limits.grace)
@@ -305,7 +307,7 @@ class Runtime:
             if (problem := invocation.info.refusal) is not None:
                 said = stopped_by(tool.name, problem, session.workspace, session.folders[1:])  # as if it had run
                 raise Stopped(Stage.AUTHORISE, said.kind, said.message, said.suggestion, said.details)
-            answer = await self._confirm(invocation, decision, self.policy, session)
+            answer = await self._ask(invocation, decision, session, parent, record)
             record.answer = answer.choice.value
             if answer.choice is Choice.NO:
                 raise refused(invocation, answer)
@@ -326,11 +328,13 @@ class Runtime:
             if self._tracer is None and tool.concurrency_safe:
                 value = await self._executor.execute(invocation, context, seconds)
             else:
-                value = await self._execute_apart(invocation, session, context, seconds, parent)
+                value = await self._execute_apart(invocation, session, context, seconds, parent, record)
         except ToolFailed as failed:
             logger.info("Tool %s raised (call %s)", tool.name, invocation.call_id, exc_info=failed.cause)
             raise stopped_by(tool.name, failed.cause, session.workspace, session.folders[1:]) from None
         finally:
+            if context is not None:
+                record.waited += context.waited
             if emitter is not None:
                 emitter.close()
         try:
@@ -345,6 +349,24 @@ class Runtime:
             self.cache.put(key, result, tool.cache)  # pyright: ignore[reportPossiblyUnboundVariable]
         return result
 
+    async def _ask(
+        self,
+        invocation: Invocation,
+        decision: Decision,
+        session: Session,
+        parent: ToolContext | None,
+        record: CallRecord,
+    ) -> Answer:
+        """Stage four. What the user takes to answer is not the call's time, nor that of the tool that made the call."""
+        if not self._confirm.asks:
+            return await self._confirm(invocation, decision, self.policy, session)
+        began = perf_counter()
+        try:
+            with parent.asking_person() if parent is not None else nullcontext():
+                return await self._confirm(invocation, decision, self.policy, session)
+        finally:
+            record.waited += perf_counter() - began
+
     def _context_for(
         self, tool: Tool[Any], call_id: str, session: Session, parent: ToolContext | None, emitter: Emitter | None
     ) -> ToolContext:
@@ -357,9 +379,8 @@ class Runtime:
                 f"`{tool.name}` was not run: tools called tools {len(lineage)} deep.",
                 "A tool probably calls itself without end.",
             )
-        above = parent.cancellation if parent is not None else None
         loop = asyncio.get_running_loop()
-        return ToolContext(session, call_id, tool.name, emitter, self._whole, (*lineage, tool.name), above, loop)
+        return ToolContext(session, call_id, tool.name, emitter, self._whole, (*lineage, tool.name), parent, loop)
 
     async def _execute_apart(
         self,
@@ -368,6 +389,7 @@ class Runtime:
         context: ToolContext | None,
         seconds: float,
         parent: ToolContext | None,
+        record: CallRecord,
     ) -> Any:
         """Run a tool inside a span, and one that is not concurrency-safe with no other call of it."""
         tool = invocation.tool
@@ -376,9 +398,18 @@ class Runtime:
             if not tool.concurrency_safe and (parent is None or tool.name not in parent.lineage):
                 if (caller := sync_caller.get()) is not None and tool.name in caller.tools:
                     raise _inside_itself(tool)
-                await around.enter_async_context(self._alone.of(tool.name))
+                queued = perf_counter() if (turn := self._alone.of(tool.name)).is_taken else None
+                try:
+                    await around.enter_async_context(turn)
+                finally:
+                    record.queued += perf_counter() - queued if queued is not None else 0.0
             span = around.enter_context(self._tracer.span(invocation, session)) if self._tracer is not None else None
-            value = await self._executor.execute(invocation, context, seconds)
+            try:
+                value = await self._executor.execute(invocation, context, seconds)
+            finally:
+                waited = record.waited + (context.waited if context is not None else 0.0)
+                if span is not None and (waited or record.queued):
+                    span.waited(waited, record.queued)
             if span is not None:
                 span.result(value)
             return value
@@ -438,6 +469,10 @@ class Runtime:
     def abandoned(self) -> int:
         """How many calls were given up on and have not ended yet."""
         return self._executor.abandoned
+
+
+def _own_time(whole: float, record: CallRecord) -> float:
+    return max(0.0, whole - record.waited - record.queued)
 
 
 def _stop(call: RawCall, stopped: Stopped, record: CallRecord) -> ToolResult:

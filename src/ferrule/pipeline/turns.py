@@ -21,6 +21,11 @@ class Turns:
         self._holders: dict[str, asyncio.AbstractEventLoop] = {}
         self._waiting: dict[str, deque[_Waiting]] = {}
 
+    def is_taken(self, name: str) -> bool:
+        """Whether whoever comes now has to wait."""
+        with self._lock:
+            return name in self._holders
+
     def of(self, name: str) -> Turn:
         return Turn(self, name)
 
@@ -70,6 +75,10 @@ class Turn:
     def __init__(self, turns: Turns, name: str) -> None:
         self._turns = turns
         self._name = name
+
+    @property
+    def is_taken(self) -> bool:
+        return self._turns.is_taken(self._name)
 
     async def __aenter__(self) -> None:
         await self._turns.take(self._name)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 APPLICATION_ID = 0x46455252  # "FERR": tells our file from another program's SQLite database
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _FIRST_SCHEMA = """
 CREATE TABLE calls (
@@ -58,7 +58,12 @@ WHEN OLD.seq > (SELECT seq FROM checkpoint)
 BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END
 """
 # One entry for each version of the schema; entry N takes a file from version N to N + 1.
-_MIGRATIONS = (_FIRST_SCHEMA,)
+_MIGRATIONS = (
+    _FIRST_SCHEMA,
+    "ALTER TABLE calls ADD COLUMN waited REAL;\nALTER TABLE calls ADD COLUMN queued REAL;",
+)
+# How a file of an older version is read where nobody may bring it up to date.
+_OLDER_VIEWS = {1: "CREATE TEMP VIEW calls AS SELECT *, NULL AS waited, NULL AS queued FROM main.calls"}
 
 
 class AuditError(Exception):
@@ -109,8 +114,12 @@ def _view(path: Path, how: str) -> sqlite3.Connection:
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?{how}", uri=True, isolation_level=None)
     try:
         connection.execute("PRAGMA busy_timeout = 5000")
-        if _check_identity(connection, path) != SCHEMA_VERSION:
+        version = _check_identity(connection, path)
+        if version == 0:
             raise AuditError(f"{path} is not an audit log yet: nothing was recorded in it.")
+        if version in _OLDER_VIEWS:
+            connection.execute("PRAGMA temp_store = MEMORY")
+            connection.execute(_OLDER_VIEWS[version])
     except BaseException:
         connection.close()
         raise

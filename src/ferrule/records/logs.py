@@ -51,6 +51,7 @@ class LogRecorder:
             return
         fields = _fields(record.tool, record.call_id, record.session_id, record.caller)
         fields |= {"outcome": record.outcome, "stage": record.stage, "duration": round(record.duration, 6)}
+        fields |= {name: round(seconds, 6) for name in ("waited", "queued") if (seconds := getattr(record, name))}
         milliseconds = record.duration * 1000
         if succeeded:
             fields["result_length"] = record.result_length

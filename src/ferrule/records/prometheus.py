@@ -7,6 +7,8 @@ Prometheus has no dots in names, ends counters in `_total` and writes the unit i
     tool.execution.failure    tool_execution_failure_total
     tool.permission.denied    tool_permission_denied_total
     tool.execution.duration   tool_execution_duration_seconds
+    tool.approval.duration    tool_approval_duration_seconds
+    tool.queue.duration       tool_queue_duration_seconds
     tool.registry.size        tool_registry_size
 """
 
@@ -31,7 +33,14 @@ _SHOWN = tuple(range(8, len(BOUNDS) - 1, 2))
 
 def prometheus_text(statistics: Statistics, *, registry_size: int | None = None) -> str:
     """The metrics page: text exposition format 0.0.4."""
-    lines = [*_counters(statistics.snapshot()), *_histogram(statistics.durations())]
+    lines = [*_counters(statistics.snapshot())]
+    for name, words, seen in (
+        ("tool_execution_duration_seconds", "How long calls took that reached their tool.", statistics.durations()),
+        ("tool_approval_duration_seconds", "How long calls waited for a user's answer.", statistics.waits()),
+        ("tool_queue_duration_seconds", "How long calls waited for their turn.", statistics.queues()),
+    ):
+        if seen:
+            lines += _histogram(name, words, seen)
     if registry_size is not None:
         lines += _header("tool_registry_size", "gauge", "Tools that are registered.")
         lines.append(f"tool_registry_size {registry_size}")
@@ -50,9 +59,8 @@ def _counters(usages: list[ToolUsage]) -> Iterator[str]:
             yield f"{name}{{{_label('tool', usage.tool)}}} {getattr(usage, field)}"
 
 
-def _histogram(durations: dict[str, Durations]) -> Iterator[str]:
-    name = "tool_execution_duration_seconds"
-    yield from _header(name, "histogram", "How long calls took that reached their tool.")
+def _histogram(name: str, words: str, durations: dict[str, Durations]) -> Iterator[str]:
+    yield from _header(name, "histogram", words)
     for tool, seen in durations.items():
         label = _label("tool", tool)
         running = list(accumulate(seen.buckets))

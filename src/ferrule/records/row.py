@@ -23,7 +23,7 @@ _MAX_INTEGER = 2**63 - 1
 
 
 class AuditRow(NamedTuple):
-    """A row as it is stored, in the order of the table's columns."""
+    """A row of the table. `waited` and `queued` are None in rows from before they were told apart from `duration`."""
 
     seq: int
     time: float
@@ -51,6 +51,8 @@ class AuditRow(NamedTuple):
     cached: int
     abandoned: int
     repairs: str
+    waited: float | None
+    queued: float | None
     prev_hash: str
     hash: str
 
@@ -67,7 +69,8 @@ COLUMNS = AuditRow._fields
 CONTENT = COLUMNS[1:-2]
 """The columns that say what happened; `seq` and the hashes are added inside the transaction."""
 
-INSERT = f"INSERT INTO calls VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - our own constants
+# By name: in the file the newer columns stand at the end.
+INSERT = f"INSERT INTO calls ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - our own
 SELECT = f"SELECT {', '.join(COLUMNS)} FROM calls"  # noqa: S608 - our own constants
 
 
@@ -100,6 +103,8 @@ def content_of(record: CallRecord) -> tuple[Any, ...]:
         int(record.cached),
         int(record.abandoned),
         json.dumps([keep_text(repair) for repair in record.repairs], ensure_ascii=False) if record.repairs else "[]",
+        _finite(record.waited),
+        _finite(record.queued),
     )
 
 
@@ -117,7 +122,7 @@ def unreadable_content(time: float, error: str) -> tuple[Any, ...]:
 def _own_content(time: float, kind: str, said: str, outcome: str, error: str | None) -> tuple[Any, ...]:
     return (
         time, "", "", None, f"({kind or 'unreadable'})", "", kind, None, None, None, said, len(said), "",
-        "", "", None, None, "record", outcome, error, 0.0, 0, 0, 0, "[]",
+        "", "", None, None, "record", outcome, error, 0.0, 0, 0, 0, "[]", 0.0, 0.0,
     )  # fmt: skip
 
 
@@ -129,6 +134,8 @@ def seal(seq: int, content: Sequence[Any], prev_hash: str) -> tuple[Any, ...]:
 def hash_of(seq: int, content: Sequence[Any], prev_hash: str) -> str:
     # Python's literal of a tuple cannot be read two ways and is the same in every version (`repr` is not: it goes by
     # the Unicode tables). Both ends get the very values that SQLite gives back.
+    if len(content) == len(CONTENT) and content[-2] is content[-1] is None:  # from before there were these columns
+        content = content[:-2]
     return hashlib.sha256(ascii((seq, *content, prev_hash)).encode("ascii")).hexdigest()
 
 

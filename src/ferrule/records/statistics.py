@@ -9,8 +9,6 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ferrule.pipeline.record import CallRecord
 
 UNKNOWN = "(unknown)"
@@ -40,7 +38,8 @@ def was_run(record: CallRecord) -> bool:
 class ToolUsage:
     """How one tool was used. `count` is every call: `success`, `failure` and `denied` add up to it.
 
-    Durations are in seconds, of the calls that ran (`ran` of them); None when none did.
+    Durations are in seconds, of the calls that ran (`ran` of them); None when none did. What a user took to answer is
+    not in them: `asked` calls waited for that, for `wait_p50` and `wait_p95` seconds.
     """
 
     tool: str
@@ -52,6 +51,9 @@ class ToolUsage:
     p50: float | None
     p95: float | None
     max: float | None
+    asked: int = 0
+    wait_p50: float | None = None
+    wait_p95: float | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,13 +64,34 @@ class Durations:
     sum: float
 
 
+class _Times:
+    __slots__ = ("buckets", "max", "sum")
+
+    def __init__(self) -> None:
+        self.sum = self.max = 0.0
+        self.buckets = [0] * (len(BOUNDS) + 1)
+
+    def add(self, seconds: float) -> None:
+        self.sum += seconds
+        self.buckets[bisect_left(BOUNDS, seconds)] += 1
+        if seconds > self.max:
+            self.max = seconds
+
+    def quantile(self, share: float) -> float | None:
+        """The middle of the bucket that the quantile falls into, but never more than was seen."""
+        running = list(accumulate(self.buckets))
+        if not running[-1]:
+            return None
+        index = bisect_left(running, share * running[-1])
+        return self.max if index >= len(BOUNDS) else min(BOUNDS[index] / 2**0.25, self.max)
+
+
 class _Counts:
-    __slots__ = ("buckets", "denied", "failure", "max", "success", "sum")
+    __slots__ = ("denied", "failure", "queued", "ran", "success", "waited")
 
     def __init__(self) -> None:
         self.success = self.failure = self.denied = 0
-        self.sum = self.max = 0.0
-        self.buckets = [0] * (len(BOUNDS) + 1)
+        self.ran, self.waited, self.queued = _Times(), _Times(), _Times()
 
 
 class Statistics:
@@ -92,11 +115,11 @@ class Statistics:
         else:
             counts.failure += 1
         if record.stage in _RAN:
-            duration = record.duration
-            counts.sum += duration
-            counts.buckets[bisect_left(BOUNDS, duration)] += 1
-            if duration > counts.max:
-                counts.max = duration
+            counts.ran.add(record.duration)
+        if record.waited:
+            counts.waited.add(record.waited)
+        if record.queued:
+            counts.queued.add(record.queued)
 
     def _make(self, record: CallRecord) -> _Counts:
         with self._making:
@@ -110,29 +133,36 @@ class Statistics:
         return [_usage(tool, counts) for tool, counts in sorted(self._tools.items())]
 
     def durations(self) -> dict[str, Durations]:
-        """The histogram of each tool."""
-        return {tool: Durations(tuple(counts.buckets), counts.sum) for tool, counts in sorted(self._tools.items())}
+        """The histogram of each tool: how long its calls took."""
+        return {tool: _durations(counts.ran) for tool, counts in sorted(self._tools.items())}
+
+    def waits(self) -> dict[str, Durations]:
+        """How long calls waited for a user's answer, of each tool with any that did."""
+        return {tool: _durations(one.waited) for tool, one in sorted(self._tools.items()) if any(one.waited.buckets)}
+
+    def queues(self) -> dict[str, Durations]:
+        """How long calls waited for their turn, of each tool with any that did."""
+        return {tool: _durations(one.queued) for tool, one in sorted(self._tools.items()) if any(one.queued.buckets)}
+
+
+def _durations(times: _Times) -> Durations:
+    return Durations(tuple(times.buckets), times.sum)
 
 
 def _usage(tool: str, counts: _Counts) -> ToolUsage:
-    ran = sum(counts.buckets)
+    ran, waited = counts.ran, counts.waited
+    took = sum(ran.buckets)
     return ToolUsage(
         tool=tool,
         count=counts.success + counts.failure + counts.denied,
         success=counts.success,
         failure=counts.failure,
         denied=counts.denied,
-        ran=ran,
-        p50=_quantile(counts.buckets, 0.50, counts.max) if ran else None,
-        p95=_quantile(counts.buckets, 0.95, counts.max) if ran else None,
-        max=counts.max if ran else None,
+        ran=took,
+        p50=ran.quantile(0.50),
+        p95=ran.quantile(0.95),
+        max=ran.max if took else None,
+        asked=sum(waited.buckets),
+        wait_p50=waited.quantile(0.50),
+        wait_p95=waited.quantile(0.95),
     )
-
-
-def _quantile(buckets: Sequence[int], share: float, largest: float) -> float:
-    """The middle of the bucket that the quantile falls into, but never more than was seen."""
-    running = list(accumulate(buckets))
-    index = bisect_left(running, share * running[-1])
-    if index >= len(BOUNDS):
-        return largest
-    return min(BOUNDS[index] / 2**0.25, largest)

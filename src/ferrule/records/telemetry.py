@@ -96,6 +96,12 @@ class ToolSpan:
             text = value if isinstance(value, str) else json.dumps(redact_value(value), ensure_ascii=False)
             self._span.set_attribute("gen_ai.tool.call.result", keep_text(text, _MAX_RESULT))
 
+    def waited(self, user: float, turn: float) -> None:
+        if user:
+            self._span.set_attribute("ferrule.approval.duration", user)
+        if turn:
+            self._span.set_attribute("ferrule.queue.duration", turn)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
@@ -109,7 +115,8 @@ class MetricsRecorder:
     """A recorder that feeds OpenTelemetry's metrics.
 
     `gen_ai.execute_tool.duration` is the conventions' own; `tool.execution.count`, `.success`, `.failure`,
-    `.duration`, `tool.permission.denied` and `tool.registry.size` are Ferrule's, as on the Prometheus page.
+    `.duration`, `tool.approval.duration`, `tool.queue.duration`, `tool.permission.denied` and `tool.registry.size` are
+    Ferrule's, as on the Prometheus page.
     """
 
     def __init__(self, meter_provider: Any = None, *, registry_size: Callable[[], int] | None = None) -> None:
@@ -129,6 +136,8 @@ class MetricsRecorder:
 
         self._gen_ai_duration = histogram("gen_ai.execute_tool.duration", "The duration of a single tool execution.")
         self._duration = histogram("tool.execution.duration", "How long calls took that reached their tool.")
+        self._waited = histogram("tool.approval.duration", "How long calls waited for a user's answer.")
+        self._queued = histogram("tool.queue.duration", "How long calls waited for their turn.")
         self._count = counter("tool.execution.count", "Calls, however they ended.")
         self._success = counter("tool.execution.success", "Calls that succeeded.")
         self._failure = counter("tool.execution.failure", "Calls that failed, refusals not counted.")
@@ -151,6 +160,10 @@ class MetricsRecorder:
             self._denied.add(1, labels)
         else:
             self._failure.add(1, labels)
+        if record.waited:
+            self._waited.record(record.waited, labels)
+        if record.queued:
+            self._queued.record(record.queued, labels)
         if was_run(record):
             self._duration.record(record.duration, labels)
             by_convention = {**labels, "gen_ai.tool.type": _TOOL_TYPE}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # Nearest-rank quantiles: the smallest duration that at least that share of the calls did not exceed.
 _QUERY = """
 WITH chosen AS (
-    SELECT CASE version WHEN '' THEN :unknown ELSE tool END AS tool, outcome, duration,
+    SELECT CASE version WHEN '' THEN :unknown ELSE tool END AS tool, outcome, duration, waited,
            stage IN ('execute', 'format', 'record') AS ran
     FROM calls
     WHERE kind <> :retention AND time >= :since AND time < :until AND (:every_tenant OR tenant IS :tenant)
@@ -31,9 +31,18 @@ WITH chosen AS (
     SELECT tool, min(CASE WHEN rank >= 0.50 * rows THEN duration END) AS p50,
            min(CASE WHEN rank >= 0.95 * rows THEN duration END) AS p95, max(duration) AS max
     FROM ranked GROUP BY tool
+), waits AS (
+    SELECT tool, waited, row_number() OVER (PARTITION BY tool ORDER BY waited) AS rank,
+           count(*) OVER (PARTITION BY tool) AS rows
+    FROM chosen WHERE waited > 0
+), answers AS (
+    SELECT tool, max(rows) AS asked, min(CASE WHEN rank >= 0.50 * rows THEN waited END) AS wait_p50,
+           min(CASE WHEN rank >= 0.95 * rows THEN waited END) AS wait_p95
+    FROM waits GROUP BY tool
 )
-SELECT tool, count, success, count - success - denied, denied, ran, p50, p95, max
-FROM counted LEFT JOIN quantiles USING (tool) ORDER BY tool
+SELECT tool, count, success, count - success - denied, denied, ran, p50, p95, max, coalesce(asked, 0), wait_p50,
+       wait_p95
+FROM counted LEFT JOIN quantiles USING (tool) LEFT JOIN answers USING (tool) ORDER BY tool
 """
 _EVERY: Any = object()
 _FOREVER = float("inf")

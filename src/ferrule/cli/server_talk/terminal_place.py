@@ -14,7 +14,7 @@ from ferrule.cli.options import warn
 from ferrule.cli.server_talk.questions import NO_TERMINAL, ServerQuestions
 from ferrule.cli.server_talk.talk import BAR
 from ferrule.cli.status_line import StatusLine
-from ferrule.cli.words import _
+from ferrule.cli.words import _, persons_language
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -39,7 +39,7 @@ class TerminalPlace:
     @asynccontextmanager
     async def asking(self) -> AsyncGenerator[TerminalTalk]:
         async with self._turn:
-            with self._line.away():
+            with self._line.away(), persons_language():
                 yield TerminalTalk()
 
     def note(self, words: str) -> None:
@@ -52,7 +52,7 @@ class TerminalPlace:
 
         async def ask(question: Question) -> Answer | str:
             async with self._turn:
-                with self._line.away():
+                with self._line.away(), persons_language():
                     said = asker(question)
                     return await said if isinstance(said, Awaitable) else said
 
