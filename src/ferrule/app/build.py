@@ -91,7 +91,7 @@ class App:
         )
 
     async def __aenter__(self) -> App:
-        from ferrule.plugins.discovery import Broken
+        from ferrule.plugins.module_tools import Broken
 
         for plugin in list(self.tools.plugins):
             if plugin.initialise is None:
@@ -100,9 +100,11 @@ class App:
                 await plugin.initialise()
             except Exception as error:  # noqa: BLE001 - one plugin's fault must not take the others along
                 self.tools.plugins.remove(plugin)
-                self.tools.broken.append(Broken(plugin.source, f"it could not start: {type(error).__name__}: {error}"))
+                self.tools.skipped.append(Broken(plugin.source, f"it could not start: {type(error).__name__}: {error}"))
                 for tool in plugin.tools:
                     self.tools.registry.unregister(tool.name, tool.version)
+        if self.tools.folders is not None and not self._single_call:
+            self.tools.folders.watch()
         if self.tools.servers is not None and not self._single_call:
             try:
                 await self.tools.servers.start_unlisted(wait=_SERVERS_SECONDS)
@@ -114,6 +116,8 @@ class App:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self.tools.folders is not None:
+            self.tools.folders.close()
         await close_session(self.runtime.session)
         if self.tools.servers is not None:
             await self.tools.servers.close()

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ferrule.core.tool import Tool
+from ferrule.plugins.folder_tools import ORIGIN, holder_of, name_taken
+from ferrule.plugins.module_tools import Broken, is_tool_class, reason_of, tools_in
 from ferrule.plugins.plugin import Plugin
+from ferrule.plugins.tools_folder import ToolsFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
-    from types import ModuleType
 
     from ferrule.registry.registry import Registry
 
 ENTRY_POINTS = "ferrule.tools"
-
-
-@dataclass(slots=True, frozen=True)
-class Broken:
-    """Something that should have brought tools and did not."""
-
-    source: str
-    reason: str
 
 
 @dataclass(slots=True)
@@ -37,12 +30,18 @@ class Discovered:
 
     def register(self, registry: Registry) -> None:
         """Add every found tool; one whose name is taken joins the broken ones."""
+        added: dict[str, tuple[Tool[Any], str]] = {}
         for plugin in self.plugins:
             for tool in plugin.tools:
+                first, source = added.get(tool.name, (None, ""))
+                if first is tool:
+                    continue
                 try:
-                    registry.register(tool, origin="plugin")
-                except ValueError as error:
-                    self.broken.append(Broken(f"{plugin.source}: {tool.name}", str(error)))
+                    registry.register(tool, origin=ORIGIN)
+                    added.setdefault(tool.name, (tool, plugin.source))
+                except ValueError:
+                    holder = source or holder_of(tool.name, registry)
+                    self.broken.append(name_taken(tool, plugin.source, holder))
 
 
 def discover_installed(found: Discovered | None = None) -> Discovered:
@@ -55,91 +54,71 @@ def discover_installed(found: Discovered | None = None) -> Discovered:
         try:
             loaded = point.load()
             version = point.dist.version if point.dist is not None else ""
-            found.plugins.append(as_plugin(loaded, point.name, version, source))
+            found.plugins.append(as_plugin(loaded, point.name, version, source, found.broken))
+        except KeyboardInterrupt:
+            raise
         except BaseException as error:  # noqa: BLE001 - a package may fail in any way, and must not take us along
-            found.broken.append(_broken(source, error))
+            found.broken.append(Broken(source, reason_of(error)))
     return found
 
 
 def discover_folder(folder: Path, found: Discovered | None = None) -> Discovered:
     """Tools in the Python files of a folder itself; names that start with `_` or `.` are passed over."""
     found = found or Discovered()
-    if not folder.is_dir():
-        found.broken.append(Broken(str(folder), "there is no such folder"))
-        return found
-    for file in sorted(folder.glob("*.py")):
-        if not file.name.startswith(("_", ".")):
-            discover_file(file, found)
-    return found
+    loading = ToolsFolder(folder)
+    try:
+        loading.refresh(loading.look())
+    except OSError as error:
+        found.broken.append(Broken(str(folder), f"it cannot be read: {error.strerror or error}"))
+    return _add(loading, found)
 
 
 def discover_file(file: Path, found: Discovered | None = None) -> Discovered:
-    """Tools in one Python file."""
-    found = found or Discovered()
-    try:
-        module = _import_file(file)
-        found.plugins.append(as_plugin(module, file.stem, "", str(file)))
-    except BaseException as error:  # noqa: BLE001 - as above
-        found.broken.append(_broken(str(file), error))
+    """Tools in one Python file, which may import others of its folder."""
+    loading = ToolsFolder(file.parent)
+    loading.refresh(loading.look(), only=[str(file.absolute())])
+    return _add(loading, found or Discovered())
+
+
+def _add(loading: ToolsFolder, found: Discovered) -> Discovered:
+    found.broken += loading.broken
+    for file in loading.files:
+        found.broken += file.broken
+        if file.tools:
+            found.plugins.append(Plugin(Path(file.path).stem, "", file.tools, source=file.path))
     return found
 
 
-def as_plugin(loaded: Any, name: str, version: str, source: str) -> Plugin:
-    """Whatever an entry point or a file holds, as a plugin: a Plugin, a tool, tools, a module, or what makes them."""
+def as_plugin(loaded: Any, name: str, version: str, source: str, broken: list[Broken] | None = None) -> Plugin:
+    """Whatever an entry point names, as a plugin: a Plugin, a tool, tools, a module, or what makes them.
+
+    What a module holds that cannot be made a tool joins `broken`, and the rest is taken.
+    """
     if isinstance(loaded, Plugin):
         loaded.source = source
         return loaded
-    if _is_tool_class(loaded):
+    if is_tool_class(loaded):
         loaded = loaded()
     elif callable(loaded) and not isinstance(loaded, Tool):
-        return as_plugin(loaded(), name, version, source)
-    tools = list(_tools_in(loaded))
-    if not tools:
+        return as_plugin(loaded(), name, version, source, broken)
+    if isinstance(loaded, ModuleType):
+        offered = tools_in(loaded, source)
+        tools = offered.tools
+        if broken is not None:
+            broken += offered.broken
+        empty = not offered.broken
+    else:
+        tools, empty = list(_tools_among(loaded)), True
+    if not tools and empty:
         raise LookupError("it holds no tools")
     return Plugin(name, version, tools, source=source)
 
 
-def _tools_in(loaded: Any) -> Iterable[Tool[Any]]:
+def _tools_among(loaded: Any) -> Iterable[Tool[Any]]:
     if isinstance(loaded, Tool):
         yield loaded
-        return
-    if hasattr(loaded, "__spec__") and hasattr(loaded, "__dict__"):
-        seen: set[int] = set()
-        for value in list(cast("dict[str, Any]", vars(loaded)).values()):
-            if isinstance(value, Tool) and id(cast("Any", value)) not in seen:
-                seen.add(id(cast("Any", value)))
-                yield cast("Tool[Any]", value)
-            elif _is_tool_class(value) and value.__module__ == loaded.__name__:
-                yield cast("Any", value)()
         return
     for item in loaded:
         if not isinstance(item, Tool):
             raise TypeError(f"it holds {item!r}, which is not a tool")
         yield item
-
-
-def _is_tool_class(value: Any) -> bool:
-    return isinstance(value, type) and issubclass(value, Tool)
-
-
-def _import_file(file: Path) -> ModuleType:
-    name = f"ferrule_tools_{abs(hash(str(file.resolve()))):x}_{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ImportError("it is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # so that pydantic can resolve the annotations of what it defines
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
-
-
-def _broken(source: str, error: BaseException) -> Broken:
-    if isinstance(error, KeyboardInterrupt):
-        raise error
-    if isinstance(error, SyntaxError):
-        return Broken(source, f"line {error.lineno}: {error.msg}")
-    return Broken(source, f"{type(error).__name__}: {error}")

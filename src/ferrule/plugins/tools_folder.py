@@ -1,0 +1,525 @@
+"""A folder of Python files that bring tools, as a package of its own that can be loaded again while it is used.
+
+Its files import each other, by `import helper` or `from . import helper`, and nobody else sees them: they are modules
+of a package that has a name of its own, and `import` is resolved for them alone. So two folders may each have a
+`util.py`, and a `json.py` in one of them is no other program's `json`. What the standard library or an installed
+package has is found there first.
+
+Each file is loaded from its source, never from a cache. When one changes, it and those that import it are loaded again;
+where that fails, what was loaded before stays.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import itertools
+import os
+import stat
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ferrule.plugins.import_output import printing_aside
+from ferrule.plugins.module_tools import Broken, Offered, ToolMaker, reason_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from ferrule.core.tool import Tool
+
+Sources = dict[str, bytes | str]
+"""The Python files of a folder by path: what each holds, or why it cannot be read."""
+
+KEPT = "what was loaded before stays in use"
+_SECONDS = 30.0
+_SECONDS_TO_STOP = 0.5
+_CLOCK_STEP = 2.5
+"""Of the coarsest clock of a file system, with room to spare: what changed so lately may change again unnoticed."""
+_INIT = "__init__.py"
+
+_numbers = itertools.count(1)
+_packages: dict[str, ToolsFolder] = {}
+
+
+@dataclass(slots=True)
+class FileTools:
+    """One file of a folder: the tools that it brings now, and what is wrong with it."""
+
+    path: str
+    tools: list[Tool[Any]] = field(default_factory=list[Any])
+    broken: list[Broken] = field(default_factory=list[Broken])
+
+
+@dataclass(slots=True)
+class _Loaded:
+    """A module of the folder; `number` counts them as they were done: what one imports is done before it."""
+
+    module: ModuleType
+    path: str
+    number: int
+    imports: set[str]
+
+
+@dataclass(slots=True, frozen=True)
+class _Failure:
+    """Why a file could not be loaded; `missing` where a module was not there, which may have been installed since."""
+
+    why: str
+    missing: bool = False
+
+
+class _Unreadable(Exception):  # noqa: N818 - said in its own words
+    """A file that cannot be read."""
+
+
+class ToolsFolder:
+    """A folder and what was loaded from it. `look` reads the files, `refresh` makes the modules be what they say."""
+
+    def __init__(self, path: Path, *, seconds: float = _SECONDS) -> None:
+        self.path = str(path.absolute())  # a link stays one: it may lead elsewhere later
+        self.files: list[FileTools] = []
+        self.broken: list[Broken] = []
+        """What is wrong with the folder itself, and with files that bring no tools of their own."""
+        self.sources: Sources | None = None
+        """The files as they were loaded; None where the folder is not there."""
+        self.package = f"ferrule_tools_{next(_numbers)}_{path.name.replace('.', '_')}"
+        self._init = os.path.join(self.path, _INIT)  # noqa: PTH118 - paths are text here: they are compared all the time
+        self._seconds = seconds
+        self._seen: dict[str, tuple[object, bytes | str]] = {}
+        self._places = {self.path}
+        self._loaded: dict[str, _Loaded] = {}
+        self._imports: dict[str, set[str]] = {}
+        self._noting = threading.Lock()
+        self._makers: dict[str, ToolMaker] = {}
+        self._offers: dict[str, Offered] = {}
+        self._failed: dict[str, _Failure] = {}
+        self._done = itertools.count()
+        self._installed: dict[str, bool] = {}
+        self._builtins = {**vars(builtins), "__import__": self._import}
+        _packages[self.package] = self
+        if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+            sys.meta_path.insert(0, _Finder())
+
+    # Looking
+
+    def look(self) -> Sources | None:
+        """Every file that matters, as it is now; None where there is no such folder. OSError: it cannot be listed."""
+        found: Sources = {}
+        try:
+            self._look_in(self.path, found)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        for place in sorted(self._places - {self.path}):
+            try:
+                self._look_in(place, found)
+            except OSError:
+                continue  # those that import from it say so
+        self._seen = {path: one for path, one in self._seen.items() if path in found}
+        return found
+
+    def _look_in(self, place: str, found: Sources) -> None:
+        with os.scandir(place) as entries:
+            names = sorted(entry.name for entry in entries if entry.name.endswith(".py") and entry.name[0] != ".")
+        for name in names:
+            path = os.path.join(place, name)  # noqa: PTH118
+            source = self._read(path)
+            if source is not None:
+                found[path] = source
+
+    def _read(self, path: str) -> bytes | str | None:
+        """What a file holds. One that is as it was when it was read is not read again."""
+        try:
+            state = os.stat(path)  # noqa: PTH116
+            if not stat.S_ISREG(state.st_mode):
+                return None
+            mark = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+            age = time.time() - max(state.st_mtime, state.st_ctime)
+            known = self._seen.get(path)
+            if known is not None and known[0] == mark and abs(age) > _CLOCK_STEP:
+                return known[1]
+            with open(path, "rb") as file:  # noqa: PTH123
+                source = file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return f"it cannot be read: {error.strerror or error}"
+        self._seen[path] = (mark, source)
+        return source
+
+    # Loading
+
+    def refresh(self, sources: Sources | None, only: Iterable[str] | None = None) -> None:
+        """Load what is new or changed, and what imports it; then `files` and `broken` say what there is.
+
+        What failed is tried again when it or what it imports has changed, or when a module was missing. `only` names
+        the files to take tools from, where that is not all of them.
+        """
+        before, self.sources = self.sources or {}, sources
+        now: Sources = sources or {}
+        changed = {path for path in before.keys() | now.keys() if before.get(path) != now.get(path)}
+        kept = self._unusable(changed, now)
+        stale = self._importers_of({self._name_of(path) for path in changed - kept.keys()})
+        old = self._take_out(stale)
+        self._failed = {
+            path: one
+            for path, one in self._failed.items()
+            if path in now and self._name_of(path) not in stale and not one.missing
+        } | kept
+        self._load_package(old, now)
+        wanted = sorted(path for path in now if self._brings_tools(path)) if only is None else sorted(only)
+        for path in wanted:
+            name = self._name_of(path)
+            if path not in self._failed and name not in self._loaded:
+                self._attempt(path, lambda name=name, path=path: self._load(name, path))
+        self._put_back(old, now)
+        self._take_stock(wanted)
+
+    def _brings_tools(self, path: str) -> bool:
+        folder, name = os.path.split(path)
+        return folder == self.path and not name.startswith("_")
+
+    def _unusable(self, changed: set[str], now: Sources) -> dict[str, _Failure]:
+        """Files that were loaded and are not to be used as they are now, perhaps because they are half written."""
+        found: dict[str, _Failure] = {}
+        for path in changed:
+            source = now.get(path)
+            if source is None or self._name_of(path) not in self._loaded:
+                continue
+            if isinstance(source, str):
+                found[path] = _Failure(source)
+            elif not source.strip() and self._brings_tools(path):
+                found[path] = _Failure("it is empty")
+            else:
+                try:
+                    compile(source, path, "exec", dont_inherit=True)
+                except Exception as error:  # noqa: BLE001 - what nests too deep fails in other ways than by its syntax
+                    found[path] = self._failure(error, path)
+        return found
+
+    def _importers_of(self, changed: set[str]) -> set[str]:
+        """These modules, and all that import one of them, however indirectly."""
+        with self._noting:
+            importing = {name: set(imports) for name, imports in self._imports.items()}
+        stale = set(changed)
+        while more := {name for name, imports in importing.items() if name not in stale and imports & stale}:
+            stale |= more
+        return stale
+
+    def _take_out(self, stale: set[str]) -> dict[str, _Loaded]:
+        """Forget modules, so that whoever imports them gets new ones; gives what they were."""
+        old = {name: self._loaded.pop(name) for name in stale if name in self._loaded}
+        for name in stale - {self.package}:
+            with self._noting:
+                self._imports.pop(name, None)
+            module = sys.modules.pop(name, None)
+            parent, _, last = name.rpartition(".")
+            if module is not None and getattr(sys.modules.get(parent), last, None) is module:
+                delattr(sys.modules[parent], last)
+        return old
+
+    def _put_back(self, old: dict[str, _Loaded], now: Sources) -> None:
+        """Where a file could not be loaded again, use what it was, with all that it imported."""
+        waiting = [name for name, one in old.items() if one.path in self._failed and one.path in now]
+        while waiting:
+            name = waiting.pop()
+            if name in self._loaded or name not in old:
+                continue
+            one = self._loaded[name] = old[name]
+            sys.modules[name] = one.module
+            with self._noting:
+                self._imports[name] = one.imports | self._imports.get(name, set())
+            waiting += one.imports
+        self._name_in_parents()
+        for name in old.keys() - self._loaded.keys():
+            self._makers.pop(name, None)
+            self._offers.pop(name, None)
+
+    def _name_in_parents(self) -> None:
+        """`from . import helper` looks in the package first, which may be another one by now."""
+        for name, one in self._loaded.items():
+            parent, _, last = name.rpartition(".")
+            if parent in sys.modules:
+                setattr(sys.modules[parent], last, one.module)
+
+    def _load_package(self, old: Mapping[str, _Loaded], now: Sources) -> None:
+        """The package itself: an empty module, or what `__init__.py` makes of it."""
+        made = self.package in sys.modules and self.package not in old
+        if self.package in self._loaded or (made and (self._init not in now or self._init in self._failed)):
+            return
+        spec = self.spec(self.package) or ModuleSpec(self.package, None, is_package=True)
+        spec.submodule_search_locations = [self.path]
+        module = sys.modules[self.package] = importlib.util.module_from_spec(spec)
+        self._name_in_parents()
+        self._attempt(self._init, lambda: _execute(spec, module))
+
+    def _load(self, name: str, path: str) -> None:
+        if name in sys.modules:
+            return
+        if isinstance(unreadable := (self.sources or {}).get(path), str):
+            raise _Unreadable(unreadable)
+        spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, path, self))
+        if spec is None:
+            raise ImportError("it is not a Python file")
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        try:
+            _execute(spec, module)
+        except BaseException:
+            if sys.modules.get(name) is module:
+                del sys.modules[name]
+            raise
+        self._name_in_parents()
+
+    def _attempt(self, path: str, work: Callable[[], None]) -> bool:
+        """Run a file's code in a thread of its own, so that one that never ends holds nobody up for ever."""
+        failed: list[BaseException] = []
+
+        def guarded() -> None:
+            try:
+                with printing_aside():
+                    work()
+            except BaseException as error:  # noqa: BLE001 - a file may fail in any way, and must not take us along
+                failed.append(error)
+
+        thread = threading.Thread(target=guarded, name="ferrule-tools-folder", daemon=True)
+        thread.start()
+        thread.join(self._seconds)
+        if thread.is_alive():
+            _interrupt(thread)
+            thread.join(_SECONDS_TO_STOP)
+            self._failed[path] = _Failure(f"it was not loaded within {self._seconds:g} s")
+            return False
+        if failed:
+            self._failed[path] = self._failure(failed[0], path)
+        return not failed
+
+    # What there is now
+
+    def _take_stock(self, wanted: Sequence[str]) -> None:
+        """A tool is its file's that made it; those that only import it do not offer it again, unless they list it."""
+        names = {path: self._name_of(path) for path in wanted}
+        loaded = [(path, name, self._loaded[name]) for path, name in names.items() if name in self._loaded]
+        owners: dict[int, str] = {}
+        for path, name, one in sorted(loaded, key=lambda each: each[2].number):
+            if path not in self._failed:
+                self._offers[name] = self._offer(name, one)
+            for tool in _tools_of(one.module):
+                owners.setdefault(id(tool), name)
+        self.broken = self._about_folder()
+        for path in self._failed.keys() - names.keys():
+            self.broken.append(self._broken(path, self._name_of(path) in self._loaded))
+        self.files = []
+        for path, name in names.items():
+            file = FileTools(path)
+            self.files.append(file)
+            offer = self._offers.get(name) if name in self._loaded else None
+            if offer is not None:
+                file.tools = [tool for tool in offer.tools if offer.listed or owners.get(id(tool), name) == name]
+            if path in self._failed:
+                file.broken = [self._broken(path, offer is not None)]
+            elif offer is not None:
+                file.broken = offer.broken
+                helps = bool(self._failed) or self._is_imported(name)  # whoever failed may be the one that imports it
+                if not (offer.tools or offer.listed or offer.broken or helps):
+                    file.broken = [Broken(path, "it has no tools; put @tool on a function, or list them in `TOOLS`")]
+
+    def _about_folder(self) -> list[Broken]:
+        if self.sources is not None:
+            return []
+        is_file = os.path.isfile(self.path)  # noqa: PTH113
+        return [Broken(self.path, "it is a file; name its folder" if is_file else "there is no such folder")]
+
+    def _offer(self, name: str, one: _Loaded) -> Offered:
+        maker = self._makers.get(name)
+        if maker is None or maker.module is not one.module:
+            maker = self._makers[name] = ToolMaker(one.module, one.path)
+        made: list[Offered] = []
+        self._attempt(one.path, lambda: made.append(maker.offered()))
+        return made[0] if made else Offered()
+
+    def _is_imported(self, name: str) -> bool:
+        with self._noting:
+            return any(name in imports for importer, imports in self._imports.items() if importer != name)
+
+    def _broken(self, path: str, kept: bool) -> Broken:
+        why = self._failed[path].why
+        return Broken(path, f"{why}; {KEPT}" if kept else why)
+
+    def _failure(self, error: BaseException, path: str) -> _Failure:
+        if isinstance(error, _Unreadable):
+            return _Failure(str(error))
+        name = os.path.basename(self.path)  # noqa: PTH119
+        words = reason_of(error, path).replace(f"{self.package}.", "").replace(self.package, name)
+        return _Failure(words + self._about_names(error), isinstance(error, ModuleNotFoundError))
+
+    def _about_names(self, error: BaseException) -> str:
+        """A word more where a file of the folder was meant and an installed package of its name was found."""
+        module = error.name if isinstance(error, ImportError) else None
+        if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
+            module = error.obj.__name__
+        top = (module or "").partition(".")[0]
+        if top and self._installed.get(top):
+            return f"; `{top}` is an installed package, write `from . import {top}` for the file beside it"
+        return ""
+
+    # Importing, for the files of the folder
+
+    def _name_of(self, path: str) -> str:
+        parts = Path(path).relative_to(self.path).with_suffix("").parts
+        inside = parts[:-1] if parts[-1] == "__init__" else parts
+        return ".".join([self.package, *(part.replace(".", "%2E") for part in inside)])
+
+    def _import(
+        self,
+        name: str,
+        globals: Mapping[str, Any] | None = None,  # noqa: A002 - as Python calls them
+        locals: Mapping[str, Any] | None = None,  # noqa: A002
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        """`import` as the files of this folder know it."""
+        scope = globals or {}
+        importer = str(scope.get("__name__", ""))
+        target = name
+        if level > 0:
+            package = str(scope.get("__package__") or self.package)
+            target = importlib.util.resolve_name("." * level + name, package)
+        elif self._means_own(name.partition(".")[0], importer):
+            target = f"{self.package}.{name}"
+        try:
+            if target is not name and level == 0 and not fromlist:
+                importlib.import_module(target)
+                found = sys.modules[f"{self.package}.{name.partition('.')[0]}"]
+            else:
+                found = builtins.__import__(name if level else target, globals, locals, fromlist or (), level)
+        except ModuleNotFoundError as error:
+            own = f"{self.package}."
+            missing = error.name or ""
+            self._note(importer, missing if missing.startswith(own) else own + missing.partition(".")[0])
+            if missing.startswith(own):
+                short = missing.removeprefix(own)
+                raise ModuleNotFoundError(f"No module named '{short}'", name=f".{short}") from None
+            raise
+        except BaseException:
+            self._note(importer, target)
+            raise
+        if target.partition(".")[0] == self.package:
+            below = [f"{target}.{one}" for one in fromlist or ()]
+            modules = [one for one in below if one in sys.modules]
+            if not modules or len(modules) < len(below):
+                self._note(importer, target)
+            for one in modules:
+                self._note(importer, one)
+        return found
+
+    def _note(self, importer: str, imported: str) -> None:
+        if imported != importer and imported.partition(".")[0] == self.package:
+            with self._noting:
+                self._imports.setdefault(importer, set()).add(imported)
+
+    def _means_own(self, top: str, importer: str) -> bool:
+        """Whether a name is a file of this folder: not where the standard library or an installed package has it."""
+        if top in sys.stdlib_module_names or importer == f"{self.package}.{top}" or not self._has(top):
+            return False
+        if top not in self._installed:
+            try:
+                found = importlib.util.find_spec(top)
+            except (ImportError, ValueError, AttributeError):
+                return False
+            self._installed[top] = found is not None and self._is_installed(found)
+        return not self._installed[top]
+
+    def _has(self, top: str) -> bool:
+        place = os.path.join(self.path, top)  # noqa: PTH118
+        return os.path.isfile(f"{place}.py") or os.path.isdir(place)  # noqa: PTH112, PTH113
+
+    def _is_installed(self, found: ModuleSpec) -> bool:
+        """Not what merely lies in this folder, or in the one that the program was started in."""
+        places = found.submodule_search_locations
+        at = found.origin if found.origin and os.path.isabs(found.origin) else next(iter(places or ()), None)  # noqa: PTH117
+        if at is None:
+            return True
+        if os.path.basename(at) == _INIT:  # noqa: PTH119
+            at = os.path.dirname(at)  # noqa: PTH120
+        return os.path.dirname(os.path.abspath(at)) not in (self.path, os.getcwd())  # noqa: PTH100, PTH109, PTH120
+
+    def spec(self, name: str) -> ModuleSpec | None:
+        """Where a module of the package comes from."""
+        place = os.path.join(self.path, *name.split(".")[1:])  # noqa: PTH118
+        init = os.path.join(place, _INIT)  # noqa: PTH118
+        if os.path.isfile(init):  # noqa: PTH113
+            loader = _Loader(name, init, self)
+            return importlib.util.spec_from_file_location(name, init, loader=loader, submodule_search_locations=[place])
+        if os.path.isfile(f"{place}.py"):  # noqa: PTH113
+            path = f"{place}.py"
+            return importlib.util.spec_from_file_location(name, path, loader=_Loader(name, path, self))
+        if os.path.isdir(place):  # noqa: PTH112
+            self._places.add(place)
+            found = ModuleSpec(name, None, is_package=True)
+            found.submodule_search_locations = [place]
+            return found
+        return None
+
+    def source(self, path: str) -> bytes:
+        """What a file holds, as it was looked at last."""
+        self._places.add(os.path.dirname(path))  # noqa: PTH120
+        known = (self.sources or {}).get(path)
+        if not isinstance(known, bytes):
+            with open(path, "rb") as file:  # noqa: PTH123
+                known = file.read()
+            if self.sources is not None:
+                self.sources[path] = known
+        return known
+
+    def execute(self, module: ModuleType, path: str) -> None:
+        """Run a module's code, with an `import` of its own."""
+        name = module.__name__
+        self._imports[name] = set()
+        vars(module)["__builtins__"] = self._builtins
+        code = compile(self.source(path), path, "exec", dont_inherit=True)
+        exec(code, vars(module))  # noqa: S102 - what importing a file is
+        self._loaded[name] = _Loaded(module, path, next(self._done), self._imports[name])
+
+
+class _Finder:
+    """Finds the modules of every tools folder."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        folder = _packages.get(name.partition(".")[0])
+        return folder.spec(name) if folder is not None else None
+
+
+class _Loader(SourceFileLoader):
+    """From the source alone: a cache may be older than an edit of the same second, and is not ours to write there."""
+
+    def __init__(self, name: str, path: str, folder: ToolsFolder) -> None:
+        super().__init__(name, path)
+        self._folder = folder
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._folder.execute(module, self.path)
+
+
+def _execute(spec: ModuleSpec, module: ModuleType) -> None:
+    if spec.loader is not None:
+        spec.loader.exec_module(module)
+
+
+def _interrupt(thread: threading.Thread) -> None:
+    """End it at its next Python instruction; a call that blocks must end by itself."""
+    import ctypes
+
+    ended = ctypes.py_object(SystemExit)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ended)
+
+
+def _tools_of(module: ModuleType) -> list[Tool[Any]]:
+    from ferrule.core.tool import Tool
+
+    values: list[Any] = list(vars(module).values())
+    return [value for value in values if isinstance(value, Tool)]
