@@ -69,14 +69,14 @@ def descriptor_aside() -> Generator[None]:
     try:
         kept = os.dup(1)
     except OSError:  # it is closed
-        yield
+        with printing_aside():
+            yield
         return
     try:
         _point_elsewhere()
-        yield
+        with printing_aside():
+            yield
     finally:
-        with suppress(OSError, ValueError, AttributeError):
-            sys.stdout.flush()
         os.dup2(kept, 1)
         os.close(kept)
 

@@ -15,6 +15,7 @@ import builtins
 import importlib.util
 import itertools
 import os
+import re
 import stat
 import sys
 import threading
@@ -42,6 +43,7 @@ _SECONDS_TO_STOP = 0.5
 _CLOCK_STEP = 2.5
 """Of the coarsest clock of a file system, with room to spare: what changed so lately may change again unnoticed."""
 _INIT = "__init__.py"
+_IMPORTS = re.compile(rb"^[ \t]*(?:from|import)\b(?:[^\n(]*\([^)]*\)|[^\n]*)", re.MULTILINE)
 
 _numbers = itertools.count(1)
 _packages: dict[str, ToolsFolder] = {}
@@ -96,6 +98,7 @@ class ToolsFolder:
         self._loaded: dict[str, _Loaded] = {}
         self._imports: dict[str, set[str]] = {}
         self._noting = threading.Lock()
+        self._running = threading.local()
         self._makers: dict[str, ToolMaker] = {}
         self._offers: dict[str, Offered] = {}
         self._failed: dict[str, _Failure] = {}
@@ -324,8 +327,7 @@ class ToolsFolder:
                 file.broken = [self._broken(path, offer is not None)]
             elif offer is not None:
                 file.broken = offer.broken
-                helps = bool(self._failed) or self._is_imported(name)  # whoever failed may be the one that imports it
-                if not (offer.tools or offer.listed or offer.broken or helps):
+                if not (offer.tools or offer.listed or offer.broken or self._helps(path, name)):
                     file.broken = [Broken(path, "it has no tools; put @tool on a function, or list them in `TOOLS`")]
 
     def _about_folder(self) -> list[Broken]:
@@ -342,9 +344,15 @@ class ToolsFolder:
         self._attempt(one.path, lambda: made.append(maker.offered()))
         return made[0] if made else Offered()
 
-    def _is_imported(self, name: str) -> bool:
+    def _helps(self, path: str, name: str) -> bool:
+        """Whether another file imports this one, or would if it were called or did not fail."""
         with self._noting:
-            return any(name in imports for importer, imports in self._imports.items() if importer != name)
+            if any(name in imports for importer, imports in self._imports.items() if importer != name):
+                return True
+        word = re.compile(rb"\b%s\b" % re.escape(name.rpartition(".")[2].encode()))
+        others = [source for other, source in (self.sources or {}).items() if other != path]
+        imports = (found[0] for source in others if isinstance(source, bytes) for found in _IMPORTS.finditer(source))
+        return any(word.search(one) for one in imports)
 
     def _broken(self, path: str, kept: bool) -> Broken:
         why = self._failed[path].why
@@ -424,7 +432,8 @@ class ToolsFolder:
 
     def _means_own(self, top: str, importer: str) -> bool:
         """Whether a name is a file of this folder: not where the standard library or an installed package has it."""
-        if top in sys.stdlib_module_names or importer == f"{self.package}.{top}" or not self._has(top):
+        own = f"{self.package}.{top}"
+        if top in sys.stdlib_module_names or importer == own or not (own in self._loaded or self._has(top)):
             return False
         if top not in self._installed:
             try:
@@ -479,10 +488,18 @@ class ToolsFolder:
     def execute(self, module: ModuleType, path: str) -> None:
         """Run a module's code, with an `import` of its own."""
         name = module.__name__
-        self._imports[name] = set()
+        stack: list[str] = self._running.__dict__.setdefault("stack", [])
+        if stack:
+            self._note(stack[-1], name)  # however it was imported
+        with self._noting:
+            self._imports[name] = set()
         vars(module)["__builtins__"] = self._builtins
         code = compile(self.source(path), path, "exec", dont_inherit=True)
-        exec(code, vars(module))  # noqa: S102 - what importing a file is
+        stack.append(name)
+        try:
+            exec(code, vars(module))  # noqa: S102 - what importing a file is
+        finally:
+            stack.pop()
         self._loaded[name] = _Loaded(module, path, next(self._done), self._imports[name])
 
 
