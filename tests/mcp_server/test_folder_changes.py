@@ -153,7 +153,7 @@ async def test_a_file_is_added_changed_broken_mended_and_removed(era: str, trans
         (folder / "greet.py").write_text(HELPED.replace("def greet_person(", "def greet_person("[:-4]))
         if transport == "stdio":
             await soon(lambda: said(errors, "greet.py: line 6: "))
-            assert "what was loaded before stays in use" in errors.read_text()
+            assert "the version loaded before stays in use" in errors.read_text()
         assert await news.call("greet_person", name="Ada") == "Hello, Ada!"
 
         (folder / "greet.py").write_text(HELPED.replace("greet_person", "greet_everybody"))

@@ -46,7 +46,7 @@ def test_a_name_that_two_files_have_is_one_finding_that_names_both(tmp_path: Pat
     loaded, registry = in_registry(tmp_path)
     assert registry.get("say_word")() == "a"  # type: ignore[operator]
     assert [(one.source, one.reason) for one in loaded.broken] == [
-        (f"{tmp_path}/b.py: say_word", f"{tmp_path}/a.py has the name `say_word` already; give this one another")
+        (f"{tmp_path}/b.py: say_word", f"the name is taken by {tmp_path}/a.py; rename one of them")
     ]
     (tmp_path / "a.py").unlink()
     loaded.load()
@@ -62,9 +62,7 @@ def test_a_name_that_a_built_in_has_stays_the_built_ins(tmp_path: Path) -> None:
     loaded = FolderTools([tmp_path], registry)
     loaded.load()
     (tmp_path / "a.py").unlink()
-    assert findings(loaded) == {
-        "a.py: say_word": "a built-in tool has the name `say_word` already; give this one another"
-    }
+    assert findings(loaded) == {"a.py: say_word": "the name is taken by a built-in tool; rename one of them"}
     loaded.load()
     assert registry.get("say_word") is own
 
@@ -89,8 +87,10 @@ def test_every_change_is_an_event_with_its_origin(tmp_path: Path) -> None:
         soon(lambda: "first_one" not in registry)
         assert registry.get("stays_same") is stays
     assert [(event.change, event.name, event.origin) for event in events] == [
-        ("registered", "new_one", "plugin"), ("replaced", "first_one", "plugin"), ("unregistered", "first_one", "plugin"),
-    ]  # fmt: skip
+        ("registered", "new_one", "plugin"),
+        ("replaced", "first_one", "plugin"),
+        ("unregistered", "first_one", "plugin"),
+    ]
 
 
 def test_a_tool_whose_version_changes_is_never_away(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_what_fails_is_logged_once_and_mended_when_it_works(tmp_path: Path, capl
         soon(lambda: "say_other" in registry)
         assert loaded.broken == []
         assert "say_word" not in registry
-    assert caplog.messages == [f"{tmp_path}/a.py: line 1: '(' was never closed; what was loaded before stays in use"]
+    assert caplog.messages == [f"{tmp_path}/a.py: line 1: '(' was never closed; the version loaded before stays in use"]
 
 
 def test_a_folder_that_was_never_there_is_loaded_when_it_comes(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_folder_that_cannot_be_listed_for_a_while_keeps_its_tools(
         loaded.load()
         assert "say_word" in registry
         assert findings(loaded) == {
-            tmp_path.name: "it cannot be read: Input/output error; what was loaded before stays in use"
+            tmp_path.name: "it cannot be read: Input/output error; the version loaded before stays in use"
         }
     loaded.load()
     assert loaded.broken == []

@@ -77,7 +77,7 @@ def test_a_class_that_needs_arguments_is_one_finding_and_the_rest_loads(tmp_path
     assert list(tools_of(loaded)) == ["Square"]
     assert findings(loaded) == snapshot(
         {
-            "shapes.py: Needs": "line 33: it needs `words`, `more`; make the tool yourself: `tool = Needs(…)`",
+            "shapes.py: Needs": "line 33: its constructor needs `words`, `more`; create it in the file: `Needs(…)`",
             "shapes.py: Fails": "line 38: OSError: no disk",
         }
     )
@@ -93,7 +93,7 @@ def test_a_class_that_the_file_makes_tools_of_is_not_made_again(tmp_path: Path) 
     assert findings(loaded) == {}
 
 
-def test_TOOLS_is_the_whole_list(tmp_path: Path) -> None:  # noqa: N802
+def test_TOOLS_is_the_whole_list(tmp_path: Path) -> None:
     listed = "\none = tool(lambda: 1, name='one')\ntwo = tool(lambda: 2, name='two')\nTOOLS = [two, Square, two]\n"
     assert list(tools_of(load(tmp_path, {"shapes.py": CLASSES + listed}))) == ["two", "Square"]
 
@@ -106,8 +106,8 @@ def test_an_empty_list_is_no_finding(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("listed", "reason"),
     [
-        ("[say_word, print]", snapshot("`TOOLS` lists the function `print`; put @tool on it")),
-        ("[say_word, 7]", snapshot("`TOOLS` should be a list of tools, and holds 7")),
+        ("[say_word, print]", snapshot("`TOOLS` lists a plain function, `print`; decorate it with @tool")),
+        ("[say_word, 7]", snapshot("`TOOLS` must be a list of tools, but has 7")),
     ],
 )
 def test_what_is_no_tool_in_the_list_is_one_finding(tmp_path: Path, listed: str, reason: str) -> None:
@@ -119,7 +119,7 @@ def test_what_is_no_tool_in_the_list_is_one_finding(tmp_path: Path, listed: str,
 @pytest.mark.parametrize("listed", ["'say_word'", "None", "7", "{'say_word': say_word}"])
 def test_a_list_that_is_none_says_so(tmp_path: Path, listed: str) -> None:
     loaded = load(tmp_path, {"say.py": tool_file("say_word") + f"TOOLS = {listed}"})
-    assert findings(loaded)["say.py"].startswith("`TOOLS` should be a list of tools, and holds ")
+    assert findings(loaded)["say.py"].startswith("`TOOLS` must be a list of tools, but has ")
 
 
 # A tool is its file's that made it

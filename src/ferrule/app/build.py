@@ -42,7 +42,7 @@ class App:
         ports: Ports | None = None,
     ) -> None:
         from ferrule.app.build_policy import build_policy
-        from ferrule.app.build_protection import build_hooks, sandbox_config
+        from ferrule.app.build_protection import build_hooks, guarded_folders, sandbox_config
         from ferrule.core.context import Session
         from ferrule.pipeline.limits import Limits
         from ferrule.pipeline.run import Runtime
@@ -84,6 +84,7 @@ class App:
                     "roots": added_folders(settings, workspace),
                     "hard_links": settings.files.hard_links,
                     "restrictions": RuleRestrictions(built.policy),
+                    "guarded": guarded_folders(settings, workspace),
                     **sandbox_config(settings, workspace),
                 },
             ),

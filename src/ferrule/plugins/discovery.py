@@ -75,6 +75,8 @@ def discover_folder(folder: Path, found: Discovered | None = None) -> Discovered
 
 def discover_file(file: Path, found: Discovered | None = None) -> Discovered:
     """Tools in one Python file, which may import others of its folder."""
+    if file.suffix != ".py":
+        return Discovered(broken=[Broken(str(file), "it is not a Python file")])
     loading = ToolsFolder(file.parent)
     loading.refresh(loading.look(), only=[str(file.absolute())])
     return _add(loading, found or Discovered())
@@ -90,9 +92,9 @@ def _add(loading: ToolsFolder, found: Discovered) -> Discovered:
 
 
 def as_plugin(loaded: Any, name: str, version: str, source: str, broken: list[Broken] | None = None) -> Plugin:
-    """Whatever an entry point names, as a plugin: a Plugin, a tool, tools, a module, or what makes them.
+    """Whatever an entry point names, as a plugin: a Plugin, a tool, tools, a module, or a function that makes them.
 
-    What a module holds that cannot be made a tool joins `broken`, and the rest is taken.
+    What a module has that cannot be made a tool is added to `broken`, and the rest is used.
     """
     if isinstance(loaded, Plugin):
         loaded.source = source

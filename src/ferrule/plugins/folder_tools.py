@@ -1,8 +1,7 @@
-"""The tools of folders in a registry, which follow the files while a program runs (R6, R8).
+"""Registers the tools of folders, and keeps the registry up to date while a program runs (R6, R8).
 
-The folders are looked at about once a second, in a thread of their own: nobody who is served waits for a slow disk or a
-slow import. What the registry has is what it would have after a fresh start, except that a file which fails keeps what
-it brought before.
+A thread of its own looks at the folders about once a second, so neither a slow disk nor a slow import holds up calls.
+The registry then has what a fresh start would give it, except that a file which fails to load keeps its old tools.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ logger = logging.getLogger("ferrule.plugins")
 ORIGIN = "plugin"
 _PAUSE = 1.0
 _SETTLE = 0.2
-"""How long files must stay the same before they are loaded: who saves a file may write it in several goes."""
+"""How long files must stay unchanged before they are loaded: a file may be saved in several writes."""
 _MOST_LOOKS = 10
 _SHARE = 20
-"""Looking takes at most one part in so many of the time."""
+"""Pauses are at least this many times as long as a look takes, so that watching stays cheap."""
 _SECONDS_TO_END = 1.0
 
 _Key = tuple[str, str]
 
 
 class FolderTools:
-    """Folders whose tools are in a registry; `watch` keeps them as the files are until `close`."""
+    """The tools of some folders in a registry. `watch` keeps them up to date until `close`."""
 
     def __init__(
         self, folders: Iterable[Path], registry: Registry, *, disabled: Collection[str] = (), pause: float = _PAUSE
@@ -49,7 +48,7 @@ class FolderTools:
             once.setdefault(folder.resolve(), folder)
         self.folders = [ToolsFolder(folder) for folder in once.values()]
         self.broken: list[Broken] = []
-        """What could not be loaded, as it is now."""
+        """What currently cannot be loaded."""
         self._registry = registry
         self._disabled = frozenset(disabled)
         self._pause = pause
@@ -59,7 +58,7 @@ class FolderTools:
         self._thread: threading.Thread | None = None
 
     def load(self) -> None:
-        """Load every folder and register what it brings."""
+        """Load or reload every folder now, and register its tools."""
         for folder in self.folders:
             folder.refresh(self._look(folder))
         self._join()
@@ -67,12 +66,12 @@ class FolderTools:
     # Watching
 
     def watch(self) -> None:
-        """Follow the files from now on."""
+        """Start watching the files."""
         self._thread = threading.Thread(target=self._follow, name="ferrule-tools-watch", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Follow them no longer. An import under way is not waited for, and changes nothing any more."""
+        """Stop watching. An import that still runs is not waited for, and no longer changes the registry."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join(_SECONDS_TO_END)
@@ -80,14 +79,14 @@ class FolderTools:
     def _follow(self) -> None:
         pause = self._pause
         while not self._ended.wait(pause):
-            began = time.monotonic()
+            began, unlisted = time.monotonic(), dict(self._unlisted)
             try:
                 changed = [folder for folder in self.folders if self._look(folder) != folder.sources]
                 pause = max(self._pause, _SHARE * (time.monotonic() - began))
-                if changed:
+                if changed or self._unlisted != unlisted:
                     self._load_again(changed)
             except Exception:
-                logger.exception("The tools folders could not be looked at")
+                logger.exception("Watching the tools folders failed; trying again")
 
     def _load_again(self, changed: list[ToolsFolder]) -> None:
         known = set(self.broken)
@@ -102,7 +101,7 @@ class FolderTools:
                 logger.warning("%s: %s", one.source, one.reason)
 
     def _settled(self, folder: ToolsFolder) -> Sources | None:
-        """The files once nobody writes them any more, or after a while."""
+        """The files once they have stopped changing, or after a while."""
         sources = self._look(folder)
         for _ in range(_MOST_LOOKS):
             if self._ended.wait(_SETTLE):
@@ -113,7 +112,7 @@ class FolderTools:
         return sources
 
     def _look(self, folder: ToolsFolder) -> Sources | None:
-        """The files now. Where they cannot be listed, those that were: a disk may be away for a moment."""
+        """The files now; if they cannot be listed, the ones from before: a disk can be away for a moment."""
         try:
             found = folder.look()
         except OSError as error:
@@ -127,7 +126,7 @@ class FolderTools:
     # The registry
 
     def _join(self) -> None:
-        """Make the registry have what the files bring; a tool that is as it was stays the very same."""
+        """Bring the registry in line with the files. A tool whose file did not change stays the same object."""
         if self._ended.is_set():
             return
         broken: list[Broken] = []
@@ -152,7 +151,7 @@ class FolderTools:
             gone = self._mine.pop((name, version))
             if self._registry.get(name, version) is gone:
                 self._registry.unregister(name, version)
-                logger.info("The tool %s is gone", name)
+                logger.info("Tool %s removed", name)
         self.broken = broken
 
     def _register(self, key: _Key, tool: Tool[Any]) -> None:
@@ -162,16 +161,16 @@ class FolderTools:
         mine = before is not None and self._registry.get(*key) is before
         self._registry.register(tool, replace=mine, origin=ORIGIN)
         self._mine[key] = tool
-        logger.info("The tool %s was %s", tool.name, "changed" if mine else "added")
+        logger.info("Tool %s %s", tool.name, "changed" if mine else "added")
 
 
 def holder_of(name: str, registry: Registry) -> str:
-    """Whose a name is."""
+    """Who has a name, in words."""
     entry = registry.entry(name)
     origins = {"builtin": "a built-in tool", "mcp": "a tool of an MCP server", ORIGIN: "a plugin"}
     return origins.get(entry.origin if entry is not None else "", "another tool")
 
 
 def name_taken(tool: Tool[Any], source: str, holder: str) -> Broken:
-    """A tool that is left out because the name is somebody else's."""
-    return Broken(f"{source}: {tool.name}", f"{holder} has the name `{tool.name}` already; give this one another")
+    """The finding for a tool that is left out because its name is taken."""
+    return Broken(f"{source}: {tool.name}", f"the name is taken by {holder}; rename one of them")

@@ -1,7 +1,6 @@
-"""Keeps standard output free of what somebody's code prints while it is imported: it goes to standard error.
+"""Keeps what tool files and plugins print while they are imported off standard output: it goes to standard error.
 
-Whoever reads our standard output wants a JSON document, or the messages of a protocol, and nothing else. And what
-is on standard input is not for that code.
+Whoever reads standard output expects a JSON document or protocol messages. Standard input is not theirs to read either.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _threads: set[int] = set()
 
 
 class _Routed:
-    """A standard stream, and another one for the threads that import somebody's code."""
+    """A standard stream that is another one for threads which are importing."""
 
     def __init__(self, stream: Any, aside: Callable[[], Any]) -> None:
         self.stream = stream
@@ -34,9 +33,10 @@ class _Routed:
 
 @contextmanager
 def printing_aside() -> Generator[None]:
-    """What this thread prints goes to standard error, and it finds nothing to read. Other threads notice nothing, so
-    that a program may go on to write while something is loaded beside it; the price is that a program which is started
-    here still has our own standard output.
+    """Send what this thread prints to standard error, and give it an empty standard input.
+
+    Other threads are not affected, so a program can go on writing while files are reloaded. Child processes are not
+    covered: `descriptor_aside` is for those.
     """
     me = threading.get_ident()
     with _lock:
@@ -60,9 +60,9 @@ def _behind(stream: Any) -> Any:
 
 @contextmanager
 def descriptor_aside() -> Generator[None]:
-    """Standard output itself is standard error in here, for every thread and every program that is started.
+    """Make standard output be standard error for the whole process and its children, besides `printing_aside`.
 
-    For a start, when nothing of ours is written yet.
+    For start-up only, before the program writes anything itself.
     """
     with suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()

@@ -1,7 +1,7 @@
-"""Which tools a module offers, and why one of them, or the whole module, could not be loaded.
+"""Finds the tools that a module offers, and words why something in it could not be loaded.
 
-A module that has `TOOLS` offers exactly what that lists. Any other offers each tool in it, and one of each `Tool`
-class that it defines, unless the class is there to be derived from or the module makes its tools of it itself.
+A module with a `TOOLS` list offers exactly those. Any other offers every tool at its top level, and an instance of each
+`Tool` class it defines, except base classes and classes that it makes instances of itself.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class Broken:
 
 @dataclass(slots=True)
 class Offered:
-    """The tools of a module, and what in it is none although it looks like one."""
+    """The tools of a module, and what in it could not be made a tool."""
 
     tools: list[Tool[Any]] = field(default_factory=list[Any])
     broken: list[Broken] = field(default_factory=list[Broken])
     listed: bool = False
-    """Whether the module itself lists its tools."""
+    """Whether the module lists its tools in `TOOLS`."""
 
 
 class ToolMaker:
-    """Makes the tools of one module's classes, each of them once, however often the module is looked at."""
+    """Finds the tools of one module, and makes an instance of each tool class once."""
 
     def __init__(self, module: ModuleType, source: str) -> None:
         self.module = module
@@ -50,7 +50,7 @@ class ToolMaker:
         self._made: dict[type, Tool[Any] | Broken] = {}
 
     def offered(self) -> Offered:
-        """What the module offers now: a class that another one derives from by now is no tool any more."""
+        """What the module offers now; a class that others derive from by now is a base class."""
         namespace = vars(self.module)
         found = Offered(listed="TOOLS" in namespace)
         for value in self._candidates(namespace):
@@ -88,10 +88,10 @@ class ToolMaker:
         if needed := _needed_arguments(cls):
             line = f"line {found}: " if (found := self._line_of(cls)) else ""
             listed = ", ".join(f"`{one}`" for one in needed)
-            return Broken(source, f"{line}it needs {listed}; make the tool yourself: `tool = {cls.__name__}(…)`")
+            return Broken(source, f"{line}its constructor needs {listed}; create it in the file: `{cls.__name__}(…)`")
         try:
             return cls()
-        except BaseException as error:  # noqa: BLE001 - one class may fail in any way, and must not take the rest along
+        except BaseException as error:  # noqa: BLE001 - whatever one class does, the rest is loaded
             return Broken(source, reason_of(error, _file_of(self.module), self._line_of(cls)))
 
     def _line_of(self, cls: type) -> int | None:
@@ -111,12 +111,12 @@ def tools_in(module: ModuleType, source: str) -> Offered:
 
 
 def is_tool_class(value: Any) -> bool:
-    """Whether it is a class of tools, and not a tool."""
+    """Whether it is a subclass of `Tool`, and not an instance."""
     return isinstance(value, type) and issubclass(value, Tool)
 
 
 def _is_base(cls: type[Tool[Any]]) -> bool:
-    """Whether a class is there for others to derive from, and no tool by itself."""
+    """Whether a class is only there for others to derive from."""
     if cls.__name__.startswith("_") or inspect.isabstract(cls):
         return True
     if not any("run" in vars(owner) for owner in cls.__mro__ if owner is not Tool):
@@ -125,7 +125,7 @@ def _is_base(cls: type[Tool[Any]]) -> bool:
 
 
 def _is_in_use(cls: type) -> bool:
-    """Not one of a module that was loaded again or removed since."""
+    """Whether a class belongs to a module as it is loaded now."""
     module = sys.modules.get(cls.__module__)
     return module is not None and any(value is cls for value in list(vars(module).values()))
 
@@ -141,8 +141,8 @@ def _needed_arguments(cls: type[Tool[Any]]) -> list[str]:
 
 def _no_tool(value: Any) -> str:
     if inspect.isroutine(value):
-        return f"`TOOLS` lists the function `{getattr(value, '__name__', '?')}`; put @tool on it"
-    return one_line(f"`TOOLS` should be a list of tools, and holds {_shown(value)}")
+        return f"`TOOLS` lists a plain function, `{getattr(value, '__name__', '?')}`; decorate it with @tool"
+    return one_line(f"`TOOLS` must be a list of tools, but has {_shown(value)}")
 
 
 def _shown(value: Any) -> str:
@@ -156,7 +156,7 @@ def _shown(value: Any) -> str:
 
 
 def reason_of(error: BaseException, file: str = "", line: int | None = None) -> str:
-    """Why a file could not be loaded: the line of it, the error, and where in another file of its folder it arose."""
+    """Why a file could not be loaded: its line, the error, and the file and line in its folder that raised it."""
     steps = list(_steps(error, file))
     own = next((number for name, number in reversed(steps) if name == file), line)
     where = f"line {own}: " if own else ""
@@ -168,13 +168,13 @@ def reason_of(error: BaseException, file: str = "", line: int | None = None) -> 
 
 
 def one_line(text: str) -> str:
-    """Somebody's words in one line that is not too long."""
+    """The text as one line of bounded length."""
     text = " ".join(text.split())
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
 
 
 def _steps(error: BaseException, file: str) -> Iterable[tuple[str, int]]:
-    """The lines of the file, and of those beside it, that led to the error, the last one last."""
+    """The lines in the file and in others of its folder that led to the error, innermost last."""
     folder = f"{Path(file).parent}{os.sep}" if file else None
     frames = [(frame.f_code.co_filename, number) for frame, number in traceback.walk_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
@@ -189,8 +189,8 @@ def _words(error: BaseException) -> str:
         return error.msg
     if isinstance(error, ModuleNotFoundError) and error.name:
         if error.name.startswith("."):
-            return f"there is no module `{error.name[1:]}` in its folder"
-        return f"there is no module `{error.name}` here; install it where Ferrule is installed"
+            return f"no module `{error.name[1:]}` in this folder"
+        return f"no module named `{error.name}`; install it in Ferrule's environment"
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - whatever somebody's error does

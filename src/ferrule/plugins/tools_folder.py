@@ -1,12 +1,12 @@
-"""A folder of Python files that bring tools, as a package of its own that can be loaded again while it is used.
+"""A folder of Python files with tools: a package of its own, which can be reloaded while it is in use.
 
-Its files import each other, by `import helper` or `from . import helper`, and nobody else sees them: they are modules
-of a package that has a name of its own, and `import` is resolved for them alone. So two folders may each have a
-`util.py`, and a `json.py` in one of them is no other program's `json`. What the standard library or an installed
-package has is found there first.
+The files import each other, with `import helper` or `from . import helper`, and no other code sees them: they are the
+modules of a package with a unique name, and only they resolve `import` this way. So two folders can each have a
+`util.py`, and a `json.py` in a folder never takes the place of the standard library's. A name that the standard
+library or an installed package has means that; the folder comes last.
 
-Each file is loaded from its source, never from a cache. When one changes, it and those that import it are loaded again;
-where that fails, what was loaded before stays.
+Files are always loaded from source, never from a bytecode cache. A changed file is reloaded together with the files
+that import it. If that fails, the version loaded before stays.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from ferrule.core.tool import Tool
 
 Sources = dict[str, bytes | str]
-"""The Python files of a folder by path: what each holds, or why it cannot be read."""
+"""The Python files of a folder by path: the content of each, or why it cannot be read."""
 
-KEPT = "what was loaded before stays in use"
+KEPT = "the version loaded before stays in use"
 _SECONDS = 30.0
 _SECONDS_TO_STOP = 0.5
 _CLOCK_STEP = 2.5
-"""Of the coarsest clock of a file system, with room to spare: what changed so lately may change again unnoticed."""
+"""Seconds. File systems keep time in steps of up to two seconds: a file that changed this recently is read again."""
 _INIT = "__init__.py"
 _IMPORTS = re.compile(rb"^[ \t]*(?:from|import)\b(?:[^\n(]*\([^)]*\)|[^\n]*)", re.MULTILINE)
 
@@ -51,7 +51,7 @@ _packages: dict[str, ToolsFolder] = {}
 
 @dataclass(slots=True)
 class FileTools:
-    """One file of a folder: the tools that it brings now, and what is wrong with it."""
+    """One file of a folder: its tools as of now, and what is wrong with it."""
 
     path: str
     tools: list[Tool[Any]] = field(default_factory=list[Any])
@@ -60,7 +60,7 @@ class FileTools:
 
 @dataclass(slots=True)
 class _Loaded:
-    """A module of the folder; `number` counts them as they were done: what one imports is done before it."""
+    """A module of the folder. `number` is the order in which modules finished loading, dependencies first."""
 
     module: ModuleType
     path: str
@@ -70,28 +70,28 @@ class _Loaded:
 
 @dataclass(slots=True, frozen=True)
 class _Failure:
-    """Why a file could not be loaded; `missing` where a module was not there, which may have been installed since."""
+    """Why a file could not be loaded. `missing`: it lacked a module, which may be installed later."""
 
     why: str
     missing: bool = False
 
 
-class _Unreadable(Exception):  # noqa: N818 - said in its own words
-    """A file that cannot be read."""
+class _Unreadable(Exception):  # noqa: N818 - reads as what it says
+    """The file cannot be read; the message is the whole reason."""
 
 
 class ToolsFolder:
-    """A folder and what was loaded from it. `look` reads the files, `refresh` makes the modules be what they say."""
+    """A folder and what was loaded from it. `look` reads the files; `refresh` loads what changed."""
 
     def __init__(self, path: Path, *, seconds: float = _SECONDS) -> None:
-        self.path = str(path.absolute())  # a link stays one: it may lead elsewhere later
+        self.path = str(path.absolute())  # not resolved: a link may point elsewhere later
         self.files: list[FileTools] = []
         self.broken: list[Broken] = []
-        """What is wrong with the folder itself, and with files that bring no tools of their own."""
+        """What is wrong with the folder itself, and with its helper files."""
         self.sources: Sources | None = None
-        """The files as they were loaded; None where the folder is not there."""
+        """The files as they were loaded; None if there is no such folder."""
         self.package = f"ferrule_tools_{next(_numbers)}_{path.name.replace('.', '_')}"
-        self._init = os.path.join(self.path, _INIT)  # noqa: PTH118 - paths are text here: they are compared all the time
+        self._init = os.path.join(self.path, _INIT)  # noqa: PTH118 - paths are strings here: they are compared once a second
         self._seconds = seconds
         self._seen: dict[str, tuple[object, bytes | str]] = {}
         self._places = {self.path}
@@ -112,7 +112,7 @@ class ToolsFolder:
     # Looking
 
     def look(self) -> Sources | None:
-        """Every file that matters, as it is now; None where there is no such folder. OSError: it cannot be listed."""
+        """All files that matter, as they are now. None: there is no such folder. OSError: it cannot be listed."""
         found: Sources = {}
         try:
             self._look_in(self.path, found)
@@ -122,7 +122,7 @@ class ToolsFolder:
             try:
                 self._look_in(place, found)
             except OSError:
-                continue  # those that import from it say so
+                continue  # the files that import from it report that
         self._seen = {path: one for path, one in self._seen.items() if path in found}
         return found
 
@@ -136,7 +136,7 @@ class ToolsFolder:
                 found[path] = source
 
     def _read(self, path: str) -> bytes | str | None:
-        """What a file holds. One that is as it was when it was read is not read again."""
+        """A file's content, read again only if it may have changed."""
         try:
             state = os.stat(path)  # noqa: PTH116
             if not stat.S_ISREG(state.st_mode):
@@ -158,22 +158,20 @@ class ToolsFolder:
     # Loading
 
     def refresh(self, sources: Sources | None, only: Iterable[str] | None = None) -> None:
-        """Load what is new or changed, and what imports it; then `files` and `broken` say what there is.
+        """Load what is new or changed and the files that import it, and bring `files` and `broken` up to date.
 
-        What failed is tried again when it or what it imports has changed, or when a module was missing. `only` names
-        the files to take tools from, where that is not all of them.
+        A file that failed is tried again when it or something it imports has changed, or if it lacked a module.
+        `only` limits which files are loaded for their tools.
         """
         before, self.sources = self.sources or {}, sources
         now: Sources = sources or {}
         changed = {path for path in before.keys() | now.keys() if before.get(path) != now.get(path)}
         kept = self._unusable(changed, now)
-        stale = self._importers_of({self._name_of(path) for path in changed - kept.keys()})
+        lacking = {path for path, one in self._failed.items() if one.missing}
+        stale = self._importers_of({self._name_of(path) for path in (changed | lacking) - kept.keys()})
         old = self._take_out(stale)
-        self._failed = {
-            path: one
-            for path, one in self._failed.items()
-            if path in now and self._name_of(path) not in stale and not one.missing
-        } | kept
+        still_failed = {path: one for path, one in self._failed.items() if self._name_of(path) not in stale}
+        self._failed = still_failed | kept
         self._load_package(old, now)
         wanted = sorted(path for path in now if self._brings_tools(path)) if only is None else sorted(only)
         for path in wanted:
@@ -188,7 +186,7 @@ class ToolsFolder:
         return folder == self.path and not name.startswith("_")
 
     def _unusable(self, changed: set[str], now: Sources) -> dict[str, _Failure]:
-        """Files that were loaded and are not to be used as they are now, perhaps because they are half written."""
+        """Loaded files whose new content cannot be used, perhaps because an editor is still writing it."""
         found: dict[str, _Failure] = {}
         for path in changed:
             source = now.get(path)
@@ -201,12 +199,12 @@ class ToolsFolder:
             else:
                 try:
                     compile(source, path, "exec", dont_inherit=True)
-                except Exception as error:  # noqa: BLE001 - what nests too deep fails in other ways than by its syntax
+                except Exception as error:  # noqa: BLE001 - code that nests too deeply is no SyntaxError
                     found[path] = self._failure(error, path)
         return found
 
     def _importers_of(self, changed: set[str]) -> set[str]:
-        """These modules, and all that import one of them, however indirectly."""
+        """These modules, and all that import one of them, directly or not."""
         with self._noting:
             importing = {name: set(imports) for name, imports in self._imports.items()}
         stale = set(changed)
@@ -215,7 +213,7 @@ class ToolsFolder:
         return stale
 
     def _take_out(self, stale: set[str]) -> dict[str, _Loaded]:
-        """Forget modules, so that whoever imports them gets new ones; gives what they were."""
+        """Unload modules, so that the next import loads them anew; returns what they were."""
         old = {name: self._loaded.pop(name) for name in stale if name in self._loaded}
         for name in stale - {self.package}:
             with self._noting:
@@ -227,7 +225,7 @@ class ToolsFolder:
         return old
 
     def _put_back(self, old: dict[str, _Loaded], now: Sources) -> None:
-        """Where a file could not be loaded again, use what it was, with all that it imported."""
+        """Bring back the old version of each file that failed to reload, with the modules it imported."""
         waiting = [name for name, one in old.items() if one.path in self._failed and one.path in now]
         while waiting:
             name = waiting.pop()
@@ -244,14 +242,14 @@ class ToolsFolder:
             self._offers.pop(name, None)
 
     def _name_in_parents(self) -> None:
-        """`from . import helper` looks in the package first, which may be another one by now."""
-        for name, one in self._loaded.items():
+        """Set each module as an attribute of its package, where `from . import helper` looks first."""
+        for name, one in list(self._loaded.items()):
             parent, _, last = name.rpartition(".")
             if parent in sys.modules:
                 setattr(sys.modules[parent], last, one.module)
 
     def _load_package(self, old: Mapping[str, _Loaded], now: Sources) -> None:
-        """The package itself: an empty module, or what `__init__.py` makes of it."""
+        """Load the package itself: `__init__.py` if there is one, else an empty module."""
         made = self.package in sys.modules and self.package not in old
         if self.package in self._loaded or (made and (self._init not in now or self._init in self._failed)):
             return
@@ -266,9 +264,7 @@ class ToolsFolder:
             return
         if isinstance(unreadable := (self.sources or {}).get(path), str):
             raise _Unreadable(unreadable)
-        spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, path, self))
-        if spec is None:
-            raise ImportError("it is not a Python file")
+        spec = self._spec_of(name, path)
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
             _execute(spec, module)
@@ -278,8 +274,8 @@ class ToolsFolder:
             raise
         self._name_in_parents()
 
-    def _attempt(self, path: str, work: Callable[[], None]) -> bool:
-        """Run a file's code in a thread of its own, so that one that never ends holds nobody up for ever."""
+    def _attempt(self, path: str, work: Callable[[], None]) -> None:
+        """Run a file's code with a time limit, in a thread of its own; note why it failed."""
         failed: list[BaseException] = []
 
         def guarded() -> None:
@@ -295,16 +291,14 @@ class ToolsFolder:
         if thread.is_alive():
             _interrupt(thread)
             thread.join(_SECONDS_TO_STOP)
-            self._failed[path] = _Failure(f"it was not loaded within {self._seconds:g} s")
-            return False
-        if failed:
+            self._failed[path] = _Failure(f"loading it took more than {self._seconds:g} s")
+        elif failed:
             self._failed[path] = self._failure(failed[0], path)
-        return not failed
 
     # What there is now
 
     def _take_stock(self, wanted: Sequence[str]) -> None:
-        """A tool is its file's that made it; those that only import it do not offer it again, unless they list it."""
+        """Work out each file's tools. A tool belongs to the file that made it, or to one that lists it in `TOOLS`."""
         names = {path: self._name_of(path) for path in wanted}
         loaded = [(path, name, self._loaded[name]) for path, name in names.items() if name in self._loaded]
         owners: dict[int, str] = {}
@@ -328,7 +322,9 @@ class ToolsFolder:
             elif offer is not None:
                 file.broken = offer.broken
                 if not (offer.tools or offer.listed or offer.broken or self._helps(path, name)):
-                    file.broken = [Broken(path, "it has no tools; put @tool on a function, or list them in `TOOLS`")]
+                    file.broken = [
+                        Broken(path, "no tools found; decorate a function with @tool, or list tools in `TOOLS`")
+                    ]
 
     def _about_folder(self) -> list[Broken]:
         if self.sources is not None:
@@ -345,7 +341,7 @@ class ToolsFolder:
         return made[0] if made else Offered()
 
     def _helps(self, path: str, name: str) -> bool:
-        """Whether another file imports this one, or would if it were called or did not fail."""
+        """Whether another file imports this one, or has an import of it that has not run yet."""
         with self._noting:
             if any(name in imports for importer, imports in self._imports.items() if importer != name):
                 return True
@@ -366,13 +362,13 @@ class ToolsFolder:
         return _Failure(words + self._about_names(error), isinstance(error, ModuleNotFoundError))
 
     def _about_names(self, error: BaseException) -> str:
-        """A word more where a file of the folder was meant and an installed package of its name was found."""
+        """A hint for an import that meant a file of the folder and got an installed package of the same name."""
         module = error.name if isinstance(error, ImportError) else None
         if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
             module = error.obj.__name__
         top = (module or "").partition(".")[0]
         if top and self._installed.get(top):
-            return f"; `{top}` is an installed package, write `from . import {top}` for the file beside it"
+            return f"; `{top}` is an installed package here, use `from . import {top}` for the file in the folder"
         return ""
 
     # Importing, for the files of the folder
@@ -390,7 +386,7 @@ class ToolsFolder:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """`import` as the files of this folder know it."""
+        """`__import__` for the files of this folder."""
         scope = globals or {}
         importer = str(scope.get("__name__", ""))
         target = name
@@ -431,7 +427,7 @@ class ToolsFolder:
                 self._imports.setdefault(importer, set()).add(imported)
 
     def _means_own(self, top: str, importer: str) -> bool:
-        """Whether a name is a file of this folder: not where the standard library or an installed package has it."""
+        """Whether a name means a file of this folder: not if the standard library or an installed package has it."""
         own = f"{self.package}.{top}"
         if top in sys.stdlib_module_names or importer == own or not (own in self._loaded or self._has(top)):
             return False
@@ -444,43 +440,45 @@ class ToolsFolder:
         return not self._installed[top]
 
     def _has(self, top: str) -> bool:
-        place = os.path.join(self.path, top)  # noqa: PTH118
-        return os.path.isfile(f"{place}.py") or os.path.isdir(place)  # noqa: PTH112, PTH113
+        place = Path(self.path, top)
+        return place.with_suffix(".py").is_file() or place.is_dir()
 
     def _is_installed(self, found: ModuleSpec) -> bool:
-        """Not what merely lies in this folder, or in the one that the program was started in."""
-        places = found.submodule_search_locations
-        at = found.origin if found.origin and os.path.isabs(found.origin) else next(iter(places or ()), None)  # noqa: PTH117
-        if at is None:
-            return True
-        if os.path.basename(at) == _INIT:  # noqa: PTH119
-            at = os.path.dirname(at)  # noqa: PTH120
-        return os.path.dirname(os.path.abspath(at)) not in (self.path, os.getcwd())  # noqa: PTH100, PTH109, PTH120
+        """Whether a module is really installed, and does not just lie in this folder or the current one."""
+        origin = Path(found.origin or "")
+        if not origin.is_absolute():  # built in, or a namespace package
+            origin = Path(next(iter(found.submodule_search_locations or ()), "/built-in/module"))
+        elif origin.name == _INIT:
+            origin = origin.parent
+        return str(origin.parent.absolute()) not in (self.path, str(Path.cwd()))
 
     def spec(self, name: str) -> ModuleSpec | None:
-        """Where a module of the package comes from."""
-        place = os.path.join(self.path, *name.split(".")[1:])  # noqa: PTH118
-        init = os.path.join(place, _INIT)  # noqa: PTH118
-        if os.path.isfile(init):  # noqa: PTH113
-            loader = _Loader(name, init, self)
-            return importlib.util.spec_from_file_location(name, init, loader=loader, submodule_search_locations=[place])
-        if os.path.isfile(f"{place}.py"):  # noqa: PTH113
-            path = f"{place}.py"
-            return importlib.util.spec_from_file_location(name, path, loader=_Loader(name, path, self))
-        if os.path.isdir(place):  # noqa: PTH112
-            self._places.add(place)
-            found = ModuleSpec(name, None, is_package=True)
-            found.submodule_search_locations = [place]
-            return found
-        return None
+        """Where a module of the package is loaded from."""
+        place = Path(self.path, *name.split(".")[1:])
+        if (place / _INIT).is_file():
+            return self._spec_of(name, str(place / _INIT), package=str(place))
+        if place.with_name(f"{place.name}.py").is_file():
+            return self._spec_of(name, f"{place}.py")
+        if not place.is_dir():
+            return None
+        self._places.add(str(place))
+        found = ModuleSpec(name, None, is_package=True)
+        found.submodule_search_locations = [str(place)]
+        return found
+
+    def _spec_of(self, name: str, path: str, *, package: str | None = None) -> ModuleSpec:
+        spec = ModuleSpec(name, _Loader(name, path, self), origin=path, is_package=package is not None)
+        spec.has_location = True
+        if package is not None:
+            spec.submodule_search_locations = [package]
+        return spec
 
     def source(self, path: str) -> bytes:
-        """What a file holds, as it was looked at last."""
-        self._places.add(os.path.dirname(path))  # noqa: PTH120
+        """A file's content, as of the last look."""
+        self._places.add(str(Path(path).parent))
         known = (self.sources or {}).get(path)
         if not isinstance(known, bytes):
-            with open(path, "rb") as file:  # noqa: PTH123
-                known = file.read()
+            known = Path(path).read_bytes()
             if self.sources is not None:
                 self.sources[path] = known
         return known
@@ -490,7 +488,7 @@ class ToolsFolder:
         name = module.__name__
         stack: list[str] = self._running.__dict__.setdefault("stack", [])
         if stack:
-            self._note(stack[-1], name)  # however it was imported
+            self._note(stack[-1], name)  # also where `importlib.import_module` imports it
         with self._noting:
             self._imports[name] = set()
         vars(module)["__builtins__"] = self._builtins
@@ -512,7 +510,7 @@ class _Finder:
 
 
 class _Loader(SourceFileLoader):
-    """From the source alone: a cache may be older than an edit of the same second, and is not ours to write there."""
+    """Loads from source alone: a cache could miss an edit within the same second, and would litter the folder."""
 
     def __init__(self, name: str, path: str, folder: ToolsFolder) -> None:
         super().__init__(name, path)
@@ -528,7 +526,7 @@ def _execute(spec: ModuleSpec, module: ModuleType) -> None:
 
 
 def _interrupt(thread: threading.Thread) -> None:
-    """End it at its next Python instruction; a call that blocks must end by itself."""
+    """Stop it at its next Python instruction; a blocking system call has to return first."""
     import ctypes
 
     ended = ctypes.py_object(SystemExit)
