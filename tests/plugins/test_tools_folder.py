@@ -80,6 +80,16 @@ def test_an_init_that_fails_is_one_finding_and_the_files_load(tmp_path: Path) ->
     assert files.given(loaded) == {"say_word": "1"}
 
 
+@pytest.mark.parametrize("imports", ["from my_tools.words import WORD", "import my_tools.words as w\nWORD = w.WORD"])
+def test_a_package_can_be_imported_by_its_name(imports: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where Python would find a second copy of it."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    say = tool_file("say_word", "WORD", f"from .words import WORD as same\n{imports}\nassert WORD is same")
+    loaded = load(tmp_path / "my_tools", {"__init__.py": "", "words.py": "WORD = object.__doc__", "say.py": say})
+    assert findings(loaded) == {}
+    assert "my_tools" not in sys.modules
+
+
 def test_two_folders_with_a_util_each_do_not_mix(tmp_path: Path) -> None:
     loaded = [
         load(tmp_path / name, {"util.py": f"WHO = {name!r}", "who.py": tool_file("say_who", "util.WHO", "import util")})

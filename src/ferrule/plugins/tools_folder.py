@@ -20,6 +20,7 @@ import stat
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
@@ -272,7 +273,7 @@ class ToolsFolder:
             if sys.modules.get(name) is module:
                 del sys.modules[name]
             raise
-        self._name_in_parents()
+        setattr(sys.modules[self.package], name.rpartition(".")[2], module)
 
     def _attempt(self, path: str, work: Callable[[], None]) -> None:
         """Run a file's code with a time limit, in a thread of its own; note why it failed."""
@@ -389,24 +390,24 @@ class ToolsFolder:
         """`__import__` for the files of this folder."""
         scope = globals or {}
         importer = str(scope.get("__name__", ""))
-        target = name
+        top = name.partition(".")[0]
+        own = self._own_name(top, importer) if level == 0 else ""
+        target = own + name[len(top) :] if own else name
         if level > 0:
             package = str(scope.get("__package__") or self.package)
             target = importlib.util.resolve_name("." * level + name, package)
-        elif self._means_own(name.partition(".")[0], importer):
-            target = f"{self.package}.{name}"
         try:
-            if target is not name and level == 0 and not fromlist:
+            if own and not fromlist:
                 importlib.import_module(target)
-                found = sys.modules[f"{self.package}.{name.partition('.')[0]}"]
+                found = sys.modules[own]
             else:
                 found = builtins.__import__(name if level else target, globals, locals, fromlist or (), level)
         except ModuleNotFoundError as error:
-            own = f"{self.package}."
+            inside = f"{self.package}."
             missing = error.name or ""
-            self._note(importer, missing if missing.startswith(own) else own + missing.partition(".")[0])
-            if missing.startswith(own):
-                short = missing.removeprefix(own)
+            self._note(importer, missing if missing.startswith(inside) else inside + missing.partition(".")[0])
+            if missing.startswith(inside):
+                short = missing.removeprefix(inside)
                 raise ModuleNotFoundError(f"No module named '{short}'", name=f".{short}") from None
             raise
         except BaseException:
@@ -426,31 +427,42 @@ class ToolsFolder:
             with self._noting:
                 self._imports.setdefault(importer, set()).add(imported)
 
-    def _means_own(self, top: str, importer: str) -> bool:
-        """Whether a name means a file of this folder: not if the standard library or an installed package has it."""
+    def _own_name(self, top: str, importer: str) -> str:
+        """What a top-level name is called in this package, if it means a file of the folder, or the folder itself.
+
+        It does not if the standard library or an installed package has the name, or in the very file of that name.
+        """
         own = f"{self.package}.{top}"
-        if top in sys.stdlib_module_names or importer == own or not (own in self._loaded or self._has(top)):
-            return False
-        if top not in self._installed:
-            try:
-                found = importlib.util.find_spec(top)
-            except (ImportError, ValueError, AttributeError):
-                return False
-            self._installed[top] = found is not None and self._is_installed(found)
-        return not self._installed[top]
+        if top in sys.stdlib_module_names or importer == own:
+            return ""
+        if own not in self._loaded and not self._has(top):
+            own = self.package if self._init in (self.sources or {}) and top == Path(self.path).name else ""
+        return own if own and not self._is_installed(top) else ""
 
     def _has(self, top: str) -> bool:
         place = Path(self.path, top)
         return place.with_suffix(".py").is_file() or place.is_dir()
 
-    def _is_installed(self, found: ModuleSpec) -> bool:
+    def _is_installed(self, top: str) -> bool:
         """Whether a module is really installed, and does not just lie in this folder or the current one."""
+        if top not in self._installed:
+            try:
+                found = importlib.util.find_spec(top)
+            except (ImportError, ValueError, AttributeError):
+                return True  # something odd of the program's own
+            self._installed[top] = found is not None and self._lies_elsewhere(found)
+        return self._installed[top]
+
+    def _lies_elsewhere(self, found: ModuleSpec) -> bool:
         origin = Path(found.origin or "")
         if not origin.is_absolute():  # built in, or a namespace package
             origin = Path(next(iter(found.submodule_search_locations or ()), "/built-in/module"))
         elif origin.name == _INIT:
             origin = origin.parent
-        return str(origin.parent.absolute()) not in (self.path, str(Path.cwd()))
+        near = {Path(self.path), Path(self.path).parent}
+        with suppress(OSError):  # the current folder may be gone
+            near.add(Path.cwd())
+        return origin.parent not in near
 
     def spec(self, name: str) -> ModuleSpec | None:
         """Where a module of the package is loaded from."""
