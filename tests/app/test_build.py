@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from ferrule import tool
 from ferrule.app.build import App
 from ferrule.app.settings import AuditSettings, FileSettings, PermissionSettings, Settings, ToolSettings
 from ferrule.core.call import RawCall
+from ferrule.pipeline.confirm import Question
 from ferrule.plugins.plugin import Plugin
 from ferrule.records.reader import AuditReader
 from ferrule.records.verification import verify
@@ -226,3 +229,96 @@ def test_a_session_gets_the_folders_and_leave_that_the_person_set(tmp_path: Path
             assert app.runtime.session.config["hard_links"] is True
 
     asyncio.run(go())
+
+
+# Tools folders
+
+CHANGING = '''
+from ferrule import tool
+
+@tool(kind="execute")
+def run_thing() -> str:
+    """Run the thing. Use this to test."""
+    return "VERSION"
+'''
+
+
+def with_folder(tmp_path: Path, **permissions: Any) -> tuple[Settings, Path]:
+    """Settings with a tools folder in the workspace, and a file of it."""
+    (tmp_path / "mine").mkdir()
+    file = tmp_path / "mine" / "thing.py"
+    file.write_text(CHANGING.replace("VERSION", "first"))
+    chosen = settings(tmp_path)
+    chosen.tools.folders = [Path("mine")]
+    chosen.permissions = PermissionSettings(**permissions)
+    return chosen, file
+
+
+async def until(true: Callable[[], object]) -> None:
+    async with asyncio.timeout(60):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_folder_is_followed_while_the_app_runs_and_no_longer(tmp_path: Path) -> None:
+    """R8."""
+    chosen, file = with_folder(tmp_path, allow=["run_thing"])
+    async with App(chosen, tmp_path) as app:
+        file.write_text(CHANGING.replace("VERSION", "second").replace("run_thing", "run_other"))
+        await until(lambda: "run_other" in app.tools.registry)
+    assert not watching()
+
+
+async def test_a_program_that_makes_one_call_follows_nothing(tmp_path: Path) -> None:
+    chosen, _ = with_folder(tmp_path, allow=["run_thing"])
+    async with App(chosen, tmp_path, single_call=True) as app:
+        assert (await app.runtime.run("run_thing")).data == "first"
+        assert not watching()
+
+
+def watching() -> bool:
+    return any(thread.name == "ferrule-tools-watch" for thread in threading.enumerate())
+
+
+async def test_always_was_said_of_the_tool_as_it_was(tmp_path: Path) -> None:
+    """A file that changed holds another tool: the person is asked about it anew."""
+    asked: list[str] = []
+
+    def ask(question: Question) -> str:
+        asked.append(question.summary)
+        return "always"
+
+    chosen, file = with_folder(tmp_path)
+    async with App(chosen, tmp_path, ask=ask) as app:
+        for _ in range(2):
+            assert (await app.runtime.run("run_thing")).data == "first"
+        assert len(asked) == 1
+        before = app.tools.registry.get("run_thing")
+        file.write_text(CHANGING.replace("VERSION", "second"))
+        await until(lambda: app.tools.registry.get("run_thing") is not before)
+        assert (await app.runtime.run("run_thing")).data == "second"
+        assert len(asked) == 2
+
+
+@pytest.mark.parametrize("name", ["mine/new.py", "mine/thing.py", "mine/sub/helper.py"])
+async def test_no_tool_writes_what_would_be_loaded_without_a_question(tmp_path: Path, name: str) -> None:
+    """A model that could write into a tools folder would run what it likes, outside of any sandbox."""
+    chosen, _ = with_folder(tmp_path, mode="accept-edits")
+    async with App(chosen, tmp_path) as app:
+        await app.runtime.run("Read", {"file_path": name})
+        refused = await app.runtime.run("Write", {"file_path": name, "content": "import os"})
+        assert refused.error is not None
+        assert "holds what other programs run or obey" in refused.error.message
+        assert (await app.runtime.run("Write", {"file_path": "other/new.py", "content": "import os"})).success
+        assert (await app.runtime.run("Write", {"file_path": "mine/notes.txt", "content": "notes"})).success
+
+
+async def test_no_command_writes_what_would_be_loaded(tmp_path: Path) -> None:
+    chosen, file = with_folder(tmp_path, allow=["Bash(python3 *)", "Bash(touch *)"])
+    writes = "open('mine/thing.py', 'a').write('# more'); open('mine/new.py', 'w'); "
+    async with App(chosen, tmp_path) as app:
+        before = file.read_text()
+        await app.runtime.run("Bash", {"command": f'python3 -c "{writes}"'})
+        assert (await app.runtime.run("Bash", {"command": "touch beside.py"})).success
+    assert file.read_text() == before
+    assert sorted(one.name for one in tmp_path.rglob("*.py")) == ["beside.py", "thing.py"]

@@ -28,7 +28,7 @@ def test_each_thing_that_is_wrong_is_named(ferrule: Command) -> None:
     ferrule.environment["FERRULE_AUDIT_PATH"] = str(ferrule.settings)
     done = ferrule("doctor")
     assert done.code == 1
-    assert "broken.py: ZeroDivisionError: division by zero" in done.out
+    assert "broken.py: line 1: ZeroDivisionError: division by zero" in done.out
     assert "fail  call" in done.out
     assert "Traceback" not in done.err
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from .conftest import Command
 
@@ -70,3 +72,43 @@ def test_neither_the_list_nor_a_file_tool_imports_the_shell(ferrule: Command) ->
 
 def imported(told: str) -> set[str]:
     return {line.rpartition("|")[2].strip() for line in told.splitlines() if line.startswith("import time:")}
+
+
+LOUD = '''
+import os, subprocess, sys
+print("printed"); sys.stdout.write("written"); os.write(1, b"raw"); os.system("echo from a program")
+from ferrule import tool
+
+@tool(kind="readonly")
+def say_word() -> str:
+    """Say a word. Use this to test."""
+    return "hello"
+'''
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tools", "--json"],
+        ["call", "say_word", "--json"],
+        ["lint", "--json"],
+        ["doctor", "--json"],
+        ["lint", "FILE", "--json"],
+    ],
+)
+def test_what_a_file_prints_when_it_is_loaded_is_not_in_the_document(ferrule: Command, arguments: list[str]) -> None:
+    """R6."""
+    file = ferrule.folder / "tools" / "loud.py"
+    file.write_text(LOUD)
+    done = ferrule(*(str(file) if one == "FILE" else one for one in arguments))
+    assert done.json
+    assert all(words in done.err for words in ("printed", "written", "raw", "from a program"))
+
+
+def test_a_file_that_fails_is_said_with_its_line_and_the_rest_is_listed(ferrule: Command) -> None:
+    """R6."""
+    file = ferrule.folder / "tools" / "bad.py"
+    file.write_text("import sys\n\nsys.exit('no')")
+    done = ferrule("tools")
+    assert "save_note" in done.out
+    assert done.err == f"Warning: {file} was skipped: line 3: SystemExit: no\n"

@@ -22,6 +22,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
+FILE = re.compile(r"# ([\w/]+\.py)\n")
+"""How a python block begins that is a file of its own."""
+
 
 @dataclass
 class Example:
@@ -65,8 +68,8 @@ def test_python_examples_print_what_the_page_shows(page: Path, tmp_path: Path, m
     monkeypatch.setitem(sys.modules, "example", type(sys)("example"))
     blocks = examples(page)
     for position, example in enumerate(blocks):
-        if example.language != "python":
-            continue
+        if example.language != "python" or (FILE.match(example.text) and page in of_language("console")):
+            continue  # a file is run by the terminal sessions of its page
         printed = io.StringIO()
         code = compile("\n" * example.line + example.text, str(page), "exec", dont_inherit=True)
         with contextlib.redirect_stdout(printed):
@@ -82,7 +85,7 @@ def test_python_examples_print_what_the_page_shows(page: Path, tmp_path: Path, m
 def test_terminal_sessions_show_what_really_comes_out(page: Path, tmp_path: Path) -> None:
     """A python block that begins with `# folder/file.py` is that file."""
     for example in examples(page):
-        if example.language == "python" and (file := re.match(r"# ([\w/]+\.py)\n", example.text)):
+        if example.language == "python" and (file := FILE.match(example.text)):
             (tmp_path / file[1]).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / file[1]).write_text(example.text, encoding="utf-8")
         if example.language != "console":

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +111,20 @@ def test_a_file_that_fails_leaves_no_module_behind(tmp_path: Path) -> None:
     assert {name for name in set(sys.modules) - before if "bad" in name} == set()
 
 
-def test_the_persons_ctrl_c_is_not_a_plugins_fault(tmp_path: Path) -> None:
-    (tmp_path / "slow.py").write_text("raise KeyboardInterrupt")
-    with pytest.raises(KeyboardInterrupt):
-        discover_file(tmp_path / "slow.py")
+def test_ctrl_c_ends_the_program_while_a_file_is_loaded(tmp_path: Path) -> None:
+    """It is the person's, and no fault of the file's that would be reported and passed over."""
+    (tmp_path / "slow.py").write_text(f"import time\nopen({str(tmp_path / 'started')!r}, 'w').close()\ntime.sleep(600)")
+    environment = {**os.environ, "FERRULE_TOOLS_FOLDERS": str(tmp_path), "FERRULE_DATA": str(tmp_path / "data")}
+    process = subprocess.Popen([sys.executable, "-m", "ferrule", "tools"], env=environment, cwd=tmp_path)
+    try:
+        while not (tmp_path / "started").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_taken_name_is_reported_and_the_first_keeps_it() -> None:

@@ -42,7 +42,7 @@ class App:
         ports: Ports | None = None,
     ) -> None:
         from ferrule.app.build_policy import build_policy
-        from ferrule.app.build_protection import build_hooks, sandbox_config
+        from ferrule.app.build_protection import build_hooks, guarded_folders, sandbox_config
         from ferrule.core.context import Session
         from ferrule.pipeline.limits import Limits
         from ferrule.pipeline.run import Runtime
@@ -84,6 +84,7 @@ class App:
                     "roots": added_folders(settings, workspace),
                     "hard_links": settings.files.hard_links,
                     "restrictions": RuleRestrictions(built.policy),
+                    "guarded": guarded_folders(settings, workspace),
                     **sandbox_config(settings, workspace),
                 },
             ),
@@ -92,7 +93,7 @@ class App:
         )
 
     async def __aenter__(self) -> App:
-        from ferrule.plugins.discovery import Broken
+        from ferrule.plugins.module_tools import Broken
 
         for plugin in list(self.tools.plugins):
             if plugin.initialise is None:
@@ -101,9 +102,11 @@ class App:
                 await self._for_plugins(plugin.initialise)
             except Exception as error:  # noqa: BLE001 - one plugin's fault must not take the others along
                 self.tools.plugins.remove(plugin)
-                self.tools.broken.append(Broken(plugin.source, f"it could not start: {type(error).__name__}: {error}"))
+                self.tools.skipped.append(Broken(plugin.source, f"it could not start: {type(error).__name__}: {error}"))
                 for tool in plugin.tools:
                     self.tools.registry.unregister(tool.name, tool.version)
+        if self.tools.folders is not None and not self._single_call:
+            self.tools.folders.watch()
         if self.tools.servers is not None and not self._single_call:
             try:
                 await self.tools.servers.start_unlisted(wait=_SERVERS_SECONDS)
@@ -115,6 +118,8 @@ class App:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self.tools.folders is not None:
+            self.tools.folders.close()
         await self.runtime.session.close()
         if self.tools.servers is not None:
             await self.tools.servers.close()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ferrule.app.load_settings import SettingsError
-from ferrule.app.locations import PROJECT_FILE, organisation_settings_file, user_settings_file
+from ferrule.app.locations import PROJECT_FILE, organisation_settings_file, tool_folders, user_settings_file
 from ferrule.app.settings import RuleTable, SourcedRule
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def build_policy(settings: Settings, workspace: Path, tools: Tools) -> BuiltPoli
         mode=permissions.mode,
         dangerous=permissions.dangerous,
         own_files=own_files(workspace),
+        tool_folders=[folder.resolve() for folder in tool_folders(settings, workspace)],
         doubts=tools.servers.approvals if tools.servers is not None else None,
     )
     return BuiltPolicy(policy, notes)

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ferrule.app.load_settings import SettingsError
+from ferrule.app.locations import tool_folders
 from ferrule.app.settings import SandboxSettings
 
 if TYPE_CHECKING:
@@ -49,6 +50,16 @@ def _require_hosts(hosts: Sequence[str]) -> None:
 def writable_folders(settings: Settings, workspace: Path) -> list[Path]:
     """The folders that commands may write besides the workspace; relative ones start there."""
     return [workspace / folder.expanduser() for folder in settings.sandbox.writable]
+
+
+def guarded_folders(settings: Settings, workspace: Path) -> tuple[Path, ...]:
+    """Tools folders, which no command may write: Ferrule itself runs what they hold, and loads it at once.
+
+    Not one that the whole workspace lies in, where nothing could be written then.
+    """
+    root = workspace.resolve()
+    folders = [folder.resolve() for folder in tool_folders(settings, workspace)]
+    return tuple(folder for folder in folders if not root.is_relative_to(folder))
 
 
 def build_hooks(settings: Settings) -> list[Hook]:

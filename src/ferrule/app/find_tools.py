@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ferrule.app.locations import added_folders
+from ferrule.app.locations import added_folders, tool_folders
 from ferrule.app.mcp_servers import build_servers
 from ferrule.registry.registry import Registry
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ferrule.app.settings import Settings
     from ferrule.mcp_client.ports import Ports
     from ferrule.mcp_client.servers import Servers
-    from ferrule.plugins.discovery import Broken
+    from ferrule.plugins.folder_tools import FolderTools
+    from ferrule.plugins.module_tools import Broken
     from ferrule.plugins.plugin import Plugin
 
 
@@ -25,10 +26,18 @@ class Tools:
 
     registry: Registry
     plugins: list[Plugin] = field(default_factory=list[Any])
-    broken: list[Broken] = field(default_factory=list[Any])
+    """The installed ones."""
+    skipped: list[Broken] = field(default_factory=list[Any])
+    """What of them could not be loaded."""
+    folders: FolderTools | None = None
     servers: Servers | None = None
     notes: list[str] = field(default_factory=list[str])
     """What a person should hear of the MCP servers."""
+
+    @property
+    def broken(self) -> list[Broken]:
+        """All that could not be loaded, as it is now: the files of a folder may change."""
+        return [*self.skipped, *(self.folders.broken if self.folders is not None else ())]
 
 
 def build_tools(settings: Settings, workspace: Path, ports: Ports | None = None) -> Tools:
@@ -42,19 +51,20 @@ def build_tools(settings: Settings, workspace: Path, ports: Ports | None = None)
     registry.register_many(builtin_tools(), origin="builtin")
     tools = Tools(registry)
     if settings.tools.plugins or settings.tools.folders:
-        from ferrule.plugins.discovery import Broken, Discovered, discover_folder, discover_installed
+        from ferrule.plugins.discovery import Discovered, discover_installed
+        from ferrule.plugins.import_output import descriptor_aside
 
-        found = Discovered()
-        if settings.tools.plugins:
-            discover_installed(found)
-        for folder in settings.tools.folders:
-            place = workspace / folder.expanduser()
-            if place.is_file():
-                found.broken.append(Broken(str(place), "it is a file; name its folder"))
-            else:
-                discover_folder(place, found)
-        found.register(registry)
-        tools.plugins, tools.broken = found.plugins, found.broken
+        with descriptor_aside():
+            found = discover_installed() if settings.tools.plugins else Discovered()
+            found.register(registry)
+            tools.plugins, tools.skipped = found.plugins, found.broken
+            if settings.tools.folders:
+                from ferrule.plugins.folder_tools import FolderTools
+
+                tools.folders = FolderTools(
+                    tool_folders(settings, workspace), registry, disabled=settings.tools.disabled
+                )
+                tools.folders.load()
     tools.servers, tools.notes = build_servers(settings, workspace, registry, added_folders(settings, workspace), ports)
     for name in settings.tools.disabled:
         if name in registry:

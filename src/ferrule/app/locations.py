@@ -39,6 +39,11 @@ def sessions_folder() -> Path:
     return data_folder() / "sessions"
 
 
+def tool_folders(settings: Settings, workspace: Path) -> list[Path]:
+    """The folders of Python files with tools; relative ones start from the workspace."""
+    return [workspace / folder.expanduser() for folder in settings.tools.folders]
+
+
 def added_folders(settings: Settings, workspace: Path) -> tuple[Path, ...]:
     """The folders that file tools may use besides the workspace; relative ones start there."""
     return tuple(workspace / folder.expanduser() for folder in settings.files.folders)

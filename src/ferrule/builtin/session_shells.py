@@ -104,6 +104,7 @@ def profile_of(session: Session) -> Profile:
     return Profile(
         writable=(*roots, *choice.writable),
         folder=_existing(shell_folder(session), roots[0]),
+        guarded=tuple(session.config.get("guarded", ())),
         hidden=(*_own_folder(roots), *_hidden(session, roots)),
         readable=(outputs_of(session),),
         hosts=choice.hosts,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from contextlib import AsyncExitStack
@@ -130,6 +131,7 @@ async def _open(
     chat: Chat, settings: Settings, workspace: Path, model: Model, resumed: Resumed | None, stack: AsyncExitStack
 ) -> ChatAssistant:
     await asyncio.to_thread(_load_parts)
+    logging.getLogger("ferrule.plugins").setLevel(logging.ERROR)  # what cannot be loaded is said between turns
     from ferrule.app.build import App
     from ferrule.cli.chatting.asker import ChatAsker
     from ferrule.cli.chatting.assistant import ChatAssistant

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.core.tool import Tool
-    from ferrule.plugins.discovery import Broken
+    from ferrule.plugins.module_tools import Broken
 
 
 @click.command("lint", help=_("Check the tools in PATH, a Python file or a folder of them; without it, all tools."))
@@ -65,8 +65,10 @@ def _tools(path: Path | None, workspace: Path) -> tuple[list[Tool[Any]], list[Br
         found = build_tools(settings_for(workspace).settings, workspace.resolve())
         return found.registry.tools(), found.broken
     from ferrule.plugins.discovery import discover_file, discover_folder
+    from ferrule.plugins.import_output import descriptor_aside
 
-    discovered = discover_folder(path) if path.is_dir() else discover_file(path)
+    with descriptor_aside():
+        discovered = discover_folder(path) if path.is_dir() else discover_file(path)
     return [tool for plugin in discovered.plugins for tool in plugin.tools], discovered.broken
 
 

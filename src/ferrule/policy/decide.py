@@ -62,6 +62,7 @@ class RulePolicy:
         deny: Iterable[str] = (),
         dangerous: str = "ask",
         own_files: Iterable[Path] = (),
+        tool_folders: Iterable[Path] = (),
         analyser: Analyser | None = None,
         doubts: Doubts | None = None,
     ) -> None:
@@ -77,7 +78,7 @@ class RulePolicy:
             for verdict in (Verdict.ALLOW, Verdict.ASK, Verdict.DENY)
         )
         self.requests = Requests(analyser)
-        self.guarded = Guarded(own_files)
+        self.guarded = Guarded(own_files, tool_folders)
         self._doubts = doubts
         self._dangers_ask = dangerous != "allow"
         self._granted: dict[str, RuleSet] = {}

@@ -48,10 +48,13 @@ _OWN = (*(f"**/{file}" for file in _IN_A_ROOT), "//etc/ferrule/**")
 class Guarded:
     """The rules that Ferrule itself brings."""
 
-    def __init__(self, own_files: Iterable[Path] = ()) -> None:
+    def __init__(self, own_files: Iterable[Path] = (), tool_folders: Iterable[Path] = ()) -> None:
+        """`tool_folders` hold Python files that Ferrule itself runs, so writing those asks like any other starter."""
         own_files = list(own_files)
         files = [f"/{escape_path(str(file))}" for file in own_files]
-        self.asks = RuleSet.of(_rules("Read", SECRETS, Verdict.ASK) + _rules("Edit", STARTERS, Verdict.ASK))
+        loaded = [f"/{escape_path(str(folder))}/**/*.py" for folder in tool_folders]
+        starters = _rules("Edit", (*STARTERS, *loaded), Verdict.ASK)
+        self.asks = RuleSet.of(_rules("Read", SECRETS, Verdict.ASK) + starters)
         self.never = RuleSet.of(_rules("Edit", (*_OWN, *files), Verdict.DENY))
         self._own_files = tuple(str(file) for file in own_files)
 

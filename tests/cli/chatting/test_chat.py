@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import subprocess
 import sys
@@ -354,3 +355,33 @@ def test_settings_that_cannot_work_end_it_with_words(desk: Desk) -> None:
     assert chat.ended() == 2
     assert "Bash(" in chat.text
     assert "Traceback" not in chat.text
+
+
+def test_a_tools_folder_is_followed_between_turns(desk: Desk) -> None:
+    """R8: the next turn has the tools as the files are then, and says what could not be loaded."""
+    tools = desk.folder / "tools"
+    tools.mkdir()
+    desk.settings.write_text(f'[tools]\nfolders = ["{tools}"]\n')
+    chat = desk.chat([calls("", ("greet_person", {})), "That was all."] * 200)
+    turns = itertools.count(1)
+    greeting = (
+        "from ferrule import tool\n@tool(kind='readonly')\ndef greet_person() -> str:\n"
+        '    """Greet. Use this to test."""\n    return "GREETING"\n'
+    )
+
+    def answered(words: str) -> bool:
+        turn = next(turns)
+        chat.prompt(turn)
+        chat.type("greet me")
+        chat.prompt(turn + 1)
+        return any(words in str(line) for line in desk.said())
+
+    assert not answered("hello-1")
+    for text in ("hello-1", "hello-2"):
+        (tools / "greet.py").write_text(greeting.replace("GREETING", text))
+        chat.wait(lambda text=text: answered(text))
+    (tools / "broken.py").write_text("\n1 / 0")
+    chat.wait(lambda: answered("hello-2") and "broken.pywasskipped:line2:ZeroDivisionError" in chat.flowing)
+    assert chat.flowing.count("ZeroDivisionError") == 1
+    chat.press(CTRL_D)
+    assert chat.ended() == 0

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ferrule.cli.chatting.person_input import PersonInput
     from ferrule.cli.chatting.screen import Screen
     from ferrule.mcp_client.remote_server import RemoteServer
+    from ferrule.plugins.module_tools import Broken
 
 _TICK = 0.08
 _LEFT_BY_SIGNAL = {"SIGTERM": 143, "SIGHUP": 129}
@@ -50,6 +51,7 @@ class Chat:
         )
         self.questions = ServerQuestions(self.place)
         """What MCP servers ask of the person."""
+        self._said_broken: list[Broken] = []
         self._signing_in: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._assistant: ChatAssistant | None = None
@@ -101,13 +103,18 @@ class Chat:
     async def _begin(self, opening: asyncio.Task[ChatAssistant]) -> None:
         if self._assistant is None:
             self._assistant = await opening
-            for broken in self.assistant.app.tools.broken:
-                self.say(
-                    _("{source} was skipped: {reason}").format(source=broken.source, reason=broken.reason), "warned"
-                )
+            self._say_broken()
             for note in self.assistant.app.notes:
                 self.say(note, "warned")
             self._say_server_problems()
+
+    def _say_broken(self) -> None:
+        """What could not be loaded, once for each; the files of a folder may change between turns."""
+        broken = self.assistant.app.tools.broken
+        for one in broken:
+            if one not in self._said_broken:
+                self.say(_("{source} was skipped: {reason}").format(source=one.source, reason=one.reason), "warned")
+        self._said_broken = broken
 
     def _say_server_problems(self) -> None:
         servers = self.assistant.app.tools.servers
@@ -159,6 +166,7 @@ class Chat:
         await self._begin(opening)
         if not await run_command(self, said):
             await self._sign_in()
+            self._say_broken()
             await self._turn(said)
 
     def _say_goodbye(self) -> None:
