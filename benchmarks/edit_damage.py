@@ -204,7 +204,8 @@ def says_the_same(name: str, case: Case) -> bool:
     """Whether a damaged new text still asks for what the edit was; some damages take that away."""
     old, new = case.old.splitlines(), case.new.splitlines()
     if "flattened" in name:
-        return len({_blanks(line) for line in new if line.strip()}) < 2 and _blanks(case.old) == _blanks(case.new)
+        depths = [[_blanks(line) for line in lines if line.strip()] for lines in (old, new)]
+        return not depths[1] or (len(set(depths[1])) < 2 and depths[0][:1] == depths[1][:1])
     if "first margin" in name:
         return _blanks(case.old) == _blanks(case.new)
     if "one by one" in name and _margin(case.old) != _margin(case.new):
