@@ -40,9 +40,9 @@ def test_what_is_wrong_with_each_is_said_in_a_sentence() -> None:
             "use_broken_form": "`use_broken_form`: `thing` has no JSON Schema: ZeroDivisionError: boom.",
             "CallClass": "`CallClass`: `callback` is a Callable, which has no JSON form, and a model can only send JSON. Give it another type, or leave it out of the parameters.",
             "LookUpWithoutWords": "`LookUpWithoutWords` cannot be shown: RuntimeError: no words.",
-            "take_wrong_type": '`take_wrong_type`: its schema is not a valid JSON Schema. properties.word.type: must be "array", "boolean", "integer", "null", "number", "object" or "string"; got string "strin".',
+            "take_wrong_type": '`take_wrong_type`: its schema is not a valid JSON Schema. properties.word.type: expected "array", "boolean", "integer", "null", "number", "object", "string" or array, got string "strin".',
             "take_wrong_reference": "`take_wrong_reference`: its schema refers to '#/$defs/gone', which is not there.",
-            "take_wrong_pattern": '`take_wrong_pattern`: its schema is not a valid JSON Schema. properties.word.pattern: should be a valid regex; got string "(".',
+            "take_wrong_pattern": '`take_wrong_pattern`: its schema is not a valid JSON Schema. properties.word.pattern: must be a regular expression like "^[a-z]+$"; got string "(".',
         }
     )
     assert [one.fault for one in (greet_person, *ODD)] == [None] * (len(ODD) + 1)

@@ -189,12 +189,12 @@ def test_a_class_that_cannot_be_made_is_reported_and_the_others_of_its_file_work
     """R6: one class harms no other. A class that others build on, or that the file makes itself, is not made again."""
     (tmp_path / "words.py").write_text(CLASSES)
     found = discover_file(tmp_path / "words.py")
-    assert [one.name for one in found.plugins[0].tools] == ["LookUpIn", "LookUp"]
+    assert [one.name for one in found.plugins[0].tools] == ["LookUp", "LookUpIn"]
     assert [(Path(one.source).name, one.reason) for one in found.broken] == snapshot(
         [
             (
                 "words.py: Forgetful",
-                "`Forgetful` is not complete: its `__init__` does not call super().__init__(). Add that line (in a dataclass, as `__post_init__`).",
+                'line 25: `Forgetful` is not complete: its `__init__` does not call super().__init__(). Add that line (in a dataclass, as `__post_init__`).',
             )
         ]
     )
@@ -231,4 +231,4 @@ def test_a_tool_that_a_decorator_hides_is_not_passed_over_in_silence(tmp_path: P
 def test_what_is_wrong_with_a_definition_is_said_in_its_own_words(tmp_path: Path) -> None:
     (tmp_path / "box.py").write_text("from ferrule import tool\nclass Box:\n    @tool\n    def ping(): ...\n")
     (broken,) = discover_file(tmp_path / "box.py").broken
-    assert broken.reason.startswith("`Box.ping` has no `self`.")
+    assert broken.reason.startswith("line 2: `Box.ping` has no `self`.")

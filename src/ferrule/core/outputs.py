@@ -61,15 +61,24 @@ def typed_output(annotation: Any) -> TypedOutput | None:
     if promised is None:
         return None
     try:
-        return TypedOutput(promised)
+        made = TypedOutput(promised)
     except (NameError, PydanticSchemaGenerationError, PydanticUserError):
         return None
+    return made if made.has_json_form else None
 
 
 class TypedOutput:
     """Holds values to a Python type."""
 
-    __slots__ = ("_adapter", "_annotation", "_holds_floats", "_holds_instances", "_is_converted", "exact")
+    __slots__ = (
+        "_adapter",
+        "_annotation",
+        "_holds_floats",
+        "_holds_instances",
+        "_is_converted",
+        "exact",
+        "has_json_form",
+    )
 
     def __init__(self, annotation: Any) -> None:
         members = [NoneType if one is None else one for one in _members(annotation)]
@@ -80,6 +89,7 @@ class TypedOutput:
         )
         self._annotation = annotation
         self._adapter: Any = None
+        self.has_json_form = True
         if not self.exact and annotation is not float:
             self._compile()
 
@@ -92,6 +102,7 @@ class TypedOutput:
             except PydanticUserError:  # a model, a dataclass or a TypedDict, which has a config of its own
                 self._adapter = TypeAdapter(self._annotation)
             kinds = _kinds(self._adapter.core_schema)
+            self.has_json_form = kinds.isdisjoint(("callable", "is-instance", "is-subclass"))
             self._holds_instances = not kinds.isdisjoint(("model", "dataclass"))
             self._holds_floats = "float" in kinds
             self._is_converted: bool | None = True if self._holds_instances else None

@@ -361,7 +361,7 @@ class Tool(Generic[P]):
 
         if type(self).output_schema is Tool.output_schema and not self._output_schema:
             return typed_output(self._returns())
-        schema = self.output_schema  # said by itself, not by an annotation
+        schema = output_schema_of(self)  # said by itself, not by an annotation
         return SchemaOutput(self.name, schema) if schema is not None else None
 
     def _compile(self) -> Params[P]:
