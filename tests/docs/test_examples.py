@@ -64,6 +64,10 @@ def steady(text: str) -> str:
 def test_python_examples_print_what_the_page_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The python blocks of a page are one program; a `text` block shows what the block before it prints."""
     monkeypatch.chdir(tmp_path)
+    if 'open_model("local")' in page.read_text(encoding="utf-8"):
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data/models").symlink_to(smollm2().parent)
+        monkeypatch.setenv("FERRULE_DATA", str(tmp_path / "data"))
     module: dict[str, object] = {"__name__": "example"}
     monkeypatch.setitem(sys.modules, "example", type(sys)("example"))
     blocks = examples(page)

@@ -194,7 +194,7 @@ def test_a_class_that_cannot_be_made_is_reported_and_the_others_of_its_file_work
         [
             (
                 "words.py: Forgetful",
-                'line 25: `Forgetful` is not complete: its `__init__` does not call super().__init__(). Add that line (in a dataclass, as `__post_init__`).',
+                "line 25: `Forgetful` is not complete: its `__init__` does not call super().__init__(). Add that line (in a dataclass, as `__post_init__`).",
             )
         ]
     )

@@ -111,6 +111,12 @@ class Agent:
         assert ended is not None  # noqa: S101 - every turn ends with it
         return ended
 
+    def answer_sync(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
+        """`answer` for code without `await`: a script, a thread, a notebook."""
+        from ferrule.pipeline.tool_loops import run_and_wait
+
+        return run_and_wait(lambda: self.answer(text, attachments), "answer_sync")
+
     async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> AsyncGenerator[AgentEvent, None]:
         """One turn; the last event is always `TurnEnded`. Closing the stream early stops the turn."""
         if self._turn is not None:
