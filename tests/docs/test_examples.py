@@ -142,3 +142,20 @@ def test_links_between_pages_lead_somewhere() -> None:
         if not (page.parent / link).exists()
     ]
     assert broken == []
+
+
+MODULES = ("tools", "policy", "hooks", "mcp", "agent", "models", "records", "dialects", "testing")
+PUBLIC = {"ferrule", *(f"ferrule.{one}" for one in MODULES)}
+
+
+def test_examples_import_public_modules_alone() -> None:
+    """Whatever a page imports is promised to stay."""
+    others = [
+        f"{name(page)}: {module}"
+        for page in PAGES
+        for example in examples(page)
+        if example.language == "python"
+        for module in re.findall(r"^\s*(?:from|import) (ferrule[\w.]*)", example.text, re.MULTILINE)
+        if module not in PUBLIC
+    ]
+    assert others == []
