@@ -7,17 +7,21 @@ import os
 from pathlib import Path
 from typing import Any
 
+from tests.says_yes import SaysYes
+
 from ferrule import RawCall, RulePolicy, Runtime, Session, ToolResult
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.workspace.files import Files, files_of
 
 
 class Desk:
-    def __init__(self, workspace: Path, *, mode: str = "accept-edits", **session: Any) -> None:
+    def __init__(self, workspace: Path, *, mode: str | None = None, **session: Any) -> None:
+        """With a `mode` calls are decided by it; without one, somebody said yes to everything."""
         workspace.mkdir(exist_ok=True)
         self.workspace = workspace
         self.session = Session(workspace=workspace, **session)
-        self.runtime = Runtime(builtin_tools(), policy=RulePolicy(mode=mode), session=self.session)
+        policy = RulePolicy(mode=mode) if mode is not None else SaysYes()
+        self.runtime = Runtime(builtin_tools(), policy=policy, session=self.session)
 
     @property
     def files(self) -> Files:
