@@ -11,6 +11,7 @@ from ferrule.builtin.shell_run import explained, settle, shell_for, timed_out, u
 from ferrule.core.access import Touch
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
+from ferrule.core.phrases import phrase
 from ferrule.core.result import Output, ToolResult
 
 
@@ -45,6 +46,6 @@ async def bash_input(
     settle(context.session, ended.cwd)
     told.notes += explained(context.session, "", ended)
     if ended.timed_out:
-        return timed_out(context, ended, told, seconds, "Run it again with more time.")
+        return timed_out(context, ended, told, seconds, phrase("Run it again with more time."))
     data = {"output": ended.stdout, "exit_code": ended.exit_code, "waiting_for_input": ended.waiting_for_input}
     return Output(data=data, llm_content=words(ended, told))

@@ -10,6 +10,7 @@ from ferrule.builtin.session_shells import SECONDS_TO_END
 from ferrule.builtin.shell_run import command_text, problems_of, run, starved, timed_out, touches_of
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
+from ferrule.core.phrases import phrase
 from ferrule.core.result import ToolResult
 
 _SECONDS = 120.0
@@ -51,9 +52,11 @@ async def execute_command(
     """
     ended, told = await run(context, command, folder=cwd, seconds=_SECONDS)
     if ended.timed_out:
-        return timed_out(context, ended, told, _SECONDS, "Do it in smaller steps.")
+        return timed_out(context, ended, told, _SECONDS, phrase("Do it in smaller steps."))
     if ended.starved:
-        return starved(context, ended, told, "Give it in the command itself what it asks for, as `git commit -m` does.")
+        return starved(
+            context, ended, told, phrase("Give it in the command itself what it asks for, as `git commit -m` does.")
+        )
     notes = "".join(f"\n[{note}]" for note in (*ended.notes, *told.notes))
     return {
         "command": command,

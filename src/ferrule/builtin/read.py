@@ -10,6 +10,7 @@ from pydantic import Field
 from ferrule.core.context import ToolContext
 from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import tool
+from ferrule.core.phrases import phrase
 from ferrule.core.result import Attachment, Output
 from ferrule.workspace.amounts import amount
 from ferrule.workspace.cut_pictures import is_cut_off
@@ -131,8 +132,13 @@ def _cut_note(page: Page, number: int) -> str:
 def _image(place: Place, kind: str, data: bytes) -> Output:
     if len(data) > _MOST_IMAGE:
         raise ToolError(
-            f"`{place}` is a picture of {len(data):,} bytes; at most {_MOST_IMAGE:,} are shown.",
-            suggestion="Make a smaller copy of it and read that.",
+            phrase(
+                "`{place}` is a picture of {count} bytes; at most {most} are shown.",
+                place=place,
+                count=f"{len(data):,}",
+                most=f"{_MOST_IMAGE:,}",
+            ),
+            suggestion=phrase("Make a smaller copy of it and read that."),
         )
     found = {"file_path": place.name, "media_type": kind, "size": len(data)}
     if is_cut_off(kind, data):

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import phrase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
@@ -112,7 +113,7 @@ class Cancellation:
     def raise_if_requested(self) -> None:
         """Leave a sync tool's loop cleanly once the call is cancelled."""
         if self._event.is_set():
-            raise ToolError("The call was cancelled.", kind=ErrorKind.CANCELLED)
+            raise ToolError(phrase("The call was cancelled."), kind=ErrorKind.CANCELLED)
 
 
 class CallPort(Protocol):
@@ -216,7 +217,7 @@ class ToolContext:
     def model_adapter(self) -> ModelAdapter:
         """The model in use; a tool that must have one declares `needs=("model",)`."""
         if self.session.model_adapter is None:
-            raise ToolError("This tool asks a model, and the session has none.")
+            raise ToolError(phrase("This tool asks a model, and the session has none."))
         return self.session.model_adapter
 
     @property
@@ -279,7 +280,7 @@ class ToolContext:
 
     def _calls(self) -> CallPort:
         if self._port is None:
-            raise ToolError("This context has no runtime, so it cannot call other tools.")
+            raise ToolError(phrase("This context has no runtime, so it cannot call other tools."))
         return self._port
 
 

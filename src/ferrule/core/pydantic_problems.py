@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic_core import from_json
 
 from ferrule.core.nearest import nearest
+from ferrule.core.phrases import joined, phrase
 from ferrule.core.problems import HALF_PAIR, InvalidParams, PathPart, Problem, got, not_json
 from ferrule.core.schema_walk import schema_at
 
@@ -70,7 +71,7 @@ def read_problems(
             name = str(loc[0])
             if (hint := hints.get(name)) is None:
                 hint = hints[name] = _hint(loc, schema)
-            problems.append(Problem(loc, "missing", "required, but missing" + hint))
+            problems.append(Problem(loc, "missing", hint))
         else:
             problems.append(_problem(item, kind, _true_path(loc, value, kind), value, schema))
     if len({problem.path for problem in problems}) < len(problems):
@@ -81,21 +82,25 @@ def read_problems(
 def _problem(item: Any, kind: str, path: tuple[PathPart, ...], value: Any, schema: dict[str, Any]) -> Problem:
     found: Any = item["input"]
     if expected := _TYPES.get(kind):
-        return Problem(path, "type", f"expected {expected}, got {got(found)}", (expected,))
+        return Problem(
+            path, "type", phrase("expected {kind}, got {found}", kind=expected, found=got(found)), (expected,)
+        )
     if kind == "missing":
-        return Problem(path, "missing", "required, but missing" + _hint(path, schema))
+        return Problem(path, "missing", _hint(path, schema))
     if kind == "extra_forbidden" or kind == "unexpected_keyword_argument":
         return _unknown(path, schema)
     if kind == "union_tag_invalid":
         tag = str(item["ctx"]["discriminator"]).strip("'")
         known, given = item["ctx"]["expected_tags"], item["ctx"]["tag"]
-        return Problem((*path, tag), "enum", f"must be one of {known}; got {got(given)}")
+        message = phrase("must be one of {known}; got {found}", known=known, found=got(given))
+        return Problem((*path, tag), "enum", message)
     if kind == "union_tag_not_found":
         tag = str(item["ctx"]["discriminator"]).strip("'")
-        return Problem((*path, tag), "missing", "required, but missing")
+        return Problem((*path, tag), "missing", phrase("required, but missing"))
     code = _CODES.get(kind, "value")
     if code == "enum":
-        return Problem(path, "enum", f"must be {item['ctx']['expected']}; got {got(found)}")
+        known = item["ctx"]["expected"]
+        return Problem(path, "enum", phrase("must be {known}; got {found}", known=known, found=got(found)))
     message = item["msg"]
     if kind == "value_error":
         return Problem(path, code, str(item.get("ctx", {}).get("error", message)))
@@ -109,23 +114,25 @@ def _unknown(path: tuple[PathPart, ...], schema: dict[str, Any]) -> Problem:
     known = list(schema_at(path[:-1], schema).get("properties", ()))
     name = str(path[-1])
     if close := nearest(name, known, most=1):
-        return Problem(path, "unknown", f"unknown field. Did you mean `{close[0]}`?")
+        return Problem(path, "unknown", phrase("unknown field. Did you mean `{name}`?", name=close[0]))
     fields = ", ".join(f"`{field}`" for field in known)
-    return Problem(path, "unknown", "unknown field. " + (f"Known fields: {fields}" if known else "It takes none"))
+    if not fields:
+        return Problem(path, "unknown", phrase("unknown field. It takes none"))
+    return Problem(path, "unknown", phrase("unknown field. Known fields: {fields}", fields=fields))
 
 
 def _hint(path: tuple[PathPart, ...], schema: dict[str, Any]) -> str:
-    """What a missing field should hold, from the schema."""
+    """That a field is missing, and what it should hold, from the schema."""
     prop = schema_at(path, schema)
     if not prop:
-        return ""
+        return phrase("required, but missing")
     kind = prop.get("type") or " or ".join(str(option["type"]) for option in prop.get("anyOf", []) if "type" in option)
     if "enum" in prop:
         kind = "one of " + ", ".join(f'"{choice}"' for choice in prop["enum"][:12])
     about = prop.get("description", "")
     if kind and about:
-        return f" (expected {kind}: {about})"
-    return f" (expected {kind})" if kind else ""
+        return phrase("required, but missing (expected {kind}: {about})", kind=kind, about=about)
+    return phrase("required, but missing (expected {kind})", kind=kind) if kind else phrase("required, but missing")
 
 
 def _true_path(loc: tuple[PathPart, ...], value: Any, kind: str) -> tuple[PathPart, ...]:
@@ -163,7 +170,11 @@ def _fold(problems: list[Problem], value: Any) -> list[Problem]:
             rest.append(problem)
         elif problem.expected[0] not in known.expected:
             known.expected = (*known.expected, problem.expected[0])
-            known.message = f"expected {' or '.join(known.expected)}, got {got(_value_at(problem.path, value))}"
+            known.message = phrase(
+                "expected {kind}, got {found}",
+                kind=joined(" or ", known.expected),
+                found=got(_value_at(problem.path, value)),
+            )
     return rest
 
 

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind, Tool
 
 if TYPE_CHECKING:
@@ -52,18 +53,18 @@ class Mode(StrEnum):
     BYPASS = "bypass"
 
 
-READ_ONLY = Decision(Verdict.ALLOW, "a read-only tool runs freely")
-_ONLY_READS = Decision(Verdict.ALLOW, "the tool can write, but this call only reads")
-BYPASS = Decision(Verdict.ALLOW, "mode bypass allows everything that is not denied")
-_EDITS = Decision(Verdict.ALLOW, "mode accept-edits lets tools write")
-PLAN = Decision(Verdict.DENY, "mode plan runs read-only tools alone")
-_ASK_DANGEROUS = Decision(Verdict.ASK, "the tool is marked dangerous")
-_ASK_PERMISSION = Decision(Verdict.ASK, "the tool requires permission")
-_ASK_WRITES = Decision(Verdict.ASK, "the tool counts as read-only, but says that this call writes")
+READ_ONLY = Decision(Verdict.ALLOW, phrase("a read-only tool runs freely"))
+_ONLY_READS = Decision(Verdict.ALLOW, phrase("the tool can write, but this call only reads"))
+BYPASS = Decision(Verdict.ALLOW, phrase("mode bypass allows everything that is not denied"))
+_EDITS = Decision(Verdict.ALLOW, phrase("mode accept-edits lets tools write"))
+PLAN = Decision(Verdict.DENY, phrase("mode plan runs read-only tools alone"))
+_ASK_DANGEROUS = Decision(Verdict.ASK, phrase("the tool is marked dangerous"))
+_ASK_PERMISSION = Decision(Verdict.ASK, phrase("the tool requires permission"))
+_ASK_WRITES = Decision(Verdict.ASK, phrase("the tool counts as read-only, but says that this call writes"))
 _ASK_KIND = {
-    Kind.READONLY: Decision(Verdict.ASK, "the tool is not read-only"),
-    Kind.WRITE: Decision(Verdict.ASK, "a tool that writes asks first"),
-    Kind.EXECUTE: Decision(Verdict.ASK, "a tool that executes something asks first"),
+    Kind.READONLY: Decision(Verdict.ASK, phrase("the tool is not read-only")),
+    Kind.WRITE: Decision(Verdict.ASK, phrase("a tool that writes asks first")),
+    Kind.EXECUTE: Decision(Verdict.ASK, phrase("a tool that executes something asks first")),
 }
 
 
@@ -89,16 +90,16 @@ class KindPolicy:
         if self._free and tool.read_only and not (tool.dangerous or tool.requires_permission or tool.has_touches):
             return READ_ONLY  # what nearly every call comes to, without going through the rest
         if self._deny and (rule := self._deny.match(tool.name)):
-            return Decision(Verdict.DENY, f"`{rule}` is denied", rule)
+            return Decision(Verdict.DENY, phrase("`{rule}` is denied", rule=rule), rule)
         mode = self.mode
         if mode is Mode.PLAN and not tool.read_only:
             return PLAN
         if self._allow and (rule := self._allow.match(tool.name)):
-            return Decision(Verdict.ALLOW, f"`{rule}` is allowed", rule)
+            return Decision(Verdict.ALLOW, phrase("`{rule}` is allowed", rule=rule), rule)
         if mode is Mode.BYPASS:
             return BYPASS
         if self._remembered and (session.id, tool, rule := invocation.abstract_rule) in self._remembered:
-            return Decision(Verdict.ALLOW, f"`{rule}` was always allowed in this session", rule)
+            return Decision(Verdict.ALLOW, phrase("`{rule}` was always allowed in this session", rule=rule), rule)
         decision = by_kind(invocation, mode)
         return never_asked(decision) if mode is Mode.DONT_ASK else decision
 
@@ -125,7 +126,8 @@ def never_asked(decision: Decision) -> Decision:
     """The same where nobody may be asked: what would ask is refused."""
     if decision.verdict is not Verdict.ASK:
         return decision
-    return Decision(Verdict.DENY, f"{decision.reason}, and mode dont-ask never asks", decision.rule)
+    reason = phrase("{reason}, and mode dont-ask never asks", reason=decision.reason)
+    return Decision(Verdict.DENY, reason, decision.rule)
 
 
 class _Names:
@@ -154,18 +156,22 @@ def require_context(tool: Tool[Any], session: Session) -> None:
     """Stop a call whose tool is not for this caller, or needs to know what the context does not say."""
     caller = session.caller
     if tool.roles and caller.role not in tool.roles:
-        who = f"the role `{caller.role}`" if caller.role else "a caller without a role"
+        who = phrase("the role `{role}`", role=caller.role) if caller.role else phrase("a caller without a role")
         raise Stopped(
             Stage.AUTHORISE,
             ErrorKind.PERMISSION,
-            f"`{tool.name}` is not for {who}.",
-            f"It is for: {', '.join(sorted(tool.roles))}.",
+            phrase("`{name}` is not for {who}.", name=tool.name, who=who),
+            phrase("It is for: {listed}.", listed=", ".join(sorted(tool.roles))),
         )
     have = {"tenant": caller.tenant, "user": caller.user, "role": caller.role, "model": session.model_adapter}
     if lacking := sorted(need for need in tool.needs if not have[need]):
         raise Stopped(
             Stage.AUTHORISE,
             ErrorKind.PERMISSION,
-            f"`{tool.name}` needs to know the {' and the '.join(lacking)}, and the session does not say.",
-            "The program that embeds Ferrule must set it on the session; another call will not help.",
+            phrase(
+                "`{name}` needs to know the {listed}, and the session does not say.",
+                name=tool.name,
+                listed=" and the ".join(lacking),
+            ),
+            phrase("The program that embeds Ferrule must set it on the session; another call will not help."),
         )

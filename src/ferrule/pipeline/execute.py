@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.context import Cancellation, limit_time
 from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Style
 from ferrule.pipeline.eager import disown, start_task
 from ferrule.pipeline.streaming import Collected, drain, drain_sync
@@ -27,8 +28,8 @@ _DONE, _TIME_IS_UP, _CANCELLED = "done", "time is up", "cancelled"
 _STOPPED, _RETURNED, _LEFT = "stopped", "returned", "left"
 _SECONDS_TO_BE_HEARD = 0.05
 """For a tool that has no time to stop: the calls that it has made must hear of it all the same, or go on for ever."""
-_RETURNED_ANYWAY = "It returned before it could be stopped, so what it was to do may be done."
-_LOOK_FIRST = "Look whether it is done before you do it again."
+_RETURNED_ANYWAY = phrase("It returned before it could be stopped, so what it was to do may be done.")
+_LOOK_FIRST = phrase("Look whether it is done before you do it again.")
 
 
 class ToolFailed(Exception):  # noqa: N818 - carries what a tool raised to the stage that words it
@@ -113,7 +114,7 @@ class Executor:
         if not task.done():
             await self._wait(task, body, invocation, context, timeout, loop)
         if task.cancelled():
-            raise _cancelled(invocation.tool, "It was cancelled from inside.")
+            raise _cancelled(invocation.tool, phrase("It was cancelled from inside."))
         return _value(task.result())
 
     def _begin(self, invocation: Invocation, context: ToolContext | None) -> Coroutine[Any, Any, Any]:
@@ -205,7 +206,10 @@ class Executor:
             self._pool.submit(job)
         except TooManyStuck as error:
             raise Stopped(
-                Stage.EXECUTE, ErrorKind.EXECUTION, f"`{tool.name}` was not run: {error}.", "Try again later."
+                Stage.EXECUTE,
+                ErrorKind.EXECUTION,
+                phrase("`{name}` was not run: {error}.", name=tool.name, error=error.args[0]),
+                phrase("Try again later."),
             ) from None
         await self._await(waiter, stop, invocation, context, timeout, loop)
         value = _value(outcomes[0])
@@ -314,22 +318,30 @@ def _value(outcome: Outcome) -> Any:
 
 def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float, own_words: str) -> Stopped:
     """What a call came to that was cancelled or took too long, by how its tool ended and what it says of that."""
-    ending = " It did not stop when told to and was abandoned." if end is _LEFT else ""
+    name = tool.name
+    ending = phrase("It did not stop when told to and was abandoned.") if end is _LEFT else ""
     details = {"abandoned": True} if end is _LEFT else None
-    too_long = f"`{tool.name}` ran longer than its time limit of {timeout:g} s"
+    limit = f"{timeout:g}"
     kind = ErrorKind.CANCELLED if reason is _CANCELLED else ErrorKind.TIMEOUT
     if end is _RETURNED and not tool.read_only:
-        said = f"`{tool.name}` was cancelled" if reason is _CANCELLED else too_long
-        return Stopped(Stage.EXECUTE, kind, f"{said}. {_RETURNED_ANYWAY}", _LOOK_FIRST)
+        said = (
+            phrase("`{name}` was cancelled.", name=name)
+            if reason is _CANCELLED
+            else phrase("`{name}` ran longer than its time limit of {seconds} s.", name=name, seconds=limit)
+        )
+        return Stopped(Stage.EXECUTE, kind, joined(" ", [said, _RETURNED_ANYWAY]), _LOOK_FIRST)
     if reason is _CANCELLED:
-        return _cancelled(tool, f"It was cancelled.{ending}", details)
-    less = "Ask for less at once, or for a longer time limit."
-    own = f" {own_words}" if own_words else ""
-    return Stopped(Stage.EXECUTE, kind, f"{too_long} and was stopped.{ending}{own}", less, details)
+        return _cancelled(tool, joined(" ", [phrase("It was cancelled."), ending]), details)
+    less = phrase("Ask for less at once, or for a longer time limit.")
+    too_long = phrase(
+        "`{name}` ran longer than its time limit of {seconds} s and was stopped.", name=name, seconds=limit
+    )
+    return Stopped(Stage.EXECUTE, kind, joined(" ", [too_long, ending, own_words]), less, details)
 
 
 def _cancelled(tool: Tool[Any], why: str, details: dict[str, Any] | None = None) -> Stopped:
-    return Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, f"`{tool.name}` did not finish. {why}", None, details)
+    message = joined(" ", [phrase("`{name}` did not finish.", name=tool.name), why])
+    return Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, message, None, details)
 
 
 def _shower(context: ToolContext | None) -> Callable[[Any], None]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
+from ferrule.core.phrases import Phrase, joined, phrase
 from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult, words_for_attached
 from ferrule.pipeline.cleaning import clean_exception, clean_text, clean_value
 
@@ -101,16 +102,36 @@ def stopped_by(tool: str, cause: BaseException, workspace: Path | None, added: S
     """What a tool raised, as an early exit: its own words if it meant them for a model, cleaned ones if not."""
     cause = _unwrapped(cause)
     if isinstance(cause, ToolError):
-        suggestion = clean_text(str(cause.suggestion), workspace, added) if cause.suggestion else None
+        suggestion = _cleaned(cause.suggestion, workspace, added) if cause.suggestion else None
         details = clean_value(dict(cause.details), workspace, added) if cause.details else None
-        message = clean_text(str(cause.message), workspace, added)
+        message = _cleaned(cause.message, workspace, added)
         return Stopped(Stage.EXECUTE, cause.kind, message, suggestion, details)
     if isinstance(cause, TimeoutError):
-        return Stopped(Stage.EXECUTE, ErrorKind.TIMEOUT, f"`{tool}` failed. {clean_exception(cause, workspace, added)}")
+        return Stopped(
+            Stage.EXECUTE,
+            ErrorKind.TIMEOUT,
+            phrase("`{tool}` failed. {error}", tool=tool, error=clean_exception(cause, workspace, added)),
+        )
     if isinstance(cause, CancelledError):
-        return Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, f"`{tool}` did not finish. It was cancelled from inside.")
+        return Stopped(
+            Stage.EXECUTE,
+            ErrorKind.CANCELLED,
+            joined(" ", [phrase("`{name}` did not finish.", name=tool), phrase("It was cancelled from inside.")]),
+        )
     kind = ErrorKind.EXECUTION if isinstance(cause, Exception) else ErrorKind.UNKNOWN
-    return Stopped(Stage.EXECUTE, kind, f"`{tool}` failed. {clean_exception(cause, workspace, added)}")
+    return Stopped(
+        Stage.EXECUTE,
+        kind,
+        phrase("`{tool}` failed. {error}", tool=tool, error=clean_exception(cause, workspace, added)),
+    )
+
+
+def _cleaned(text: str, workspace: Path | None, added: Sequence[Path]) -> str:
+    """Clean text; a phrase stays one where what was filled in, cleaned, makes the same text."""
+    cleaned = clean_text(str(text), workspace, added)
+    if isinstance(text, Phrase) and (same := text.mapped(lambda one: clean_text(one, workspace, added))) == cleaned:
+        return same
+    return cleaned
 
 
 def _unwrapped(cause: BaseException) -> BaseException:
@@ -135,8 +156,10 @@ def unformattable(tool: str, error: Exception) -> Stopped:
     return Stopped(
         Stage.FORMAT,
         ErrorKind.EXECUTION,
-        f"`{tool}` ran, but its result could not be put into words. {clean_exception(error)}",
-        "What it did is done; calling it again would do it again.",
+        phrase(
+            "`{tool}` ran, but its result could not be put into words. {error}", tool=tool, error=clean_exception(error)
+        ),
+        phrase("What it did is done; calling it again would do it again."),
     )
 
 
@@ -157,8 +180,8 @@ def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
         raise Stopped(
             Stage.FORMAT,
             ErrorKind.EXECUTION,
-            f"`{tool}` ran, but gave a {type(value).__name__} that has no JSON form.",
-            "What it did is done; calling it again would do it again.",
+            phrase("`{tool}` ran, but gave a {name} that has no JSON form.", tool=tool, name=type(value).__name__),
+            phrase("What it did is done; calling it again would do it again."),
             {"reason": clean_text(str(error))},
         ) from None
 
@@ -189,7 +212,7 @@ def head_and_tail(text: str, most: int) -> tuple[str, int]:
 
 def _first_line(text: str) -> str:
     if len(text) <= _DISPLAY and "\n" not in text:
-        return text.strip()
+        return text if text == (bare := text.strip()) else bare  # a phrase stays one
     return _shortened(text[: 4 * _DISPLAY].lstrip().partition("\n")[0].rstrip(), _DISPLAY)
 
 

@@ -13,6 +13,7 @@ from ferrule.core.call import Invocation, RawCall
 from ferrule.core.context import Session, ToolContext
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.events import Done, Pending
+from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.authorise import KindPolicy, Policy, Verdict, require_context
 from ferrule.pipeline.cache import ResultCache
 from ferrule.pipeline.cleaning import clean_exception
@@ -205,7 +206,11 @@ class Runtime:
 
     async def _end_cancelled(self, call: RawCall, record: CallRecord, duration: float) -> None:
         """Record and announce a call whose caller was cancelled; a slow recorder gets a short while."""
-        stopped = Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, f"`{call.name}` did not finish. It was cancelled.")
+        stopped = Stopped(
+            Stage.EXECUTE,
+            ErrorKind.CANCELLED,
+            joined(" ", [phrase("`{name}` did not finish.", name=call.name), phrase("It was cancelled.")]),
+        )
         result = _stop(call, stopped, record)
         record.duration = _own_time(duration, record)
         try:
@@ -250,8 +255,8 @@ class Runtime:
                 raise Stopped(
                     Stage.AUTHORISE,
                     ErrorKind.PERMISSION,
-                    f"`{tool.name}` was not run: {decision.reason}.",
-                    "Do not try the same call again; go on another way, or ask the person.",
+                    phrase("`{name}` was not run: {reason}.", name=tool.name, reason=decision.reason),
+                    phrase("Do not try the same call again; go on another way, or ask the person."),
                 )
             if (problem := tool.refusal_in(invocation.params, session)) is not None:
                 said = stopped_by(tool.name, problem, session.workspace, session.folders[1:])  # as if it had run
@@ -325,8 +330,8 @@ class Runtime:
             raise Stopped(
                 Stage.EXECUTE,
                 ErrorKind.EXECUTION,
-                f"`{tool.name}` was not run: tools called tools {len(lineage)} deep.",
-                "A tool probably calls itself without end.",
+                phrase("`{name}` was not run: tools called tools {count} deep.", name=tool.name, count=len(lineage)),
+                phrase("A tool probably calls itself without end."),
             )
         return ToolContext(session, call_id, tool.name, emitter, self._whole, (*lineage, tool.name), parent)
 
@@ -421,6 +426,10 @@ def _broken(call: RawCall, error: Exception, session: Session) -> Stopped:
     return Stopped(
         Stage.AUTHORISE,
         ErrorKind.UNKNOWN,
-        f"`{call.name}` was stopped: the program around it failed. {clean_exception(error, session.workspace)}",
-        "This is not about the arguments; the same call may work later.",
+        phrase(
+            "`{name}` was stopped: the program around it failed. {error}",
+            name=call.name,
+            error=clean_exception(error, session.workspace),
+        ),
+        phrase("This is not about the arguments; the same call may work later."),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import Invocation
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
+from ferrule.core.phrases import joined, phrase
 from ferrule.core.problems import InvalidParams, Problem
 from ferrule.core.secrets import is_secret_name
 from ferrule.pipeline.cleaning import clean_text
@@ -68,8 +69,8 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
         raise Stopped(
             Stage.VALIDATE,
             ErrorKind.EXECUTION,
-            f"The tool `{tool.name}` is defined wrongly and cannot be called.",
-            "Use another tool; its author has to mend this one.",
+            phrase("The tool `{name}` is defined wrongly and cannot be called.", name=tool.name),
+            phrase("Use another tool; its author has to mend this one."),
             {"reason": str(error)},
         ) from error
     return Invocation(tool, params, call.id, repairs)
@@ -128,18 +129,26 @@ def _cut(text: str) -> str:
 def _invalid(tool: Tool[Any], problems: list[Problem]) -> Stopped:
     listed = [_listed(problem) for problem in problems[:_SHOWN_PROBLEMS]]
     if len(problems) == 1 and problems[0].code in ("json", "limit"):
-        message = f"The arguments of `{tool.name}` were not accepted: {listed[0]['message']}."
+        message = phrase(
+            "The arguments of `{name}` were not accepted: {why}.", name=tool.name, why=listed[0]["message"]
+        )
     else:
-        noun = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        lines = [f"- `{problem['path']}`: {problem['message']}" for problem in listed]
+        lines: list[str] = [
+            phrase("- `{path}`: {message}", path=problem["path"], message=problem["message"]) for problem in listed
+        ]
         if len(problems) > _SHOWN_PROBLEMS:
-            lines.append(f"- and {len(problems) - _SHOWN_PROBLEMS} more")
-        message = f"The arguments of `{tool.name}` have {noun}:\n" + "\n".join(lines)
+            lines.append(phrase("- and {count} more", count=len(problems) - _SHOWN_PROBLEMS))
+        head = (
+            phrase("The arguments of `{name}` have 1 problem:", name=tool.name)
+            if len(problems) == 1
+            else phrase("The arguments of `{name}` have {count} problems:", name=tool.name, count=len(problems))
+        )
+        message = joined("\n", [head, *lines])
     return Stopped(
         Stage.VALIDATE,
         ErrorKind.VALIDATION,
         message,
-        f"Call `{tool.name}` again with {tool.expected_form}.",
+        phrase("Call `{name}` again with {form}.", name=tool.name, form=tool.expected_form),
         {"problems": listed},
     )
 

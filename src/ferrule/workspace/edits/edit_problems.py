@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.phrases import joined, phrase
 from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
@@ -20,31 +21,39 @@ class EditProblem(PathProblem):
 def identical() -> EditProblem:
     return EditProblem(
         "identical",
-        "The old and the new text are the same, so there is nothing to change.",
+        phrase("The old and the new text are the same, so there is nothing to change."),
         kind=ErrorKind.VALIDATION,
-        suggestion="Give the text as it should become as the new text.",
+        suggestion=phrase("Give the text as it should become as the new text."),
     )
 
 
 def empty() -> EditProblem:
     return EditProblem(
         "empty",
-        "The old text is empty, so there is no place to change.",
+        phrase("The old text is empty, so there is no place to change."),
         kind=ErrorKind.VALIDATION,
-        suggestion="Give the text to find, or use Write to make the whole file.",
+        suggestion=phrase("Give the text to find, or use Write to make the whole file."),
     )
 
 
 def several(lines: Sequence[int], rung: str) -> EditProblem:
     """More than one place fits; `lines` are the numbers of their first lines."""
-    how = "" if rung == "exact" else f", differences in {rung} aside"
-    shown = ", ".join(map(str, lines[:_SHOWN_LINES]))
-    more = f" and {len(lines) - _SHOWN_LINES:,} more" if len(lines) > _SHOWN_LINES else ""
-    offer = "" if rung != "exact" else ", or set `replace_all` to change every one"
+    count, shown = f"{len(lines):,}", ", ".join(map(str, lines[:_SHOWN_LINES]))
+    if len(lines) > _SHOWN_LINES:
+        shown = phrase("{lines} and {count} more", lines=shown, count=f"{len(lines) - _SHOWN_LINES:,}")
+    if rung == "exact":
+        message = phrase("The old text is found {count} times: on lines {lines}.", count=count, lines=shown)
+        way = phrase("Add lines before or after it until it is found once, or set `replace_all` to change every one.")
+    else:
+        message = phrase(
+            "The old text is found {count} times, differences in {what} aside: on lines {lines}.",
+            count=count, what=rung, lines=shown,
+        )  # fmt: skip
+        way = phrase("Add lines before or after it until it is found once.")
     return EditProblem(
         "several",
-        f"The old text is found {len(lines):,} times{how}: on lines {shown}{more}.",
-        suggestion=f"Add lines before or after it until it is found once{offer}.",
+        message,
+        suggestion=way,
         details={"count": len(lines), "lines": list(lines[:_SHOWN_LINES])},
     )
 
@@ -53,7 +62,12 @@ def misfit(line: int, reason: str, shown: str, suggestion: str) -> EditProblem:
     """One place fits, and yet what should stand there is not certain."""
     return EditProblem(
         "misfit",
-        f"The old text fits on line {line:,}, but {reason}. Nothing was changed.\n\n{shown}",
+        phrase(
+            "The old text fits on line {line}, but {reason}. Nothing was changed.\n\n{shown}",
+            line=f"{line:,}",
+            reason=reason,
+            shown=shown,
+        ),
         suggestion=suggestion,
         details={"line": line},
     )
@@ -63,7 +77,7 @@ def in_edit(number: int, count: int, problem: EditProblem) -> EditProblem:
     """The same problem, told as that of one edit among several."""
     return EditProblem(
         problem.code,
-        f"Edit {number} of {count} failed, so none was made. {problem.message}",
+        joined(" ", [phrase("Edit {n} of {count} failed, so none was made.", n=number, count=count), problem.message]),
         kind=problem.kind,
         suggestion=problem.suggestion,
         details={**(problem.details or {}), "edit": number},

@@ -12,6 +12,7 @@ import re
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.workspace.edits.reindent import Unclear
 from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
 
@@ -71,18 +72,20 @@ def what_is_left_out(before: str, old: Sequence[str], new: Sequence[str], follow
     goes_on = any(line.strip(BLANKS) for line in old[1:])
     if not first.strip(BLANKS):
         if later or old[0].strip(BLANKS):
-            raise Unclear("it leaves out the indentation there, and the new text does not start with words")
+            raise Unclear(phrase("it leaves out the indentation there, and the new text does not start with words"))
     elif blanks_before(first) == whole:
         # Later lines with their indentation show that the first line alone is cut. Else the lines that stay decide.
         return LeftOut.LINES if goes_on else LeftOut.MARGIN
     elif blanks_before(first) != blanks_before(old[0]):
-        raise Unclear("it leaves out the indentation there, and the new text has some")
+        raise Unclear(phrase("it leaves out the indentation there, and the new text has some"))
     if any(line and not line.strip(BLANKS) for line in new[1:]):
-        raise Unclear("it leaves out the indentation there, so how far to indent the empty lines after it is not clear")
+        raise Unclear(
+            phrase("it leaves out the indentation there, so how far to indent the empty lines after it is not clear")
+        )
     if goes_on:
         # A copy that lost its margin would have lost it on every line.
         if any(line not in old and blanks_before(line) == blanks_before(old[0]) for line in later):
-            raise Unclear("it leaves out the indentation there, and so may the new lines")
+            raise Unclear(phrase("it leaves out the indentation there, and so may the new lines"))
         return LeftOut.PART
     if not later:
         return LeftOut.PART
@@ -95,7 +98,9 @@ def what_is_left_out(before: str, old: Sequence[str], new: Sequence[str], follow
     ):
         return LeftOut.MARGIN
     if not all(line.startswith(whole) for line in later) or _may_be_deeper(first, later[0], whole):
-        raise Unclear("it leaves out the indentation there, so how far to indent the lines after it is not clear")
+        raise Unclear(
+            phrase("it leaves out the indentation there, so how far to indent the lines after it is not clear")
+        )
     return LeftOut.PART
 
 

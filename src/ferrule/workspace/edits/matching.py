@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from ferrule.core.phrases import phrase
 from ferrule.workspace.edits.edit_problems import EditProblem, empty, identical, misfit, several
 from ferrule.workspace.edits.edit_spans import Found, Rung, Span
 from ferrule.workspace.edits.escapes import without_escapes
@@ -46,7 +47,7 @@ _NOTES = {
     Rung.ESCAPED: "Found after undoing escapes.",
 }
 _MARK = "\ufeff"
-_WHOLE_LINES = "Give the old and the new text as whole lines, exactly as they stand in the file."
+_WHOLE_LINES = phrase("Give the old and the new text as whole lines, exactly as they stand in the file.")
 
 
 def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Found:
@@ -100,7 +101,9 @@ def _climb(lines: TextLines, old: str, new: str, *, given: bool = True) -> tuple
             raise several(sorted({place.first + 1 for place in places.values()}), rung)
         for place in places.values():
             if _changes_endings(old, new, lines.style(place.first)):
-                raise _unclear(lines, place.first, place.old, Unclear("the new text has other line endings than it"))
+                raise _unclear(
+                    lines, place.first, place.old, Unclear(phrase("the new text has other line endings than it"))
+                )
             if looser is not None and _left_out(place, as_lines(new)) is LeftOut.MARGIN:
                 break
             return _settled(place, wanted, as_lines(new)), rung
@@ -196,7 +199,7 @@ def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
             place.column = 0
         replacement = rebuild(place, new)
         if replacement == lines.text[place.start : place.end]:
-            raise Unclear("the file would stay as it is")
+            raise Unclear(phrase("the file would stay as it is"))
     except Unclear as unclear:
         raise _unclear(lines, place.first, place.old, unclear) from None
     return Span(place.start, place.end, replacement)
@@ -204,7 +207,7 @@ def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
 
 def _unclear(lines: TextLines, first: int, old: list[str], unclear: Unclear) -> EditProblem:
     shown = excerpt(lines, first, len(old) - (len(old) > 1 and not old[-1]), around=first)
-    return misfit(first + 1, str(unclear), shown, unclear.suggestion or _WHOLE_LINES)
+    return misfit(first + 1, unclear.reason, shown, unclear.suggestion or _WHOLE_LINES)
 
 
 def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
@@ -213,7 +216,9 @@ def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] 
         return None
     plain, plain_new = stripped
     if plain_new is None:
-        return _doubted(lines, plain, "whether the numbers at the start of its new lines are line numbers is not clear")
+        return _doubted(
+            lines, plain, phrase("whether the numbers at the start of its new lines are line numbers is not clear")
+        )
     if plain == plain_new:
         raise identical()
     found = _climb(lines, plain, plain_new, given=False)
@@ -239,7 +244,7 @@ def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] 
         if len(places) > 1:
             raise several([place.first + 1 for place in places], Rung.ESCAPED)
         if plain_new is None or plain_new == plain:
-            unclear = Unclear("whether the new text is escaped too is not clear")
+            unclear = Unclear(phrase("whether the new text is escaped too is not clear"))
             raise _unclear(lines, places[0].first, places[0].old, unclear)
         found = _climb(lines, plain, plain_new, given=False)
         if found is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.workspace.edits.match_rungs import Adapted
 from ferrule.workspace.edits.reindent import Unclear
 from ferrule.workspace.edits.text_lines import BLANKS
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
     from ferrule.workspace.edits.match_rungs import Place
 
 _MOST_COMPARED = 4_000_000
-_EMPTY = "how far to indent its empty lines cannot be told from it"
-_TRAILING = "which blanks at the ends of its lines should stay cannot be told from it"
+_EMPTY = phrase("how far to indent its empty lines cannot be told from it")
+_TRAILING = phrase("which blanks at the ends of its lines should stay cannot be told from it")
 
 
 def rebuild(place: Place, new: list[str]) -> str:
     """The text for this place; raises `Unclear` when it would be a guess."""
     if len(place.old) * len(new) > _MOST_COMPARED:
-        raise Unclear("it is too long to compare with the new text line by line")
+        raise Unclear(phrase("it is too long to compare with the new text line by line"))
     file = place.file
     if place.old != file and [line.rstrip(BLANKS) for line in place.old] == [line.rstrip(BLANKS) for line in new]:
         raise Unclear(_TRAILING)  # blanks alone are to change, and the copy's are not to be relied on
@@ -42,7 +43,7 @@ def rebuild(place: Place, new: list[str]) -> str:
     forwards = _written(place, file, new, partners_of(place.old, new))
     backwards = _written(place, file, new, partners_of(place.old, new, backwards=True))
     if forwards != backwards:
-        raise Unclear("which of its equal lines are kept cannot be told from the new text")
+        raise Unclear(phrase("which of its equal lines are kept cannot be told from the new text"))
     return forwards
 
 
@@ -157,6 +158,8 @@ def _join(place: Place, new: Sequence[str], written: Sequence[str], partners: di
         if j < len(new) - 1:
             k = partners.get(j)
             if (k is None or k >= len(endings)) and len(set(endings)) > 1:
-                raise Unclear("its lines end differently in the file, so how its new lines should end is not clear")
+                raise Unclear(
+                    phrase("its lines end differently in the file, so how its new lines should end is not clear")
+                )
             parts.append(endings[0] if k is None or k >= len(endings) else endings[k])
     return "".join(parts)

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import phrase
 from ferrule.workspace.searching.ripgrep import ripgrep
 
 if TYPE_CHECKING:
@@ -77,7 +78,11 @@ def require_groups(wanted: Iterable[str], pattern: str, count: int | None) -> No
         if group in names or (group.isdecimal() and 1 <= int(group) <= most):
             continue
         raise ToolError(
-            f"`replace_with` refers to the group `{group}`, and {_in_words(most, names)}.",
+            phrase(
+                "`replace_with` refers to the group `{group}`, and {groups}.",
+                group=group,
+                groups=_in_words(most, names),
+            ),
             kind=ErrorKind.VALIDATION,
             suggestion=_advice(group, most),
             details={"code": "group", "group": group},
@@ -86,18 +91,25 @@ def require_groups(wanted: Iterable[str], pattern: str, count: int | None) -> No
 
 def _in_words(count: int, names: list[str]) -> str:
     if not count:
-        return "the pattern has no groups"
-    numbered = "1 group, `$1`" if count == 1 else f"{count} groups, `$1` to `${count}`"
-    named = f"; by name: {', '.join(f'`${{{name}}}`' for name in names)}" if names else ""
-    return f"the pattern has {numbered}{named}"
+        return phrase("the pattern has no groups")
+    numbered = (
+        phrase("the pattern has 1 group, `$1`")
+        if count == 1
+        else phrase("the pattern has {count} groups, `$1` to `${count}`", count=count)
+    )
+    if not names:
+        return numbered
+    listed = ", ".join(f"`${{{name}}}`" for name in names)
+    return phrase("{groups}; by name: {listed}", groups=numbered, listed=listed)
 
 
 def _advice(group: str, count: int) -> str:
     digits = re.match(r"[0-9]+", group)
     if digits and not group.isdecimal() and 0 <= int(digits[0]) <= count:
         number, rest = digits[0], group[digits.end() :]
-        return f"For group {number} followed by `{rest}` write `${{{number}}}{rest}`."
-    return (
-        "Put parentheses around the part of the pattern to keep, or use `$0` for the whole match. "
-        f"For the text `${group}` itself write `$${group}`."
+        return phrase("For group {number} followed by `{rest}` write `${{{number}}}{rest}`.", number=number, rest=rest)
+    return phrase(
+        "Put parentheses around the part of the pattern to keep, or use `$0` for the whole "
+        "match. For the text `${group}` itself write `$${group}`.",
+        group=group,
     )
