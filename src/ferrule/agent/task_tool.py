@@ -17,6 +17,7 @@ from ferrule.agent.limits import AgentLimits
 from ferrule.core.access import READS_ANYTHING
 from ferrule.core.call import CallInfo
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import joined, phrase
 from ferrule.core.result import Output
 from ferrule.core.tool import Kind, Tool
 
@@ -90,7 +91,9 @@ class TaskTool(Tool[TaskParams]):
 
     async def run(self, params: TaskParams, context: ToolContext) -> Output[TaskAnswer]:
         if context.lineage.count(NAME) > 1:  # it is not shown to them, but a tool of theirs may call it
-            raise ToolError("A sub-agent has no sub-agents of its own.", suggestion="Do this part yourself.")
+            raise ToolError(
+                phrase("A sub-agent has no sub-agents of its own."), suggestion=phrase("Do this part yourself.")
+            )
         agent = self._sub_agent(context, self._tools(params))
         said = 0
         ended: TurnEnded | None = None
@@ -127,13 +130,13 @@ class TaskTool(Tool[TaskParams]):
 
 def _output(ended: TurnEnded | None) -> Output[TaskAnswer]:
     if ended is None:
-        raise ToolError("The task was stopped.", kind=ErrorKind.CANCELLED)
+        raise ToolError(phrase("The task was stopped."), kind=ErrorKind.CANCELLED)
     used = {"steps": ended.steps, "input_tokens": ended.usage.input_tokens, "output_tokens": ended.usage.output_tokens}
     if ended.ending is not Ending.DONE:
-        said = f" Its last words: {ended.text}" if ended.text else ""
+        said = phrase("Its last words: {text}", text=ended.text) if ended.text else ""
         raise ToolError(
-            f"The task was not finished: {ended.problem}{said}",
-            suggestion="Give a smaller task, or do this part yourself.",
+            joined(" ", [phrase("The task was not finished: {problem}", problem=ended.problem), said]),
+            suggestion=phrase("Give a smaller task, or do this part yourself."),
             details=used,
         )
     return Output(

@@ -25,16 +25,17 @@ from ferrule.builtin.shell_run import (
 )
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
+from ferrule.core.phrases import phrase
 from ferrule.core.result import Output, ToolResult
 
 if TYPE_CHECKING:
     from ferrule.process.shell.ended import Ended
 
-_UNASKED = (
-    "Give it what it asks for in the command itself (`git commit -m`, `--yes`, a file to read), "
-    "or run it with `terminal` and answer with BashInput."
+_UNASKED = phrase(
+    "Give it what it asks for in the command itself (`git commit -m`, `--yes`, a file to "
+    "read), or run it with `terminal` and answer with BashInput."
 )
-_LONGER = "Give it more time with `timeout`, or start it with `run_in_background`."
+_LONGER = phrase("Give it more time with `timeout`, or start it with `run_in_background`.")
 
 
 @tool(

@@ -21,6 +21,7 @@ from ferrule.builtin.shell_run import (
 from ferrule.core.access import Touch
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
+from ferrule.core.phrases import phrase
 from ferrule.core.result import Output, ToolResult
 
 
@@ -56,6 +57,6 @@ async def bash_input(
     settle(context.session, ended.cwd)
     told.notes += explained(context.session, "", ended)
     if ended.timed_out:
-        return timed_out(context, ended, told, seconds, "Run it again with more time.")
+        return timed_out(context, ended, told, seconds, phrase("Run it again with more time."))
     ran = command_run(ended, told)
     return Output(ran, llm_content=words(ended, told), metadata=command_metadata(ran, told))

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
+from ferrule.core.phrases import phrase
 from ferrule.core.result import Output
 from ferrule.workspace.changing import SECONDS_TO_CHANGE, Changed, Make, change_file, require_text
 from ferrule.workspace.edits.edited_bytes import edited_bytes
@@ -73,7 +74,7 @@ def change_existing(context: ToolContext, file_path: str, make: Make, old_string
         if old_string or problem.code != "missing":
             raise
         raise PathProblem(
-            problem.code, problem.message, kind=problem.kind, suggestion="To create it, use Write."
+            problem.code, problem.message, kind=problem.kind, suggestion=phrase("To create it, use Write.")
         ) from None
 
 

@@ -20,6 +20,7 @@ from ferrule.builtin.shell_run import (
 )
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
+from ferrule.core.phrases import phrase
 from ferrule.core.result import Output, ToolResult
 
 _SECONDS = 120.0
@@ -62,9 +63,9 @@ async def execute_command(
     """
     ended, told = await run(context, command, folder=cwd, seconds=_SECONDS)
     if ended.timed_out:
-        return _failed(timed_out(context, ended, told, _SECONDS, "Do it in smaller steps."), command)
+        return _failed(timed_out(context, ended, told, _SECONDS, phrase("Do it in smaller steps.")), command)
     if ended.starved:
-        asked = "Give it in the command itself what it asks for, as `git commit -m` does."
+        asked = phrase("Give it in the command itself what it asks for, as `git commit -m` does.")
         return _failed(starved(context, ended, told, asked), command)
     ran, said = command_run(ended, told), words(ended, told)
     return Output(_result(command, ran), llm_content=said, display_content=said, metadata=command_metadata(ran, told))

@@ -8,6 +8,7 @@ from pydantic import AliasChoices, Field
 
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
+from ferrule.core.phrases import phrase
 from ferrule.core.problems import Problem
 from ferrule.core.result import Output
 from ferrule.workspace.names import about_names, one_line
@@ -68,7 +69,7 @@ def _short(pattern: str) -> str:
 
 def _check(params: Any) -> list[Problem]:
     if "\0" in params.pattern:
-        return [Problem(("pattern",), "value", r"it holds a NUL byte; to search for one, write \x00")]
+        return [Problem(("pattern",), "value", phrase("it holds a NUL byte; to search for one, write \\x00"))]
     return []
 
 

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
+from ferrule.core.phrases import phrase
 from ferrule.workspace.names import about_names, one_line
 from ferrule.workspace.place_kinds import require_folder
 from ferrule.workspace.restrictions import held_back_note
@@ -108,7 +109,7 @@ def list_directory(  # noqa: D417 - the context is filled in
     """
     paths = paths_of(context.session)
     place = paths.find(path)
-    require_folder(paths, place, "Read it, or list its folder.")
+    require_folder(paths, place, phrase("Read it, or list its folder."))
     globs = [compile_glob(glob_below(glob, place)) for glob in ignore or ()]
     root = place.root.path
 

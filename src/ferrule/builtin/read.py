@@ -10,6 +10,7 @@ from pydantic import Field
 from ferrule.core.context import ToolContext
 from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import tool
+from ferrule.core.phrases import phrase
 from ferrule.core.result import Attachment, Output
 from ferrule.workspace.amounts import amount
 from ferrule.workspace.cut_pictures import is_cut_off
@@ -162,8 +163,13 @@ def _picture(found: FileRead, place: Place, data: bytes) -> tuple[FileRead, list
     kind = found["media_type"]
     if len(data) > _MOST_IMAGE:
         raise ToolError(
-            f"`{place}` is a picture of {len(data):,} bytes; at most {_MOST_IMAGE:,} are shown.",
-            suggestion="Make a smaller copy of it and read that.",
+            phrase(
+                "`{place}` is a picture of {count} bytes; at most {most} are shown.",
+                place=place,
+                count=f"{len(data):,}",
+                most=f"{_MOST_IMAGE:,}",
+            ),
+            suggestion=phrase("Make a smaller copy of it and read that."),
         )
     found["size"] = len(data)
     if is_cut_off(kind, data):

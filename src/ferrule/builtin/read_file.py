@@ -9,6 +9,7 @@ from pydantic import Field
 from ferrule.core.context import ToolContext
 from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import tool
+from ferrule.core.phrases import phrase
 from ferrule.workspace.files import MOST_EDITABLE, files_of
 from ferrule.workspace.media import media_type
 from ferrule.workspace.session_paths import opens_file
@@ -53,14 +54,20 @@ def read_file(
     found = files.paths.stat(place)
     if found is not None and found.st_size > MOST_EDITABLE:
         raise ToolError(
-            f"`{place}` has {found.st_size:,} bytes, too many to read whole.", suggestion="Use Read, page by page."
+            phrase("`{place}` has {size} bytes, too many to read whole.", place=place, size=f"{found.st_size:,}"),
+            suggestion=phrase("Use Read, page by page."),
         )
     data = files.paths.read(place)
     text = decode(data)
     if text is None:
         raise ToolError(
-            f"`{place}` is a binary file ({media_type(data[:300])}, {len(data):,} bytes).",
-            suggestion="Use a tool made for its kind; Read shows pictures.",
+            phrase(
+                "`{place}` is a binary file ({kind}, {count} bytes).",
+                place=place,
+                kind=media_type(data[:300]),
+                count=f"{len(data):,}",
+            ),
+            suggestion=phrase("Use a tool made for its kind; Read shows pictures."),
         )
     files.tracker.saw(place, data)
     notes = list(place.remarks)

@@ -21,6 +21,7 @@ from ferrule.builtin.session_shells import (
 from ferrule.core.access import Touch, writes
 from ferrule.core.call import CallInfo
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import phrase
 from ferrule.core.problems import Problem
 from ferrule.core.result import ErrorInfo, ToolResult
 from ferrule.workspace.changing import origin_of
@@ -109,8 +110,8 @@ async def undoable(context: ToolContext, text: str | None) -> AsyncGenerator[Tol
         await _begin(changes, origin, watchers_of(context.session))
     except (PathProblem, OSError) as problem:
         raise ToolError(
-            f"The command was not run, because what it changes could not be undone: {problem}",
-            suggestion="The person can make room on the disk, or mend the folder of the history.",
+            phrase("The command was not run, because what it changes could not be undone: {problem}", problem=problem),
+            suggestion=phrase("The person can make room on the disk, or mend the folder of the history."),
         ) from problem
     try:
         yield told
@@ -185,9 +186,13 @@ def require_folder(session: Session, folder: str | None) -> None:
     if inside and not Path(whole).is_dir():
         there = Path(whole).exists()
         raise ToolError(
-            f"`{folder}` is a file, not a folder." if there else f"There is no folder `{folder}`.",
+            phrase("`{place}` is a file, not a folder.", place=folder)
+            if there
+            else phrase("There is no folder `{folder}`.", folder=folder),
             kind=ErrorKind.VALIDATION if there else ErrorKind.NOT_FOUND,
-            suggestion=f"The shell is in `{shell_folder(session)}`; relative paths start there. Nothing was run.",
+            suggestion=phrase(
+                "The shell is in `{folder}`; relative paths start there. Nothing was run.", folder=shell_folder(session)
+            ),
         )
 
 
@@ -201,7 +206,7 @@ def shell_for(context: ToolContext, text: str | None = None, *, terminal: bool =
             return shells_of(context.session).get("terminal", terminal_size=(100, 30))
         return shells_of(context.session).get()
     except OSError as error:
-        raise ToolError(f"The shell could not be started: {error.strerror or error}.") from error
+        raise ToolError(phrase("The shell could not be started: {error}.", error=error.strerror or error)) from error
 
 
 def settle(session: Session, folder: str) -> None:
@@ -304,7 +309,10 @@ def timed_out(context: ToolContext, ended: Ended, told: Told, seconds: float, su
     """The result of a command whose time was up."""
     error = ErrorInfo(
         ErrorKind.TIMEOUT,
-        f"The command did not finish within {seconds:g} s and was ended, with all that it had started.",
+        phrase(
+            "The command did not finish within {seconds} s and was ended, with all that it had started.",
+            seconds=f"{seconds:g}",
+        ),
         details={"stdout": ended.stdout, "stderr": ended.stderr, "timed_out": True},
         suggestion=suggestion,
     )
@@ -315,7 +323,7 @@ def starved(context: ToolContext, ended: Ended, told: Told, suggestion: str) -> 
     """The result of a command that waited for what could never come."""
     error = ErrorInfo(
         ErrorKind.EXECUTION,
-        "The command waited for someone to type, and was ended: it has no terminal, so nothing can be typed.",
+        phrase("The command waited for someone to type, and was ended: it has no terminal, so nothing can be typed."),
         details={"stdout": ended.stdout, "stderr": ended.stderr, "waited_for_input": True},
         suggestion=suggestion,
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ferrule.cli.typed_line import typed_line
-from ferrule.cli.words import _
+from ferrule.cli.words import _, as_warning, localised
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.policy.shown_text import disguises, shown, shown_row
 
@@ -64,16 +64,16 @@ class TerminalAsker:
         try:
             forget_what_was_typed()
             show(question, preview)
-            said = typed_line()  # nothing else should go on while the person thinks
+            typed = typed_line()  # nothing else should go on while the person thinks
         except EOFError:
-            said = ""
+            typed = ""
         except KeyboardInterrupt:
             click.echo(err=True)
             raise asyncio.CancelledError from None
         finally:
             signal.signal(signal.SIGINT, before)
             signal.signal(signal.SIGTERM, before_term)
-        return understood(said, question)
+        return understood(typed, question)
 
     def _terminated(self, _number: int, _frame: object) -> None:
         self._on_sigterm()
@@ -92,18 +92,18 @@ class Line:
 
 def lines_of(question: Question) -> list[Line]:
     """Everything the person needs to decide, safe to show; `choices_of` comes after it."""
-    lines = [Line(f"{shown(_(question.reason))}:")]
+    lines = [Line(_("{reason}:").format(reason=shown(localised(question.reason))))]
     lines += [Line(line, of_the_call=True) for line in shown(question.summary).split("\n")]
     if found := disguises(question.summary):
         lines.append(Line(_("it holds {what}").format(what=_(", ").join(_(one) for one in found)), warning=True))
     if question.warning:
-        lines.append(Line(_(question.warning), warning=True))
+        lines.append(Line(localised(question.warning), warning=True))
     if question.rule:
         lines.append(Line(_("«Always» would mean: {rule}").format(rule=shown_row(question.rule))))
     if question.rule and question.covers:
-        lines.append(Line(_("  it covers:         {call}").format(call=shown_row(question.covers))))
+        lines.append(Line(_("  it covers:         {call}").format(call=shown_row(localised(question.covers)))))
     if question.rule and question.not_covers:
-        lines.append(Line(_("  it does not cover: {call}").format(call=shown_row(question.not_covers))))
+        lines.append(Line(_("  it does not cover: {call}").format(call=shown_row(localised(question.not_covers)))))
     return lines
 
 
@@ -124,7 +124,7 @@ def _change(preview: Preview) -> list[Line]:
     from ferrule.cli.chatting.visible_text import visible
 
     if preview.problem:
-        return [Line(_("It would fail now: {why}").format(why=visible(preview.problem)), warning=True)]
+        return [Line(_("It would fail now: {why}").format(why=visible(localised(preview.problem))), warning=True)]
     rows = visible(preview.diff).rstrip("\n").split("\n")
     lines = [Line(f"  {row}", of_the_call=True) for row in rows[:DIFF_LINES]]
     if more := len(rows) - DIFF_LINES if len(rows) > DIFF_LINES else 0:
@@ -146,9 +146,9 @@ def show(question: Question, preview: Preview | None = None) -> None:
     click.echo(choices_of(question), nl=False, err=True)
 
 
-def understood(said: str, question: Question, tell: Callable[[str], None] | None = None) -> Answer:
+def understood(typed: str, question: Question, tell: Callable[[str], None] | None = None) -> Answer:
     """What the person's words mean. Only what was offered is a yes; anything else is no leave."""
-    words = said.strip()
+    words = typed.strip()
     if words.lower() in _YES:
         return Answer(Choice.ONCE)
     if question.rule and words.lower() in _ALWAYS:
@@ -174,7 +174,7 @@ def _saved(question: Question) -> str:
         for rule in question.rules:
             file.add(rule, Verdict.ALLOW)
     except RuleError as error:
-        return f"  {_('Warning')}: " + _("the rule was not saved: {why}").format(why=error)
+        return f"  {as_warning(_('the rule was not saved: {why}').format(why=error))}"
     return _("Saved in {file}; `ferrule rules remove` takes it back.").format(file=file.path)
 
 
@@ -192,4 +192,4 @@ def _say(line: str) -> None:
 
 
 def _warn(words: str) -> None:
-    click.echo(click.style(f"  {_('Warning')}: {words}", bold=True), err=True)
+    click.echo(click.style(f"  {as_warning(words)}", bold=True), err=True)

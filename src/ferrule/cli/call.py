@@ -30,9 +30,10 @@ from ferrule.cli.piped_input import given_arguments
 from ferrule.cli.server_talk.terminal_place import TerminalPlace, terminal_ports
 from ferrule.cli.since import SECONDS
 from ferrule.cli.status_line import StatusLine
-from ferrule.cli.words import _
+from ferrule.cli.words import _, as_error, result_text
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.phrases import phrase
 from ferrule.pipeline.format import format_stopped
 from ferrule.process.signals import no_more_on_signal, on_signal
 
@@ -155,7 +156,7 @@ def _without_record(call: RawCall, error: Exception) -> ToolResult:
     )
     stopped = Stopped(Stage.RECORD, ErrorKind.UNKNOWN, str(error), hint)
     result = format_stopped(call.id, call.name, stopped)
-    return replace(result, llm_content=f"{_('Error')}: {error} {hint}")
+    return replace(result, llm_content=as_error(f"{error} {hint}"))
 
 
 async def _call(app: App, call: RawCall, timeout: float | None, ending: _Ending, line: StatusLine) -> ToolResult:
@@ -187,7 +188,7 @@ async def _run(app: App, call: RawCall, timeout: float | None) -> ToolResult:
         task = asyncio.current_task()
         if task is not None:
             task.uncancel()
-        stopped = Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, f"`{call.name}` was interrupted.")
+        stopped = Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, phrase("`{name}` was interrupted.", name=call.name))
         return format_stopped(call.id, call.name, stopped)
 
 
@@ -203,6 +204,6 @@ def _show(result: ToolResult, as_json: bool) -> None:
     if as_json:
         write_json(result.to_dict())
     else:
-        write(result.llm_content, err=not result.success)
+        write(result_text(result), err=not result.success)
         for words in attachment_words(result.attachments):
             write(words, err=True)

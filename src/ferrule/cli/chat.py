@@ -22,7 +22,7 @@ from ferrule.cli.options import (
     workspace_option,
 )
 from ferrule.cli.run import assistant_flags, assistant_options, resumed_session, warn_of_freedom
-from ferrule.cli.words import LANGUAGES, _
+from ferrule.cli.words import LANGUAGES, _, as_error
 from ferrule.core.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _model(name: str, settings: Settings) -> Model:
             if picked is None:
                 sys.exit(2)
             return _model(picked, settings)
-        click.echo(f"{_('Error')}: {model_words(error)}", err=True)
+        click.echo(as_error(model_words(error)), err=True)
         sys.exit(2)
 
 

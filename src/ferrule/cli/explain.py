@@ -20,7 +20,7 @@ from ferrule.cli.options import (
 )
 from ferrule.cli.output import for_stdout, write, write_json, write_styled
 from ferrule.cli.piped_input import given_arguments
-from ferrule.cli.words import _
+from ferrule.cli.words import _, details_of, localised, result_text
 from ferrule.core.call import RawCall
 from ferrule.core.context import Session
 from ferrule.core.errors import Stopped
@@ -74,7 +74,7 @@ def command(
         if as_json and result.error is not None:
             write_json({"error": result.error.to_dict()})
         else:
-            write(result.llm_content, err=True)
+            write(result_text(result), err=True)
         sys.exit(1)
     invocation.session = session
     explanation = explain(built.policy, invocation, session)
@@ -86,16 +86,18 @@ def command(
 
 
 def _print(explanation: Explanation) -> None:
-    _write_verdict(f"{explanation.tool}: ", explanation.verdict.value, f", {_('because')} {_(explanation.reason)}")
+    because = _(", because {reason}").format(reason=localised(explanation.reason))
+    _write_verdict(f"{explanation.tool}: ", explanation.verdict.value, because)
     for part in explanation.parts:
-        write(f"\n  {part.what}")
-        write(f"    {part.effect}" + (f": {part.why}" if part.why else ""))
-        source = f" ({part.file})" if part.file else ""
-        _write_verdict("    ", part.verdict.value, f": {_(part.because)}{source}")
+        write(f"\n  {localised(part.what)}")
+        why = details_of(part.why)
+        write("    " + (_("{what}: {why}").format(what=part.effect, why=why) if why else part.effect))
+        source = _(" ({place})").format(place=localised(part.file)) if part.file else ""
+        _write_verdict("    ", part.verdict.value, _(": {why}").format(why=localised(part.because)) + source)
     for danger in explanation.dangers:
-        write(f"\n  {_('Dangerous')}: {danger}")
+        write("\n  " + _("Dangerous: {what}").format(what=localised(danger)))
     if explanation.needed:
-        write(f"\n{_('Needed')}: {explanation.needed}")
+        write("\n" + _("Needed: {what}").format(what=localised(explanation.needed)))
 
 
 def _write_verdict(before: str, verdict: str, after: str) -> None:

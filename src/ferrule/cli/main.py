@@ -131,7 +131,7 @@ def _end_at_once(_number: int, _frame: object) -> None:
 def _report(error: OSError) -> int:
     from contextlib import suppress
 
-    from ferrule.cli.words import _
+    from ferrule.cli.words import _, as_error
 
     try:
         os.getcwd()  # noqa: PTH109 - starts faster than a Path
@@ -148,7 +148,7 @@ def _report(error: OSError) -> int:
         with suppress(OSError):
             if write_json_error("execution_error", words):
                 return code
-        sys.stderr.write(f"{_('Error')}: {words}\n")
+        sys.stderr.write(f"{as_error(words)}\n")
         sys.stderr.flush()
     return code
 

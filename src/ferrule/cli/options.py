@@ -11,7 +11,7 @@ import click
 from ferrule.app.load_settings import Loaded, load_settings
 from ferrule.app.locations import organisation_settings_file
 from ferrule.cli.output import document_promised, own_stdout, promise_json, write
-from ferrule.cli.words import _, speak_english
+from ferrule.cli.words import _, as_warning, speak_english
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,4 +135,4 @@ def report_broken(tools: Tools) -> None:
 
 
 def warn(message: str) -> None:
-    write(f"{_('Warning')}: {message}", err=True)
+    write(as_warning(message), err=True)

@@ -6,7 +6,7 @@ from typing import IO, Any
 
 import click
 
-from ferrule.cli.words import _
+from ferrule.cli.words import as_error
 
 
 class PlainError(click.ClickException):
@@ -15,4 +15,4 @@ class PlainError(click.ClickException):
     exit_code = 2
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"{_('Error')}: {self.message}", file=file, err=file is None)
+        click.echo(as_error(self.message), file=file, err=file is None)

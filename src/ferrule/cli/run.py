@@ -29,7 +29,7 @@ from ferrule.cli.piped_input import piped_context, whole_input, with_context
 from ferrule.cli.server_talk.terminal_place import TerminalPlace, terminal_ports
 from ferrule.cli.since import SECONDS
 from ferrule.cli.status_line import StatusLine
-from ferrule.cli.words import _
+from ferrule.cli.words import _, as_error
 from ferrule.process.signals import no_more_on_signal, on_signal
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def command(
         chosen = model_for(model or (resumed.saved.model if resumed is not None else ""), settings)
     except ModelError as error:
         if not write_json_error("model_error", str(error)):
-            write(f"{_('Error')}: {error}", err=True)
+            write(as_error(str(error)), err=True)
         sys.exit(EXIT_USAGE)
     line = StatusLine()
     place = TerminalPlace(line)

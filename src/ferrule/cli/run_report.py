@@ -11,7 +11,7 @@ from ferrule.agent.event_form import VERSION, call_form, to_form
 from ferrule.cli.attachment_words import attachment_words
 from ferrule.cli.options import warn
 from ferrule.cli.output import write, write_json, write_json_line
-from ferrule.cli.words import _
+from ferrule.cli.words import _, as_error, localised
 from ferrule.core.errors import ErrorKind
 from ferrule.core.events import Done, Pending
 from ferrule.core.model import Preparing, Retrying
@@ -52,9 +52,11 @@ class TextReport:
             self._status.begin(event)
         elif isinstance(event, Done):
             if doing := self._doing.pop(event.call_id, None):
-                write(f"{'✓' if event.result.success else '✗'} {doing}: {event.result.display_content}", err=True)
-                for words in attachment_words(event.result.attachments):
-                    write(f"  {words}", err=True)
+                mark = "✓" if event.result.success else "✗"
+                came_of_it = localised(event.result.display_content)
+                write(f"{mark} " + _("{what}: {why}").format(what=doing, why=came_of_it), err=True)
+                for line in attachment_words(event.result.attachments):
+                    write(f"  {line}", err=True)
         elif isinstance(event, Retrying):
             write(
                 _("trying again in {seconds} s: {why}").format(seconds=f"{event.seconds:.0f}", why=event.why), err=True
@@ -72,7 +74,7 @@ class TextReport:
         if event.text.strip():
             write(event.text.strip())
         if event.problem:
-            write(f"{_('Error')}: {event.problem} {event.suggestion}".rstrip(), err=True)
+            write(as_error(f"{event.problem} {event.suggestion}".rstrip()), err=True)
 
 
 class StreamReport:

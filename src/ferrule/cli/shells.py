@@ -14,7 +14,7 @@ import click
 from ferrule.cli.options import json_option, workspace_option
 from ferrule.cli.output import write, write_json, write_json_error
 from ferrule.cli.table import print_table
-from ferrule.cli.words import _
+from ferrule.cli.words import _, as_error
 from ferrule.process.shell.notice import noted_commands
 from ferrule.workspace.data_folder import data_folder
 
@@ -59,7 +59,7 @@ def stop(commands: list[Noted], id: str, as_json: bool) -> None:  # noqa: A002 -
     if running and not asyncio.run(chosen.stop()):
         words = _("{id} could not be ended; it belongs to another user.").format(id=chosen.id)
         if not write_json_error("permission_error", words):
-            write(f"{_('Error')}: {words}", err=True)
+            write(as_error(words), err=True)
         sys.exit(1)
     if as_json:
         write_json({"id": chosen.id, "stopped": running})

@@ -7,9 +7,13 @@ import os
 from contextlib import contextmanager
 from pathlib import Path
 
+from ferrule.core.phrases import Phrase, translated
+
 TYPE_CHECKING = False  # as in `typing`, whose import would take longer than all the rest here
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from ferrule.core.result import ToolResult
 
 LANGUAGES = ("en", "zh")
 _FOLDER = Path(__file__).parent / "locale"
@@ -21,6 +25,35 @@ _of_the_person: gettext.NullTranslations = _translations
 def _(message: str) -> str:
     """The message in the language that was chosen."""
     return _translations.gettext(message)
+
+
+def localised(text: str) -> str:
+    """What the layers below worded, in the language that was chosen: a reason, an error, a suggestion."""
+    return translated(text, _)
+
+
+def details_of(text: str) -> str:
+    """The same, and nothing where only English has words for it: half a line in each language helps nobody."""
+    return localised(text) if isinstance(text, Phrase) or type(_translations) is gettext.NullTranslations else ""
+
+
+def as_error(text: str) -> str:
+    return _("Error: {text}").format(text=text)
+
+
+def as_warning(text: str) -> str:
+    return _("Warning: {text}").format(text=text)
+
+
+def result_text(result: ToolResult) -> str:
+    """A result for a person: what the model reads, but for an error, which is in their language."""
+    error, text = result.error, result.llm_content
+    if error is None or not text.startswith(error.words):
+        return text
+    words = _("Error ({kind}): {message}").format(kind=error.kind, message=localised(error.message))
+    if error.suggestion:
+        words += _("\n\nSuggestion: {suggestion}").format(suggestion=localised(error.suggestion))
+    return words + text[len(error.words) :]
 
 
 def choose_language(arguments: list[str]) -> str:

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import phrase
 
 if TYPE_CHECKING:
     import asyncio
@@ -148,7 +149,7 @@ class Cancellation:
     def raise_if_requested(self) -> None:
         """Leave a sync tool's loop cleanly once the call is cancelled."""
         if self._event.is_set():
-            raise ToolError("The call was cancelled.", kind=ErrorKind.CANCELLED)
+            raise ToolError(phrase("The call was cancelled."), kind=ErrorKind.CANCELLED)
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
@@ -284,7 +285,7 @@ class ToolContext:
     def model_adapter(self) -> ModelAdapter:
         """The model in use; a tool that must have one declares `needs=("model",)`."""
         if self.session.model_adapter is None:
-            raise ToolError("This tool asks a model, and the session has none.")
+            raise ToolError(phrase("This tool asks a model, and the session has none."))
         if self._loop is None or self._loop is running_loop():
             return self.session.model_adapter
         return _HomeModel(self.session.model_adapter, self._at_home)
@@ -367,7 +368,7 @@ class ToolContext:
 
     def _calls(self) -> CallPort:
         if self._port is None:
-            raise ToolError("This context has no runtime, so it cannot call other tools.")
+            raise ToolError(phrase("This context has no runtime, so it cannot call other tools."))
         return self._port
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import DefinitionError, ToolError
 from ferrule.core.nearest import nearest
+from ferrule.core.phrases import phrase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -165,21 +166,27 @@ def or_list(words: Sequence[str]) -> str:
 def wrong_type(path: tuple[PathPart, ...], types: tuple[str, ...], value: Any, form: str = "") -> Problem:
     """A value of another type; `form` shows what an object or array should hold."""
     form = form or (types[0] if len(types) == 1 else or_list(types))
-    return Problem(path, "type", f"expected {form}, got {got(value)}", types, (), form)
+    return Problem(path, "type", phrase("expected {kind}, got {found}", kind=form, found=got(value)), types, (), form)
 
 
 def wrong_choice(path: tuple[PathPart, ...], choices: Sequence[Any], value: Any) -> Problem:
     """None of the values that are allowed."""
     shown = [show(choice) for choice in choices[:SHOWN]]
-    hint = ""
+    close: list[str] = []
     if len(choices) <= SHOWN:
         form = or_list(shown)
     else:
         form = f"one of {', '.join(shown)} and {len(choices) - SHOWN} more"
         names = [one for one in choices if isinstance(one, str)]
         close = nearest(value, names) if isinstance(value, str) else []
-        hint = f". Did you mean {or_list([show(one) for one in close])}?" if close else ""
-    return Problem(path, "enum", f"must be {form}; got {got(value)}{hint}", (), tuple(choices), form)
+    if close:
+        meant = or_list([show(one) for one in close])
+        message = phrase(
+            "must be {known}; got {found}. Did you mean {meant}?", known=form, found=got(value), meant=meant
+        )
+    else:
+        message = phrase("must be {known}; got {found}", known=form, found=got(value))
+    return Problem(path, "enum", message, (), tuple(choices), form)
 
 
 def out_of_form(path: tuple[PathPart, ...], code: str, predicate: str, value: Any) -> Problem:
@@ -196,7 +203,7 @@ def wrong_size(path: tuple[PathPart, ...], bound: str, unit: str, limit: Any, si
 
 def missing_field(path: tuple[PathPart, ...], hint: str, choices: tuple[Any, ...] = ()) -> Problem:
     """A field that must be given; `hint` says what it holds, `choices` what one with few values may be."""
-    return Problem(path, "missing", "required, but missing" + hint, (), choices)
+    return Problem(path, "missing", phrase("required, but missing{hint}", hint=hint), (), choices)
 
 
 def unknown_field(
@@ -207,16 +214,18 @@ def unknown_field(
     present = set(given)
     meant = (other_names or {}).get(name)
     if meant is not None and meant in present:
-        return Problem(path, "unknown", f"another name for `{meant}`, which is already given. Give only one")
+        said = phrase("another name for `{name}`, which is already given. Give only one", name=meant)
+        return Problem(path, "unknown", said)
     free = [field for field in known if field not in present]
     close = [meant] if meant is not None else nearest(name, free, most=1)
     if close:
-        return Problem(path, "unknown", f"unknown field. Did you mean `{close[0]}`?")
+        return Problem(path, "unknown", phrase("unknown field. Did you mean `{name}`?", name=close[0]))
     if not known:
-        return Problem(path, "unknown", "unknown field. It takes none")
+        return Problem(path, "unknown", phrase("unknown field. It takes none"))
     fields = ", ".join(f"`{field}`" for field in known[:SHOWN])
-    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
-    return Problem(path, "unknown", f"unknown field. Known fields: {fields}{more}")
+    if len(known) > SHOWN:
+        fields = phrase("{fields} and {count} more", fields=fields, count=len(known) - SHOWN)
+    return Problem(path, "unknown", phrase("unknown field. Known fields: {fields}", fields=fields))
 
 
 HALF_PAIR = "a string holds half of a surrogate pair, which is not text"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import from_json
 
+from ferrule.core.phrases import phrase
 from ferrule.core.problems import (
     HALF_PAIR,
     InvalidParams,
@@ -336,7 +337,7 @@ def _tag_missing(item: Any, place: Location, value: Any) -> Problem:
     kinds = ", ".join(show(tag) for tag in tags)
     if name is None:
         return Problem(place.path, "union", f"does not say which form it is; expected one of {kinds}")
-    return missing_field((*place.path, *name), f" (expected one of {kinds})", tuple(tags))
+    return missing_field((*place.path, *name), phrase(" (expected one of {kinds})", kinds=kinds), tuple(tags))
 
 
 def _too_short(item: Any, place: Location, value: Any) -> Problem:

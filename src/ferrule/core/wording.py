@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from ferrule.core.phrases import phrase
 from ferrule.core.problems import or_list, show
 from ferrule.core.schema_walk import referred
 
@@ -103,8 +104,8 @@ def hint(prop: dict[str, Any], root: dict[str, Any]) -> str:
     if len(about) > _ABOUT_CHARS:
         about = about[: _ABOUT_CHARS - 1] + "…"
     if kind and about:
-        return f" (expected {kind}: {about})"
-    return f" (expected {kind})" if kind else ""
+        return phrase(" (expected {kind}: {about})", kind=kind, about=about)
+    return phrase(" (expected {kind})", kind=kind) if kind else ""
 
 
 def choices_of(prop: dict[str, Any], root: dict[str, Any]) -> tuple[Any, ...]:

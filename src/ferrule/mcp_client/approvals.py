@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.phrases import phrase
 from ferrule.mcp_client.private_files import read_json, write_json
 from ferrule.mcp_client.remote_tool import RemoteTool
 from ferrule.policy.shown_text import shown_argument
@@ -36,14 +37,19 @@ class Approvals:
         self._known = None  # somebody may have looked at it elsewhere meanwhile
         if self._fits(tool):
             return ""
-        return f"`{tool.name}` is not the tool that was allowed: its server changed its description or its schema"
+        return phrase(
+            "`{name}` is not the tool that was allowed: its server changed its description or its schema",
+            name=tool.name,
+        )
 
     def way_out(self, tool: Tool[Any]) -> str:
         """What the person can do about it where they cannot be asked."""
         if not isinstance(tool, RemoteTool):
             return ""
         typed = shown_argument(tool.server_name)
-        return f"The person can look at it and accept it as it is now: `ferrule mcp trust {typed}`."
+        return phrase(
+            "The person can look at it and accept it as it is now: `ferrule mcp trust {server}`.", server=typed
+        )
 
     def dispel(self, tool: Tool[Any]) -> None:
         """The person has allowed the tool as it is now."""

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind, Tool
 
 if TYPE_CHECKING:
@@ -49,19 +50,19 @@ class Mode(StrEnum):
     BYPASS = "bypass"
 
 
-READ_ONLY = Decision(Verdict.ALLOW, "a read-only tool runs freely")
-_ONLY_READS = Decision(Verdict.ALLOW, "the tool can write, but this call only reads")
-_NO_KIND = Decision(Verdict.ALLOW, "the program brought the tool and gave it no kind")
-BYPASS = Decision(Verdict.ALLOW, "mode bypass allows everything that is not denied")
-_EDITS = Decision(Verdict.ALLOW, "mode accept-edits lets tools write")
-PLAN = Decision(Verdict.DENY, "mode plan runs read-only tools alone")
-_ASK_DANGEROUS = Decision(Verdict.ASK, "the tool is marked dangerous")
-_ASK_PERMISSION = Decision(Verdict.ASK, "the tool requires permission")
-_ASK_WRITES = Decision(Verdict.ASK, "the tool counts as read-only, but says that this call writes")
+READ_ONLY = Decision(Verdict.ALLOW, phrase("a read-only tool runs freely"))
+_ONLY_READS = Decision(Verdict.ALLOW, phrase("the tool can write, but this call only reads"))
+_NO_KIND = Decision(Verdict.ALLOW, phrase("the program brought the tool and gave it no kind"))
+BYPASS = Decision(Verdict.ALLOW, phrase("mode bypass allows everything that is not denied"))
+_EDITS = Decision(Verdict.ALLOW, phrase("mode accept-edits lets tools write"))
+PLAN = Decision(Verdict.DENY, phrase("mode plan runs read-only tools alone"))
+_ASK_DANGEROUS = Decision(Verdict.ASK, phrase("the tool is marked dangerous"))
+_ASK_PERMISSION = Decision(Verdict.ASK, phrase("the tool requires permission"))
+_ASK_WRITES = Decision(Verdict.ASK, phrase("the tool counts as read-only, but says that this call writes"))
 _ASK_KIND = {
-    Kind.READONLY: Decision(Verdict.ASK, "the tool is not read-only"),
-    Kind.WRITE: Decision(Verdict.ASK, "a tool that writes asks first"),
-    Kind.EXECUTE: Decision(Verdict.ASK, "a tool that executes something asks first"),
+    Kind.READONLY: Decision(Verdict.ASK, phrase("the tool is not read-only")),
+    Kind.WRITE: Decision(Verdict.ASK, phrase("a tool that writes asks first")),
+    Kind.EXECUTE: Decision(Verdict.ASK, phrase("a tool that executes something asks first")),
 }
 
 
@@ -88,7 +89,7 @@ class DefaultPolicy:
             if not (tool.kind_given or self._served):
                 return _NO_KIND
         if self._remembered and (session.id, tool, rule := invocation.always_rule) in self._remembered:
-            return Decision(Verdict.ALLOW, f"`{rule}` was always allowed in this session", rule)
+            return Decision(Verdict.ALLOW, phrase("`{rule}` was always allowed in this session", rule=rule), rule)
         return by_kind(invocation, Mode.DEFAULT)
 
 
@@ -114,25 +115,30 @@ def never_asked(decision: Decision) -> Decision:
     """The same where nobody may be asked: what would ask is refused."""
     if decision.verdict is not Verdict.ASK:
         return decision
-    return Decision(Verdict.DENY, f"{decision.reason}, and mode dont-ask never asks", decision.rule)
+    reason = phrase("{reason}, and mode dont-ask never asks", reason=decision.reason)
+    return Decision(Verdict.DENY, reason, decision.rule)
 
 
 def require_context(tool: Tool[Any], session: Session) -> None:
     """Stop a call whose tool is not for this caller, or needs to know what the context does not say."""
     caller = session.caller
     if tool.roles and caller.role not in tool.roles:
-        who = f"the role `{caller.role}`" if caller.role else "a caller without a role"
+        who = phrase("the role `{role}`", role=caller.role) if caller.role else phrase("a caller without a role")
         raise Stopped(
             Stage.AUTHORISE,
             ErrorKind.PERMISSION,
-            f"`{tool.name}` is not for {who}.",
-            f"It is for: {', '.join(sorted(tool.roles))}.",
+            phrase("`{name}` is not for {who}.", name=tool.name, who=who),
+            phrase("It is for: {listed}.", listed=", ".join(sorted(tool.roles))),
         )
     have = {"tenant": caller.tenant, "user": caller.user, "role": caller.role, "model": session.model_adapter}
     if lacking := sorted(need for need in tool.needs if not have[need]):
         raise Stopped(
             Stage.AUTHORISE,
             ErrorKind.PERMISSION,
-            f"`{tool.name}` needs to know the {' and the '.join(lacking)}, and the session does not say.",
-            "The program that embeds Ferrule must set it on the session; another call will not help.",
+            phrase(
+                "`{name}` needs to know the {listed}, and the session does not say.",
+                name=tool.name,
+                listed=" and the ".join(lacking),
+            ),
+            phrase("The program that embeds Ferrule must set it on the session; another call will not help."),
         )

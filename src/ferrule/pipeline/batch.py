@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, Touches
 from ferrule.core.call import Invocation, RawCall, new_call_id
 from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.phrases import phrase
 from ferrule.pipeline.cleaning import clean_exception
 from ferrule.pipeline.lookup import lookup
 from ferrule.pipeline.references import Reference, ambiguous, check_against_output, find_references, resolve
@@ -235,8 +236,12 @@ class _Run:
                 return plan.call, Stopped(
                     Stage.VALIDATE,
                     ErrorKind.VALIDATION,
-                    f"`{plan.call.name}` was not run: it uses the result of `{reference.source}`, which failed.",
-                    "Mend that call first, then make both again.",
+                    phrase(
+                        "`{name}` was not run: it uses the result of `{source}`, which failed.",
+                        name=plan.call.name,
+                        source=reference.source,
+                    ),
+                    phrase("Mend that call first, then make both again."),
                 )
             values[reference.source] = result.data
         call = plan.call
@@ -251,7 +256,11 @@ class _Run:
             return call, Stopped(
                 Stage.VALIDATE,
                 ErrorKind.VALIDATION,
-                f"`{plan.call.name}` was not run: a result it uses cannot be an argument. {clean_exception(error)}",
+                phrase(
+                    "`{name}` was not run: a result it uses cannot be an argument. {error}",
+                    name=plan.call.name,
+                    error=clean_exception(error),
+                ),
             )
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -290,5 +299,7 @@ class _Run:
                 continue  # cancelled already; each call ends within its grace, and leaves its record
 
     async def _never(self, call: RawCall) -> None:
-        never = Stopped(Stage.LOOKUP, ErrorKind.CANCELLED, f"`{call.name}` was cancelled before it ran.")
+        never = Stopped(
+            Stage.LOOKUP, ErrorKind.CANCELLED, phrase("`{name}` was cancelled before it ran.", name=call.name)
+        )
         await self._runtime.run_prepared(call, never, session=self._session, parent=self._parent)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.phrases import phrase
 from ferrule.pipeline.turns import Turns
 
 if TYPE_CHECKING:
@@ -125,8 +126,8 @@ def _understood(tool: str, said: object) -> Answer:
         raise Stopped(
             Stage.CONFIRM,
             ErrorKind.PERMISSION,
-            f"`{tool}` was not run: the answer {said!r} is none.",
-            "The program that embeds Ferrule must answer with Answer(Choice.ONCE), Choice.ALWAYS or Choice.NO.",
+            phrase("`{tool}` was not run: the answer {said} is none.", tool=tool, said=repr(said)),
+            phrase("The program that embeds Ferrule must answer with Answer(Choice.ONCE), Choice.ALWAYS or Choice.NO."),
         ) from None
 
 
@@ -139,19 +140,21 @@ def _changed(tool: str) -> Stopped:
     return Stopped(
         Stage.CONFIRM,
         ErrorKind.PERMISSION,
-        f"`{tool}` was not run: what it would do is not what the person was shown any more.",
-        "Make the call again, so that the person sees what it would do now.",
+        phrase("`{tool}` was not run: what it would do is not what the person was shown any more.", tool=tool),
+        phrase("Make the call again, so that the person sees what it would do now."),
     )
 
 
 def refused(invocation: Invocation, answer: Answer) -> Stopped:
     """The early exit of a call that the person said no to."""
-    said = f" They said: {answer.reason}" if answer.reason else ""
+    name = invocation.tool.name
     return Stopped(
         Stage.CONFIRM,
         ErrorKind.PERMISSION,
-        f"`{invocation.tool.name}` was not run: the person said no.{said}",
-        "Do not try the same call again; go on another way, or ask the person.",
+        phrase("`{name}` was not run: the person said no. They said: {reason}", name=name, reason=answer.reason)
+        if answer.reason
+        else phrase("`{name}` was not run: the person said no.", name=name),
+        phrase("Do not try the same call again; go on another way, or ask the person."),
     )
 
 
@@ -162,24 +165,32 @@ def _offer(invocation: Invocation, policy: Policy, session: Session) -> Offer | 
 
 
 def _question(invocation: Invocation, decision: Decision, offer: Offer | None) -> Question:
-    warning = "This tool is marked dangerous." if invocation.tool.dangerous else None
+    warning = phrase("This tool is marked dangerous.") if invocation.tool.dangerous else None
     offer = offer or Offer("")
     return Question(invocation, decision.reason, offer.rule, warning, offer.covers, offer.not_covers, offer.rules)
 
 
 def _nobody_to_ask(invocation: Invocation, decision: Decision, policy: Policy, session: Session) -> Stopped:
     tool = invocation.tool.name
-    suggestion = f"The program can give its Runtime an `ask` function, or policy=RulePolicy(allow=[{tool!r}])."
+    suggestion = phrase(
+        "The program can give its Runtime an `ask` function, or policy=RulePolicy(allow=[{quoted}]).",
+        quoted=repr(tool),
+    )
     if isinstance(policy, Offers):
         offer = policy.offer(invocation, session)
         suggestion = (offer.instead if offer is not None else "") or (
-            f"The person can allow it: `--allow '{offer.rule}'` on the command line, or that rule in their settings."
+            phrase(
+                "The person can allow it: `--allow '{rule}'` on the command line, or that rule in their settings.",
+                rule=offer.rule,
+            )
             if offer is not None and offer.rule
-            else "No rule lets it run unasked. Go on another way, or ask the person to run it where they can answer."
+            else phrase(
+                "No rule lets it run unasked. Go on another way, or ask the person to run it where they can answer."
+            )
         )
     return Stopped(
         Stage.CONFIRM,
         ErrorKind.PERMISSION,
-        f"`{tool}` was not run: {decision.reason}, and there is nobody to ask.",
+        phrase("`{tool}` was not run: {reason}, and there is nobody to ask.", tool=tool, reason=decision.reason),
         suggestion,
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.context import Cancellation, limit_time
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.loops import loops_for_sync
+from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Style
 from ferrule.pipeline.eager import disown, start_task
 from ferrule.pipeline.stalls import NOTED, STALL, inside, watch_of
@@ -34,13 +35,13 @@ _LONGEST_HELD_UP = 30.0
 """Seconds that a call waits at least for a loop which another call blocks, before it is given up as well."""
 _SECONDS_TO_BE_HEARD = 0.05
 """For a tool that has no time to stop: the calls that it has made must hear of it all the same, or go on for ever."""
-_RETURNED_ANYWAY = "It returned before it could be stopped, so what it was to do may be done."
-_LOOK_FIRST = "Look whether it is done before you do it again."
+_RETURNED_ANYWAY = phrase("It returned before it could be stopped, so what it was to do may be done.")
+_LOOK_FIRST = phrase("Look whether it is done before you do it again.")
 
 
 _ENDINGS = {
-    _LEFT: " It did not stop when told to and was abandoned.",
-    _BLOCKED: " It blocked its event loop, so it could not be stopped, and was abandoned.",
+    _LEFT: phrase("It did not stop when told to and was abandoned."),
+    _BLOCKED: phrase("It blocked its event loop, so it could not be stopped, and was abandoned."),
 }
 _LEAST_LEFT = 0.001
 
@@ -177,7 +178,7 @@ class Executor:
         if not task.done():
             await self._wait(task, body, invocation, context, timeout, max(0.0, timeout - spent), loop)
         if task.cancelled():
-            raise _cancelled(invocation.tool, "It was cancelled from inside.")
+            raise _cancelled(invocation.tool, phrase("It was cancelled from inside."))
         value = _value(task.result())
         return await self._finish(value, invocation, context, timeout, loop) if is_unfinished(value) else value
 
@@ -510,36 +511,48 @@ def _value(outcome: Outcome) -> Any:
 
 def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float, own_words: str) -> Stopped:
     """What a call came to that was cancelled or took too long, by how its tool ended and what it says of that."""
+    name, limit = tool.name, f"{timeout:g}"
     ending = _ENDINGS.get(end, "")
     details = {"abandoned": True} if ending else None
-    too_long = f"`{tool.name}` ran longer than its time limit of {timeout:g} s"
+    too_long = phrase("`{name}` ran longer than its time limit of {seconds} s.", name=name, seconds=limit)
     kind = ErrorKind.CANCELLED if reason is _CANCELLED else ErrorKind.TIMEOUT
     if end is _RETURNED and not tool.read_only:
-        said = f"`{tool.name}` was cancelled" if reason is _CANCELLED else too_long
-        return Stopped(Stage.EXECUTE, kind, f"{said}. {_RETURNED_ANYWAY}", _LOOK_FIRST)
+        said = phrase("`{name}` was cancelled.", name=name) if reason is _CANCELLED else too_long
+        return Stopped(Stage.EXECUTE, kind, joined(" ", [said, _RETURNED_ANYWAY]), _LOOK_FIRST)
     if reason is _CANCELLED:
-        return _cancelled(tool, f"It was cancelled.{ending}", details)
-    less = "Ask for less at once, or for a longer time limit."
-    own = f" {own_words}" if own_words else ""
-    stopped = "" if end is _BLOCKED else " and was stopped"
-    return Stopped(Stage.EXECUTE, kind, f"{too_long}{stopped}.{ending}{own}", less, details)
+        return _cancelled(tool, joined(" ", [phrase("It was cancelled."), ending]), details)
+    less = phrase("Ask for less at once, or for a longer time limit.")
+    if end is not _BLOCKED:
+        too_long = phrase(
+            "`{name}` ran longer than its time limit of {seconds} s and was stopped.", name=name, seconds=limit
+        )
+    return Stopped(Stage.EXECUTE, kind, joined(" ", [too_long, ending, own_words]), less, details)
 
 
 def _held_up(tool: Tool[Any], job: LoopJob) -> Stopped:
     """What a call came to that another one kept from going on."""
     culprit = job.blocked_by
-    who = f"`{culprit.tool.name}` has blocked" if culprit is not None else "something has blocked"
     return Stopped(
         Stage.EXECUTE,
         ErrorKind.EXECUTION,
-        f"`{tool.name}` could not go on: {who} the event loop of the tools for {job.standing:.0f} s.",
-        "Try again." if tool.read_only or not job.begun else _LOOK_FIRST,
+        phrase(
+            "`{name}` could not go on: {who} has blocked the event loop of the tools for {seconds} s.",
+            name=tool.name,
+            who=f"`{culprit.tool.name}`" if culprit is not None else phrase("something"),
+            seconds=f"{job.standing:.0f}",
+        ),
+        phrase("Try again.") if tool.read_only or not job.begun else _LOOK_FIRST,
         {"abandoned": True} if job.begun else None,
     )
 
 
 def _too_many(tool: Tool[Any], error: TooManyStuck) -> Stopped:
-    return Stopped(Stage.EXECUTE, ErrorKind.EXECUTION, f"`{tool.name}` was not run: {error}.", "Try again later.")
+    return Stopped(
+        Stage.EXECUTE,
+        ErrorKind.EXECUTION,
+        phrase("`{name}` was not run: {error}.", name=tool.name, error=error.args[0]),
+        phrase("Try again later."),
+    )
 
 
 def _never_excused() -> float:
@@ -548,7 +561,8 @@ def _never_excused() -> float:
 
 
 def _cancelled(tool: Tool[Any], why: str, details: dict[str, Any] | None = None) -> Stopped:
-    return Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, f"`{tool.name}` did not finish. {why}", None, details)
+    message = joined(" ", [phrase("`{name}` did not finish.", name=tool.name), why])
+    return Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, message, None, details)
 
 
 def _shower(context: ToolContext | None) -> Callable[[Any], None]:

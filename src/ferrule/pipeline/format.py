@@ -9,6 +9,7 @@ from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped, ToolError
+from ferrule.core.phrases import Phrase, joined, phrase
 from ferrule.core.problems import InvalidParams
 from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult, words_for_attached
 from ferrule.pipeline.cleaning import clean_exception, clean_text, clean_value
@@ -28,7 +29,7 @@ _DISPLAY = 200
 _ERROR = 20_000
 _LARGE = 10**400
 _SHOWN_PROBLEMS = 5
-_WORK_IS_DONE = "What it did is done; calling it again would do it again."
+_WORK_IS_DONE = phrase("What it did is done; calling it again would do it again.")
 _PLAIN = frozenset({str, int, float, bool, dict, list, type(None)})
 
 
@@ -62,7 +63,7 @@ def format_value(invocation: Invocation, value: Any, limits: Limits) -> ToolResu
         )
         for field, said in (("llm_content", text), ("display_content", display)):
             if said is not None and not isinstance(said, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise _not_text(tool.name, f"the `{field}` of its Output is", said)
+                raise _not_text(tool.name, phrase("the `{field}` of its Output is", field=field), said)
         data: Any = cast("Output", value).data
         value = data if data is not None else text
     elif isinstance(value, Attachment):
@@ -112,8 +113,12 @@ def _misfit(tool: Tool[Any], invalid: InvalidParams) -> Stopped:
     return Stopped(
         Stage.FORMAT,
         ErrorKind.EXECUTION,
-        f"`{tool.name}` ran, but what it returned does not fit its declared type: {clean_text('; '.join(told))}.",
-        f"This is a bug in the tool, not a problem with the arguments. {_WORK_IS_DONE}",
+        phrase(
+            "`{tool}` ran, but what it returned does not fit its declared type: {problems}.",
+            tool=tool.name,
+            problems=clean_text("; ".join(told)),
+        ),
+        joined(" ", [phrase("This is a bug in the tool, not a problem with the arguments."), _WORK_IS_DONE]),
         {"problems": listed},
     )
 
@@ -156,16 +161,36 @@ def stopped_by(tool: str, cause: BaseException, workspace: Path | None, added: S
     """What a tool raised, as an early exit: its own words if it meant them for a model, cleaned ones if not."""
     cause = _unwrapped(cause)
     if isinstance(cause, ToolError):
-        suggestion = clean_text(str(cause.suggestion), workspace, added) if cause.suggestion else None
+        suggestion = _cleaned(cause.suggestion, workspace, added) if cause.suggestion else None
         details = clean_value(dict(cause.details), workspace, added) if cause.details else None
-        message = clean_text(str(cause.message), workspace, added)
+        message = _cleaned(cause.message, workspace, added)
         return Stopped(Stage.EXECUTE, cause.kind, message, suggestion, details)
     if isinstance(cause, TimeoutError):
-        return Stopped(Stage.EXECUTE, ErrorKind.TIMEOUT, f"`{tool}` failed. {clean_exception(cause, workspace, added)}")
+        return Stopped(
+            Stage.EXECUTE,
+            ErrorKind.TIMEOUT,
+            phrase("`{tool}` failed. {error}", tool=tool, error=clean_exception(cause, workspace, added)),
+        )
     if isinstance(cause, CancelledError):
-        return Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, f"`{tool}` did not finish. It was cancelled from inside.")
+        return Stopped(
+            Stage.EXECUTE,
+            ErrorKind.CANCELLED,
+            joined(" ", [phrase("`{name}` did not finish.", name=tool), phrase("It was cancelled from inside.")]),
+        )
     kind = ErrorKind.EXECUTION if isinstance(cause, Exception) else ErrorKind.UNKNOWN
-    return Stopped(Stage.EXECUTE, kind, f"`{tool}` failed. {clean_exception(cause, workspace, added)}")
+    return Stopped(
+        Stage.EXECUTE,
+        kind,
+        phrase("`{tool}` failed. {error}", tool=tool, error=clean_exception(cause, workspace, added)),
+    )
+
+
+def _cleaned(text: str, workspace: Path | None, added: Sequence[Path]) -> str:
+    """Clean text; a phrase stays one where what was filled in, cleaned, makes the same text."""
+    cleaned = clean_text(str(text), workspace, added)
+    if isinstance(text, Phrase) and (same := text.mapped(lambda one: clean_text(one, workspace, added))) == cleaned:
+        return same
+    return cleaned
 
 
 def _unwrapped(cause: BaseException) -> BaseException:
@@ -188,12 +213,12 @@ def _said_by(tool: Tool[Any], hook: str, value: Any) -> str | None:
         said: Any = getattr(tool, hook)(value)
     except Exception as error:
         logger.info("`%s` of tool %s failed", hook, tool.name, exc_info=error)
-        raise unformattable(tool.name, error, f"its `{hook}` failed") from error
+        raise unformattable(tool.name, error, phrase("its `{hook}` failed", hook=hook)) from error
     if said is None or isinstance(said, str):
         return said
     if iscoroutine(said):
         said.close()
-    raise _not_text(tool.name, f"its `{hook}` returned", said)
+    raise _not_text(tool.name, phrase("its `{hook}` returned", hook=hook), said)
 
 
 def _not_text(tool: str, what: str, said: Any) -> Stopped:
@@ -201,14 +226,14 @@ def _not_text(tool: str, what: str, said: Any) -> Stopped:
     return Stopped(
         Stage.FORMAT,
         ErrorKind.EXECUTION,
-        f"`{tool}` ran, but {what} {kind}, not text.",
+        phrase("`{tool}` ran, but {what} {kind}, not text.", tool=tool, what=what, kind=kind),
         _WORK_IS_DONE,
     )
 
 
-def unformattable(tool: str, error: Exception, why: str = "its result could not be put into words") -> Stopped:
+def unformattable(tool: str, error: Exception, why: str = phrase("its result could not be put into words")) -> Stopped:
     """The early exit of a call that ran, and whose result then broke the formatting."""
-    message = f"`{tool}` ran, but {why}. {clean_exception(error)}"
+    message = phrase("`{tool}` ran, but {why}. {error}", tool=tool, why=why, error=clean_exception(error))
     return Stopped(Stage.FORMAT, ErrorKind.EXECUTION, message, _WORK_IS_DONE)
 
 
@@ -229,7 +254,7 @@ def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
         raise Stopped(
             Stage.FORMAT,
             ErrorKind.EXECUTION,
-            f"`{tool}` ran, but gave a {type(value).__name__} that has no JSON form.",
+            phrase("`{tool}` ran, but gave a {name} that has no JSON form.", tool=tool, name=type(value).__name__),
             _WORK_IS_DONE,
             {"reason": clean_text(str(error))},
         ) from None
@@ -261,7 +286,7 @@ def head_and_tail(text: str, most: int) -> tuple[str, int]:
 
 def _first_line(text: str) -> str:
     if len(text) <= _DISPLAY and "\n" not in text:
-        return text.strip()
+        return text if text == (bare := text.strip()) else bare  # a phrase stays one
     return _shortened(text[: 4 * _DISPLAY].lstrip().partition("\n")[0].rstrip(), _DISPLAY)
 
 

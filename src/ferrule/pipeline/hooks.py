@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import Invocation, RawCall
 from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.phrases import phrase
 from ferrule.pipeline.validate import validate
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ferrule.pipeline.limits import Limits
 
 logger = logging.getLogger("ferrule.calls")
+_NO_REASON = phrase("it gave no reason")
 
 _MOST_CONTEXT = 10_000
 
@@ -80,7 +82,7 @@ class Hooks:
                 continue
             said = await self._ask(hook, invocation, lambda one=hook, now=invocation: one.before(now, session))  # pyright: ignore[reportOptionalCall]
             if said.deny is not None:
-                raise _refused(invocation, hook, said.deny or "it gave no reason")
+                raise _refused(invocation, hook, said.deny or _NO_REASON)
             words += _bounded(said.context)
             if said.arguments is not None:
                 invocation = _changed(invocation, hook, said.arguments, session, limits)
@@ -97,9 +99,13 @@ class Hooks:
                 raise Stopped(
                     Stage.FORMAT,
                     ErrorKind.PERMISSION,
-                    f"`{invocation.tool.name}` ran, but the hook `{hook.name}` held its result back: "
-                    f"{said.deny or 'it gave no reason'}.",
-                    "Do not run it again to see the result; go on without it, or ask the person.",
+                    phrase(
+                        "`{name}` ran, but the hook `{hook}` held its result back: {why}.",
+                        name=invocation.tool.name,
+                        hook=hook.name,
+                        why=said.deny or _NO_REASON,
+                    ),
+                    phrase("Do not run it again to see the result; go on without it, or ask the person."),
                 )
             added += _bounded(said.context)
         if not added:
@@ -115,15 +121,21 @@ class Hooks:
                 said = ask()
                 said = await said if isinstance(said, Awaitable) else said
         except TimeoutError:
-            raise _broken(invocation, hook, f"gave no answer within {hook.timeout:g} s") from None
+            raise _broken(
+                invocation, hook, phrase("gave no answer within {seconds} s", seconds=f"{hook.timeout:g}")
+            ) from None
         except Exception as error:
             logger.exception("Hook %s failed", hook.name)
-            raise _broken(invocation, hook, f"failed ({type(error).__name__}: {error})") from None
+            raise _broken(
+                invocation, hook, phrase("failed ({error})", error=f"{type(error).__name__}: {error}")
+            ) from None
         if said is None:
             return HookReply()
         if not isinstance(said, HookReply):  # pyright: ignore[reportUnnecessaryIsInstance] - a hook may be untyped
             raise _broken(
-                invocation, hook, f"answered with {type(said).__name__}, where `HookReply` or nothing was expected"
+                invocation,
+                hook,
+                phrase("answered with {kind}, where `HookReply` or nothing was expected", kind=type(said).__name__),
             )
         return said
 
@@ -135,7 +147,9 @@ def _changed(
     try:
         changed = validate(invocation.tool, call, limits)
     except Stopped as stopped:
-        raise _broken(invocation, hook, f"changed the input to one that is not valid: {stopped.message}") from None
+        raise _broken(
+            invocation, hook, phrase("changed the input to one that is not valid: {why}", why=stopped.message)
+        ) from None
     changed.session = session
     return changed
 
@@ -150,8 +164,13 @@ def _refused(invocation: Invocation, hook: Hook, why: str) -> Stopped:
     return Stopped(
         Stage.AUTHORISE,
         ErrorKind.PERMISSION,
-        f"`{invocation.tool.name}` was not run: the hook `{hook.name}` refused it: {why.strip().rstrip('.')}.",
-        "Do not try the same call again; go on another way, or ask the person.",
+        phrase(
+            "`{name}` was not run: the hook `{hook}` refused it: {why}.",
+            name=invocation.tool.name,
+            hook=hook.name,
+            why=why if why is _NO_REASON else why.strip().rstrip("."),
+        ),
+        phrase("Do not try the same call again; go on another way, or ask the person."),
     )
 
 
@@ -159,6 +178,11 @@ def _broken(invocation: Invocation, hook: Hook, what: str) -> Stopped:
     return Stopped(
         Stage.AUTHORISE,
         ErrorKind.PERMISSION,
-        f"`{invocation.tool.name}` was not run: the hook `{hook.name}` {what}, and a hook that does not work refuses.",
-        "The person must mend or remove the hook; another call will not help.",
+        phrase(
+            "`{name}` was not run: the hook `{hook}` {what}, and a hook that does not work refuses.",
+            name=invocation.tool.name,
+            hook=hook.name,
+            what=what,
+        ),
+        phrase("The person must mend or remove the hook; another call will not help."),
     )

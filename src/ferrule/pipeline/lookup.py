@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.nearest import nearest
+from ferrule.core.phrases import joined, phrase
 from ferrule.core.problems import show
 
 if TYPE_CHECKING:
@@ -25,31 +26,31 @@ def lookup(source: ToolSource, call: RawCall) -> Tool[Any]:
         raise Stopped(
             Stage.LOOKUP,
             ErrorKind.NOT_FOUND,
-            f"The tool `{call.name}` is switched off.",
-            "Use another tool, or go on without it.",
+            phrase("The tool `{name}` is switched off.", name=call.name),
+            phrase("Use another tool, or go on without it."),
         )
     if call.version is not None and (current := source.get(call.name)) is not None:
         raise Stopped(
             Stage.LOOKUP,
             ErrorKind.NOT_FOUND,
-            f"The tool `{call.name}` has no version {show(call.version)}.",
-            f"Its current version is {current.version}.",
+            phrase("The tool `{name}` has no version {version}.", name=call.name, version=show(call.version)),
+            phrase("Its current version is {version}.", version=current.version),
         )
     raise _unknown(source, call.name)
 
 
 def _unknown(source: ToolSource, name: Any) -> Stopped:
-    message = f"There is no tool {_quoted(name)}."
+    message = phrase("There is no tool {name}.", name=_quoted(name))
     names = source.names()
     close = nearest(name, names) if isinstance(name, str) else []
     if close:
-        suggestion = "Did you mean " + " or ".join(f"`{one}`" for one in close) + "?"
+        suggestion = phrase("Did you mean {names}?", names=joined(" or ", [f"`{one}`" for one in close]))
     elif not names:
-        suggestion = "No tools are available."
+        suggestion = phrase("No tools are available.")
     elif len(names) <= 20:
-        suggestion = "The tools are: " + ", ".join(f"`{one}`" for one in names) + "."
+        suggestion = phrase("The tools are: {names}.", names=", ".join(f"`{one}`" for one in names))
     else:
-        suggestion = f"Choose one of the {len(names)} tools you were given."
+        suggestion = phrase("Choose one of the {count} tools you were given.", count=len(names))
     return Stopped(Stage.LOOKUP, ErrorKind.NOT_FOUND, message, suggestion, {"nearest": close})
 
 

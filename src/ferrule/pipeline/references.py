@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.nearest import nearest
+from ferrule.core.phrases import phrase
 from ferrule.core.result import plainly
 from ferrule.core.schema_walk import schema_at
 from ferrule.core.tool import output_schema_of
@@ -63,13 +64,17 @@ def _read(text: str, place: tuple[PathPart, ...], names: list[str]) -> Reference
         if text.startswith(name) and (not rest or rest[0] in ".["):
             steps = list(_STEP.finditer(rest))
             if "".join(step[0] for step in steps) != rest:
-                raise _broken(text, f"`{rest}` is not a path like `.field[0]`")
+                raise _broken(text, phrase("`{rest}` is not a path like `.field[0]`", rest=rest))
             path = tuple(step[1] if step[1] is not None else int(step[2]) for step in steps)
             return Reference(place, text, name, path)
     wanted = re.split(r"[.\[]", text, maxsplit=1)[0]
     close = nearest(wanted, names)
-    hint = f"Did you mean `{close[0]}`?" if close else "A call can use only the results of calls before it."
-    raise _broken(text, f"no earlier call has the id `{wanted}`", hint)
+    hint = (
+        phrase("Did you mean `{other}`?", other=close[0])
+        if close
+        else phrase("A call can use only the results of calls before it.")
+    )
+    raise _broken(text, phrase("no earlier call has the id `{wanted}`", wanted=wanted), hint)
 
 
 def check_against_output(reference: Reference, tool: Tool[Any]) -> None:
@@ -84,10 +89,19 @@ def check_against_output(reference: Reference, tool: Tool[Any]) -> None:
         if isinstance(part, str) and properties and part not in properties and not parent.get("additionalProperties"):
             close = nearest(part, properties)
             fields = ", ".join(f"`{name}`" for name in properties)
-            hint = f"Did you mean `{close[0]}`?" if close else f"It has: {fields}."
-            raise _broken(reference.text, f"the result of `{tool.name}` has no `{part}`", hint)
+            hint = (
+                phrase("Did you mean `{other}`?", other=close[0])
+                if close
+                else phrase("It has: {fields}.", fields=fields)
+            )
+            raise _broken(
+                reference.text, phrase("the result of `{name}` has no `{part}`", name=tool.name, part=part), hint
+            )
         if parent.get("type") in ("string", "integer", "number", "boolean", "null"):
-            raise _broken(reference.text, f"the result of `{tool.name}` is a plain {parent['type']} there")
+            raise _broken(
+                reference.text,
+                phrase("the result of `{name}` is a plain {kind} there", name=tool.name, kind=parent["type"]),
+            )
 
 
 def resolve(arguments: Any, references: Iterable[Reference], values: Mapping[str, Any]) -> Any:
@@ -101,7 +115,7 @@ def resolve(arguments: Any, references: Iterable[Reference], values: Mapping[str
             try:
                 value = value[part]
             except (KeyError, IndexError, TypeError):
-                raise _broken(reference.text, f"the result has no `{part}` there") from None
+                raise _broken(reference.text, phrase("the result has no `{part}` there", part=part)) from None
         result = _replaced(result, reference.place, value)
     return result
 
@@ -116,13 +130,17 @@ def _replaced(value: Any, place: tuple[PathPart, ...], new: Any) -> Any:
 
 def ambiguous(reference: Reference) -> Stopped:
     """The early exit of a call that refers to an id which two earlier calls have."""
-    return _broken(reference.text, f"two earlier calls have the id `{reference.source}`", "Give every call its own id.")
+    return _broken(
+        reference.text,
+        phrase("two earlier calls have the id `{source}`", source=reference.source),
+        phrase("Give every call its own id."),
+    )
 
 
 def _broken(text: str, why: str, hint: str | None = None) -> Stopped:
     return Stopped(
         Stage.VALIDATE,
         ErrorKind.VALIDATION,
-        f'The reference {{"$ref": "{text}"}} cannot be used: {why}.',
+        phrase('The reference {{"$ref": "{text}"}} cannot be used: {why}.', text=text, why=why),
         hint,
     )

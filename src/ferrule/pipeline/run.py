@@ -14,6 +14,7 @@ from ferrule.core.context import Session, ToolContext
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
 from ferrule.core.events import Done, Pending
 from ferrule.core.loops import sync_caller
+from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.authorise import DefaultPolicy, Policy, Verdict, require_context
 from ferrule.pipeline.cache import ResultCache
 from ferrule.pipeline.cleaning import clean_exception
@@ -255,7 +256,11 @@ class Runtime:
 
     async def _end_cancelled(self, call: RawCall, record: CallRecord, duration: float) -> None:
         """Record and announce a call whose caller was cancelled; a slow recorder gets a short while."""
-        stopped = Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, f"`{call.name}` did not finish. It was cancelled.")
+        stopped = Stopped(
+            Stage.EXECUTE,
+            ErrorKind.CANCELLED,
+            joined(" ", [phrase("`{name}` did not finish.", name=call.name), phrase("It was cancelled.")]),
+        )
         result = _stop(call, stopped, record)
         self._executor.blocked.pop(call.id, None)
         record.duration = _own_time(duration, record)
@@ -301,8 +306,8 @@ class Runtime:
                 raise Stopped(
                     Stage.AUTHORISE,
                     ErrorKind.PERMISSION,
-                    f"`{tool.name}` was not run: {decision.reason}.",
-                    "Do not try the same call again; go on another way, or ask the person.",
+                    phrase("`{name}` was not run: {reason}.", name=tool.name, reason=decision.reason),
+                    phrase("Do not try the same call again; go on another way, or ask the person."),
                 )
             if (problem := invocation.info.refusal) is not None:
                 said = stopped_by(tool.name, problem, session.workspace, session.folders[1:])  # as if it had run
@@ -376,8 +381,8 @@ class Runtime:
             raise Stopped(
                 Stage.EXECUTE,
                 ErrorKind.EXECUTION,
-                f"`{tool.name}` was not run: tools called tools {len(lineage)} deep.",
-                "A tool probably calls itself without end.",
+                phrase("`{name}` was not run: tools called tools {count} deep.", name=tool.name, count=len(lineage)),
+                phrase("A tool probably calls itself without end."),
             )
         loop = asyncio.get_running_loop()
         return ToolContext(session, call_id, tool.name, emitter, self._whole, (*lineage, tool.name), parent, loop)
@@ -501,8 +506,8 @@ def _undescribed(call: RawCall, error: DefinitionError) -> Stopped:
     return Stopped(
         Stage.AUTHORISE,
         ErrorKind.EXECUTION,
-        f"The tool `{call.name}` cannot say what this call would do, so it was not run.",
-        "Use another tool; its author has to mend this one.",
+        phrase("The tool `{name}` cannot say what this call would do, so it was not run.", name=call.name),
+        phrase("Use another tool; its author has to mend this one."),
         {"reason": str(error)},
     )
 
@@ -511,8 +516,11 @@ def _inside_itself(tool: Tool[Any]) -> Stopped:
     return Stopped(
         Stage.EXECUTE,
         ErrorKind.EXECUTION,
-        f"`{tool.name}` was not run: it runs one call at a time, and the call that waits for this one is inside it.",
-        "Make the call with `context.call_sync(...)`, which may run inside.",
+        phrase(
+            "`{name}` was not run: it runs one call at a time, and the call that waits for this one is inside it.",
+            name=tool.name,
+        ),
+        phrase("Make the call with `context.call_sync(...)`, which may run inside."),
     )
 
 
@@ -520,6 +528,10 @@ def _broken(call: RawCall, error: Exception, session: Session) -> Stopped:
     return Stopped(
         Stage.AUTHORISE,
         ErrorKind.UNKNOWN,
-        f"`{call.name}` was stopped: the program around it failed. {clean_exception(error, session.workspace)}",
-        "This is not about the arguments; the same call may work later.",
+        phrase(
+            "`{name}` was stopped: the program around it failed. {error}",
+            name=call.name,
+            error=clean_exception(error, session.workspace),
+        ),
+        phrase("This is not about the arguments; the same call may work later."),
     )

@@ -10,6 +10,8 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from ferrule.core.phrases import phrase
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Generator
@@ -127,7 +129,7 @@ class WorkerPool:
     def submit(self, job: Job) -> None:
         """Run a job as soon as a thread is free."""
         if self.stuck >= self._stuck_limit:
-            raise TooManyStuck(f"{self.stuck} abandoned calls of sync tools still hang")
+            raise TooManyStuck(phrase("{count} abandoned calls of sync tools still hang", count=self.stuck))
         with self._lock:
             self._waiting += 1
             self._jobs.put(job)

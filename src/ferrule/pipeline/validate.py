@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import Invocation
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
+from ferrule.core.phrases import joined, phrase
 from ferrule.core.problems import InvalidParams, Problem, own_problems
 from ferrule.core.secrets import is_secret_name
 from ferrule.pipeline.cleaning import clean_exception, clean_text
@@ -102,8 +103,12 @@ def _check(tool: Tool[Any], params: Any) -> None:
         raise Stopped(
             Stage.VALIDATE,
             ErrorKind.EXECUTION,
-            f"`{tool.name}` was not run: its own check of the arguments failed. {clean_exception(error)}",
-            "Try other arguments or another tool; its author has to mend this one.",
+            phrase(
+                "`{name}` was not run: its own check of the arguments failed. {error}",
+                name=tool.name,
+                error=clean_exception(error),
+            ),
+            phrase("Try other arguments or another tool; its author has to mend this one."),
         ) from error
     if problems:
         raise InvalidParams(problems)
@@ -131,8 +136,8 @@ def _defined_wrongly(tool: Tool[Any], error: DefinitionError) -> Stopped:
     return Stopped(
         Stage.VALIDATE,
         ErrorKind.EXECUTION,
-        f"The tool `{tool.name}` is defined wrongly and cannot be called.",
-        "Use another tool; its author has to mend this one.",
+        phrase("The tool `{name}` is defined wrongly and cannot be called.", name=tool.name),
+        phrase("Use another tool; its author has to mend this one."),
         {"reason": str(error)},
     )
 
@@ -144,18 +149,26 @@ def _invalid(tool: Tool[Any], problems: list[Problem]) -> Stopped:
         return _defined_wrongly(tool, error)
     listed = [listed_problem(problem) for problem in problems[:_SHOWN_PROBLEMS]]
     if len(problems) == 1 and problems[0].code in ("json", "limit"):
-        message = f"The arguments of `{tool.name}` were not accepted: {listed[0]['message']}."
+        message = phrase(
+            "The arguments of `{name}` were not accepted: {why}.", name=tool.name, why=listed[0]["message"]
+        )
     else:
-        noun = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        lines = [f"- `{problem['path']}`: {problem['message']}" for problem in listed]
+        lines: list[str] = [
+            phrase("- `{path}`: {message}", path=problem["path"], message=problem["message"]) for problem in listed
+        ]
         if len(problems) > _SHOWN_PROBLEMS:
-            lines.append(f"- and {len(problems) - _SHOWN_PROBLEMS} more")
-        message = f"The arguments of `{tool.name}` have {noun}:\n" + "\n".join(lines)
+            lines.append(phrase("- and {count} more", count=len(problems) - _SHOWN_PROBLEMS))
+        head = (
+            phrase("The arguments of `{name}` have 1 problem:", name=tool.name)
+            if len(problems) == 1
+            else phrase("The arguments of `{name}` have {count} problems:", name=tool.name, count=len(problems))
+        )
+        message = joined("\n", [head, *lines])
     return Stopped(
         Stage.VALIDATE,
         ErrorKind.VALIDATION,
         message,
-        f"Call `{tool.name}` again with {form}.",
+        phrase("Call `{name}` again with {form}.", name=tool.name, form=form),
         {"problems": listed},
     )
 

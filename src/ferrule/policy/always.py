@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind
 from ferrule.pipeline.authorise import Verdict
 from ferrule.pipeline.confirm import Offer
@@ -86,7 +87,7 @@ def _needs_its_name(tool: Tool[object], judged: Judgement) -> bool:
 
 def _offers(policy: RulePolicy, invocation: Invocation, session: Session, judged: Judgement) -> list[Offer]:
     if _only_the_name(policy, invocation, judged):
-        return [Offer(invocation.tool.name, f"any call of {invocation.tool.name}")]
+        return [Offer(invocation.tool.name, phrase("any call of {name}", name=invocation.tool.name))]
     request = judged.request
     if not request.commands:
         return list(_for_resources(policy, invocation, judged))
@@ -101,11 +102,15 @@ def _offers(policy: RulePolicy, invocation: Invocation, session: Session, judged
 def _for_resources(policy: RulePolicy, invocation: Invocation, judged: Judgement) -> Iterator[Offer]:
     request, tool = judged.request, invocation.tool
     if _needs_its_name(tool, judged):
-        yield Offer(tool.name, f"any call of {tool.name}")
+        yield Offer(tool.name, phrase("any call of {name}", name=tool.name))
         yield from (_for_write(path, policy, judged) for path in _guarded(policy, judged, write=True))
     elif tool.name == FETCH:
         for host in request.hosts:
-            yield Offer(f"{FETCH}(domain:{host})", f"any page of {host}", f"a page of www.{host}")
+            yield Offer(
+                f"{FETCH}(domain:{host})",
+                phrase("any page of {host}", host=host),
+                phrase("a page of www.{host}", host=host),
+            )
     else:
         yield from (_for_write(path, policy, judged) for path in request.writes)
     for path in _guarded(policy, judged, write=False):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.authorise import BYPASS, PLAN, READ_ONLY, Decision, Mode, Verdict, never_asked
 from ferrule.policy.findings import Finding, Lists
 from ferrule.policy.request import Request, Requests
@@ -138,14 +139,14 @@ class RulePolicy:
             own.denied = self.deny.tool(name, runs_commands=True) or own.denied
             own.asked = self.ask.tool(name, runs_commands=True) or own.asked
             if not (invocation.tool.dangerous or invocation.tool.requires_permission):
-                own.leave = own.leave or "its parts decide"
+                own.leave = own.leave or phrase("its parts decide")
             for finding in paths:
                 finding.leave = finding.leave or ("" if finding.need and finding.need != own.need else own.leave)
             findings = [own, *paths]
             for analysis in request.commands:
                 findings += weigh_command(analysis, name, request, lists, self.requests)
         if self._remembered and (session.id, invocation.tool, word := invocation.always_rule) in self._remembered:
-            _grant(findings, f"`{word}` was always allowed in this session")
+            _grant(findings, phrase("`{rule}` was always allowed in this session", rule=word))
         if self._doubts is not None and (why := self._doubts.about(invocation.tool)):
             findings[0].leave, findings[0].rule, findings[0].need = "", None, why
         judged = self._settled(invocation, request, lists, findings)
@@ -161,33 +162,38 @@ class RulePolicy:
         if denied := next((finding for finding in findings if finding.denied), None):
             rule = denied.denied
             assert rule is not None  # noqa: S101 - just looked for
-            reason = f"{rule.words} denies {_thing(denied, tool.name)}"
+            thing = _thing(denied, tool.name)
+            reason = phrase("{rule} denies {thing}", rule=rule.words, thing=thing)
             if rule.source is BUILT_IN:
-                reason = (
-                    f"{_thing(denied, tool.name)} would write Ferrule's own settings (`{rule.text}`), which no tool may"
+                reason = phrase(
+                    "{thing} would write Ferrule's own settings (`{rule}`), which no tool may",
+                    thing=thing,
+                    rule=rule.text,
                 )
             return settle(Decision(Verdict.DENY, reason, rule.text), rule, can_be_always=False)
         if self.mode is Mode.PLAN and not _reads_alone(invocation, request):
             return settle(PLAN, can_be_always=False)
         dangers = [danger for analysis in request.commands for danger in analysis.dangers]
         if dangers and self._dangers_ask:
-            reason = "; ".join(dict.fromkeys(f"`{danger.part}` is dangerous: {danger.why}" for danger in dangers))
+            listed = [phrase("`{part}` is dangerous: {why}", part=danger.part, why=danger.why) for danger in dangers]
+            reason = joined("; ", dict.fromkeys(listed))
             return settle(Decision(Verdict.ASK, reason), can_be_always=False)
         if asked := next((finding for finding in findings if finding.asked), None):
             rule = asked.asked
             assert rule is not None  # noqa: S101 - just looked for
-            reason = f"{rule.words} asks about {_thing(asked, tool.name)}"
+            reason = phrase("{rule} asks about {thing}", rule=rule.words, thing=_thing(asked, tool.name))
             return settle(Decision(Verdict.ASK, reason, rule.text), rule, can_be_always=False)
         lacking = next((finding for finding in findings if not finding.leave), None)
         if lacking is None:
             rule = next((finding.rule for finding in findings if finding.rule), None)
-            reason = f"{rule.words} allows it" if rule is not None else findings[-1 if request.commands else 0].leave
+            own = findings[-1 if request.commands else 0].leave
+            reason = phrase("{rule} allows it", rule=rule.words) if rule is not None else own
             return settle(Decision(Verdict.ALLOW, reason, rule.text if rule is not None else None), rule)
         guarded = next((finding for finding in findings if finding.guarded and not finding.leave), None)
         if self.mode is Mode.BYPASS and guarded is None and not _in_doubt(request, lists):
             return settle(BYPASS)
         lacking = guarded or lacking
-        return settle(Decision(Verdict.ASK, lacking.need or "a tool that executes something asks first"))
+        return settle(Decision(Verdict.ASK, lacking.need or phrase("a tool that executes something asks first")))
 
     # «Always»
 
@@ -239,4 +245,4 @@ def _reads_alone(invocation: Invocation, request: Request) -> bool:
 
 
 def _thing(finding: Finding, tool: str) -> str:
-    return "it" if finding.what == tool else f"`{finding.what}`"
+    return phrase("it") if finding.what == tool else phrase("`{what}`", what=finding.what)

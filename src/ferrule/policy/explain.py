@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.phrases import phrase
 from ferrule.pipeline.authorise import Verdict
 
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ def explain(policy: RulePolicy, invocation: Invocation, session: Session) -> Exp
         file=judged.by.source.place if judged.by is not None else None,
         parts=tuple(_explained(finding) for finding in findings),
         dangers=tuple(
-            f"{danger.part}: {danger.why}" for analysis in judged.request.commands for danger in analysis.dangers
+            phrase("{part}: {why}", part=danger.part, why=danger.why)
+            for analysis in judged.request.commands
+            for danger in analysis.dangers
         ),
         needed=_needed(policy, invocation, session, judged),
     )
@@ -80,9 +83,9 @@ def explain(policy: RulePolicy, invocation: Invocation, session: Session) -> Exp
 def _explained(finding: Finding) -> Explained:
     rule: Rule | None
     if finding.denied is not None:
-        rule, verdict, because = finding.denied, Verdict.DENY, f"`{finding.denied.text}` denies it"
+        rule, verdict, because = finding.denied, Verdict.DENY, phrase("`{text}` denies it", text=finding.denied.text)
     elif finding.asked is not None:
-        rule, verdict, because = finding.asked, Verdict.ASK, f"`{finding.asked.text}` asks about it"
+        rule, verdict, because = finding.asked, Verdict.ASK, phrase("`{text}` asks about it", text=finding.asked.text)
     elif finding.leave:
         rule, verdict, because = finding.rule, Verdict.ALLOW, finding.leave
     else:
@@ -104,13 +107,23 @@ def _needed(policy: RulePolicy, invocation: Invocation, session: Session, judged
         return ""
     if by is not None and by.verdict is Verdict.DENY:
         if by.source.file is None:
-            return f"Nothing lifts it: `{by.text}` is a rule of {by.source.place}."
-        return f"Nothing but taking `{by.text}` out of {by.source.place}; no other rule or mode lifts a denial."
+            return phrase("Nothing lifts it: `{text}` is a rule of {place}.", text=by.text, place=by.source.place)
+        return phrase(
+            "Nothing but taking `{text}` out of {place}; no other rule or mode lifts a denial.",
+            text=by.text,
+            place=by.source.place,
+        )
     if policy.mode == "plan":
-        return "Another mode: plan runs what is read-only alone."
+        return phrase("Another mode: plan runs what is read-only alone.")
     if by is not None:
-        return f"A yes each time, or taking `{by.text}` out of {by.source.place}; an allow rule does not lift it."
+        return phrase(
+            "A yes each time, or taking `{text}` out of {place}; an allow rule does not lift it.",
+            text=by.text,
+            place=by.source.place,
+        )
     offer = policy.offer(invocation, session)
     if offer is None:
-        return 'A yes each time. No rule lifts the question; `permissions.dangerous = "allow"` does, for all commands.'
-    return f"A yes, or an allow rule: {offer.rule}"
+        return phrase(
+            'A yes each time. No rule lifts the question; `permissions.dangerous = "allow"` does, for all commands.'
+        )
+    return phrase("A yes, or an allow rule: {rule}", rule=offer.rule)

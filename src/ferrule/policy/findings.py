@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
+
 if TYPE_CHECKING:
     from ferrule.policy.request import Request
     from ferrule.policy.rule_set import RuleSet
@@ -71,22 +73,24 @@ def shown(path: str, roots: tuple[str, ...]) -> str:
 
 def weigh_path(path: str, request: Request, lists: Lists, *, write: bool) -> Finding:
     """What the lists say of one path. Without a word from them its leave is the tool's."""
-    finding = Finding(f"{'write' if write else 'read'} {shown(path, request.roots)}", "writes" if write else "reads")
+    place = shown(path, request.roots)
+    what = phrase("write {path}", path=place) if write else phrase("read {path}", path=place)
+    finding = Finding(what, "writes" if write else "reads")
     finding.denied = lists.denying_path(path, request, write=write)
     finding.asked = lists.ask.concerning_path(path, request.roots, write=write)
     guard = lists.guarded.asking(path, request.roots, write=write)
     finding.rule = lists.allowing_path(path, request, write=write, guard=guard)
     if finding.rule is not None:
-        finding.leave = f"{finding.rule.words} allows it"
+        finding.leave = phrase("{rule} allows it", rule=finding.rule.words)
     elif guard is not None:
         finding.need, finding.guarded = guarded_words(shown(path, request.roots), write=write), write
     elif write and lists.accepts_edits and inside(path, request.roots):
-        finding.leave = "mode accept-edits lets tools write in the workspace"
+        finding.leave = phrase("mode accept-edits lets tools write in the workspace")
     return finding
 
 
 def guarded_words(path: str, *, write: bool) -> str:
     """Why Ferrule itself asks about a path."""
     if write:
-        return f"`{path}` holds what other programs run or obey, so writing it asks first"
-    return f"`{path}` may hold secrets, so reading it asks first"
+        return phrase("`{path}` holds what other programs run or obey, so writing it asks first", path=path)
+    return phrase("`{path}` may hold secrets, so reading it asks first", path=path)

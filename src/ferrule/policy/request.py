@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.phrases import phrase
 from ferrule.policy.commands.parts import Analysis
 
 if TYPE_CHECKING:
@@ -66,7 +67,12 @@ class Requests:
                 commands.append(self.understood(name, str(session.command_directory)))
             elif scheme == "path":
                 if "\0" in name:  # the system would refuse it in words that nobody can act on
-                    raise Stopped(Stage.AUTHORISE, ErrorKind.VALIDATION, "The path holds a NUL byte.", "Remove it.")
+                    raise Stopped(
+                        Stage.AUTHORISE,
+                        ErrorKind.VALIDATION,
+                        phrase("The path holds a NUL byte."),
+                        phrase("Remove it."),
+                    )
                 (writes if write else reads).append(os.path.realpath(session.directory / name))
             elif scheme == "host":
                 hosts.append(name)

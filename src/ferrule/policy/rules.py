@@ -13,6 +13,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy.command_patterns import CommandPattern
 from ferrule.policy.host_patterns import HostPattern
@@ -64,7 +65,7 @@ class Rule:
     @property
     def words(self) -> str:
         """The rule and where it stands, for a model."""
-        return f"`{self.text}` from {self.source.words}"
+        return phrase("`{rule}` from {source}", rule=self.text, source=self.source.words)
 
     def names(self, tool: str) -> bool:
         """Whether its name is this tool's: the same, with `*`, or the MCP server that the tool is of."""

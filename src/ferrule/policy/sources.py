@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import joined, phrase
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -22,14 +24,14 @@ class SourceKind(StrEnum):
 
 
 _WITHOUT_FILE = {
-    SourceKind.ORGANISATION: "the organisation's settings",
-    SourceKind.USER: "the person's settings",
-    SourceKind.PROJECT: "the project's settings",
-    SourceKind.ENVIRONMENT: "the environment",
-    SourceKind.FLAG: "the command line",
-    SourceKind.PROGRAM: "the program",
-    SourceKind.SESSION: "an earlier «always» of this session",
-    SourceKind.BUILT_IN: "Ferrule itself",
+    SourceKind.ORGANISATION: phrase("the organisation's settings"),
+    SourceKind.USER: phrase("the person's settings"),
+    SourceKind.PROJECT: phrase("the project's settings"),
+    SourceKind.ENVIRONMENT: phrase("the environment"),
+    SourceKind.FLAG: phrase("the command line"),
+    SourceKind.PROGRAM: phrase("the program"),
+    SourceKind.SESSION: phrase("an earlier «always» of this session"),
+    SourceKind.BUILT_IN: phrase("Ferrule itself"),
 }
 
 
@@ -48,9 +50,16 @@ class Source:
     @property
     def words(self) -> str:
         """For a model, who need not know where a person keeps their settings."""
-        if self.file is None or self.kind is SourceKind.PROJECT:
-            return f"the project's `{self.file.name}`" if self.file is not None else _WITHOUT_FILE[self.kind]
-        return f"{_WITHOUT_FILE[self.kind].removesuffix(' settings')} `{self.file.name}`"
+        if self.file is None:
+            return _WITHOUT_FILE[self.kind]
+        name = self.file.name
+        if self.kind is SourceKind.PROJECT:
+            return phrase("the project's `{file}`", file=name)
+        if self.kind is SourceKind.ORGANISATION:
+            return phrase("the organisation's `{file}`", file=name)
+        if self.kind is SourceKind.USER:
+            return phrase("the person's `{file}`", file=name)
+        return joined(" ", [_WITHOUT_FILE[self.kind], f"`{name}`"])
 
     @property
     def place(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind
 from ferrule.pipeline.authorise import Verdict, by_kind
 from ferrule.policy.findings import Finding, weigh_path
@@ -46,7 +47,7 @@ def _give_leave(
 ) -> None:
     tool = invocation.tool
     if whole.rule is not None:
-        whole.leave = f"{whole.rule.words} allows it"
+        whole.leave = phrase("{rule} allows it", rule=whole.rule.words)
         return
     plain = not (tool.dangerous or tool.requires_permission)
     writes = [finding for finding in paths if finding.effect == "writes"]
@@ -69,18 +70,18 @@ def _give_leave(
 def _outside(writes: list[Finding]) -> str:
     held = next((finding for finding in writes if not finding.leave), None)
     if held is None:
-        return "a tool that writes asks first"
-    return held.need or f"it would {held.what}, which is outside the workspace"
+        return phrase("a tool that writes asks first")
+    return held.need or phrase("it would {what}, which is outside the workspace", what=held.what)
 
 
 def _hosts(request: Request, lists: Lists) -> Iterator[Finding]:
     for host in request.hosts:
-        finding = Finding(f"reach {host}", "reaches", leave="the tool's own leave counts")
+        finding = Finding(phrase("reach {host}", host=host), "reaches", leave=phrase("the tool's own leave counts"))
         finding.denied = lists.deny.concerning_host(host)
         finding.asked = lists.ask.concerning_host(host)
         finding.rule = next((rule for rules in lists.allow if (rule := rules.covering_host(host))), None)
         if finding.rule is not None:
-            finding.leave = f"{finding.rule.words} allows it"
+            finding.leave = phrase("{rule} allows it", rule=finding.rule.words)
         yield finding
 
 

@@ -12,6 +12,7 @@ import shlex
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.policy.command_paths import MOST_MATCHES, matches, places
 from ferrule.policy.commands.hazards import loads_code
 from ferrule.policy.commands.parts import Effect
@@ -43,7 +44,7 @@ def weigh_command(analysis: Analysis, tool: str, request: Request, lists: Lists,
         findings.append(_unclear(analysis, tool, lists))
     if whole is not None:
         for finding in findings:
-            finding.leave, finding.rule, finding.need = f"{whole.words} allows it", whole, ""
+            finding.leave, finding.rule, finding.need = phrase("{rule} allows it", rule=whole.words), whole, ""
             finding.guarded = False
     return findings
 
@@ -83,12 +84,13 @@ def _kept(
 
 
 def _unclear(analysis: Analysis, tool: str, lists: Lists) -> Finding:
-    why = "; ".join(analysis.unclear) or "it holds no command"
-    finding = Finding(analysis.command, "unclear", why, need=f"the command is not fully understood: {why}")
+    why = "; ".join(analysis.unclear) or phrase("it holds no command")
+    need = phrase("the command is not fully understood").because(why)
+    finding = Finding(analysis.command, "unclear", why, need=need)
     finding.denied = lists.deny.concerning_command(analysis.command, tool)
     finding.asked = lists.ask.concerning_command(analysis.command, tool)
     if not analysis.unclear:
-        finding.leave, finding.need = "nothing would run", ""
+        finding.leave, finding.need = phrase("nothing would run"), ""
     return finding
 
 
@@ -125,19 +127,20 @@ class _Weighing:
     def _give_leave(self) -> None:
         part, finding = self._part, self.finding
         if self._rule is not None:
-            finding.leave, finding.rule = f"{self._rule.words} allows it", self._rule
+            finding.leave, finding.rule = phrase("{rule} allows it", rule=self._rule.words), self._rule
             # A rule for a program was not given for what the program is made to load.
             sets = next(filter(loads_code, _SETS.findall(self._analysis.command)), None)
             if self._named is None and sets is not None:
-                finding.lacks(f"it sets `{sets}`, which can make a program run other code")
+                finding.lacks(phrase("it sets `{name}`, which can make a program run other code", name=sets))
         elif part.effect is Effect.READS:
-            finding.leave = "it provably reads alone"
+            finding.leave = phrase("it provably reads alone")
         elif part.effect is Effect.WRITES and self._only_redirects():
-            finding.leave = "it reads alone, and what it writes to has leave"
+            finding.leave = phrase("it reads alone, and what it writes to has leave")
         elif part.effect is Effect.WRITES and self._accepted_edit():
-            finding.leave = "mode accept-edits lets commands change files in the workspace"
+            finding.leave = phrase("mode accept-edits lets commands change files in the workspace")
         else:
-            finding.need = f"`{part.text}` {_EFFECTS[part.effect]}" + (f": {part.why}" if part.why else "")
+            does = phrase("`{part}` {does}", part=part.text, does=_EFFECTS[part.effect])
+            finding.need = does.because(part.why)
 
     # What the part does by itself, its redirects aside
 
@@ -166,9 +169,14 @@ class _Weighing:
         if named is None:
             rules = lists.deny.listed(About.READ) or lists.ask.listed(About.READ)
             if rules:
-                finding.lacks(f"it reads a path that is only known once it runs, and `{rules[0].text}` may be about it")
+                finding.lacks(
+                    phrase(
+                        "it reads a path that is only known once it runs, and `{rule}` may be about it",
+                        rule=rules[0].text,
+                    )
+                )
             elif any(word in self._analysis.command for word in TELL_TALES):
-                finding.lacks("it reads a path that is only known once it runs, which may hold secrets")
+                finding.lacks(phrase("it reads a path that is only known once it runs, which may hold secrets"))
             return
         for path, _real in places(named, self._request.directory):
             self._merge(weigh_path(path, self._request, lists, write=False))
@@ -179,10 +187,17 @@ class _Weighing:
             place = shown(folder, self._request.roots)
             for rule in (*self._lists.deny.listed(About.READ), *self._lists.ask.listed(About.READ)):
                 if rule.path is not None and rule.path.may_lie_in(folder, self._request.roots):
-                    self.finding.lacks(f"it reads all of `{place}`, and {rule.words} may be about some of it")
+                    self.finding.lacks(
+                        phrase(
+                            "it reads all of `{folder}`, and {rule} may be about some of it",
+                            folder=place,
+                            rule=rule.words,
+                        )
+                    )
             if secret := _kept(folder, self._part, self._analysis, self._request, self._lists, of_ferrule=True):
                 path = shown(secret, self._request.roots)
-                self.finding.lacks(f"it reads all of `{place}`, and {guarded_words(path, write=False)}")
+                why = guarded_words(path, write=False)
+                self.finding.lacks(phrase("it reads all of `{folder}`, and {why}", folder=place, why=why))
 
     def _weigh_patterns(self) -> None:
         """Stars may stand for a path with a rule; what they stand for needs no leave besides."""
@@ -190,7 +205,13 @@ class _Weighing:
         for pattern in self._part.reads_matching:
             found = matches(pattern, self._request.directory, hidden=hidden)
             if len(found) > MOST_MATCHES:
-                self.finding.lacks(f"`{pattern}` stands for more than {MOST_MATCHES:,} files, too many to look at each")
+                self.finding.lacks(
+                    phrase(
+                        "`{pattern}` stands for more than {most} files, too many to look at each",
+                        pattern=pattern,
+                        most=f"{MOST_MATCHES:,}",
+                    )
+                )
             for path in dict.fromkeys(one for name in (pattern, *found) for one, _ in places(name, "/")):
                 self._weigh_match(path)
 
@@ -233,10 +254,12 @@ class _Weighing:
         rules = self._lists.deny.listed(About.WRITE) or self._lists.ask.listed(About.WRITE)
         if rules:
             self.finding.lacks(
-                f"it writes a path that is only known once it runs, and `{rules[0].text}` may be about it"
+                phrase(
+                    "it writes a path that is only known once it runs, and `{rule}` may be about it", rule=rules[0].text
+                )
             )
         elif not covered:
-            self.finding.lacks("it writes to a path that is only known once it runs")
+            self.finding.lacks(phrase("it writes to a path that is only known once it runs"))
 
     def _weigh_write(self, path: str, *, covered: bool, real: bool) -> None:
         if path in _NOWHERE or path.startswith("/dev/fd/"):
@@ -248,7 +271,7 @@ class _Weighing:
             if covered:
                 found.leave = self.finding.leave
             elif real:
-                found.need = f"it writes `{shown(path, self._request.roots)}`"
+                found.need = phrase("it writes `{path}`", path=shown(path, self._request.roots))
             else:
                 return  # only the real path needs leave
         self._merge(found)
@@ -267,7 +290,10 @@ class _Weighing:
             rules = lists.deny.listed(About.HOST) or lists.ask.listed(About.HOST)
             if rules:
                 finding.lacks(
-                    f"it reaches a host that is only known once it runs, and `{rules[0].text}` may be about it"
+                    phrase(
+                        "it reaches a host that is only known once it runs, and `{rule}` may be about it",
+                        rule=rules[0].text,
+                    )
                 )
             return
         finding.denied = finding.denied or lists.deny.concerning_host(host)
@@ -284,9 +310,9 @@ class _Weighing:
 
 _SETS = re.compile(r"(?:^|[\s;&|(`])(\w+)=")
 _EFFECTS = {
-    Effect.READS: "reads",
-    Effect.WRITES: "changes something",
-    Effect.RUNS: "may do anything",
+    Effect.READS: phrase("reads"),
+    Effect.WRITES: phrase("changes something"),
+    Effect.RUNS: phrase("may do anything"),
 }
 
 

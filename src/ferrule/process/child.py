@@ -14,6 +14,7 @@ from time import monotonic
 from typing import IO, TYPE_CHECKING
 
 from ferrule.core.errors import ToolError
+from ferrule.core.phrases import phrase
 from ferrule.process.landlock import Confinement, confine_thread
 
 if TYPE_CHECKING:
@@ -237,7 +238,9 @@ class Child:
             )
             self._out, self._err = (pipe.fileno() for pipe in self._pipes)
         except ValueError as error:  # a NUL byte
-            raise ToolError(f"An argument cannot be passed on: {error}.", kind="validation_error") from None
+            raise ToolError(
+                phrase("An argument cannot be passed on: {error}.", error=error), kind="validation_error"
+            ) from None
 
 
 def find_program(name: str, inside: Iterable[Path] = ()) -> str | None:

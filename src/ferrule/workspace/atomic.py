@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.phrases import phrase
 from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.problems import PathProblem
 
@@ -128,7 +129,9 @@ def _open_folder(paths: Paths, place: Place, *, make: bool = True) -> int:
         raise paths.outside(place.name) from None
     except NotADirectoryError:
         os.close(here)
-        raise PathProblem("folder", f"`{place}` cannot be written: a file stands where a folder is needed.") from None
+        raise PathProblem(
+            "folder", phrase("`{place}` cannot be written: a file stands where a folder is needed.", place=place)
+        ) from None
     except OSError as error:
         os.close(here)
         raise _failed(place, error) from None
@@ -141,15 +144,19 @@ def _attributes(place: Place, folder: int, *, through_hard_links: bool) -> Attri
     except FileNotFoundError:
         return None
     if stat.S_ISLNK(found.st_mode):
-        raise PathProblem("changed", f"`{place}` became a link meanwhile, and was not written.")
+        raise PathProblem("changed", phrase("`{place}` became a link meanwhile, and was not written.", place=place))
     if not stat.S_ISREG(found.st_mode):
-        raise PathProblem("special", f"`{place}` is not a regular file, and was not written.")
+        raise PathProblem("special", phrase("`{place}` is not a regular file, and was not written.", place=place))
     if found.st_nlink > 1 and not through_hard_links:
         raise PathProblem(
             "hard_link",
-            f"`{place}` has {found.st_nlink} names (hard links), and the others may lie outside the workspace.",
+            phrase(
+                "`{place}` has {count} names (hard links), and the others may lie outside the workspace.",
+                place=place,
+                count=found.st_nlink,
+            ),
             kind=ErrorKind.PERMISSION,
-            suggestion="Change a copy of it, or ask the person to allow it (setting `files.hard_links`).",
+            suggestion=phrase("Change a copy of it, or ask the person to allow it (setting `files.hard_links`)."),
         )
     return Attributes(stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, _extended(place.path.name, folder))
 
@@ -183,7 +190,7 @@ def _apply(opened: int, before: Attributes | None, mode: int | None) -> None:
             os.fchown(opened, before.owner, before.group)
         except PermissionError:
             raise PathProblem(
-                "owner", "The file belongs to someone else, and would change hands.", kind=ErrorKind.PERMISSION
+                "owner", phrase("The file belongs to someone else, and would change hands."), kind=ErrorKind.PERMISSION
             ) from None
     os.fchmod(opened, mode if mode is not None else before.mode)
     for key, value in before.extended:
@@ -210,4 +217,8 @@ def _unlink(name: str, folder: int) -> None:
 def _failed(place: Place, error: OSError) -> PathProblem:
     why = (error.strerror or type(error).__name__).lower()
     kind = ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.EXECUTION
-    return PathProblem("failed", f"`{place}` could not be written: {why}. It is as it was before.", kind=kind)
+    return PathProblem(
+        "failed",
+        phrase("`{place}` could not be written: {why}. It is as it was before.", place=place, why=why),
+        kind=kind,
+    )

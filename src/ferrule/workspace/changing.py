@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.phrases import phrase
 from ferrule.workspace.files import MOST_EDITABLE, files_of
 from ferrule.workspace.locks import writing
 from ferrule.workspace.problems import PathProblem
@@ -152,27 +153,36 @@ def _current(paths: Paths, place: Place) -> bytes:
         why = problem.message.rpartition(": ")[2].rstrip(".")
         raise PathProblem(
             "unverified",
-            f"Whether `{place}` is still as you read it could not be verified, because it cannot be read: {why}. "
-            f"It was not changed.",
+            phrase(
+                "Whether `{place}` is still as you read it could not be verified, because it "
+                "cannot be read: {why}. It was not changed.",
+                place=place,
+                why=why,
+            ),
             kind=problem.kind,
-            suggestion="Ask the person to make it readable, or write to another file.",
+            suggestion=phrase("Ask the person to make it readable, or write to another file."),
         ) from None
 
 
 def _a_folder(given: str) -> PathProblem:
     return PathProblem(
         "name",
-        f"`{given}` is the name of a folder.",
+        phrase("`{given}` is the name of a folder.", given=given),
         kind=ErrorKind.VALIDATION,
-        suggestion="Give the name of a file; the folders on its way are made.",
+        suggestion=phrase("Give the name of a file; the folders on its way are made."),
     )
 
 
 def _too_large(place: Place, size: int) -> PathProblem:
     return PathProblem(
         "too_large",
-        f"`{place}` has {size:,} bytes; files over {MOST_EDITABLE:,} are not changed by this tool.",
-        suggestion="Change it with a command, or split it.",
+        phrase(
+            "`{place}` has {size} bytes; files over {most_editable} are not changed by this tool.",
+            place=place,
+            size=f"{size:,}",
+            most_editable=f"{MOST_EDITABLE:,}",
+        ),
+        suggestion=phrase("Change it with a command, or split it."),
     )
 
 
@@ -181,7 +191,7 @@ def require_text(place: str, text: Text | None) -> Text:
     if text is None:
         raise PathProblem(
             "binary",
-            f"`{place}` is not a text file, and is not edited.",
-            suggestion="Write it whole, or change it with a command made for its kind.",
+            phrase("`{place}` is not a text file, and is not edited.", place=place),
+            suggestion=phrase("Write it whole, or change it with a command made for its kind."),
         )
     return text

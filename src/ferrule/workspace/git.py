@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import phrase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,7 +87,9 @@ async def look_at_repository(paths: Paths) -> Repository | None:
         return None
     program = find_program("git", (root.path for root in paths.roots))
     if program is None:
-        raise ToolError("git is not installed.", kind=ErrorKind.NOT_FOUND, suggestion="Go on without it.")
+        raise ToolError(
+            phrase("git is not installed."), kind=ErrorKind.NOT_FOUND, suggestion=phrase("Go on without it.")
+        )
     git = _Git(program, top)
     _check_outside(paths, top)
     listed = await git("config", "--null", "--name-only", "--get-regexp", r"^(filter|diff)\..*\.", may_fail=True)
@@ -130,9 +133,9 @@ def _check_outside(paths: Paths, top: Path) -> None:
     if worktree and os.path.realpath(real / worktree[1].strip('"')) == str(top):  # a submodule's
         return
     raise ToolError(
-        "`.git` leads to a repository outside the workspace that does not belong to it.",
+        phrase("`.git` leads to a repository outside the workspace that does not belong to it."),
         kind=ErrorKind.PERMISSION,
-        suggestion="Go on without git, or ask the person to look at `.git`.",
+        suggestion=phrase("Go on without git, or ask the person to look at `.git`."),
     )
 
 
@@ -142,8 +145,8 @@ def _refuse_special(git: Path) -> None:
         file = git / name
         if os.path.exists(file) and not os.path.isfile(file):  # noqa: PTH110, PTH113
             raise ToolError(
-                f"`.git/{name}` is not a regular file, so this is no repository that git can read.",
-                suggestion="Go on without git, or ask the person to look at `.git`.",
+                phrase("`.git/{name}` is not a regular file, so this is no repository that git can read.", name=name),
+                suggestion=phrase("Go on without git, or ask the person to look at `.git`."),
             )
 
 
@@ -199,14 +202,16 @@ class _Git:
                 async for piece in child.output():
                     output += piece
                     if len(output) > _MOST_OUTPUT:
-                        raise ToolError("git gave more output than can be taken in.")
+                        raise ToolError(phrase("git gave more output than can be taken in."))
                 code = await child.ended()
         except TimeoutError:
             raise ToolError(
-                f"git did not answer within {SECONDS:g} s.", kind=ErrorKind.TIMEOUT, suggestion="Go on without it."
+                phrase("git did not answer within {seconds} s.", seconds=f"{SECONDS:g}"),
+                kind=ErrorKind.TIMEOUT,
+                suggestion=phrase("Go on without it."),
             ) from None
         if code != 0 and not may_fail:
-            raise ToolError(f"git could not read the repository: {_reason(child.complaints)}.")
+            raise ToolError(phrase("git could not read the repository: {why}.", why=_reason(child.complaints)))
         return output.decode(errors="replace") if code == 0 else ""
 
 
@@ -220,7 +225,7 @@ def _as_environment(settings: Mapping[str, str]) -> dict[str, str]:
 
 def _reason(complaints: str) -> str:
     lines = [line for line in complaints.splitlines() if line.startswith(("fatal:", "error:"))]
-    return lines[-1].partition(": ")[2].rstrip(".") if lines else "it gave no reason"
+    return lines[-1].partition(": ")[2].rstrip(".") if lines else phrase("it gave no reason")
 
 
 def _read_status(text: str) -> Repository:

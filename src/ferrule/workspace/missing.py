@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.nearest import nearest
+from ferrule.core.phrases import joined, phrase
 from ferrule.workspace.names import one_line
 from ferrule.workspace.path_names import escaped, look_alikes, same_letters, slips
 from ferrule.workspace.problems import PathProblem
@@ -18,41 +19,59 @@ if TYPE_CHECKING:
 def nothing_at(paths: Paths, given: str, place: Place) -> PathProblem:
     """The problem of a path where nothing is, with the names that may be meant."""
     if "\\" in given and (other := _with_slashes(paths, given)):
-        return _missing(f"There is no file at `{one_line(given)}`.", f"Did you mean `{other}`?", [other])
+        return _missing(
+            phrase("There is no file at `{given}`.", given=one_line(given)),
+            phrase("Did you mean `{other}`?", other=other),
+            [other],
+        )
     folder = paths.beside(place, place.path.parent)
     if not _is_folder(paths, folder):
         return _no_folder(paths, given, folder)
     names = paths.names_in(folder)
     alike = same_letters(place.path.name, names)
     if len(alike) > 1:
-        listed = " and ".join(f"`{escaped(name)}`" for name in alike)
         return _missing(
-            f"There is no file at `{escaped(given)}`, but several names are made of the same letters: {listed}.",
-            "Give the one that is meant exactly as it is written.",
+            phrase(
+                "There is no file at `{given}`, but several names are made of the same letters: {names}.",
+                given=escaped(given),
+                names=joined(" and ", [f"`{escaped(name)}`" for name in alike]),
+            ),
+            phrase("Give the one that is meant exactly as it is written."),
             [paths.from_here(folder.path / name) for name in alike],
         )
     close = slips(place.path.name, names) or nearest(place.path.name, names)
     listed = [paths.from_here(folder.path / name) for name in close]
-    suggestion = "Did you mean " + " or ".join(f"`{one_line(one)}`" for one in listed) + "?" if listed else None
-    if suggestion is None:
-        suggestion = f"No name in `{folder}` is like it; list the folder to see what is there."
-    return _missing(f"There is no file at `{one_line(given)}`.", _strange(given) + suggestion, listed)
+    if listed:
+        suggestion = phrase("Did you mean {names}?", names=joined(" or ", [f"`{one_line(one)}`" for one in listed]))
+    else:
+        suggestion = phrase("No name in `{folder}` is like it; list the folder to see what is there.", folder=folder)
+    return _missing(
+        phrase("There is no file at `{given}`.", given=one_line(given)),
+        joined(" ", [_strange(given), suggestion]),
+        listed,
+    )
 
 
 def _no_folder(paths: Paths, given: str, folder: Place) -> PathProblem:
     root = folder.root.path
     above = (one for one in folder.path.parents if one == root or root in one.parents)
     existing = next((one for one in above if _is_folder(paths, paths.beside(folder, one))), root)
-    message = f"There is no file at `{one_line(given)}`, and no folder `{folder}`."
+    message = phrase("There is no file at `{given}`, and no folder `{folder}`.", given=one_line(given), folder=folder)
     if paths.exists(folder):
-        message = f"There is no file at `{one_line(given)}`, because `{folder}` is a file, not a folder."
-    nearest_one = f"The nearest folder that exists is `{one_line(paths.from_here(existing))}`."
-    return _missing(message, _strange(given) + nearest_one)
+        message = phrase(
+            "There is no file at `{given}`, because `{folder}` is a file, not a folder.",
+            given=one_line(given),
+            folder=folder,
+        )
+    nearest_one = phrase(
+        "The nearest folder that exists is `{existing}`.", existing=one_line(paths.from_here(existing))
+    )
+    return _missing(message, joined(" ", [_strange(given), nearest_one]))
 
 
 def _strange(given: str) -> str:
     found = look_alikes(given)
-    return f"The path holds {found}, which only looks like a slash or a dot. " if found else ""
+    return phrase("The path holds {found}, which only looks like a slash or a dot.", found=found) if found else ""
 
 
 def _is_folder(paths: Paths, place: Place) -> bool:

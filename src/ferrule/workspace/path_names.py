@@ -12,6 +12,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.phrases import phrase
 from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathProblem
 
@@ -29,17 +30,28 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 def check_text(given: str) -> None:
     """Refuse what cannot be a path on any system."""
     if not given:
-        raise _refused("The path is empty.", "Give a path, or `.` for the working directory.")
+        raise _refused(phrase("The path is empty."), phrase("Give a path, or `.` for the working directory."))
     if "\0" in given:
-        raise _refused("The path holds a NUL byte.", "Remove it.")
+        raise _refused(phrase("The path holds a NUL byte."), phrase("Remove it."))
     if url := _URL.match(given):
-        raise _refused(f"`{one_line(given)}` is a URL, not a path.", f"Give the path alone, without `{url[0]}`.")
+        raise _refused(
+            phrase("`{given}` is a URL, not a path.", given=one_line(given)),
+            phrase("Give the path alone, without `{url}`.", url=url[0]),
+        )
     encoded = os.fsencode(given)
     longest = max((len(part) for part in encoded.split(b"/")), default=0)
     if len(encoded) >= _LONGEST_PATH or longest > _LONGEST_NAME:
         raise _refused(
-            f"The path is too long: {len(encoded):,} bytes, its longest name {longest:,}.",
-            f"A path has at most {_LONGEST_PATH:,} bytes and a name at most {_LONGEST_NAME}.",
+            phrase(
+                "The path is too long: {count} bytes, its longest name {longest}.",
+                count=f"{len(encoded):,}",
+                longest=f"{longest:,}",
+            ),
+            phrase(
+                "A path has at most {longest_path} bytes and a name at most {longest_name}.",
+                longest_path=f"{_LONGEST_PATH:,}",
+                longest_name=_LONGEST_NAME,
+            ),
         )
 
 
@@ -50,18 +62,25 @@ def check_new_names(names: Iterable[str]) -> None:
             if character in _LOOK_ALIKES or _cannot_be_seen(name, position):
                 said = unicodedata.name(character, "CONTROL")
                 raise _refused(
-                    f"`{escaped(name)}` holds U+{ord(character):04X} {said}, which misleads.",
-                    "Write the name with ordinary characters.",
+                    phrase(
+                        "`{name}` holds U+{character} {said}, which misleads.",
+                        name=escaped(name),
+                        character=f"{ord(character):04X}",
+                        said=said,
+                    ),
+                    phrase("Write the name with ordinary characters."),
                 )
         if "\\" in name:
             raise _refused(
-                f"`{name}` holds a backslash, which other systems take for a slash.",
-                "Write `/` between folders.",
+                phrase("`{name}` holds a backslash, which other systems take for a slash.", name=name),
+                phrase("Write `/` between folders."),
             )
         if name.endswith((" ", ".")):
             raise _refused(
-                f"`{name}` ends with a {'dot' if name.endswith('.') else 'space'}, which some systems drop.",
-                f"Use `{name.rstrip(' .')}`." if name.rstrip(" .") else "Give it a name.",
+                phrase("`{name}` ends with a dot, which some systems drop.", name=name)
+                if name.endswith(".")
+                else phrase("`{name}` ends with a space, which some systems drop.", name=name),
+                phrase("Use `{name}`.", name=bare) if (bare := name.rstrip(" .")) else phrase("Give it a name."),
             )
 
 

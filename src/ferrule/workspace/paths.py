@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import joined, phrase
 from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.missing import nothing_at
 from ferrule.workspace.mounts import mount_between
@@ -137,7 +138,7 @@ class Paths:
         finally:
             os.close(opened)
         if path is None and wanted == root.path:
-            raise workspace_gone("it was removed")
+            raise workspace_gone(phrase("it was removed"))
         if path is None:
             return self._settle(given, wanted, links)  # replaced by another file at this very moment: look again
         if root.path != path and root.path not in path.parents:
@@ -172,7 +173,7 @@ class Paths:
                 raise self.outside(given)
             return self._settle(given, target, links + 1)
         if wanted == root.path:
-            raise workspace_gone("it was removed")
+            raise workspace_gone(phrase("it was removed"))
         parent = self._settle(given, wanted.parent, links)
         if parent.path != wanted.parent:
             found = self._settle(given, parent.path / wanted.name, links)
@@ -288,11 +289,14 @@ class Paths:
     # Words
 
     def outside(self, given: str) -> PathProblem:
-        added = "".join(f", or inside `{root.path}`" for root in self.roots[1:])
+        folders = phrase("the workspace")
+        for root in self.roots[1:]:
+            folders = phrase("{folders}, or inside `{path}`", folders=folders, path=root.path)
         here = self.show(self.directory)
-        where = "at its top" if here == "." else f"in `{here}`"
-        lost = "".join(f" The added folder `{path}` does not exist." for path in self._missing_roots)
-        return outside(one_line(given), f"Use a path inside the workspace{added}; relative paths start {where}.{lost}")
+        where = phrase("at its top") if here == "." else phrase("in `{folder}`", folder=here)
+        use = phrase("Use a path inside {folders}; relative paths start {where}.", folders=folders, where=where)
+        lost = [phrase("The added folder `{path}` does not exist.", path=path) for path in self._missing_roots]
+        return outside(one_line(given), joined(" ", [use, *lost]))
 
 
 def _other_form(given: str, found: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import phrase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,41 +29,50 @@ class PathProblem(ToolError):  # noqa: N818 - reads as what it says
 
 def outside(path: str, suggestion: str) -> PathProblem:
     return PathProblem(
-        "outside", f"`{path}` is outside the workspace.", kind=ErrorKind.PERMISSION, suggestion=suggestion
+        "outside",
+        phrase("`{path}` is outside the workspace.", path=path),
+        kind=ErrorKind.PERMISSION,
+        suggestion=suggestion,
     )
 
 
 def only_read(path: str) -> PathProblem:
     return PathProblem(
         "outside",
-        f"`{path}` can be read and not changed.",
+        phrase("`{path}` can be read and not changed.", path=path),
         kind=ErrorKind.PERMISSION,
-        suggestion="Write to a path inside the workspace.",
+        suggestion=phrase("Write to a path inside the workspace."),
     )
 
 
 def in_a_circle(path: str) -> PathProblem:
     return PathProblem(
         "circle",
-        f"`{path}` cannot be followed: its links lead in a circle.",
-        suggestion="Use the path of the file itself; nothing can be reached through these links.",
+        phrase("`{path}` cannot be followed: its links lead in a circle.", path=path),
+        suggestion=phrase("Use the path of the file itself; nothing can be reached through these links."),
     )
 
 
 def mounted(path: str, mount: str) -> PathProblem:
     return PathProblem(
         "mount",
-        f"`{path}` lies on another file system, mounted at `{mount}`, which does not belong to the workspace.",
+        phrase(
+            "`{path}` lies on another file system, mounted at `{mount}`, which does not belong to the workspace.",
+            path=path,
+            mount=mount,
+        ),
         kind=ErrorKind.PERMISSION,
-        suggestion=f"Ask the person to add the folder `{mount}` (setting `files.folders`), or go on without it.",
+        suggestion=phrase(
+            "Ask the person to add the folder `{mount}` (setting `files.folders`), or go on without it.", mount=mount
+        ),
     )
 
 
 def workspace_gone(why: str) -> PathProblem:
     return PathProblem(
         "workspace",
-        f"The folder of the workspace cannot be used: {why}.",
-        suggestion="No path will work until the person has made it again and started a new session; tell them.",
+        phrase("The folder of the workspace cannot be used: {why}.", why=why),
+        suggestion=phrase("No path will work until the person has made it again and started a new session; tell them."),
     )
 
 
@@ -72,8 +82,12 @@ def failed(path: str, error: OSError) -> PathProblem:
     if isinstance(error, PermissionError):
         return PathProblem(
             "permission",
-            f"`{path}` cannot be opened: {why}.",
+            phrase("`{path}` cannot be opened: {why}.", path=path, why=why),
             kind=ErrorKind.PERMISSION,
-            suggestion="Go on without it, or ask the person to make it readable.",
+            suggestion=phrase("Go on without it, or ask the person to make it readable."),
         )
-    return PathProblem("failed", f"`{path}` cannot be used: {why}.", suggestion="Go on without it, or tell the person.")
+    return PathProblem(
+        "failed",
+        phrase("`{path}` cannot be used: {why}.", path=path, why=why),
+        suggestion=phrase("Go on without it, or tell the person."),
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.phrases import phrase
 from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
@@ -80,12 +81,12 @@ class KeptBack:
     def require_read(self, path: Path, name: str) -> None:
         """Refuse to open what may not be read, whatever name led there."""
         if self.hides and self._restrictions and (rule := self._restrictions.denies_read(str(path), self._roots)):
-            raise _denied(f"`{name}` is not read: {rule} denies it.")
+            raise _denied(phrase("`{name}` is not read: {rule} denies it.", name=name, rule=rule))
 
     def require_write(self, path: Path, name: str) -> None:
         """Refuse to change what may not be written."""
         if self._restrictions and (rule := self._restrictions.denies_write(str(path), self._roots)):
-            raise _denied(f"`{name}` is not written: {rule} denies it.")
+            raise _denied(phrase("`{name}` is not written: {rule} denies it.", name=name, rule=rule))
 
     def asks_to_write(self, path: Path, start: Path) -> bool:
         """Whether a change of a whole folder leaves a path out: writing it asks, and only `start` was asked about."""
@@ -140,5 +141,5 @@ def _denied(message: str) -> PathProblem:
         "denied",
         message,
         kind=ErrorKind.PERMISSION,
-        suggestion="Do not try to reach it another way; go on without it, or ask the person.",
+        suggestion=phrase("Do not try to reach it another way; go on without it, or ask the person."),
     )

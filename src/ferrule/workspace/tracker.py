@@ -11,6 +11,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.phrases import phrase
 from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
@@ -113,21 +114,24 @@ class Tracker:
                 return digest(now)
             raise PathProblem(
                 "not_read",
-                f"`{place}` has not been read yet.",
+                phrase("`{place}` has not been read yet.", place=place),
                 kind=ErrorKind.VALIDATION,
-                suggestion="Read it first, then make the change.",
+                suggestion=phrase("Read it first, then make the change."),
             )
         if now == seen.data or digest(now) == seen.name:
             return seen.name
         with self._lock:
             if self._seen.get(place.path) is seen:
                 self._seen[place.path] = replace(seen, stamp=None)
-        where = f": {_changed_lines(seen.data, now)}" if seen.data is not None else ""
         raise PathProblem(
             "changed",
-            f"`{place}` has changed since you read it{where}.",
+            phrase(
+                "`{place}` has changed since you read it: {where}.", place=place, where=_changed_lines(seen.data, now)
+            )
+            if seen.data is not None
+            else phrase("`{place}` has changed since you read it.", place=place),
             kind=ErrorKind.VALIDATION,
-            suggestion="Read it again, then make the change.",
+            suggestion=phrase("Read it again, then make the change."),
         )
 
 
@@ -142,11 +146,12 @@ def _changed_lines(before: bytes, now: bytes) -> str:
     """Which lines of the file as it is now differ: `lines 10-14, 20`."""
     old, new = before.splitlines(keepends=True), now.splitlines(keepends=True)
     if len(old) + len(new) > 20_000:
-        return "many lines"
+        return phrase("many lines")
     spans: list[str] = []
     for tag, _, _, start, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":
             first, last = start + 1, max(end, start + 1)
             spans.append(str(first) if first == last else f"{first}-{last}")
     shown = ", ".join(spans[:6]) + (", …" if len(spans) > 6 else "")
-    return f"lines {shown}" if len(spans) > 1 or "-" in shown else f"line {shown}"
+    many = len(spans) > 1 or "-" in shown
+    return phrase("lines {listed}", listed=shown) if many else phrase("line {n}", n=shown)

@@ -9,7 +9,7 @@ from ferrule.cli.ask import DIFF_LINES, choices_of, lines_of, understood
 from ferrule.cli.chatting.call_view import diff_rows
 from ferrule.cli.chatting.text_rows import kept, wrapped
 from ferrule.cli.chatting.visible_text import one_line, visible
-from ferrule.cli.words import _
+from ferrule.cli.words import _, as_warning, localised
 from ferrule.pipeline.confirm import Answer, Choice
 
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ class ChatAsker:
 
     async def _answered(self, question: Question) -> Answer:
         try:
-            said = await self._person.answer()
+            typed = await self._person.answer()
         except EOFError:
-            said = ""
+            typed = ""
         except KeyboardInterrupt:
             self._interrupt()
             return Answer(Choice.NO, "they stopped the turn")
-        return understood(said, question, tell=lambda words: self._screen.write(wrapped(words, self._screen.width)))
+        return understood(typed, question, tell=lambda words: self._screen.write(wrapped(words, self._screen.width)))
 
     def _rows(self, question: Question, preview: Preview | None) -> list[str]:
         screen, paint = self._screen, self._screen.paint
@@ -87,7 +87,7 @@ class ChatAsker:
                 rows += self._change(preview)
                 told = False
             if line.warning:
-                words = f"{_('Warning')}: {line.words}"
+                words = as_warning(line.words)
                 rows += [paint("warned", row) for row in wrapped(words, screen.width, _INDENT)]
             elif line.of_the_call:
                 told = True
@@ -102,6 +102,6 @@ class ChatAsker:
         if preview is None:
             return []
         if preview.problem:
-            words = _("It would fail now: {why}").format(why=visible(preview.problem))
+            words = _("It would fail now: {why}").format(why=visible(localised(preview.problem)))
             return [self._screen.paint("warned", row) for row in wrapped(words, self._screen.width, _INDENT)]
         return diff_rows(preview.diff, self._screen, DIFF_LINES)

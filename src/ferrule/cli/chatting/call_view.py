@@ -13,7 +13,7 @@ from ferrule.cli.chatting.call_words import counted, doing, outcome
 from ferrule.cli.chatting.output_tail import OutputTail
 from ferrule.cli.chatting.text_rows import cut, kept, wrapped
 from ferrule.cli.chatting.visible_text import one_line, visible
-from ferrule.cli.words import _
+from ferrule.cli.words import _, localised
 from ferrule.core.errors import ErrorKind
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class CallView:
         if error is None and result.success:
             code, said = _data(result).get("exit_code"), outcome(result)
             return ("✓", _("done"), "good", said) if not code else ("✗", _("ended"), "bad", said)
-        why = one_line(error.message if error is not None else result.display_content)
+        why = one_line(localised(error.message if error is not None else result.display_content))
         kind = error.kind if error is not None else ErrorKind.UNKNOWN
         if self.refused_because is not None:
             why = self.refused_because

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ferrule.agent.saved_sessions import SessionProblem
 from ferrule.app.load_settings import SettingsError
 from ferrule.cli.chatting import choice_commands, past_commands, talk_commands
-from ferrule.cli.words import _
+from ferrule.cli.words import _, localised
 from ferrule.core.errors import MissingExtra, ToolError
 from ferrule.core.model import ModelError
 from ferrule.core.nearest import nearest
+from ferrule.core.phrases import joined
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -78,7 +79,11 @@ async def run_command(chat: Chat, said: str) -> bool:
     try:
         await command.run(chat, (found["rest"] or "").strip())
     except (ToolError, SessionProblem, SettingsError, ModelError, MissingExtra, OSError) as error:
-        words = f"{error.message} {error.suggestion or ''}" if isinstance(error, ToolError) else str(error)
+        words = (
+            localised(joined(" ", [error.message, error.suggestion or ""]))
+            if isinstance(error, ToolError)
+            else str(error)
+        )
         chat.say(words.strip(), "bad")
     return True
 

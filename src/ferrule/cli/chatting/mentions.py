@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ferrule.cli.words import _
+from ferrule.cli.words import _, localised
 from ferrule.core.call import RawCall
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ async def expand(text: str, runtime: Runtime) -> Expanded:
             continue
         result = await runtime.run(RawCall("Read", {"file_path": name}))
         if not result.success:
-            why = result.error.message if result.error is not None else result.display_content
+            why = localised(result.error.message) if result.error is not None else result.display_content
             expanded.notes.append(_("@{name} was not sent along: {why}").format(name=name, why=why))
             continue
         if len(result.llm_content) > _MOST_CHARACTERS:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ferrule.cli.chatting.text_rows import wrapped
 from ferrule.cli.server_talk.questions import NO_TERMINAL
 from ferrule.cli.server_talk.talk import BAR
-from ferrule.cli.words import _
+from ferrule.cli.words import _, as_warning
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -89,6 +89,6 @@ class ChatTalk:
             rows = wrapped(line.words.removeprefix(BAR), screen.width, f"{_INDENT}{BAR}")
             return [screen.paint("strong", row) for row in rows]
         if line.warning:
-            rows = wrapped(f"{_('Warning')}: {line.words}", screen.width, _INDENT)
+            rows = wrapped(as_warning(line.words), screen.width, _INDENT)
             return [screen.paint("warned", row) for row in rows]
         return wrapped(line.words, screen.width, "", _INDENT)

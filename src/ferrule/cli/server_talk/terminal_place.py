@@ -14,7 +14,7 @@ from ferrule.cli.options import warn
 from ferrule.cli.server_talk.questions import NO_TERMINAL, ServerQuestions
 from ferrule.cli.server_talk.talk import BAR
 from ferrule.cli.status_line import StatusLine
-from ferrule.cli.words import _, persons_language
+from ferrule.cli.words import _, as_warning, persons_language
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -69,7 +69,7 @@ class TerminalTalk:
     def tell(self, lines: Sequence[Line]) -> None:
         for line in lines:
             if line.warning:
-                click.echo(click.style(f"  {_('Warning')}: {line.words}", bold=True), err=True)
+                click.echo(click.style(f"  {as_warning(line.words)}", bold=True), err=True)
             else:
                 click.echo(f"  {line.words}" if line.words.startswith(BAR) else line.words, err=True)
 

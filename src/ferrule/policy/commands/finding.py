@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .parts import Effect
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 READS, WRITES, RUNS = Effect.READS, Effect.WRITES, Effect.RUNS
 _RANK = {READS: 0, WRITES: 1, RUNS: 2}
@@ -35,7 +39,7 @@ class Finding:
     reads: list[str] | tuple[str, ...] = ()
     writes: list[str] | tuple[str, ...] = ()
     hosts: list[str | None] | tuple[str | None, ...] = ()
-    dangers: list[str] | tuple[str, ...] = ()
+    dangers: Sequence[str] = ()
     inner: list[Inner] | tuple[Inner, ...] = ()
     wrapper: bool = False
     """It is nothing but a wrapper: what it starts stands in its place, with at least its effect."""

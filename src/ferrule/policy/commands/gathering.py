@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
+
 from .expansion import Loose, expand
 from .finding import READS, RUNS, WRITES, Finding, worse
 from .hazards import danger_of_writing, is_raw_device, is_secret
@@ -48,7 +50,7 @@ class Gatherer:
             reads, globs = self.here.paths(finding.reads)
             for path in reads:
                 if path is not None and is_raw_device(path):
-                    self.dangers.append(Danger(text, "it reads a whole disk or the memory, past all rights"))
+                    self.dangers.append(Danger(text, phrase("it reads a whole disk or the memory, past all rights")))
         if finding.writes:
             writes, patterns = self.here.paths(finding.writes)
             writes = (*writes, *([None] if patterns else []))
@@ -91,7 +93,10 @@ class Gatherer:
                     target.split("/")[3] if start == target and target.count("/") > 3 else None,
                 ]
                 self.dangers.append(
-                    Danger(f"{operator} {target}", "it talks to another machine past all other programs")
+                    Danger(
+                        f"{operator} {target}",
+                        phrase("it talks to another machine past all other programs"),
+                    )
                 )
                 continue
             if operator in ("<", "<>", "<&"):
@@ -109,8 +114,10 @@ class Gatherer:
         for part in self.parts:
             for path in part.reads:
                 if path is not None and is_secret(path):
-                    self.dangers.append(Danger(part.text, f"what `{path}` holds could leave over the network"))
+                    self.dangers.append(
+                        Danger(part.text, phrase("what `{path}` holds could leave over the network", path=path))
+                    )
             if part.program in ("env", "printenv"):
                 self.dangers.append(
-                    Danger(part.text, "the environment, with its secrets, could leave over the network")
+                    Danger(part.text, phrase("the environment, with its secrets, could leave over the network"))
                 )

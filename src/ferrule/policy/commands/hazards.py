@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ferrule.core.phrases import phrase
+
 from .naming import names
 
 _LOADS_CODE = frozenset(
@@ -55,37 +57,40 @@ def loads_code(variable: str) -> bool:
 _PROTECTED: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"/dev/(?!null$|zero$|full$|std(in|out|err)$|tty$|fd/|shm/|pts/|ptmx$|u?random$|tcp/|udp/).*"),
-        "it writes straight to a device",
+        phrase("it writes straight to a device"),
     ),
-    (re.compile(r"/proc/(?!self/fd/).*|/sys/.*"), "it changes the running kernel"),
-    (re.compile(r"(.*/)?\.ssh(/.*)?"), "it changes who may log in"),
+    (re.compile(r"/proc/(?!self/fd/).*|/sys/.*"), phrase("it changes the running kernel")),
+    (re.compile(r"(.*/)?\.ssh(/.*)?"), phrase("it changes who may log in")),
     (
         re.compile(
             r"(.*/)?\.(bash(rc|_profile|_login|_logout|_aliases)|profile|zsh(rc|env)|zprofile|zlog(in|out)|[kct]?shrc|tcshrc|login|inputrc"
             r"|pam_environment|x(initrc|profile|session|sessionrc)|gitconfig|npmrc|yarnrc(\.yml)?|pypirc|netrc|n?vimrc|exrc|tmux\.conf|screenrc"
             r"|envrc|gdbinit|lldbinit|pythonrc(\.py)?|Rprofile|psqlrc|wgetrc|curlrc|mailcap|forward|rhosts|gemrc|pythonstartup)"
         ),
-        "it changes what runs when a shell or program starts",
+        phrase("it changes what runs when a shell or program starts"),
     ),
     (
         re.compile(r"(.*/)?\.git/(hooks(/.*)?|config|info/attributes|modules/.*/(hooks/.*|config))"),
-        "it changes what git runs by itself",
+        phrase("it changes what git runs by itself"),
     ),
     (
         re.compile(
             r"(.*/)?\.config/(autostart|systemd|fish|git|environment\.d|nvim|pip|kitty)(/.*)?|.*/Library/Launch(Agents|Daemons)/.*"
         ),
-        "it changes what runs by itself",
+        phrase("it changes what runs by itself"),
     ),
     (
         re.compile(r"(.*/)?\.(vscode|idea|claude|cursor|ferrule|gemini|codex|husky)/.*|(.*/)?\.mcp\.json"),
-        "it changes settings that decide what runs",
+        phrase("it changes settings that decide what runs"),
     ),
     (
         re.compile(r"/var/spool/cron.*|(.*/)?crontab|(.*/)?authorized_keys|(.*/)?sudoers(\.d/.*)?"),
-        "it changes what runs, or who may",
+        phrase("it changes what runs, or who may"),
     ),
-    (re.compile(r"/(etc|boot|usr|bin|sbin|lib(32|64)?|opt|System|Library)(/.*)?|/"), "it changes files of the system"),
+    (
+        re.compile(r"/(etc|boot|usr|bin|sbin|lib(32|64)?|opt|System|Library)(/.*)?|/"),
+        phrase("it changes files of the system"),
+    ),
 )
 
 _SECRET = re.compile(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
+
 from .expansion import Loose, expand, is_number
 from .finding import READS, RUNS, Finding, Inner, worse
 from .gathering import Gatherer
@@ -128,7 +130,11 @@ class Walker(Gatherer):
         for at in range(1, len(began) - 1):
             for index in self._from_input.intersection(range(began[at], began[at + 1])):
                 loaded = any(part.hosts for part in self.parts[began[0] : began[at]])
-                why = "it runs what was downloaded" if loaded else "it runs text that another command makes"
+                why = (
+                    phrase("it runs what was downloaded")
+                    if loaded
+                    else phrase("it runs text that another command makes")
+                )
                 self.dangers.append(Danger(self.parts[index].text, why))
 
     # -- commands
@@ -190,7 +196,7 @@ class Walker(Gatherer):
             self.here.lost_in(text)
         endless = command.kind in ("while", "until") or (command.kind == "for" and not command.name)
         if endless and any(chain.background for body in command.bodies for chain in body.chains):
-            self.dangers.append(Danger(text, "it may start processes without end"))
+            self.dangers.append(Danger(text, phrase("it may start processes without end")))
         before = self.here.kept()
         for body in command.bodies:
             self.script(body)
@@ -342,7 +348,9 @@ class Walker(Gatherer):
         for defined, beside in self._defining:
             if defined == name:
                 if beside or self._defining[-1][1]:
-                    self.dangers.append(Danger(text, "it starts itself again and again until the machine stands still"))
+                    self.dangers.append(
+                        Danger(text, phrase("it starts itself again and again until the machine stands still"))
+                    )
                 else:
                     self.unclear.append(f"`{name}` calls itself, perhaps without end")
 

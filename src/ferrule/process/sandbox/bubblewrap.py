@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.process.environment import clean_environment
 from ferrule.process.launch import Launch
 from ferrule.process.sandbox.control_group import control_group
@@ -191,8 +192,8 @@ class _Preparation:
         machine = this_machine()
         if machine is None:
             raise SandboxRefused(
-                "The sandbox has no filter of system calls for this kind of processor.",
-                "Ask the person to turn the sandbox off, or to use an x86-64 or ARM 64 machine.",
+                phrase("The sandbox has no filter of system calls for this kind of processor."),
+                phrase("Ask the person to turn the sandbox off, or to use an x86-64 or ARM 64 machine."),
             )
         self._arguments += ["--seccomp", str(self._memory("seccomp", build_filter(machine)))]
 

@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.process.environment import clean_environment
 from ferrule.process.landlock import kernel_version, open_rules
 from ferrule.process.launch import Launch
@@ -73,7 +74,7 @@ class LandlockSandbox:
         """Refuses what it cannot enforce."""
         machine = this_machine()
         if machine is None or kernel_version() < 1:
-            raise SandboxRefused(f"The sandbox cannot be used: {self.missing()}.", _INSTALL)
+            raise SandboxRefused(phrase("The sandbox cannot be used: {why}.", why=self.missing()), _INSTALL)
         roots = writable_roots(profile.writable, sys.executable)
         _refuse_what_it_cannot(profile, roots)
         closing = ExitStack()
@@ -106,18 +107,24 @@ class LandlockSandbox:
         return explain(exit_code, stderr_text, profile)
 
 
-_INSTALL = "Ask the person to install bubblewrap, or to turn the sandbox off for this."
+_INSTALL = phrase("Ask the person to install bubblewrap, or to turn the sandbox off for this.")
 
 
 def _refuse_what_it_cannot(profile: Profile, roots: Sequence[str]) -> None:
     if profile.hosts is not None:
-        raise SandboxRefused("Without bubblewrap the sandbox cannot open the network to some hosts alone.", _INSTALL)
+        raise SandboxRefused(
+            phrase("Without bubblewrap the sandbox cannot open the network to some hosts alone."), _INSTALL
+        )
     for path in profile.hidden:
         for root in roots:
             if is_within(os.path.realpath(path), root) and path.exists():
                 shown = os.path.realpath(path)[len(root) + 1 :]
                 raise SandboxRefused(
-                    f"Without bubblewrap the sandbox cannot hide `{shown}`, which a rule denies reading.", _INSTALL
+                    phrase(
+                        "Without bubblewrap the sandbox cannot hide `{shown}`, which a rule denies reading.",
+                        shown=shown,
+                    ),
+                    _INSTALL,
                 )
 
 

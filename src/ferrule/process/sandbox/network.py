@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.process.sandbox import forwarder
 from ferrule.process.sandbox.hosts import BadHost
 from ferrule.process.sandbox.proxy import Proxy
@@ -45,7 +46,8 @@ def network(hosts: Sequence[str], command: Sequence[str]) -> Generator[Way]:
             proxy = Proxy(str(Path(folder) / _SOCKET), hosts)
         except BadHost as error:
             raise SandboxRefused(
-                f"The allowed hosts cannot be used: {error}.", "Ask the person to mend them."
+                phrase("The allowed hosts cannot be used: {error}.", error=error),
+                phrase("Ask the person to mend them."),
             ) from None
         try:
             python = os.path.realpath(sys.executable)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import joined, phrase
 from ferrule.process.environment import clean_environment
 from ferrule.process.launch import Launch
 from ferrule.process.sandbox.sandbox import Denial, Name, Prepared, SandboxRefused
@@ -38,8 +39,8 @@ class NoSandbox:
         """
         if not self.off and (profile.writable or profile.hosts is not None):
             raise SandboxRefused(
-                "No sandbox works on this machine, so only commands that are known to change nothing may run.",
-                " ".join(["Ask the person to run `ferrule doctor` and mend this:", *self._reasons]),
+                phrase("No sandbox works on this machine, so only commands that are known to change nothing may run."),
+                joined(" ", [phrase("Ask the person to run `ferrule doctor` and mend this:"), *self._reasons]),
             )
         environment = clean_environment(os.environ, profile.environment)
         return Prepared(Launch(tuple(arguments), environment, os.path.realpath(profile.folder)))

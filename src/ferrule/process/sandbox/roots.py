@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.process.sandbox.places import is_within
 from ferrule.process.sandbox.sandbox import SandboxRefused
 
@@ -21,18 +22,21 @@ def writable_roots(folders: Sequence[Path], program: str) -> list[str]:
     for root in roots:
         if any(is_within(place, root) for place in _OF_THE_SYSTEM):
             raise SandboxRefused(
-                "The workspace holds the system itself, and the sandbox cannot make that writable.",
-                "Ask the person to choose a folder of their own as the workspace.",
+                phrase("The workspace holds the system itself, and the sandbox cannot make that writable."),
+                phrase("Ask the person to choose a folder of their own as the workspace."),
             )
         if is_within(os.path.realpath(program), root):
             raise SandboxRefused(
-                f"The sandbox's own program `{Path(program).name}` lies inside the workspace, where any command may "
-                "have put it.",
-                "Ask the person to install it outside, with the system's package manager.",
+                phrase(
+                    "The sandbox's own program `{name}` lies inside the workspace, where any command may have put it.",
+                    name=Path(program).name,
+                ),
+                phrase("Ask the person to install it outside, with the system's package manager."),
             )
         if not os.path.isdir(root):  # noqa: PTH112 - on every start
             raise SandboxRefused(
-                f"There is no folder `{root}` to make writable.", "Ask the person to make it, or to choose another."
+                phrase("There is no folder `{root}` to make writable.", root=root),
+                phrase("Ask the person to make it, or to choose another."),
             )
     return roots
 

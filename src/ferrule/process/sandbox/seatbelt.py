@@ -11,6 +11,7 @@ import tempfile
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.process.environment import clean_environment
 from ferrule.process.launch import Launch
 from ferrule.process.sandbox.denials import explain
@@ -44,8 +45,8 @@ class Seatbelt:
         """Refuses the network by host, which it does not have."""
         if profile.hosts is not None:
             raise SandboxRefused(
-                "On macOS the sandbox cannot open the network to some hosts alone.",
-                "Do without the network, or ask the person to turn the sandbox off for this.",
+                phrase("On macOS the sandbox cannot open the network to some hosts alone."),
+                phrase("Do without the network, or ask the person to turn the sandbox off for this."),
             )
         roots = writable_roots(profile.writable, PROGRAM)
         closing = ExitStack()

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import phrase
 from ferrule.process.output import LeftOut, OutputRecord
 from ferrule.process.shell.kept_guard import KeptGuard, ShellLost
 from ferrule.process.shell.output_reader import OutputReader
@@ -174,9 +175,9 @@ class BackgroundCommands:
         if id not in self._all:
             known = ", ".join(f"`{one}`" for one in self._all) or "none"
             raise ToolError(
-                f"There is no background command `{id}`.",
+                phrase("There is no background command `{id}`.", id=id),
                 kind=ErrorKind.NOT_FOUND,
-                suggestion=f"Those there are: {known}.",
+                suggestion=phrase("Those there are: {known}.", known=known),
             )
         return self._all[id]
 
@@ -222,7 +223,7 @@ class BackgroundCommands:
                 reader.take_rest()
                 guard.free_pairs.append(place)
             reader.close()
-            raise ToolError("The command could not be started in the background.") from error
+            raise ToolError(phrase("The command could not be started in the background.")) from error
         root = guard.family.running_as(inner)
         kept = self._add(command, guard, place, reader, frozenset({root} if root else ()))
         kept.report = over

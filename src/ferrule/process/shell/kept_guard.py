@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ToolError
+from ferrule.core.phrases import phrase
 from ferrule.process.shell import keeper
 from ferrule.process.shell.bash_lines import Lines, guard_script
 from ferrule.process.shell.descriptors import Descriptors
@@ -118,11 +119,12 @@ class KeptGuard:
         try:
             packet, _ = await self._ask("started", order)
             if packet[0] == "failed":
-                raise ToolError(f"The shell could not be started: {packet[1]}.")
+                raise ToolError(phrase("The shell could not be started: {error}.", error=packet[1]))
             self.guard = int(await asyncio.wait_for(guard, _SECONDS_TO_START))
         except (TimeoutError, ShellLost) as error:
             raise ToolError(
-                "The shell did not start.", suggestion="Ask the person to run `ferrule doctor`: does the sandbox work?"
+                phrase("The shell did not start."),
+                suggestion=phrase("Ask the person to run `ferrule doctor`: does the sandbox work?"),
             ) from error
         self.family.take_for_frame()
         for place in theirs.numbers.places:
@@ -290,4 +292,4 @@ def _bash() -> str:
     for path in ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"):
         if os.access(path, os.X_OK):
             return path
-    raise ToolError("There is no bash on this machine.", suggestion="Ask the person to install bash.")
+    raise ToolError(phrase("There is no bash on this machine."), suggestion=phrase("Ask the person to install bash."))

@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import phrase
 
 _LONGEST_LINE = 16_384
 _SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
@@ -39,9 +40,9 @@ class LineSearch:
                 re.compile(pattern)
             except (re.error, RecursionError) as error:
                 raise ToolError(
-                    f"The pattern is not a regular expression: {error}.",
+                    phrase("The pattern is not a regular expression: {error}.", error=error),
                     kind=ErrorKind.VALIDATION,
-                    suggestion="Correct it, or search for plain words.",
+                    suggestion=phrase("Correct it, or search for plain words."),
                 ) from error
 
     async def feed(self, text: str, seconds: float) -> str | None:
@@ -73,9 +74,9 @@ class LineSearch:
         answer = await asyncio.to_thread(self._ask, line, max(0.01, seconds))
         if answer is None:
             raise ToolError(
-                "The pattern took too long to search for.",
+                phrase("The pattern took too long to search for."),
                 kind=ErrorKind.TIMEOUT,
-                suggestion="Use plain words, or a simpler regular expression.",
+                suggestion=phrase("Use plain words, or a simpler regular expression."),
             )
         return answer
 

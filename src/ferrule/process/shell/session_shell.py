@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import phrase
 from ferrule.pipeline.turns import Turns
 from ferrule.process.output import KEPT_BYTES, OutputRecord
 from ferrule.process.shell.background import BackgroundCommands
@@ -80,7 +81,7 @@ class SessionShell:
         """The shell for the next command, with the state that the last one left."""
         await self.settled()
         if self._closed:
-            raise ToolError("This shell session is closed.", suggestion="Use another session.")
+            raise ToolError(phrase("This shell session is closed."), suggestion=phrase("Use another session."))
         await self._take_saved()
         guard = self.guard
         if guard is not None and (guard.lost or guard.loop is not asyncio.get_running_loop() or guard.prepared.stale):
@@ -94,7 +95,7 @@ class SessionShell:
             return await self._any_shell(guard)
         except ShellLost as error:
             await self.lose(self.guard)
-            raise ToolError(f"The shell could not be started: {error}.") from error
+            raise ToolError(phrase("The shell could not be started: {error}.", error=error)) from error
         except asyncio.CancelledError:
             await self.lose(self.guard)  # half a start is no start
             raise
@@ -185,8 +186,8 @@ class SessionShell:
             self.background.reclaim()
         if not guard.free_pairs:
             raise ToolError(
-                "Too many commands run in the background of this shell session.",
-                suggestion="Stop some of them first; each is listed with its number.",
+                phrase("Too many commands run in the background of this shell session."),
+                suggestion=phrase("Stop some of them first; each is listed with its number."),
             )
         place = guard.free_pairs.pop(0)
         # Seen through also when cancelled: an answer that nobody took would be taken for that to the next question.
@@ -194,7 +195,7 @@ class SessionShell:
         try:
             return place, await self.finish(asking)
         except ShellLost as error:
-            raise ToolError(f"The shell could not run the command: {error}.") from error
+            raise ToolError(phrase("The shell could not run the command: {error}.", error=error)) from error
         except asyncio.CancelledError:
             if not asking.cancelled() and asking.exception() is None:
                 for number in asking.result():
@@ -235,9 +236,9 @@ def encoded(command: str) -> bytes:
     """A command as bash gets it."""
     if "\0" in command:
         raise ToolError(
-            "The command has a NUL character in it, which no shell can run.",
+            phrase("The command has a NUL character in it, which no shell can run."),
             kind=ErrorKind.VALIDATION,
-            suggestion="Write it as `printf '\\\\0'` where the command needs one.",
+            suggestion=phrase("Write it as `printf '\\\\0'` where the command needs one."),
         )
     return command.encode(errors="surrogateescape")
 

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import phrase
 from ferrule.process.output import KEPT_BYTES, Piece
 from ferrule.process.shell.bash_lines import SHELL
 from ferrule.process.shell.ended import Ended
@@ -75,9 +76,9 @@ class ShellSession:
         async with self._shell.turn:
             if self._front is not None:
                 raise ToolError(
-                    "The command before this one still waits for input.",
+                    phrase("The command before this one still waits for input."),
                     kind=ErrorKind.VALIDATION,
-                    suggestion="Answer it, or send it Ctrl-C, before running another.",
+                    suggestion=phrase("Answer it, or send it Ctrl-C, before running another."),
                 )
             front = await self._begin(command, text)
             front.reader.on_output = on_output
@@ -92,7 +93,9 @@ class ShellSession:
             front = self._front
             if front is None:
                 raise ToolError(
-                    "No command waits for input.", kind=ErrorKind.VALIDATION, suggestion="Run the command again."
+                    phrase("No command waits for input."),
+                    kind=ErrorKind.VALIDATION,
+                    suggestion=phrase("Run the command again."),
                 )
             front.reader.record = self._shell.new_record()
             front.reader.on_output = on_output
@@ -147,7 +150,7 @@ class ShellSession:
             shell.send(lines)
         except ShellLost as error:
             reader.stop()
-            raise ToolError(f"The shell could not run the command: {error}.") from error
+            raise ToolError(phrase("The shell could not run the command: {error}.", error=error)) from error
         return front
 
     async def _see_through(self, front: Foreground, timeout: float, move: bool) -> Ended:

@@ -9,6 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import phrase
 from ferrule.process.shell.shell_session import ShellSession
 
 if TYPE_CHECKING:
@@ -61,9 +62,9 @@ class Shells:
         if name not in self._sessions:
             if len(self._sessions) >= _MOST:
                 raise ToolError(
-                    f"There are {_MOST} shell sessions already.",
+                    phrase("There are {most} shell sessions already.", most=_MOST),
                     kind=ErrorKind.VALIDATION,
-                    suggestion=f"Use one of them, or close one: {', '.join(self._sessions)}.",
+                    suggestion=phrase("Use one of them, or close one: {listed}.", listed=", ".join(self._sessions)),
                 )
             made = ShellSession(self._prepare, spills=self._spills, terminal_size=terminal_size, name=name)
             if self._notice is not None:
@@ -83,9 +84,9 @@ class Shells:
                     return session, one
         known = ", ".join(f"`{one.id}`" for one in self.background()) or "none"
         raise ToolError(
-            f"There is no background command `{id}`.",
+            phrase("There is no background command `{id}`.", id=id),
             kind=ErrorKind.NOT_FOUND,
-            suggestion=f"Those there are: {known}.",
+            suggestion=phrase("Those there are: {known}.", known=known),
         )
 
     async def end(self, name: str) -> None:

@@ -5,12 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.phrases import joined, phrase
 from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SHOWN_LINES = 20
+_DIFFERENCES = {
+    str(one): one
+    for one in (
+        phrase("line endings or trailing space"),
+        phrase("indentation"),
+        phrase("typography"),
+        phrase("line numbers"),
+    )
+}
+"""What two texts may differ in and yet be found, by the name of the rung."""
 
 
 class EditProblem(PathProblem):
@@ -22,43 +33,53 @@ class EditProblem(PathProblem):
 def identical() -> EditProblem:
     return EditProblem(
         "identical",
-        "The old and the new text are the same, so there is nothing to change.",
+        phrase("The old and the new text are the same, so there is nothing to change."),
         kind=ErrorKind.VALIDATION,
-        suggestion="Give the text as it should become as the new text.",
+        suggestion=phrase("Give the text as it should become as the new text."),
     )
 
 
 def empty() -> EditProblem:
     return EditProblem(
         "empty",
-        "The old text is empty, so there is no place to change.",
+        phrase("The old text is empty, so there is no place to change."),
         kind=ErrorKind.VALIDATION,
-        suggestion="Give the text to find, or use Write to make the whole file.",
+        suggestion=phrase("Give the text to find, or use Write to make the whole file."),
     )
 
 
 def nul() -> EditProblem:
     return EditProblem(
         "nul",
-        "The new text holds a NUL character, and text files have none. Nothing was changed.",
+        phrase("The new text holds a NUL character, and text files have none. Nothing was changed."),
         kind=ErrorKind.VALIDATION,
-        suggestion="Write it as an escape of the file's language, such as `\\0` or `\\x00`.",
+        suggestion=phrase("Write it as an escape of the file's language, such as `\\0` or `\\x00`."),
     )
 
 
 def several(lines: Sequence[int], rung: str, *, every: bool = False) -> EditProblem:
     """More than one place fits; `lines` are the numbers of their first lines. `every`: `replace_all` takes them all."""
-    how = f", differences in {rung} aside"
+    how = phrase(", differences in {what} aside", what=_DIFFERENCES.get(rung, rung))
     if rung == "exact":
-        how = "" if every else ", overlapping itself"
+        how = "" if every else phrase(", overlapping itself")
     numbers = list(dict.fromkeys(lines))
-    shown = ", ".join(map(str, numbers[:_SHOWN_LINES]))
-    more = f" and {len(numbers) - _SHOWN_LINES:,} more" if len(numbers) > _SHOWN_LINES else ""
-    offer = ", or set `replace_all` to change every one" if every else ""
+    count, shown = f"{len(lines):,}", ", ".join(map(str, numbers[:_SHOWN_LINES]))
+    if len(numbers) > _SHOWN_LINES:
+        shown = phrase("{lines} and {count} more", lines=shown, count=f"{len(numbers) - _SHOWN_LINES:,}")
+    if len(numbers) > 1:
+        message = phrase(
+            "The old text is found {count} times{how}: on lines {lines}.", count=count, how=how, lines=shown
+        )
+    else:
+        message = phrase("The old text is found {count} times{how}: on line {line}.", count=count, how=how, line=shown)
+    if every:
+        way = phrase("Add lines before or after it until it is found once, or set `replace_all` to change every one.")
+    else:
+        way = phrase("Add lines before or after it until it is found once.")
     return EditProblem(
         "several",
-        f"The old text is found {len(lines):,} times{how}: on line{'s' if len(numbers) > 1 else ''} {shown}{more}.",
-        suggestion=f"Add lines before or after it until it is found once{offer}.",
+        message,
+        suggestion=way,
         details={"count": len(lines), "lines": numbers[:_SHOWN_LINES]},
     )
 
@@ -67,7 +88,12 @@ def misfit(line: int, reason: str, shown: str, suggestion: str) -> EditProblem:
     """One place fits, and yet what should stand there is not certain."""
     return EditProblem(
         "misfit",
-        f"The old text fits on line {line:,}, but {reason}. Nothing was changed.\n\n{shown}",
+        phrase(
+            "The old text fits on line {line}, but {reason}. Nothing was changed.\n\n{shown}",
+            line=f"{line:,}",
+            reason=reason,
+            shown=shown,
+        ),
         suggestion=suggestion,
         details={"line": line},
     )
@@ -77,7 +103,7 @@ def in_edit(number: int, count: int, problem: EditProblem) -> EditProblem:
     """The same problem, told as that of one edit among several."""
     return EditProblem(
         problem.code,
-        f"Edit {number} of {count} failed, so none was made. {problem.message}",
+        joined(" ", [phrase("Edit {n} of {count} failed, so none was made.", n=number, count=count), problem.message]),
         kind=problem.kind,
         suggestion=problem.suggestion,
         details={**(problem.details or {}), "edit": number},

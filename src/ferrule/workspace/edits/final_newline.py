@@ -7,10 +7,11 @@ the loss makes no sense.
 
 from __future__ import annotations
 
+from ferrule.core.phrases import phrase
 from ferrule.workspace.edits.reindent import Unclear
 from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
 
-_BOTH_OR_NEITHER = "End both texts with a line ending, or neither; or add the line that follows to both."
+_BOTH_OR_NEITHER = phrase("End both texts with a line ending, or neither; or add the line that follows to both.")
 
 
 def check_start(old: list[str], new: list[str], *, before: str) -> None:
@@ -19,8 +20,11 @@ def check_start(old: list[str], new: list[str], *, before: str) -> None:
         return
     if not before.strip(BLANKS) or not new[0].strip(BLANKS) or blanks_before(new[0]) == blanks_before(old[1]):
         raise Unclear(
-            "it starts with a line ending and the new text does not, so whether to join the line before is not clear",
-            "Start both texts with a line ending, or neither.",
+            phrase(
+                "it starts with a line ending and the new text does not, so whether to join the "
+                "line before is not clear"
+            ),
+            phrase("Start both texts with a line ending, or neither."),
         )
 
 
@@ -30,7 +34,7 @@ def check_blanks(old: list[str], new: list[str], *, follows: str | None) -> None
     if whole_lines or not follows or follows.strip(BLANKS):
         return
     if any(line != line.rstrip(BLANKS) for line in new):
-        raise Unclear("it leaves out the blanks at the end of its last line, and the new text has some")
+        raise Unclear(phrase("it leaves out the blanks at the end of its last line, and the new text has some"))
 
 
 def lost_line_ending(old: list[str], new: list[str], *, before: str, follows: str | None) -> bool:
@@ -50,9 +54,11 @@ def lost_line_ending(old: list[str], new: list[str], *, before: str, follows: st
     if not new[-1]:
         if ends_line and _gains_empty_line(old, new):
             raise Unclear(
-                "an empty line follows it, and the new text ends with one more: whether there should then be two is "
-                "not clear",
-                "Add the empty line to both texts.",
+                phrase(
+                    "an empty line follows it, and the new text ends with one more: whether there "
+                    "should then be two is not clear"
+                ),
+                phrase("Add the empty line to both texts."),
             )
         return False
     # What ends with an empty line is whole without the ending of that line; one may also be joined with the next.
@@ -61,8 +67,10 @@ def lost_line_ending(old: list[str], new: list[str], *, before: str, follows: st
     if not ends_line and new[-1].strip(BLANKS) == old[-2].strip(BLANKS):
         return True
     raise Unclear(
-        "only the old text ends with a line ending, so whether the line that follows should be joined to the new text "
-        "is not clear",
+        phrase(
+            "only the old text ends with a line ending, so whether the line that follows should be "
+            "joined to the new text is not clear"
+        ),
         _BOTH_OR_NEITHER,
     )
 
@@ -70,13 +78,18 @@ def lost_line_ending(old: list[str], new: list[str], *, before: str, follows: st
 def _check_old_without_ending(old: list[str], new: list[str]) -> None:
     if new == [""]:
         raise Unclear(
-            "it is a whole line without its line ending and the new text is empty, so whether an empty line should "
-            "stay is not clear",
-            "To take the line away, end the old text with its line ending; to leave an empty line, end both with one.",
+            phrase(
+                "it is a whole line without its line ending and the new text is empty, so whether "
+                "an empty line should stay is not clear"
+            ),
+            phrase(
+                "To take the line away, end the old text with its line ending; to leave an empty "
+                "line, end both with one."
+            ),
         )
     if not new[-1]:
         raise Unclear(
-            "only the new text ends with a line ending, so whether an empty line should follow is not clear",
+            phrase("only the new text ends with a line ending, so whether an empty line should follow is not clear"),
             _BOTH_OR_NEITHER,
         )
 

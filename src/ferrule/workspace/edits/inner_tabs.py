@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.workspace.edits.reindent import Unclear
 from ferrule.workspace.edits.text_lines import BLANKS
 
@@ -45,7 +46,7 @@ class RespaceTabs:
         for index, part in enumerate(middle):
             column += len(part)
             if (front + index) % 2 and self._is_guess(part, column):
-                raise Unclear("whether the gaps in its new lines are tabs or spaces cannot be told from it")
+                raise Unclear(phrase("whether the gaps in its new lines are tabs or spaces cannot be told from it"))
         return "".join(file[:front]) + "".join(middle) + "".join(file[len(file) - back :] if back else [])
 
     def _is_guess(self, gap: str, column: int) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 
+from ferrule.core.phrases import phrase
 from ferrule.workspace.edits.edit_problems import EditProblem, empty, identical, misfit, several
 from ferrule.workspace.edits.edit_spans import Found, Rung, Span
 from ferrule.workspace.edits.escapes import without_escapes
@@ -69,8 +70,8 @@ _CHECK_ENDINGS = (
 _ENDINGS = {"\n": "LF", "\r\n": "CRLF", "\r": "CR"}
 _LOOKED_AT = 100
 _MARK = "\ufeff"
-_LEFT_OUT = "it leaves out the indentation there, so how far to indent the lines after it is not clear"
-_WHOLE_LINES = "Give the old and the new text as whole lines, exactly as they stand in the file."
+_LEFT_OUT = phrase("it leaves out the indentation there, so how far to indent the lines after it is not clear")
+_WHOLE_LINES = phrase("Give the old and the new text as whole lines, exactly as they stand in the file.")
 
 
 def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Found:
@@ -281,7 +282,7 @@ def _require_its_endings(place: Place, old: str, new: str) -> None:
     if "\n" not in old or "\n" not in new or ("\r" in old) == ("\r" in new):
         return
     if ("\r" in old) == (style != "\n"):
-        raise _unclear(lines, place.first, place.old, Unclear("the new text has other line endings than it"))
+        raise _unclear(lines, place.first, place.old, Unclear(phrase("the new text has other line endings than it")))
 
 
 def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
@@ -306,7 +307,7 @@ def _span(place: Place, new: list[str]) -> Span:
     try:
         replacement = rebuild(place, new)
         if replacement == lines.text[place.start : place.end]:
-            raise Unclear("the file would stay as it is")
+            raise Unclear(phrase("the file would stay as it is"))
     except Unclear as unclear:
         raise _unclear(lines, place.first, place.old, unclear) from None
     return Span(place.start, place.end, replacement)
@@ -314,7 +315,7 @@ def _span(place: Place, new: list[str]) -> Span:
 
 def _unclear(lines: TextLines, first: int, old: list[str], unclear: Unclear) -> EditProblem:
     shown = excerpt(lines, first, len(old) - (len(old) > 1 and not old[-1]), around=first)
-    return misfit(first + 1, str(unclear), shown, unclear.suggestion or _WHOLE_LINES)
+    return misfit(first + 1, unclear.reason, shown, unclear.suggestion or _WHOLE_LINES)
 
 
 def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
@@ -323,7 +324,9 @@ def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] 
         return None
     plain, plain_new = stripped
     if plain_new is None:
-        return _doubted(lines, plain, "whether the numbers at the start of its new lines are line numbers is not clear")
+        return _doubted(
+            lines, plain, phrase("whether the numbers at the start of its new lines are line numbers is not clear")
+        )
     if plain == plain_new:
         raise identical()
     found = _climb(lines, plain, plain_new)
@@ -349,7 +352,7 @@ def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] 
         if len(places) > 1:
             raise several([place.first + 1 for place in places], Rung.ESCAPED)
         if plain_new is None or plain_new == plain:
-            unclear = Unclear("whether the new text is escaped too is not clear")
+            unclear = Unclear(phrase("whether the new text is escaped too is not clear"))
             raise _unclear(lines, places[0].first, places[0].old, unclear)
         found = _climb(lines, plain, plain_new)
         if found is not None:

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.phrases import joined, phrase
 from ferrule.workspace.edits.edit_problems import EditProblem
 from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
 
@@ -36,25 +37,30 @@ def missing(lines: TextLines, old: list[str]) -> EditProblem:
     if first is None:
         return EditProblem(
             "missing",
-            "The old text is not in the file, nor anything like it.",
+            phrase("The old text is not in the file, nor anything like it."),
             kind=ErrorKind.NOT_FOUND,
-            suggestion="Read the file again and copy the text to change from it.",
+            suggestion=phrase("Read the file again and copy the text to change from it."),
         )
     while empty and first and not lines.stripped[first - 1]:
         empty, first = empty - 1, first - 1
     wanted = old[empty:ends]
     first, last = _extent(lines, first, wanted)
     difference = _first_difference(lines, first, wanted)
-    where = f"line {first + 1:,}" if last == first + 1 else f"lines {first + 1:,}-{last:,}"
-    said = f" The first difference is on {difference[1]}." if difference else ""
+    where = (
+        phrase("line {n}", n=f"{first + 1:,}")
+        if last == first + 1
+        else phrase("lines {first}-{last}", first=f"{first + 1:,}", last=f"{last:,}")
+    )
+    said = phrase("The first difference is on {where}.", where=difference[1]) if difference else ""
     if empty and not difference:
-        said = " The empty lines at its start are not in the file."
+        said = phrase("The empty lines at its start are not in the file.")
+    nearest = phrase("The old text is not in the file. The nearest is on {where}.", where=where)
+    shown = excerpt(lines, first, last - first, around=difference[0] if difference else first)
     return EditProblem(
         "missing",
-        f"The old text is not in the file. The nearest is on {where}.{said}\n\n"
-        + excerpt(lines, first, last - first, around=difference[0] if difference else first),
+        joined("\n\n", [joined(" ", [nearest, said]), shown]),
         kind=ErrorKind.NOT_FOUND,
-        suggestion="Copy the old text from these lines, with their spaces and tabs, and try again.",
+        suggestion=phrase("Copy the old text from these lines, with their spaces and tabs, and try again."),
         details={"line": first + 1},
     )
 
@@ -71,8 +77,11 @@ def excerpt(lines: TextLines, first: int, count: int, *, around: int) -> str:
     )
     whole = sum(map(len, shown)) <= _MOST_SHOWN and max(map(len, shown)) <= _LONGEST_WHOLE
     rows = [visible(line, marks) if whole else _clipped(visible(line, marks)) for line in shown]
-    legend = f"({marks[0]} is a space, {marks[1]} a tab, {marks[2]} a carriage return, {marks[3]} a no-break space)"
-    return "\n".join([*(f"{number:>6}\t{row}" for number, row in enumerate(rows, first + 1)), legend])
+    legend = phrase(
+        "({space} is a space, {tab} a tab, {carriage_return} a carriage return, {no_break} a no-break space)",
+        space=marks[0], tab=marks[1], carriage_return=marks[2], no_break=marks[3],
+    )  # fmt: skip
+    return joined("\n", [*(f"{number:>6}\t{row}" for number, row in enumerate(rows, first + 1)), legend])
 
 
 def visible(line: str, marks: str = "·→␍⍽") -> str:
@@ -169,7 +178,8 @@ def _first_difference(lines: TextLines, first: int, old: Sequence[str]) -> tuple
     ]
     for index, mine, theirs in pairs:
         if theirs is None:
-            return index, f"line {index + 1:,}: the file ends before it, you gave {_quoted(mine, 0)}"
+            given = _quoted(mine, 0)
+            return index, phrase("line {n}: the file ends before it, you gave {given}", n=f"{index + 1:,}", given=given)
         if mine.strip(BLANKS) != theirs.strip(BLANKS):
             mine, body = mine.strip(BLANKS), theirs.strip(BLANKS)
             at = _agreeing(mine, body)
@@ -183,7 +193,10 @@ def _first_difference(lines: TextLines, first: int, old: Sequence[str]) -> tuple
 
 
 def _told(index: int, column: int, theirs: str, mine: str) -> str:
-    return f"line {index + 1:,}, column {column + 1:,}: the file has {theirs}, you gave {mine}"
+    return phrase(
+        "line {n}, column {column}: the file has {theirs}, you gave {mine}",
+        n=f"{index + 1:,}", column=f"{column + 1:,}", theirs=theirs, mine=mine,
+    )  # fmt: skip
 
 
 def _agreeing(one: str, other: str) -> int:
@@ -200,5 +213,5 @@ def _quoted(line: str, at: int) -> str:
     start = max(at - 12, 0)
     part = line[start : at + 40]
     if not part:
-        return "an empty line"
+        return phrase("an empty line")
     return f"`{'…' if start else ''}{visible(part)}{'…' if at + 40 < len(line) else ''}`"

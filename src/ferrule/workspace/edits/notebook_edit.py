@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from ferrule.core.phrases import joined, phrase
 from ferrule.workspace.edits.edit_problems import EditProblem
 from ferrule.workspace.media import notebook_cells
 
-_AS_JSON = (
-    "Read shows the cells, but the file is JSON, and an edit changes that: each line of a cell is a string there, in "
-    'quotes, with `\\"` for a quote and `\\n` at its end.'
+_AS_JSON = phrase(
+    "Read shows the cells, but the file is JSON, and an edit changes that: each line of a cell "
+    'is a string there, in quotes, with `\\"` for a quote and `\\n` at its end.'
 )
 
 
@@ -19,7 +20,7 @@ def told_as_json(problem: EditProblem) -> EditProblem:
     """The same problem, with a word on what the text of a notebook is."""
     return EditProblem(
         problem.code,
-        f"{problem.message}\n\n{_AS_JSON}",
+        joined("\n\n", [problem.message, _AS_JSON]),
         kind=problem.kind,
         suggestion=problem.suggestion,
         details=problem.details,
@@ -31,6 +32,9 @@ def require_notebook(after: str) -> None:
     if notebook_cells(after) is None:
         raise EditProblem(
             "notebook",
-            f"After this change the file would not be a notebook any more. Nothing was changed.\n\n{_AS_JSON}",
-            suggestion="Give the new text as it must stand in the JSON.",
+            joined(
+                "\n\n",
+                [phrase("After this change the file would not be a notebook any more. Nothing was changed."), _AS_JSON],
+            ),
+            suggestion=phrase("Give the new text as it must stand in the JSON."),
         )

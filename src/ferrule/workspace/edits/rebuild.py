@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.workspace.edits.match_rungs import Adapted
 from ferrule.workspace.edits.reindent import Unclear
 from ferrule.workspace.edits.text_lines import BLANKS
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from ferrule.workspace.edits.match_rungs import Place
 
 _MOST_COMPARED = 4_000_000
-_EMPTY = "how far to indent its empty lines cannot be told from it"
-_TRAILING = "which blanks at the ends of its lines should stay cannot be told from it"
+_EMPTY = phrase("how far to indent its empty lines cannot be told from it")
+_TRAILING = phrase("which blanks at the ends of its lines should stay cannot be told from it")
 
 
 def rebuild(place: Place, new: list[str]) -> str:
@@ -32,7 +33,7 @@ def rebuild(place: Place, new: list[str]) -> str:
     if place.old == file and len(set(endings)) == 1:
         return endings[0].join(new)  # line endings alone differ
     if len(place.old) * len(new) > _MOST_COMPARED:
-        raise Unclear("it is too long to compare with the new text line by line")
+        raise Unclear(phrase("it is too long to compare with the new text line by line"))
     if place.old != file and [line.rstrip(BLANKS) for line in place.old] == [line.rstrip(BLANKS) for line in new]:
         raise Unclear(_TRAILING)  # blanks alone are to change, and the copy's are not to be relied on
     place.old, new = _without_added(place.old, file, new)
@@ -44,7 +45,7 @@ def rebuild(place: Place, new: list[str]) -> str:
     forwards = _written(place, file, new, partners_of(place.old, new))
     backwards = _written(place, file, new, partners_of(place.old, new, backwards=True))
     if forwards != backwards:
-        raise Unclear("which of its equal lines are kept cannot be told from the new text")
+        raise Unclear(phrase("which of its equal lines are kept cannot be told from the new text"))
     return forwards
 
 
@@ -157,7 +158,9 @@ def _join(place: Place, new: Sequence[str], written: Sequence[str], partners: di
         if j < len(new) - 1:
             k = partners.get(j)
             if (k is None or k >= len(endings)) and len(set(endings)) > 1:
-                raise Unclear("its lines end differently in the file, so how its new lines should end is not clear")
+                raise Unclear(
+                    phrase("its lines end differently in the file, so how its new lines should end is not clear")
+                )
             parts.append(endings[0] if k is None or k >= len(endings) else endings[k])
     return "".join(parts)
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Unclear(Exception):  # noqa: N818 - reads as what it says
 
     def __init__(self, reason: str, suggestion: str = "") -> None:
         super().__init__(reason)
+        self.reason = reason
         self.suggestion = suggestion
 
 
@@ -111,7 +113,7 @@ class Reindent:
             or bool(indentation and self._has_both)
         )
         if result is None or doubtful:
-            raise Unclear("the indentation of its new lines cannot be told from it")
+            raise Unclear(phrase("the indentation of its new lines cannot be told from it"))
         return result
 
     def _foreign(self, indentation: str) -> bool:

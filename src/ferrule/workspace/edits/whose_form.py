@@ -12,6 +12,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.workspace.edits.match_rungs import Adapted
 from ferrule.workspace.edits.reindent import Unclear, margin
 from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
@@ -46,7 +47,9 @@ def is_as_the_file(place: Place, file: Sequence[str], new: Sequence[str]) -> boo
     if as_file and writing.indentation is not None and writing.characters is not None:
         retyped = [writing.characters.line(line, None) for line in new if line not in file]
         if retyped != [line for line in new if line not in file]:
-            raise Unclear("the new text is indented as the file is, and has the quotes, dashes or spaces of the copy")
+            raise Unclear(
+                phrase("the new text is indented as the file is, and has the quotes, dashes or spaces of the copy")
+            )
     return as_file
 
 
@@ -60,16 +63,16 @@ def _as_the_file(writing: Adapted, place: Place, file: Sequence[str], new: Seque
             _check_kept(file, new)
         return True
     if as_file and alike <= 2 * as_file:
-        raise Unclear("the new text shares lines both with it and with the file where the two differ")
+        raise Unclear(phrase("the new text shares lines both with it and with the file where the two differ"))
     if writing.characters is not None and writing.characters.contradicts(new):
-        raise Unclear("the new text has both plain and typographic characters where it has one kind only")
+        raise Unclear(phrase("the new text has both plain and typographic characters where it has one kind only"))
     if alike or writing.indentation is None:
         return False
     as_file = _with_the_files_blanks(file, new)
     if as_file and writing.indentation.moves and _first_indentation(file) != _first_indentation(new):
-        raise Unclear("the new text is indented neither like it nor clearly like the file")
+        raise Unclear(phrase("the new text is indented neither like it nor clearly like the file"))
     if not as_file and not writing.indentation.only_expands and not _share_words(place.old, new):
-        raise Unclear("the new text has nothing in common with it, so how to indent it is not clear")
+        raise Unclear(phrase("the new text has nothing in common with it, so how to indent it is not clear"))
     return as_file
 
 
@@ -106,18 +109,18 @@ def _indented_as_the_file(place: Place, file: Sequence[str], new: Sequence[str])
     if not alike:
         if as_file or _looks_like(file, new):
             if any(line.strip(BLANKS) for line in _shared(old, new, unlike=file)):
-                raise Unclear("the new text shares lines both with it and with the file where the two differ")
+                raise Unclear(phrase("the new text shares lines both with it and with the file where the two differ"))
             if 2 * as_file < _count_kept(old, new) or ours == mine:
-                raise Unclear("the new text shares lines with the file, and is otherwise not indented like it")
+                raise Unclear(phrase("the new text shares lines with the file, and is otherwise not indented like it"))
             _check_not_moved(place, file, new)
             return True
         _check_like_the_copy(place, file, new)
     elif as_file and alike <= 2 * as_file:
-        raise Unclear("the new text shares lines both with it and with the file where the two differ")
+        raise Unclear(phrase("the new text shares lines both with it and with the file where the two differ"))
     elif ours != mine and (ours == theirs or _first(new) not in old):
-        raise Unclear("the new text does not start as deep as it does")
+        raise Unclear(phrase("the new text does not start as deep as it does"))
     elif len(mine) > len(theirs) and _goes_on_at(place, ours):
-        raise Unclear("the new text is as deep as the line before it, and the file is not")
+        raise Unclear(phrase("the new text is as deep as the line before it, and the file is not"))
     _check_not_flat(old, new)
     return False
 
@@ -130,7 +133,7 @@ def _check_not_moved(place: Place, file: Sequence[str], new: Sequence[str]) -> N
         return  # there is not as much to take away
     same_words = [line.strip(BLANKS) for line in place.old] == [line.strip(BLANKS) for line in new]
     if same_words or _is_a_step(place, file):
-        raise Unclear("whether the new text is indented like it or like the file is not clear")
+        raise Unclear(phrase("whether the new text is indented like it or like the file is not clear"))
 
 
 def _check_not_flat(old: Sequence[str], new: Sequence[str]) -> None:
@@ -141,8 +144,10 @@ def _check_not_flat(old: Sequence[str], new: Sequence[str]) -> None:
     opens_nothing = set(mine[:-1])  # the file has the next line as deep
     if any(_not_deeper(*pair) for pair in pairwise(ours) if pair[0] not in opens_nothing):
         raise Unclear(
-            "every line of the new text starts at the margin, even after one that opens a block, so how deep its lines "
-            "stand is not clear"
+            phrase(
+                "every line of the new text starts at the margin, even after one that opens a "
+                "block, so how deep its lines stand is not clear"
+            )
         )
 
 
@@ -169,7 +174,7 @@ def _check_like_the_copy(place: Place, file: Sequence[str], new: Sequence[str]) 
     old = place.old
     deeper = len(margin(old)) > len(margin(file))
     if deeper or not _as_deep(old, new):
-        raise Unclear("the new text is indented neither like it nor clearly like the file")
+        raise Unclear(phrase("the new text is indented neither like it nor clearly like the file"))
     if _first(old) == _first(new) or _last(old) == _last(new):
         return
     if not _share_words(old, new) or not (
@@ -177,7 +182,7 @@ def _check_like_the_copy(place: Place, file: Sequence[str], new: Sequence[str]) 
         or not _is_a_step(place, file)
         or _would_dip(_first_indentation(file), new, place.lines.next_with_words(place.end))
     ):
-        raise Unclear("the new text has nothing in common with it, so how far to indent it is not clear")
+        raise Unclear(phrase("the new text has nothing in common with it, so how far to indent it is not clear"))
 
 
 def _as_deep(lines: Sequence[str], new: Sequence[str]) -> bool:
@@ -320,7 +325,7 @@ def _alike(one: str, other: str) -> bool:
 
 def _with_the_files_blanks(file: Sequence[str], new: Sequence[str]) -> bool:
     if _with_tabs(new) and _with_spaces(new):
-        raise Unclear("the new text is indented with tabs and with spaces, and it is not")
+        raise Unclear(phrase("the new text is indented with tabs and with spaces, and it is not"))
     return (_with_tabs(new) or _with_spaces(new)) and _with_tabs(new) == _with_tabs(file)
 
 
@@ -328,7 +333,7 @@ def _check_kept(file: Sequence[str], new: Sequence[str]) -> None:
     """Raises `Unclear` unless the new text starts and ends as the file does."""
     theirs, ours = ([line.rstrip(BLANKS) for line in lines if line.strip(BLANKS)] for lines in (file, new))
     if not ours or (theirs[0], theirs[-1]) != (ours[0], ours[-1]):
-        raise Unclear("whether the new text is indented like it or like the file is not clear")
+        raise Unclear(phrase("whether the new text is indented like it or like the file is not clear"))
 
 
 def _converted(old: Sequence[str], file: Sequence[str]) -> bool:

@@ -12,6 +12,7 @@ from itertools import compress
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ToolError
+from ferrule.core.phrases import phrase
 from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.globs import select
 from ferrule.workspace.searching.nested_ignores import NestedIgnores
@@ -76,7 +77,7 @@ async def find_files(
             if code not in (0, 1):
                 notes += understand(running.complaints, "").notes()
                 if code != 2:
-                    raise ToolError(f"The search was cut short: ripgrep ended with code {code}.")
+                    raise ToolError(phrase("The search was cut short: ripgrep ended with code {code}.", code=code))
     return newest(dated, most, [*notes, *held_back_note(held)])
 
 

@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeAlias
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import phrase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -56,18 +57,22 @@ def glob_below(glob: str, place: Place) -> str:
     negated = glob.startswith("!")
     body = glob[1:] if negated else glob
     if len(body) > _LONGEST:
-        raise _refused(glob[:60] + "…", f"is {len(glob):,} characters long", f"Use at most {_LONGEST:,}.")
+        raise _refused(
+            glob[:60] + "…",
+            phrase("is {count} characters long", count=f"{len(glob):,}"),
+            phrase("Use at most {most}.", most=f"{_LONGEST:,}"),
+        )
     if "\0" in body:
-        raise _refused(glob.replace("\0", "\\0"), "holds a NUL byte", "Remove it.")
+        raise _refused(glob.replace("\0", "\\0"), phrase("holds a NUL byte"), phrase("Remove it."))
     if ".." in body.split("/"):
-        raise _refused(glob, "leads out with `..`", "Give the folder as `path`, and the glob below it.")
+        raise _refused(glob, phrase("leads out with `..`"), phrase("Give the folder as `path`, and the glob below it."))
     body = body.removeprefix("./")
     if body.startswith(("/", "~")):
         body = _relative(glob, body, place)
     if body.endswith("/"):
         body += "**"
     if not body:
-        raise _refused(glob, "is empty", "Use `**` for every file.")
+        raise _refused(glob, phrase("is empty"), phrase("Use `**` for every file."))
     if "/" in body:
         inner = "" if place.inner == "." else escape_glob(place.inner) + "/"
         body = f"/{inner}{body}"
@@ -84,7 +89,11 @@ def _relative(glob: str, body: str, place: Place) -> str:
         fixed.append(part)
     folder = PurePosixPath(*fixed) if fixed else start
     if not folder.is_relative_to(place.path):
-        raise _refused(glob, f"does not lie in `{place.name}`", "Write it from the folder given as `path`.")
+        raise _refused(
+            glob,
+            phrase("does not lie in `{folder}`", folder=place.name),
+            phrase("Write it from the folder given as `path`."),
+        )
     return "/".join(start.parts[len(place.path.parts) :]) or "**"
 
 
@@ -94,7 +103,9 @@ def escape_glob(text: str) -> str:
 
 
 def _refused(glob: str, why: str, suggestion: str) -> ToolError:
-    return ToolError(f"The glob `{glob}` {why}.", kind=ErrorKind.VALIDATION, suggestion=suggestion)
+    return ToolError(
+        phrase("The glob `{glob}` {why}.", glob=glob, why=why), kind=ErrorKind.VALIDATION, suggestion=suggestion
+    )
 
 
 Fit: TypeAlias = "Callable[[Sequence[bytes]], Iterable[object]]"
@@ -164,7 +175,9 @@ def compile_glob(glob: str) -> re.Pattern[str]:
         translated = _translate(body)
         return re.compile(("" if anchored else "(?:.*/)?") + translated, re.DOTALL)
     except re.error as error:
-        raise _refused(glob, f"cannot be read: {error.msg}", "Put a special character in brackets.") from None
+        raise _refused(
+            glob, phrase("cannot be read: {error}", error=error.msg), phrase("Put a special character in brackets.")
+        ) from None
 
 
 def _translate(glob: str) -> str:

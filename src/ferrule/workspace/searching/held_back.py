@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ToolError
+from ferrule.core.phrases import phrase
 from ferrule.workspace.paths import Place
 from ferrule.workspace.searching.ripgrep import ripgrep
 
@@ -69,4 +70,4 @@ async def _files(program: str, place: Place, flags: list[str]) -> AsyncIterator[
             for name in names:
                 yield name
         if await running.ended() not in (0, 1, 2):
-            raise ToolError("The search was cut short while it looked for what it may not show.")
+            raise ToolError(phrase("The search was cut short while it looked for what it may not show."))

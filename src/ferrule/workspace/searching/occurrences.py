@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import phrase
 from ferrule.workspace.searching.globs import both, select
 from ferrule.workspace.searching.held_back import exclusions, not_held_back
 from ferrule.workspace.searching.nested_ignores import NestedIgnores
 from ferrule.workspace.searching.older_encodings import beyond_ascii, find_older_files
 from ferrule.workspace.searching.replacement import count_groups, names_carriage_return, require_groups
-from ferrule.workspace.searching.ripgrep import UnsupportedByDefault, counted, find_ripgrep, ripgrep, understand
+from ferrule.workspace.searching.ripgrep import UnsupportedByDefault, find_ripgrep, ripgrep, understand
 from ferrule.workspace.searching.search import until
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ async def find_occurrences(
     program = find_ripgrep(paths)
     if program is None:
         raise ToolError(
-            "Replacing needs ripgrep, which was not found. Nothing was changed.",
-            suggestion="Install it: `pip install 'ferrule[files]'`. Without it, change the files with Edit.",
+            phrase("Replacing needs ripgrep, which was not found. Nothing was changed."),
+            suggestion=phrase("Install it: `pip install 'ferrule[files]'`. Without it, change the files with Edit."),
         )
     try:
         return await _find(program, paths, query, replacement, tell, pcre2=False)
@@ -115,7 +116,7 @@ async def _find(
                     told = len(events.files)
                     tell(told)
         except TimeoutError:
-            raise _too_much(f"The search took longer than {SECONDS:g} s") from None
+            raise _too_much(phrase("The search took longer than {seconds} s", seconds=f"{SECONDS:g}")) from None
         code = await running.ended()
         if code not in (0, 1):
             not_read = understand(running.complaints, query.pattern, with_pcre2=pcre2)
@@ -123,7 +124,9 @@ async def _find(
             if not_read.too_hard:
                 raise _too_hard(not_read.too_hard)
             if code != 2:
-                raise ToolError(f"The search was cut short: ripgrep ended with code {code}. Nothing was changed.")
+                raise ToolError(
+                    phrase("The search was cut short: ripgrep ended with code {code}. Nothing was changed.", code=code)
+                )
     if count is None:  # a pattern that cannot be read has been told of by now, in the engine's own words
         require_groups(replacement, query.pattern, count)
     if beyond_ascii(query.pattern):
@@ -180,15 +183,17 @@ class _Events:
         for one in data["submatches"]:
             if "replacement" not in one:
                 raise ToolError(
-                    "Replacing needs ripgrep 15 or newer, and the one that was found is older. Nothing was changed.",
-                    suggestion="Install it: `pip install 'ferrule[files]'`.",
+                    phrase(
+                        "Replacing needs ripgrep 15 or newer, and the one that was found is older. Nothing was changed."
+                    ),
+                    suggestion=phrase("Install it: `pip install 'ferrule[files]'`."),
                 )
             file.matches.append(Occurrence(base + one["start"], base + one["end"], _bytes(one["replacement"])))
         if not data["submatches"]:
             self._unplaced(file, int(data["line_number"]), base + len(lines), ended=lines.endswith(b"\n"))
         self._matches += len(data["submatches"])
         if self._matches > MOST_MATCHES:
-            raise _too_much(f"There are more than {MOST_MATCHES:,} matches")
+            raise _too_much(phrase("There are more than {most_matches} matches", most_matches=f"{MOST_MATCHES:,}"))
 
     def _unplaced(self, file: FileOccurrences, line: int, end: int, *, ended: bool) -> None:
         """A match that ripgrep has no place for: an empty one at the very end of a file, or a torn line ending."""
@@ -213,24 +218,33 @@ def _short_digest(data: bytes) -> bytes:
 
 def _too_much(why: str) -> ToolError:
     return ToolError(
-        f"{why}, and a replacement is made whole or not at all. Nothing was changed.",
-        suggestion="Narrow it with `path`, `file_glob` or `exclude`, and go on part by part.",
+        phrase("{why}, and a replacement is made whole or not at all. Nothing was changed.", why=why),
+        suggestion=phrase("Narrow it with `path`, `file_glob` or `exclude`, and go on part by part."),
     )
 
 
 def _too_hard(files: int) -> ToolError:
     return ToolError(
-        f"The pattern was given up on in {counted(files, 'file')}: too many ways to match. Nothing was changed.",
+        phrase("The pattern was given up on in 1 file: too many ways to match. Nothing was changed.")
+        if files == 1
+        else phrase(
+            "The pattern was given up on in {count} files: too many ways to match. Nothing was changed.",
+            count=f"{files:,}",
+        ),
         kind=ErrorKind.VALIDATION,
-        suggestion="Make it simpler: no repetition inside a repetition, as in `(a+)+`.",
+        suggestion=phrase("Make it simpler: no repetition inside a repetition, as in `(a+)+`."),
         details={"code": "pattern"},
     )
 
 
 def _unplaced(name: bytes, line: int) -> ToolError:
     return ToolError(
-        f"The pattern matches in line {line:,} of `{name.removeprefix(b'./').decode(errors='replace')}`, but only "
-        "together with a part of the line ending. Nothing was changed.",
+        phrase(
+            "The pattern matches in line {n} of `{name}`, but only together with a part of the line ending. "
+            "Nothing was changed.",
+            n=f"{line:,}",
+            name=name.removeprefix(b"./").decode(errors="replace"),
+        ),
         kind=ErrorKind.VALIDATION,
-        suggestion=r"Match the whole line ending (`\r?\n`, with `multiline`), or stop before it (`$`).",
+        suggestion=phrase("Match the whole line ending (`\\r?\\n`, with `multiline`), or stop before it (`$`)."),
     )

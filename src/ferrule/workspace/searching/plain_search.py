@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import phrase
 from ferrule.workspace.paths import Place
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.restrictions import held_back_note
@@ -107,9 +108,11 @@ async def plain_search(paths: Paths, query: Query, most: int, show: Callable[[li
     if query.file_type:
         if query.file_type not in _TYPES:
             raise ToolError(
-                f"There is no file type `{query.file_type}`.",
+                phrase("There is no file type `{file_type}`.", file_type=query.file_type),
                 kind=ErrorKind.VALIDATION,
-                suggestion=f"Without ripgrep there are {', '.join(f'`{one}`' for one in _TYPES)}. Or use `glob`.",
+                suggestion=phrase(
+                    "Without ripgrep there are {types}. Or use `glob`.", types=", ".join(f"`{one}`" for one in _TYPES)
+                ),
             )
         of_type = compile_glob(_TYPES[query.file_type])
 
@@ -143,7 +146,8 @@ def _compile(query: Query) -> re.Pattern[str]:
     flags = (re.IGNORECASE if query.ignore_case else 0) | (re.DOTALL if query.multiline else 0) | re.MULTILINE
     if not query.multiline and ("\n" in query.pattern or re.search(r"(?<!\\)(?:\\\\)*\\n", query.pattern)):
         raise invalid_pattern(
-            "it holds a line break, and lines are searched one at a time", "Set `multiline` to true to search across."
+            phrase("it holds a line break, and lines are searched one at a time"),
+            phrase("Set `multiline` to true to search across."),
         )
     try:
         return re.compile(query.pattern, flags)

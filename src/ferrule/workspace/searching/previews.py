@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
-from ferrule.workspace.amounts import amount
+from ferrule.core.phrases import phrase
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.tracker import digest
 
@@ -52,9 +52,15 @@ class Previews:
             rest = ", …" if len(changed) > _MOST_NAMED else ""
             raise PathProblem(
                 "changed",
-                f"{amount(len(changed), 'file')} changed since the preview: {listed}{rest}. Nothing was replaced.",
+                phrase("1 file changed since the preview: {listed}. Nothing was replaced.", listed=listed)
+                if len(changed) == 1
+                else phrase(
+                    "{count} files changed since the preview: {listed}. Nothing was replaced.",
+                    count=f"{len(changed):,}",
+                    listed=f"{listed}{rest}",
+                ),
                 kind=ErrorKind.VALIDATION,
-                suggestion="Preview it again, look at the changes, then apply it.",
+                suggestion=phrase("Preview it again, look at the changes, then apply it."),
             )
 
 

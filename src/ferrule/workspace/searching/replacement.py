@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import phrase
 from ferrule.workspace.searching.ripgrep import ripgrep
 
 if TYPE_CHECKING:
@@ -114,8 +115,12 @@ def require_groups(replacement: Replacement, pattern: str, count: int | None) ->
         if group in names or (group.isdecimal() and len(group) < _MOST_DIGITS and int(group) <= most):
             continue
         raise ToolError(
-            f"`{written}` in `replace_with` refers to the group `{group}`, and {_in_words(most, names)}. Nothing was "
-            "changed.",
+            phrase(
+                "`{written}` in `replace_with` refers to the group `{group}`, and {groups}. Nothing was changed.",
+                written=written,
+                group=group,
+                groups=_in_words(most, names),
+            ),
             kind=ErrorKind.VALIDATION,
             suggestion=_advice(written, group, most),
             details={"code": "group", "group": group},
@@ -124,18 +129,28 @@ def require_groups(replacement: Replacement, pattern: str, count: int | None) ->
 
 def _in_words(count: int, names: list[str]) -> str:
     if not count:
-        return "the pattern has no groups"
-    numbered = "1 group, `$1`" if count == 1 else f"{count} groups, `$1` to `${count}`"
-    named = f"; by name: {', '.join(f'`${{{name}}}`' for name in names)}" if names else ""
-    return f"the pattern has {numbered}{named}"
+        return phrase("the pattern has no groups")
+    numbered = (
+        phrase("the pattern has 1 group, `$1`")
+        if count == 1
+        else phrase("the pattern has {count} groups, `$1` to `${count}`", count=count)
+    )
+    if not names:
+        return numbered
+    listed = ", ".join(f"`${{{name}}}`" for name in names)
+    return phrase("{groups}; by name: {listed}", groups=numbered, listed=listed)
 
 
 def _advice(written: str, group: str, count: int) -> str:
     if group.isdecimal() and len(group) > 1 and int(group[0]) <= count:
-        return f"For group {group[0]} followed by `{group[1:]}` write `${{{group[0]}}}{group[1:]}`."
-    return (
+        return phrase(
+            "For group {number} followed by `{rest}` write `${{{number}}}{rest}`.", number=group[0], rest=group[1:]
+        )
+    return phrase(
         "Put parentheses around the part of the pattern to keep, or use `$0` for the whole match. "
-        f"For the text `{written}` itself write `{_literally(written)}`."
+        "For the text `{written}` itself write `{literally}`.",
+        written=written,
+        literally=_literally(written),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import joined, phrase
 from ferrule.workspace.files import MOST_EDITABLE
 from ferrule.workspace.names import decoded
 from ferrule.workspace.paths import Place
@@ -94,8 +95,11 @@ def prepare(
         size += max(len(before), len(after))
         if size > MOST_BYTES:
             raise ToolError(
-                f"The files to change hold more than {MOST_BYTES:,} bytes together. Nothing was changed.",
-                suggestion="Narrow it with `path`, `file_glob` or `exclude`, and go on part by part.",
+                phrase(
+                    "The files to change hold more than {most_bytes} bytes together. Nothing was changed.",
+                    most_bytes=f"{MOST_BYTES:,}",
+                ),
+                suggestion=phrase("Narrow it with `path`, `file_glob` or `exclude`, and go on part by part."),
             )
         result.files.append(ReplacedFile(place, before, after, count))
     return result
@@ -170,9 +174,15 @@ def apply(
     except PathProblem as problem:
         raise PathProblem(
             problem.code,
-            f"{problem.message} No other file was changed either: a replacement is made whole or not at all.",
+            joined(
+                " ",
+                [
+                    problem.message,
+                    phrase("No other file was changed either: a replacement is made whole or not at all."),
+                ],
+            ),
             kind=problem.kind,
-            suggestion="Preview it again, and leave that file out with `exclude` if need be.",
+            suggestion=phrase("Preview it again, and leave that file out with `exclude` if need be."),
         ) from None
     for file in known:
         files.tracker.saw(file.place, file.after)
@@ -182,8 +192,8 @@ def apply(
 def _changed_meanwhile(name: str) -> PathProblem:
     return PathProblem(
         "changed",
-        f"`{name}` changed while it was searched. Nothing was changed here.",
-        suggestion="Try again. If another program changes it all the time, leave it out with `exclude`.",
+        phrase("`{name}` changed while it was searched. Nothing was changed here.", name=name),
+        suggestion=phrase("Try again. If another program changes it all the time, leave it out with `exclude`."),
     )
 
 
@@ -197,20 +207,29 @@ def _line(body: bytes, at: int) -> int:
 
 def _matches_nothing(name: str, body: bytes, one: Occurrence) -> ToolError:
     return ToolError(
-        f"The pattern matches without taking any text in line {_line(body, one.start):,} of `{name}`; what would be "
-        "put there cannot be told for sure. Nothing was changed.",
+        phrase(
+            "The pattern matches without taking any text in line {n} of `{name}`; what would be put there cannot be "
+            "told for sure. Nothing was changed.",
+            n=f"{_line(body, one.start):,}",
+            name=name,
+        ),
         kind=ErrorKind.VALIDATION,
-        suggestion="Let it match at least one character (`+` for `*`), and repeat what shall stay with `$0`: to put "
-        "`# ` before lines, replace `^.` with `# $0`.",
+        suggestion=phrase(
+            "Let it match at least one character (`+` for `*`), and repeat what shall "
+            "stay with `$0`: to put `# ` before lines, replace `^.` with `# $0`."
+        ),
         details={"code": "empty_match"},
     )
 
 
 def _half_an_ending(name: str, body: bytes, one: Occurrence) -> ToolError:
     return ToolError(
-        f"The pattern matches half of a `\\r\\n` line ending in line {_line(body, one.start):,} of `{name}`. "
-        "Nothing was changed.",
+        phrase(
+            "The pattern matches half of a `\\r\\n` line ending in line {n} of `{name}`. Nothing was changed.",
+            n=f"{_line(body, one.start):,}",
+            name=name,
+        ),
         kind=ErrorKind.VALIDATION,
-        suggestion=r"Match the whole ending: `\r?\n` for `\n`, which fits either kind of file.",
+        suggestion=phrase("Match the whole ending: `\\r?\\n` for `\\n`, which fits either kind of file."),
         details={"code": "line_ending"},
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import phrase
 from ferrule.workspace.searching.ignore_files import FERRULE_IGNORE, NEVER, enclosing_ignore_files
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _failure(said: str, pattern: str, *, with_pcre2: bool) -> ToolError:
         if not with_pcre2:
             raise UnsupportedByDefault
         return invalid_pattern(
-            "it uses look-around or a backreference, and this ripgrep has no PCRE2", "Write it without."
+            phrase("it uses look-around or a backreference, and this ripgrep has no PCRE2"), phrase("Write it without.")
         )
     if words.startswith("regex parse error"):
         return _parse_error(words, pattern)
@@ -150,41 +151,56 @@ def _failure(said: str, pattern: str, *, with_pcre2: bool) -> ToolError:
         return invalid_pattern(words.rpartition(": ")[2].strip(), escaping(pattern))
     if words.startswith("the literal"):
         return invalid_pattern(
-            "it holds a line break, and lines are searched one at a time", "Set `multiline` to true to search across."
+            phrase("it holds a line break, and lines are searched one at a time"),
+            phrase("Set `multiline` to true to search across."),
         )
     if "exceeds size limit" in words:
-        return invalid_pattern("it is too large once its repetitions are written out", "Use smaller repetition counts.")
+        return invalid_pattern(
+            phrase("it is too large once its repetitions are written out"), phrase("Use smaller repetition counts.")
+        )
     if words.startswith("error parsing glob"):
         glob, _, why = words.removeprefix("error parsing glob ").partition(": ")
         return ToolError(
-            f"The glob {glob.replace(chr(39), '`')} cannot be read: {why.partition(';')[0].partition(' (')[0]}.",
+            phrase(
+                "The glob {glob} cannot be read: {why}.",
+                glob=glob.replace("'", "`"),
+                why=why.partition(";")[0].partition(" (")[0],
+            ),
             kind=ErrorKind.VALIDATION,
-            suggestion="Put a special character in brackets to mean itself: `[[]`, `[{]`, `[*]`.",
+            suggestion=phrase("Put a special character in brackets to mean itself: `[[]`, `[{]`, `[*]`."),
         )
     if words.startswith("unrecognized file type"):
         named = words.rpartition(": ")[2].strip()
         return ToolError(
-            f"There is no file type `{named}`.",
+            phrase("There is no file type `{named}`.", named=named),
             kind=ErrorKind.VALIDATION,
-            suggestion=f"Types are names such as `py`, `js`, `ts`, `rust`, `go` and `md`. Or use `glob`: `*.{named}`.",
+            suggestion=phrase(
+                "Types are names such as `py`, `js`, `ts`, `rust`, `go` and `md`. Or use `glob`: `*.{named}`.",
+                named=named,
+            ),
         )
-    return ToolError(f"The search failed: {words.splitlines()[0] if words else 'ripgrep said nothing'}.")
+    why = words.splitlines()[0] if words else phrase("ripgrep said nothing")
+    return ToolError(phrase("The search failed: {why}.", why=why))
 
 
 def _parse_error(words: str, pattern: str) -> ToolError:
     why = words.rpartition("error: ")[2].strip().rstrip(".")
     pointer = _POINTER.search(words)
-    where = ": a `(` has no `)`" if why == "unclosed group" else ""
+    said: str = phrase("{why}: a `(` has no `)`", why=why) if why == "unclosed group" else why
     if pointer is not None and "\n" not in pattern:
         at = len(pointer["blank"]) - (len(pointer["pattern"]) - len(pattern)) // 2 - 1
         if 0 <= at <= len(pattern) and f"(?:{pattern})" == pointer["pattern"]:
-            where = f", at character {at + 1} (`{pattern[at : at + 10]}`)" if pattern[at:] else ", at its end"
-    return invalid_pattern(f"{why}{where}", escaping(pattern))
+            said = (
+                phrase("{why}, at character {n} (`{here}`)", why=why, n=at + 1, here=pattern[at : at + 10])
+                if pattern[at:]
+                else phrase("{why}, at its end", why=why)
+            )
+    return invalid_pattern(said, escaping(pattern))
 
 
 def invalid_pattern(why: str, suggestion: str) -> ToolError:
     return ToolError(
-        f"The pattern cannot be searched for: {why}.",
+        phrase("The pattern cannot be searched for: {why}.", why=why),
         kind=ErrorKind.VALIDATION,
         suggestion=suggestion,
         details={"code": "pattern"},
@@ -194,8 +210,8 @@ def invalid_pattern(why: str, suggestion: str) -> ToolError:
 def escaping(pattern: str) -> str:
     escaped = re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", pattern)
     if len(pattern) > 200 or "\\" in pattern:
-        return r"Put a backslash before each special character that is meant as it stands: `\{`, `\(`, `\[`."
-    return f"To search for the text as it stands, escape it: `{escaped}`."
+        return phrase("Put a backslash before each special character that is meant as it stands: `\\{`, `\\(`, `\\[`.")
+    return phrase("To search for the text as it stands, escape it: `{escaped}`.", escaped=escaped)
 
 
 def counted(number: int, noun: str) -> str:

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from ferrule.core.errors import ToolError
+from ferrule.core.phrases import phrase
 from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.globs import both, select
 from ferrule.workspace.searching.held_back import count_held_back, exclusions, not_held_back
@@ -322,7 +323,7 @@ async def _search(
                 if code not in (0, 1):
                     skipped.add(understand(running.complaints, query.pattern, with_pcre2=pcre2))
                     if code != 2:
-                        raise ToolError(f"The search was cut short: ripgrep ended with code {code}.")
+                        raise ToolError(phrase("The search was cut short: ripgrep ended with code {code}.", code=code))
         if new := hits.end():
             kept.add(new)
             show(new)

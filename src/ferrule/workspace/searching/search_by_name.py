@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.workspace.names import one_line
 from ferrule.workspace.place_kinds import require_folder
 from ferrule.workspace.searching.find_files import find_files
@@ -26,7 +27,7 @@ async def search_by_name(
     """The newest files that fit; `parameter` is what the tool calls the folder."""
     paths = paths_of(context.session)
     place = paths.find(folder)
-    require_folder(paths, place, f"Give a folder as `{parameter}`.")
+    require_folder(paths, place, phrase("Give a folder as `{parameter}`.", parameter=parameter))
     names = Names(paths, place)
     left = MOST
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.phrases import phrase
 from ferrule.workspace.atomic import remove_file, sync, write_whole
 from ferrule.workspace.paths import Paths, Place
 from ferrule.workspace.problems import PathProblem
@@ -36,7 +37,7 @@ class FileStates:
         """A path from the journal; refused where it is not inside, or a link leads elsewhere now."""
         place = self._paths.locate(str(path))
         if place.path != path:
-            raise PathProblem("changed", f"`{self._paths.show(path)}` is reached through a link now.")
+            raise PathProblem("changed", phrase("`{path}` is reached through a link now.", path=self._paths.show(path)))
         return place
 
     def read(
@@ -192,7 +193,9 @@ class FileStates:
                     sync(target)
                     sync(source)
                 else:
-                    raise PathProblem("exists", f"`{place}` was not moved: there is something at `{to}`.")
+                    raise PathProblem(
+                        "exists", phrase("`{place}` was not moved: there is something at `{to}`.", place=place, to=to)
+                    )
             finally:
                 os.close(target)
         finally:
@@ -231,4 +234,8 @@ class FileStates:
 def _failed(place: str, error: OSError) -> PathProblem:
     why = (error.strerror or type(error).__name__).lower()
     kind = ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.EXECUTION
-    return PathProblem("failed", f"`{place}` could not be changed: {why}. It is as it was before.", kind=kind)
+    return PathProblem(
+        "failed",
+        phrase("`{place}` could not be changed: {why}. It is as it was before.", place=place, why=why),
+        kind=kind,
+    )

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.phrases import phrase
 from ferrule.workspace.atomic import synced_together
 from ferrule.workspace.locks import writing
 from ferrule.workspace.problems import PathProblem, only_read
@@ -99,7 +100,9 @@ class History:
                     return self.write(place, change(now), origin, expect=digest(now), holds=now)
                 except ChangedMeanwhile:
                     continue  # another process was quicker
-        raise PathProblem("busy", f"`{place}` is changed by another program all the time, and was not edited.")
+        raise PathProblem(
+            "busy", phrase("`{place}` is changed by another program all the time, and was not edited.", place=place)
+        )
 
     def _apply(self, steps: Sequence[Step], origin: Origin, before_each: Callable[[int], None] | None) -> Group | None:
         if fixed := next((place for step in steps for place in _places(step) if place.root.read_only), None):
@@ -285,12 +288,13 @@ class History:
 
         parts = self._again_if_broken(compare)
         if not parts:
-            wanted = f"change {first}" if last is None else f"change from {first} to {last}"
             raise PathProblem(
                 "missing",
-                f"There is no {wanted} in the history.",
+                phrase("There is no change {n} in the history.", n=first)
+                if last is None
+                else phrase("There is no change from {first} to {last} in the history.", first=first, last=last),
                 kind=ErrorKind.NOT_FOUND,
-                suggestion="`ferrule history` lists those that are kept; older ones are forgotten.",
+                suggestion=phrase("`ferrule history` lists those that are kept; older ones are forgotten."),
             )
         return bounded(parts, most)
 

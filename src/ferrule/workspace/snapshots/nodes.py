@@ -7,6 +7,7 @@ import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.workspace.atomic import sync
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Node, State
@@ -95,7 +96,9 @@ class Nodes:
         """The folder that a path lies in, open; `make` makes it where it is missing."""
         place = self._paths.locate(str(path.parent))
         if place.path != path.parent:
-            raise PathProblem("changed", f"`{self._paths.show(path.parent)}` is reached through a link now.")
+            raise PathProblem(
+                "changed", phrase("`{path}` is reached through a link now.", path=self._paths.show(path.parent))
+            )
         opened = self._open(place, make=make)
         try:
             yield opened
@@ -143,4 +146,6 @@ def _clear(shown: str, name: str, above: int) -> None:
     try:
         os.rmdir(name, dir_fd=above)
     except OSError:
-        raise PathProblem("folder", f"`{shown}` is a folder with something in it, and was left as it is.") from None
+        raise PathProblem(
+            "folder", phrase("`{shown}` is a folder with something in it, and was left as it is.", shown=shown)
+        ) from None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.phrases import phrase
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import NOTHING, Change, Delete, Move, Operation, SetMode, State, Step, Write
 from ferrule.workspace.snapshots.content_store import NewContents
@@ -24,12 +25,13 @@ class ChangedMeanwhile(PathProblem):
     """A file is not what the step expected."""
 
     def __init__(self, place: Place, now: State | None) -> None:
-        what = "does not exist any more" if now is None else "has changed meanwhile"
         super().__init__(
             "changed",
-            f"`{place}` {what}, and was left as it is.",
+            phrase("`{place}` does not exist any more, and was left as it is.", place=place)
+            if now is None
+            else phrase("`{place}` has changed meanwhile, and was left as it is.", place=place),
             kind=ErrorKind.VALIDATION,
-            suggestion="Read it again, then make the change.",
+            suggestion=phrase("Read it again, then make the change."),
         )
 
 
@@ -100,9 +102,9 @@ class _Planner:
         if self._files.look(step.to) is not None:
             raise PathProblem(
                 "exists",
-                f"`{step.place}` was not moved: there is a file at `{step.to}`.",
+                phrase("`{place}` was not moved: there is a file at `{to}`.", place=step.place, to=step.to),
                 kind=ErrorKind.VALIDATION,
-                suggestion="Choose another name, or delete that file first.",
+                suggestion=phrase("Choose another name, or delete that file first."),
             )
         made = self._files.missing_folders(step.to)
         self._note(step.place, Operation.MOVE, state, state, other=step.to.path, made=made)
@@ -148,4 +150,4 @@ def _check(place: Place, now: State | None, expect: str | None) -> None:
 
 
 def _missing(place: Place) -> PathProblem:
-    return PathProblem("missing", f"There is no file at `{place}`.", kind=ErrorKind.NOT_FOUND)
+    return PathProblem("missing", phrase("There is no file at `{given}`.", given=place), kind=ErrorKind.NOT_FOUND)

@@ -9,6 +9,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.content_store import SHARDS, ContentStore, pack, room
 from ferrule.workspace.snapshots.journal import Journal
@@ -186,6 +187,6 @@ def _unusable(error: Exception) -> PathProblem:
     why = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
     return PathProblem(
         "history",
-        f"The history of changes cannot be kept: {why.lower()}. Without it no file is changed.",
-        suggestion="The person can make room on the disk, or make the history's folder writable.",
+        phrase("The history of changes cannot be kept: {why}. Without it no file is changed.", why=why.lower()),
+        suggestion=phrase("The person can make room on the disk, or make the history's folder writable."),
     )

@@ -9,6 +9,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.pipeline.threads import seen_through
 from ferrule.workspace.problems import PathProblem
 
@@ -69,7 +70,10 @@ class StoreLock:
     def _busy(self) -> PathProblem:
         return PathProblem(
             "busy",
-            f"The history of changes has been in use by another program for {self._patience:g} seconds, "
-            "so nothing was changed.",
-            suggestion="Try again, or end the other Ferrule that works in this folder.",
+            phrase(
+                "The history of changes has been in use by another program for {seconds} seconds, "
+                "so nothing was changed.",
+                seconds=f"{self._patience:g}",
+            ),
+            suggestion=phrase("Try again, or end the other Ferrule that works in this folder."),
         )

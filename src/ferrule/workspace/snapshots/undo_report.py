@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.nearest import nearest
+from ferrule.core.phrases import joined, phrase
 from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.history_diff import bounded
@@ -103,13 +104,15 @@ def no_such_call(call: str, calls: Sequence[str]) -> PathProblem:
     """An id that no change came from. `calls` are those that are kept, newest first."""
     close = nearest(call, calls, most=_MOST_CALLS)
     named = ", ".join(f"`{one_line(one)}`" for one in close or calls[:_MOST_CALLS])
-    many = (
-        "The only call that changed something is" if len(calls) == 1 else "The latest calls that changed something are"
-    )
-    hint = f"Did you mean {named}?" if close else f"{many} {named}."
+    if close:
+        hint = phrase("Did you mean {names}?", names=named)
+    elif len(calls) == 1:
+        hint = phrase("The only call that changed something is {names}.", names=named)
+    else:
+        hint = phrase("The latest calls that changed something are {names}.", names=named)
     return PathProblem(
         "missing",
-        f"No call `{one_line(call)}` is in the history: it changed nothing that is kept.",
+        phrase("No call `{call}` is in the history: it changed nothing that is kept.", call=one_line(call)),
         kind=ErrorKind.NOT_FOUND,
-        suggestion=f"{hint} `ferrule history --json` lists the calls.",
+        suggestion=joined(" ", [hint, phrase("`ferrule history --json` lists the calls.")]),
     )

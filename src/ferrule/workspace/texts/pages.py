@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.texts.encodings import likely
 from ferrule.workspace.texts.line_index import BLOCK, FileChanged, LineIndex, LineIndexes
@@ -63,9 +64,13 @@ def read_lines(
         if size > WHOLE_IF_WIDE:
             raise PathProblem(
                 "too_large",
-                f"The file is in UTF-16 or UTF-32 and has {size:,} bytes; pages of such files are read up to "
-                f"{WHOLE_IF_WIDE:,}.",
-                suggestion="Convert it to UTF-8 first, with `iconv` for example.",
+                phrase(
+                    "The file is in UTF-16 or UTF-32 and has {size} bytes; pages of such files are "
+                    "read up to {whole_if_wide}.",
+                    size=f"{size:,}",
+                    whole_if_wide=f"{WHOLE_IF_WIDE:,}",
+                ),
+                suggestion=phrase("Convert it to UTF-8 first, with `iconv` for example."),
             )
         return _from_whole(_read(descriptor, size), offset, limit, longest)
     encoding = _encoding(head)
@@ -77,7 +82,9 @@ def read_lines(
                 return _from_index(descriptor, index, offset, limit, longest, encoding)
         except FileChanged:
             continue
-    raise PathProblem("changed", "The file keeps changing while it is read.", suggestion="Try again in a moment.")
+    raise PathProblem(
+        "changed", phrase("The file keeps changing while it is read."), suggestion=phrase("Try again in a moment.")
+    )
 
 
 def _from_whole(data: bytes, offset: int, limit: int, longest: int) -> Page | None:

@@ -6,11 +6,12 @@ tell, and a new character may have to be written in an encoding that is no more 
 
 from __future__ import annotations
 
+from ferrule.core.phrases import phrase
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.texts.encodings import likely
 from ferrule.workspace.texts.text import UNICODE, Text, decode
 
-_TO_UTF_8 = "or ask the person whether the file should become UTF-8."
+_TO_UTF_8 = phrase("or ask the person whether the file should become UTF-8.")
 
 
 def require_same_encoding(before: Text | None, after: bytes) -> None:
@@ -19,12 +20,16 @@ def require_same_encoding(before: Text | None, after: bytes) -> None:
         return
     now = decode(after)
     if now is None or now.text != after.decode(before.encoding):
-        taken = f"one in {now.encoding}" if now else "a binary one"
+        taken = phrase("one in {encoding}", encoding=now.encoding) if now else phrase("a binary one")
         raise PathProblem(
             "encoding",
-            f"The file is in {before.encoding}. After this change it would be taken for {taken}, since too little "
-            "would be left to tell. The file is untouched.",
-            suggestion=f"Keep more of its text beyond ASCII, {_TO_UTF_8}",
+            phrase(
+                "The file is in {encoding}. After this change it would be taken for {taken}, since "
+                "too little would be left to tell. The file is untouched.",
+                encoding=before.encoding,
+                taken=taken,
+            ),
+            suggestion=phrase("Keep more of its text beyond ASCII, {alternative}", alternative=_TO_UTF_8),
             details={"encoding": before.encoding},
         )
 
@@ -42,9 +47,17 @@ def require_sure_encoding(data: bytes, text: Text, new: str) -> None:
             shown = next(character for character in added if not character.isascii())
             raise PathProblem(
                 "encoding",
-                f"The file is in {text.encoding} or in {other}; too little of it is beyond ASCII to tell, and "
-                f"`{shown}` of the new text is not the same in both. The file is untouched.",
-                suggestion=f"Write it in ASCII, as an escape of the file's language, {_TO_UTF_8}",
+                phrase(
+                    "The file is in {encoding} or in {other}; too little of it is beyond ASCII to "
+                    "tell, and `{shown}` of the new text is not the same in both. The file is "
+                    "untouched.",
+                    encoding=text.encoding,
+                    other=other,
+                    shown=shown,
+                ),
+                suggestion=phrase(
+                    "Write it in ASCII, as an escape of the file's language, {alternative}", alternative=_TO_UTF_8
+                ),
                 details={"encoding": text.encoding},
             )
 

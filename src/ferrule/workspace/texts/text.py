@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.phrases import phrase
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.texts.encodings import likely
 
@@ -62,16 +63,26 @@ class Unencodable(PathProblem):
     def __init__(self, character: str, position: int, encoding: str) -> None:
         point = f"U+{ord(character):04X}"
         half = "\ud800" <= character <= "\udfff"
-        shown = "half of a surrogate pair" if half else f"`{character}` {unicodedata.name(character, '')}".rstrip()
+        shown = (
+            phrase("half of a surrogate pair") if half else f"`{character}` {unicodedata.name(character, '')}".rstrip()
+        )
         super().__init__(
             "unencodable",
-            f"The file is in {encoding}, which cannot hold {point} ({shown}), character {position + 1:,} of the new "
-            "text. The file is untouched.",
+            phrase(
+                "The file is in {encoding}, which cannot hold {point} ({shown}), character {n} of the new text. "
+                "The file is untouched.",
+                encoding=encoding,
+                point=point,
+                shown=shown,
+                n=f"{position + 1:,}",
+            ),
             kind=ErrorKind.VALIDATION,
-            suggestion="Send the whole character."
+            suggestion=phrase("Send the whole character.")
             if half
-            else "Write it with characters that the encoding has, or as an escape of the file's language; or ask the "
-            "person whether the file should become UTF-8.",
+            else phrase(
+                "Write it with characters that the encoding has, or as an escape of the "
+                "file's language; or ask the person whether the file should become UTF-8."
+            ),
             details={"character": point, "position": position, "encoding": encoding},
         )
 
@@ -218,6 +229,9 @@ def _check_spans(ordered: Sequence[Edit], length: int) -> None:
 def _inseparable(encoding: str) -> PathProblem:
     return PathProblem(
         "unverified",
-        f"The file is in {encoding}, and this change would alter bytes beside it. The file is untouched.",
-        suggestion="Change whole lines, or write the whole file.",
+        phrase(
+            "The file is in {encoding}, and this change would alter bytes beside it. The file is untouched.",
+            encoding=encoding,
+        ),
+        suggestion=phrase("Change whole lines, or write the whole file."),
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ferrule.core.phrases import phrase
+
 from ..finding import RUNS, Finding
 from .archives import ARCHIVES
 from .build import BUILD
@@ -38,7 +40,7 @@ _VERSIONED = re.compile(
 )
 _MAKES_FILE_SYSTEM = re.compile(r"mkfs(\..+)?|mke2fs|mkntfs|mkdosfs|newfs(_.+)?")
 _LOADER = re.compile(r"ld(-linux.*|-musl.*)?\.so(\..+)?|ld-linux.*")
-_FORMAT = changes("makes a file system", "it wipes a whole disk")
+_FORMAT = changes("makes a file system", phrase("it wipes a whole disk"))
 
 
 def describe_call(words: list[str]) -> Finding:

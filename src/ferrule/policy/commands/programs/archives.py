@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ferrule.core.phrases import phrase
+
 from ..finding import READS, RUNS, WRITES, Finding
 from ..naming import names
 from ..options import grammar, parse
@@ -49,7 +51,7 @@ def _tar(name: str, arguments: list[str]) -> Finding:
         target = parsed.value("-C", "--directory") or "."
         if parsed.has("-O", "--to-stdout"):
             return Finding(READS, f"`{name}` prints what a packed file holds", archives)
-        dangers = ["it writes wherever the archive says"] if parsed.has("-P", "--absolute-names") else []
+        dangers = [phrase("it writes wherever the archive says")] if parsed.has("-P", "--absolute-names") else []
         return Finding(WRITES, f"`{name}` unpacks files", archives, [target], dangers=dangers)
     if parsed.has("-t", "--list", "-d", "--diff", "--compare") and not parsed.has(
         "-c", "-r", "-u", "-A", "--delete", "--create", "--append", "--update", "--remove-files"

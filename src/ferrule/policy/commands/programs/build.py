@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ferrule.core.phrases import phrase
+
 from ..expansion import Loose
 from ..finding import READS, RUNS, Finding, Inner
 from ..naming import names
@@ -61,13 +63,13 @@ def _pip(name: str, arguments: list[str]) -> Finding:
         and "--outdated" not in arguments
     ):
         return Finding(READS, f"`{name}` lists what is installed")
-    dangers = ["it removes packages"] if operands[:1] == ["uninstall"] else []
+    dangers = [phrase("it removes packages")] if operands[:1] == ["uninstall"] else []
     return Finding(RUNS, f"`{name}` installs packages, whose code runs", hosts=[None], dangers=dangers)
 
 
 def _npm_run(name: str, arguments: list[str]) -> Finding:
     dangers = (
-        ["it publishes or removes a package for all the world"]
+        [phrase("it publishes or removes a package for all the world")]
         if arguments[:1] and arguments[0] in ("publish", "unpublish", "deprecate")
         else []
     )
@@ -140,7 +142,9 @@ def _dpkg(name: str, arguments: list[str]) -> Finding:
         for word in arguments
     ):
         return Finding(READS, f"`{name}` lists what is installed")
-    return Finding(RUNS, f"`{name}` changes what is installed", dangers=["it changes what is installed on the machine"])
+    return Finding(
+        RUNS, f"`{name}` changes what is installed", dangers=[phrase("it changes what is installed on the machine")]
+    )
 
 
 @certain
@@ -155,7 +159,9 @@ def _rpm(name: str, arguments: list[str]) -> Finding:
         )
     ):
         return Finding(READS, f"`{name} -q` lists what is installed")
-    return Finding(RUNS, f"`{name}` changes what is installed", dangers=["it changes what is installed on the machine"])
+    return Finding(
+        RUNS, f"`{name}` changes what is installed", dangers=[phrase("it changes what is installed on the machine")]
+    )
 
 
 _ENVIRONMENTS = subcommands(
@@ -171,7 +177,7 @@ _PACKAGE_LISTS = reader(
         (RUNS, "changes settings, which can name programs to run"),
     ),
 )
-_INSTALLS = "it changes what is installed on the machine"
+_INSTALLS = phrase("it changes what is installed on the machine")
 _PACKAGES = subcommands(
     {
         **dict.fromkeys(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ferrule.core.phrases import phrase
+
 from ..finding import READS, RUNS, Finding
 from ..naming import names
 from ..options import grammar, parse
@@ -63,12 +65,12 @@ def _docker_otherwise(name: str, arguments: list[str]) -> Finding:
             else word
         )
         if _HOST_ACCESS.fullmatch(joined):
-            dangers.append("it gives the container the rights of the whole machine")
+            dangers.append(phrase("it gives the container the rights of the whole machine"))
         elif mount and _WIDE_MOUNT.fullmatch(mount):
-            dangers.append("it gives the container folders of the whole machine")
+            dangers.append(phrase("it gives the container folders of the whole machine"))
     verbs = [word for word in arguments if not word.startswith("-")][:3]
     if any(_DOCKER_LOSES.fullmatch(verb) for verb in verbs[:2]) and not dangers:
-        dangers.append("it removes containers, images or what they hold")
+        dangers.append(phrase("it removes containers, images or what they hold"))
     return Finding(RUNS, f"`{name}` starts or changes containers", dangers=dangers)
 
 
@@ -125,11 +127,11 @@ def _kubectl(name: str, arguments: list[str]) -> Finding:
         return Finding(READS, f"`{name} {operands[0]}` looks at the cluster")
     dangers: list[str] = []
     if operands[:1] and operands[0] in ("delete", "drain", "replace", "scale", "cordon", "taint", "evict"):
-        dangers.append("it removes or stops what runs in the cluster")
+        dangers.append(phrase("it removes or stops what runs in the cluster"))
     elif operands[:1] and operands[0] in ("exec", "run", "debug", "attach", "cp"):
-        dangers.append("it runs commands in the cluster")
+        dangers.append(phrase("it runs commands in the cluster"))
     elif secret:
-        dangers.append("it shows secrets of the cluster")
+        dangers.append(phrase("it shows secrets of the cluster"))
     return Finding(RUNS, f"`{name}` changes the cluster, or does what nobody described", hosts=[None], dangers=dangers)
 
 
@@ -147,7 +149,7 @@ def _database(name: str, arguments: list[str]) -> Finding:
     if len(arguments) == 1 and arguments[0] in ("--version", "-V", "--help", "version"):
         return Finding(READS, f"`{name} {arguments[0]}` tells about itself")
     text = " ".join(arguments)
-    dangers = ["it destroys data in a database"] if _DESTROYS.search(text) else []
+    dangers = [phrase("it destroys data in a database")] if _DESTROYS.search(text) else []
     return Finding(RUNS, f"`{name}` talks to a database, and can run commands", hosts=[None], dangers=dangers)
 
 
@@ -158,7 +160,7 @@ def _cloud(name: str, arguments: list[str]) -> Finding:
     removes = any(_REMOVES.fullmatch(verb) for verb in verbs) or any(
         word in ("-destroy", "--delete", "--destroy", "-auto-approve", "--auto-approve") for word in arguments
     )
-    dangers = ["it removes or changes what runs in the cloud, without a way back"] if removes else []
+    dangers = [phrase("it removes or changes what runs in the cloud, without a way back")] if removes else []
     return Finding(RUNS, f"`{name}` changes things beyond this machine", hosts=[None], dangers=dangers)
 
 
@@ -194,7 +196,9 @@ CONTAINERS: dict[str, Program] = {
         ),
         _database,
     ),
-    **dict.fromkeys(["dropdb", "dropuser"], runs("removes a database or account", "it destroys data in a database")),
+    **dict.fromkeys(
+        ["dropdb", "dropuser"], runs("removes a database or account", phrase("it destroys data in a database"))
+    ),
     **dict.fromkeys(
         ["createdb", "createuser", "pg_dump", "pg_dumpall", "mysqldump", "mongodump", "mongorestore"],
         runs("talks to a database"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ferrule.core.phrases import phrase
+
 from ..expansion import Loose
 from ..finding import READS, RUNS, WRITES, Finding, Inner
 from ..naming import names
@@ -29,17 +31,17 @@ def _rm(name: str, arguments: list[str]) -> Finding:
     recursive = parsed.has("-r", "-R", "--recursive")
     dangers: list[str] = []
     if recursive and parsed.has("-f", "--force"):
-        dangers.append("it removes folders with all that they hold, without asking")
+        dangers.append(phrase("it removes folders with all that they hold, without asking"))
     elif recursive and any(wide(path) for path in parsed.operands):
-        dangers.append("it removes a whole tree that holds much more than one project's files")
+        dangers.append(phrase("it removes a whole tree that holds much more than one project's files"))
     elif recursive and any(type(path) is Loose for path in parsed.operands):
-        dangers.append("it removes folders with all that they hold, and which ones is only known at run time")
+        dangers.append(phrase("it removes folders with all that they hold, and which ones is only known at run time"))
     elif any(wide(path) for path in parsed.operands):
-        dangers.append("it removes everything that stands in a folder")
+        dangers.append(phrase("it removes everything that stands in a folder"))
     if parsed.has("--no-preserve-root"):
-        dangers.append("it would remove the root folder")
+        dangers.append(phrase("it would remove the root folder"))
     if parsed.loose.startswith(("$", '"$')):
-        dangers.append("whether it removes whole folders is only known at run time")
+        dangers.append(phrase("whether it removes whole folders is only known at run time"))
     return Finding(WRITES, f"`{name}` removes files", writes=parsed.operands, dangers=dangers)
 
 
@@ -56,15 +58,15 @@ def _chmod(name: str, arguments: list[str]) -> Finding:
     dangers: list[str] = []
     if type(mode) is Loose or len(mode) > _LONGEST_MODE:
         mode = ""
-        dangers.append("which rights it gives is only known at run time")
+        dangers.append(phrase("which rights it gives is only known at run time"))
     if _SET_ID.fullmatch(mode):
-        dangers.append("it lets a program run with its owner's rights")
+        dangers.append(phrase("it lets a program run with its owner's rights"))
     elif _OPEN_TO_ALL.fullmatch(mode):
-        dangers.append("it lets everybody on the machine change the files")
+        dangers.append(phrase("it lets everybody on the machine change the files"))
     if recursive and (_CLOSED_TO_ALL.fullmatch(mode) or any(wide(path) for path in operands)):
-        dangers.append("it changes the rights of a whole tree")
+        dangers.append(phrase("it changes the rights of a whole tree"))
     elif _CLOSED_TO_ALL.fullmatch(mode):
-        dangers.append("it takes all rights away")
+        dangers.append(phrase("it takes all rights away"))
     return Finding(WRITES, f"`{name}` changes who may use files", writes=operands, dangers=dangers)
 
 
@@ -72,7 +74,7 @@ def _chown(name: str, arguments: list[str]) -> Finding:
     parsed = parse(
         grammar("RvcfhHLP", "recursive verbose changes silent quiet reference= from= no-dereference"), arguments
     )
-    dangers = ["it changes who owns files"]
+    dangers = [phrase("it changes who owns files")]
     return Finding(WRITES, f"`{name}` changes who owns files", writes=parsed.operands[1:], dangers=dangers)
 
 
@@ -82,7 +84,11 @@ def _dd(name: str, arguments: list[str]) -> Finding:
     if len(arguments) == 1 and arguments[0] in ("--version", "--help"):
         return Finding(READS, f"`{name} {arguments[0]}` tells about itself")
     return Finding(
-        WRITES, f"`{name}` copies raw bytes", reads, written, dangers=["it copies raw bytes over whatever is there"]
+        WRITES,
+        f"`{name}` copies raw bytes",
+        reads,
+        written,
+        dangers=[phrase("it copies raw bytes over whatever is there")],
     )
 
 
@@ -96,9 +102,9 @@ def _mv(name: str, arguments: list[str]) -> Finding:
     )
     target = parsed.value("-t", "--target-directory")
     sources, last = (parsed.operands, target) if target else (parsed.operands[:-1], (parsed.operands or [""])[-1])
-    dangers = ["it throws files away"] if last.startswith("/dev/") else []
+    dangers = [phrase("it throws files away")] if last.startswith("/dev/") else []
     if any(wide(source) for source in sources):
-        dangers.append("it moves a whole tree away")
+        dangers.append(phrase("it moves a whole tree away"))
     return Finding(WRITES, f"`{name}` moves files", sources, [*sources, last], dangers=dangers)
 
 
@@ -110,7 +116,7 @@ def _rsync(name: str, arguments: list[str]) -> Finding:
     ]
     operands = [word for word in arguments if not word.startswith("-")]
     dangers = (
-        ["it removes what the source lacks"]
+        [phrase("it removes what the source lacks")]
         if any(w.startswith(("--del", "--remove-source")) for w in arguments)
         else []
     )
@@ -154,7 +160,10 @@ def _find(name: str, arguments: list[str]) -> Finding:
             expression = True
         elif word == "-delete":
             finding.effect, finding.why = WRITES, f"`{name} -delete` removes what it finds"
-            finding.dangers = [*finding.dangers, "it removes all that it finds, folders and all, without asking"]
+            finding.dangers = [
+                *finding.dangers,
+                phrase("it removes all that it finds, folders and all, without asking"),
+            ]
         elif word in _FIND_WRITES:
             finding.effect, finding.why = WRITES, f"`{name} {word}` writes a file"
             finding.writes = [*finding.writes, *arguments[at : at + 1]]
@@ -218,7 +227,7 @@ def _fd(name: str, arguments: list[str]) -> Finding:
 def _truncate(name: str, arguments: list[str]) -> Finding:
     parsed = parse(grammar("cor:s:", "no-create io-blocks reference= size="), arguments)
     return Finding(
-        WRITES, f"`{name}` cuts files short", writes=parsed.operands, dangers=["it throws away what files hold"]
+        WRITES, f"`{name}` cuts files short", writes=parsed.operands, dangers=[phrase("it throws away what files hold")]
     )
 
 
@@ -294,14 +303,14 @@ FILES: dict[str, Program] = {
     "grm": _rm,
     "unlink": writes("removes a file"),
     "rmdir": writes("removes empty folders", "pv", "parents verbose ignore-fail-on-non-empty"),
-    "srm": writes("removes files for good", danger="it removes files beyond recovery"),
+    "srm": writes("removes files for good", danger=phrase("it removes files beyond recovery")),
     "shred": writes(
         "overwrites files",
         "fn:s:uvxz",
         "force iterations= random-source= size= remove? verbose exact zero",
-        danger="it destroys what files hold beyond recovery",
+        danger=phrase("it destroys what files hold beyond recovery"),
     ),
-    "wipe": writes("overwrites files", danger="it destroys what files hold beyond recovery"),
+    "wipe": writes("overwrites files", danger=phrase("it destroys what files hold beyond recovery")),
     "truncate": _truncate,
     "dd": _dd,
     "dcfldd": _dd,
@@ -316,7 +325,7 @@ FILES: dict[str, Program] = {
     ),
     "mkdir": writes("makes folders", "pvm:Z", "parents verbose mode="),
     "mkfifo": writes("makes a pipe", "m:", "mode="),
-    "mknod": writes("makes a device", "m:", "mode=", danger="it makes a device"),
+    "mknod": writes("makes a device", "m:", "mode=", danger=phrase("it makes a device")),
     "mktemp": changes("makes a file"),
     "fallocate": writes("changes a file's size"),
     "rename": changes("renames files"),
@@ -324,10 +333,12 @@ FILES: dict[str, Program] = {
     "chmod": _chmod,
     "chown": _chown,
     "chgrp": _chown,
-    "chattr": changes("changes what the file system allows", "it can lock files or unlock protected ones"),
-    "setfacl": changes("changes who may use files", "it changes who may use files"),
+    "chattr": changes("changes what the file system allows", phrase("it can lock files or unlock protected ones")),
+    "setfacl": changes("changes who may use files", phrase("it changes who may use files")),
     "setfattr": changes("changes attributes of files"),
-    "setcap": changes("gives a program rights of the administrator", "it gives a program rights of the administrator"),
+    "setcap": changes(
+        "gives a program rights of the administrator", phrase("it gives a program rights of the administrator")
+    ),
     "umask": _umask,
     "xattr": changes("changes attributes of files"),
     "trash": writes("moves files to the bin"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
+
 from ..expansion import Loose
 from ..finding import READS, RUNS, WRITES, Finding
 from ..naming import names
@@ -131,7 +133,7 @@ def _config(name: str, arguments: list[str]) -> Finding:
     if reads and not parsed.unknown and not parsed.loose:
         return Finding(READS, f"`{name}` prints settings")
     key = next(iter(operands), "")
-    dangers = ["it sets a program that git starts by itself"] if _starts_program(key) else []
+    dangers = [phrase("it sets a program that git starts by itself")] if _starts_program(key) else []
     return Finding(RUNS, f"`{name}` changes settings, which can name programs to run", dangers=dangers)
 
 
@@ -271,11 +273,11 @@ def _dangers(subcommand: str, arguments: list[str]) -> list[str]:
             or given("--force", "--force-with-lease", "--mirror", "--delete", "--prune")
             or "d" in letters
         ) or any(word.startswith(("+", ":")) for word in arguments):
-            found.append("it overwrites or removes what others have on the other side")
+            found.append(phrase("it overwrites or removes what others have on the other side"))
     elif subcommand == "reset" and given("--hard", "--merge", "--keep"):
-        found.append("it throws away changes that are not committed")
+        found.append(phrase("it throws away changes that are not committed"))
     elif subcommand == "clean" and ("f" in letters or given("--force")):
-        found.append("it removes files that git does not know, beyond recovery")
+        found.append(phrase("it removes files that git does not know, beyond recovery"))
     elif subcommand in ("checkout", "switch", "restore"):
         if (
             "f" in letters
@@ -283,25 +285,25 @@ def _dangers(subcommand: str, arguments: list[str]) -> list[str]:
             or words & {".", "--", ":/"}
             or (subcommand == "restore" and not given("--staged"))
         ):
-            found.append("it throws away changes that are not committed")
+            found.append(phrase("it throws away changes that are not committed"))
     elif subcommand == "branch" and ("D" in letters or (given("--delete") and given("--force"))):
-        found.append("it removes a branch even when nothing else holds its commits")
+        found.append(phrase("it removes a branch even when nothing else holds its commits"))
     elif (subcommand == "stash" and words & {"drop", "clear"}) or (
         subcommand == "reflog" and words & {"expire", "delete"}
     ):
-        found.append("it removes work that nothing else holds")
+        found.append(phrase("it removes work that nothing else holds"))
     elif subcommand in ("filter-branch", "filter-repo"):
-        found.append("it rewrites the whole history")
+        found.append(phrase("it rewrites the whole history"))
     elif (subcommand == "gc" and given("--prune")) or subcommand == "prune":
-        found.append("it removes objects beyond recovery")
+        found.append(phrase("it removes objects beyond recovery"))
     elif subcommand == "update-ref" and ("d" in letters or given("--delete")):
-        found.append("it removes a branch or tag")
+        found.append(phrase("it removes a branch or tag"))
     if any(word.startswith("ext::") for word in arguments):
         found.append("an `ext::` address runs a command")
     if given("--upload-pack", "--receive-pack") or (
         subcommand in ("clone", "fetch", "ls-remote") and "u" in letters and subcommand != "fetch"
     ):
-        found.append("it names the program to run on the other side")
+        found.append(phrase("it names the program to run on the other side"))
     return found
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ferrule.core.phrases import phrase
+
 from ..expansion import Loose
 from ..finding import READS, RUNS, Finding, Inner
 from ..naming import names
@@ -81,7 +83,7 @@ def _ssh(name: str, arguments: list[str]) -> Finding:
     words = parsed.operands[1:]
     inner = [Inner(script=" ".join(words))] if words and not any(type(word) is Loose for word in words) else []
     dangers = (
-        ["it names a command for ssh to run here"]
+        [phrase("it names a command for ssh to run here")]
         if any("command" in value.lower() for value in parsed.values("-o"))
         else []
     )
@@ -113,9 +115,9 @@ def _netcat(name: str, arguments: list[str]) -> Finding:
         or "system:" in word.lower()
         for word in arguments
     )
-    dangers = ["it hands a shell to another machine"] if shell else []
+    dangers = [phrase("it hands a shell to another machine")] if shell else []
     if "l" in letters or "--listen" in arguments:
-        dangers.append("it opens a door for other machines")
+        dangers.append(phrase("it opens a door for other machines"))
     operands = [word for word in arguments if not word.startswith("-")]
     return Finding(
         RUNS, f"`{name}` talks to another machine", hosts=[host_of(operands[0]) if operands else None], dangers=dangers

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ferrule.core.phrases import phrase
+
 from ..expansion import Loose
 from ..finding import READS, RUNS, WRITES, Finding, Inner
 from ..naming import names
@@ -156,7 +158,7 @@ def _eval(name: str, arguments: list[str]) -> Finding:
         return Finding(
             RUNS,
             f"`{name}` runs text that is only known at run time",
-            dangers=["it runs text that is only known at run time"],
+            dangers=[phrase("it runs text that is only known at run time")],
             unclear=f"what `{name}` runs is only known at run time",
         )
     return Finding(
@@ -196,7 +198,7 @@ def _alias(name: str, arguments: list[str]) -> Finding:
 def _history(name: str, arguments: list[str]) -> Finding:
     if not arguments or (len(arguments) == 1 and arguments[0].isdigit()):
         return Finding(READS, f"`{name}` lists earlier commands")
-    return Finding(WRITES, f"`{name}` changes the list of earlier commands", dangers=["it hides what was done"])
+    return Finding(WRITES, f"`{name}` changes the list of earlier commands", dangers=[phrase("it hides what was done")])
 
 
 @certain
@@ -225,7 +227,9 @@ def _hash(name: str, arguments: list[str]) -> Finding:
     if all(word in ("-r", "-l", "-t") or not word.startswith("-") for word in arguments):
         return Finding(READS, f"`{name}` remembers where programs are")
     return Finding(
-        RUNS, f"`{name} -p` changes which program a name starts", dangers=["it changes which program a name starts"]
+        RUNS,
+        f"`{name} -p` changes which program a name starts",
+        dangers=[phrase("it changes which program a name starts")],
     )
 
 
@@ -336,7 +340,9 @@ SHELL: dict[str, Program] = {
         "-a",
         "-n",
         "-p",
-        otherwise=runs("changes which commands the shell has, and can load code", "it can load code into the shell"),
+        otherwise=runs(
+            "changes which commands the shell has, and can load code", phrase("it can load code into the shell")
+        ),
     ),
     "bind": informs("-l", "-p", "-P", "-v", "-V", "-s", "-S", otherwise=runs("ties keys to commands")),
     **dict.fromkeys(names("sh bash dash ash rbash zsh fish csh tcsh ksh mksh ksh93 elvish"), _shell),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ferrule.core.phrases import phrase
+
 from ..expansion import Loose
 from ..finding import READS, RUNS, WRITES, Finding
 from ..naming import names
@@ -11,10 +13,10 @@ from ..options import grammar, parse
 from .table import Describe, Operands, Program, certain, changes, describe, informs, reader, runs, subcommands
 
 _TELLS = reader("tells about the machine", open=True, operands=Operands.WORDS)
-_STATE = "it changes how the whole machine works"
-_STOPS = "it stops or restarts the machine"
-_DISKS = "it can destroy everything on a disk"
-_PEOPLE = "it changes who may use the machine"
+_STATE = phrase("it changes how the whole machine works")
+_STOPS = phrase("it stops or restarts the machine")
+_DISKS = phrase("it can destroy everything on a disk")
+_PEOPLE = phrase("it changes who may use the machine")
 
 
 def _date(name: str, arguments: list[str]) -> Finding:
@@ -41,7 +43,9 @@ def _kill(name: str, arguments: list[str]) -> Finding:
     targets = [word for word in arguments[1:] if word.startswith("-")] + [
         word for word in arguments if word in ("0", "1")
     ]
-    dangers = ["it ends every process that it can"] if any(re.fullmatch(r"-1|0|1", word) for word in targets) else []
+    dangers = (
+        [phrase("it ends every process that it can")] if any(re.fullmatch(r"-1|0|1", word) for word in targets) else []
+    )
     return Finding(WRITES, f"`{name}` ends processes", dangers=dangers)
 
 
@@ -116,7 +120,7 @@ def _systemctl(name: str, arguments: list[str]) -> Finding:
     verb = next(iter(parsed.operands), "list-units")
     if verb in _SYSTEMCTL_READS and not parsed.unknown and not parsed.loose and not parsed.has("-H", "-M"):
         return Finding(READS, f"`{name} {verb}` tells about services")
-    danger = _STOPS if verb in _POWER else "it starts, stops or changes services of the machine"
+    danger = _STOPS if verb in _POWER else phrase("it starts, stops or changes services of the machine")
     return Finding(WRITES, f"`{name} {verb}` changes services", dangers=[danger])
 
 
@@ -138,7 +142,7 @@ def _crontab(name: str, arguments: list[str]) -> Finding:
     return Finding(
         RUNS,
         f"`{name}` changes commands that run by themselves",
-        dangers=["it changes commands that run by themselves"],
+        dangers=[phrase("it changes commands that run by themselves")],
     )
 
 
@@ -164,7 +168,9 @@ def _firewall(name: str, arguments: list[str]) -> Finding:
     }
     if letters and all(word in allowed for word in letters) and not ({"flush", "delete", "add"} & set(arguments)):
         return Finding(READS, f"`{name}` lists the firewall's rules")
-    return Finding(WRITES, f"`{name}` changes the firewall", dangers=["it changes what the firewall lets through"])
+    return Finding(
+        WRITES, f"`{name}` changes the firewall", dangers=[phrase("it changes what the firewall lets through")]
+    )
 
 
 def _ps(name: str, arguments: list[str]) -> Finding:
@@ -276,7 +282,7 @@ SYSTEM: dict[str, Program] = {
     ),
     **dict.fromkeys(
         ["pkill", "killall", "xkill", "skill", "slay", "killall5"],
-        changes("ends processes by name", "it ends every process that fits a name"),
+        changes("ends processes by name", phrase("it ends every process that fits a name")),
     ),
     **dict.fromkeys(
         names(
@@ -301,7 +307,7 @@ SYSTEM: dict[str, Program] = {
     ),
     **dict.fromkeys(
         ["at", "batch", "systemd-run", "anacron"],
-        runs("runs commands later", "it runs a command later, when nobody watches"),
+        runs("runs commands later", phrase("it runs a command later, when nobody watches")),
     ),
     "arp": _lists_only("-a", "-n", "-e", otherwise=_CHANGES_MACHINE),
     "route": _lists_only("-n", "-e", otherwise=_CHANGES_MACHINE),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 
+from ferrule.core.phrases import phrase
+
 from ..expansion import Loose
 from ..finding import READS, RUNS, WRITES, Finding, Inner
 from ..naming import names
 from ..options import grammar, parse
 from .table import Program, hidden, runs, starts_anything, wraps
 
-_OTHER_RIGHTS = "it takes the rights of another user, often the administrator's"
+_OTHER_RIGHTS = phrase("it takes the rights of another user, often the administrator's")
 _ENV = grammar(
     "i0u:C:S:vP:",
     "ignore-environment null unset= chdir= split-string= block-signal? default-signal? ignore-signal?"
@@ -267,21 +269,26 @@ WRAPPERS: dict[str, Program] = {
     **dict.fromkeys(names("sudo doas pkexec sudoedit gosu su-exec run0 please dzdo"), _sudo),
     **dict.fromkeys(["su", "runuser", "setpriv", "sg", "capsh"], _su),
     "chroot": wraps(
-        "", "userspec= groups= skip-chdir", skip=1, effect=RUNS, why=_APART, danger="it makes another folder the root"
+        "",
+        "userspec= groups= skip-chdir",
+        skip=1,
+        effect=RUNS,
+        why=_APART,
+        danger=phrase("it makes another folder the root"),
     ),
     "unshare": wraps(
         "muinpUCTrcfS:G:R:w:",
         "mount uts ipc net pid user cgroup map-root-user fork mount-proc? root= map-current-user",
         effect=RUNS,
         why=_APART,
-        danger="it changes what a command may do",
+        danger=phrase("it changes what a command may do"),
     ),
     "nsenter": wraps(
         "at:m?u?i?n?p?U?C?r?w?FZS:G:",
         "all target= mount? uts? ipc? net? pid? user? cgroup? root? wd?",
         effect=RUNS,
         why=_APART,
-        danger="it enters other rooms of the machine",
+        danger=phrase("it enters other rooms of the machine"),
     ),
     **dict.fromkeys(
         ["strace", "ltrace"],

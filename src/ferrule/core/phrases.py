@@ -1,0 +1,105 @@
+"""English text that remembers how it was made, so that a program can say the same in its user's language.
+
+Whoever words a refusal or a failure writes it once, in English: `phrase("No file at `{path}`.", path=path)`. What comes
+of it is a `str`: a model, a record and a JSON document get exactly that text. A program that has translations gives its
+user `translated(text, catalogue)` instead. Nothing in here knows a language, and nobody has to look for patterns in a
+message to learn what it says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+
+class Phrase(str):
+    """A template with what was filled in. Whatever is done to it as a `str` gives a plain one."""
+
+    __slots__ = ("detail", "parts", "separator", "template", "values")
+
+    template: str
+    values: Mapping[str, Any]
+    parts: tuple[str, ...]
+    """Of one that is made of several: those, with `separator` between them; it has no template then."""
+    separator: str
+    detail: str
+    """What stands after a colon at its end, and is left out where only English has words for it."""
+
+    def __new__(cls, text: str = "") -> Phrase:
+        made = super().__new__(cls, text)
+        made.template, made.values, made.parts, made.separator, made.detail = text, {}, (), "", ""
+        return made
+
+    def because(self, detail: str) -> Phrase:
+        """The same with a detail after a colon, if there is one."""
+        if not detail:
+            return self
+        made = Phrase(f"{self}: {detail}")
+        made.parts, made.detail = (self,), detail
+        return made
+
+    def mapped(self, change: Callable[[str], str]) -> Phrase:
+        """The same with every text that was filled in changed, as to take secrets out of it."""
+        if self.parts:
+            made = joined(self.separator, (_changed(part, change) for part in self.parts))
+        else:
+            made = phrase(self.template, **{name: _changed(value, change) for name, value in self.values.items()})
+        return made.because(_changed(self.detail, change))
+
+
+def phrase(template: str, /, **values: Any) -> Phrase:
+    """The template filled in, as `str.format` does. It is looked up in catalogues, so it must be a literal."""
+    texts = {name: value if isinstance(value, Phrase) else str(value) for name, value in values.items()}
+    made = Phrase(template.format(**texts) if texts else template)
+    made.template, made.values = template, texts
+    return made
+
+
+def joined(separator: str, parts: Iterable[str]) -> Phrase:
+    """Several texts in a row, as sentences or the items of a list; one alone is that one."""
+    listed = tuple(part for part in parts if part)
+    if len(listed) == 1 and isinstance(listed[0], Phrase):
+        return listed[0]
+    made = Phrase(separator.join(listed))
+    made.parts, made.separator = listed, separator
+    return made
+
+
+def translated(text: str, catalogue: Callable[[str], str]) -> str:
+    """A phrase through a catalogue, with all that was filled in; any other text as it is."""
+    if not isinstance(text, Phrase):
+        return text
+    if text.parts:
+        separator = catalogue(text.separator) if text.separator.strip() else text.separator
+        said = _in_a_row([translated(part, catalogue) for part in text.parts], separator)
+    else:
+        template = catalogue(text.template) if text.template else ""  # catalogues keep their own notes under ""
+        filled = {name: _filled(value, catalogue) for name, value in text.values.items()}
+        said = template.format(**filled) if filled else template
+    if not text.detail:
+        return said
+    if not isinstance(text.detail, Phrase) and f"{said}: {text.detail}" != text:
+        return said
+    return catalogue("{what}: {why}").format(what=said, why=translated(text.detail, catalogue))
+
+
+def _in_a_row(said: list[str], separator: str) -> str:
+    """Sentences that end with a full-width mark, as Chinese ones do, have no space between them."""
+    if separator != " ":
+        return separator.join(said)
+    row = ""
+    for one in said:
+        row += one if not row or row[-1] in "。！？；：）" else f" {one}"
+    return row
+
+
+def _filled(value: Any, catalogue: Callable[[str], str]) -> Any:
+    return translated(value, catalogue) if isinstance(value, str) else value
+
+
+def _changed(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, Phrase):
+        return value.mapped(change)
+    return change(value) if isinstance(value, str) else value
