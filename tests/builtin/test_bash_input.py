@@ -73,7 +73,7 @@ Terminated\
         assert await desk.words("BashInput", text="x\n") == snapshot("""\
 Error (permission_error): `BashInput` was not run: a tool that executes something asks first, and there is nobody to ask.
 
-Suggestion: The person can allow it: --allow BashInput on the command line, or RulePolicy(allow=['BashInput']) in a program.\
+Suggestion: The person can allow it: `--allow 'BashInput'` on the command line, or that rule in their settings.\
 """)
 
 
