@@ -17,12 +17,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from mcp import Client, types
 
-from ferrule import Registry, RulePolicy, Runtime, Session
+from ferrule import Registry, Runtime, Session
 from ferrule.agent.task_tool import TaskTool
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.mcp_server.results import LEFT_OUT, RESULT_CHARS, STRUCTURED_CHARS
 from ferrule.mcp_server.server import McpServer
 from tests.mcp_server.serving import ERAS, both_eras, text_of
+from tests.says_yes import SaysYes
 from tests.workspace.pictures import PNG
 
 REQUIRED = {
@@ -111,7 +112,7 @@ def _says_as_much(text: str, data: dict[str, Any]) -> None:
 @asynccontextmanager
 async def checked(workspace: Path, era: str = "handshake") -> AsyncGenerator[Checked]:
     session = Session(workspace=workspace)
-    server = McpServer(Runtime(Registry(builtin_tools()), policy=RulePolicy(mode="bypass"), session=session))
+    server = McpServer(Runtime(Registry(builtin_tools()), policy=SaysYes(), session=session))
     async with Client(server.sdk, mode=ERAS[era]) as client:
         listed = (await client.list_tools()).tools
         schemas = {tool.name: tool.output_schema for tool in listed}
@@ -306,7 +307,7 @@ async def test_an_agent_that_would_show_its_model_json_in_place_of_words_and_pic
 
 async def test_the_metadata_of_results_has_the_same_names(workspace: Path) -> None:
     """T9: section 7."""
-    runtime = Runtime(Registry(builtin_tools()), policy=RulePolicy(mode="bypass"), session=Session(workspace=workspace))
+    runtime = Runtime(Registry(builtin_tools()), policy=SaysYes(), session=Session(workspace=workspace))
     calls: list[tuple[str, dict[str, Any]]] = [
         ("Read", {"file_path": "a.txt"}),
         ("Write", {"file_path": "b.txt", "content": "b"}),

@@ -373,7 +373,7 @@ def test_a_file_that_is_replaced_all_the_time_is_always_there(desk: Desk) -> Non
 def test_a_file_may_be_called_deleted(desk: Desk) -> None:
     desk.put("f.txt (deleted)", "mine\n")
     assert desk.read("f.txt (deleted)").success
-    assert desk.write("new (deleted)", "x").data["created"]
+    assert not desk.write("new (deleted)", "x").data["is_overwrite"]
 
 
 def test_renaming_the_workspace_does_not_lead_elsewhere(desk: Desk) -> None:
@@ -489,7 +489,7 @@ Suggestion: Give a path, or `.` for the working directory.\
 
 def test_the_longest_names_work(desk: Desk) -> None:
     for name in ("x" * 255, "é" * 127, "/".join(["d" * 200] * 15)):
-        assert desk.write(name, "mine").data["created"]
+        assert not desk.write(name, "mine").data["is_overwrite"]
         assert desk.read(name).success
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.nearest import nearest
@@ -39,7 +40,9 @@ def nothing_at(paths: Paths, given: str, place: Place) -> PathProblem:
             phrase("Give the one that is meant exactly as it is written."),
             [paths.from_here(folder.path / name) for name in alike],
         )
-    close = slips(place.path.name, names) or nearest(place.path.name, names)
+    wanted = place.path.name
+    plainer = normalize("NFKC", wanted)  # `a．b`, whose full stop is the full-width one
+    close = slips(wanted, names) or [name for name in names if name == plainer] or nearest(wanted, names)
     listed = [paths.from_here(folder.path / name) for name in close]
     if listed:
         suggestion = phrase("Did you mean {names}?", names=joined(" or ", [f"`{one_line(one)}`" for one in listed]))
