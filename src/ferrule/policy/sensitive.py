@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from ferrule.core.access import OF_GIT, SETTINGS
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy.path_patterns import escape_path
 from ferrule.policy.rule_set import RuleSet
 from ferrule.policy.rules import parse_rules
 from ferrule.policy.sources import BUILT_IN
-from ferrule.process.sandbox.guarded import OF_GIT, SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,18 +13,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ferrule.core.access import OF_GIT, SETTINGS
 from ferrule.process.sandbox.plain_path import opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SETTINGS = frozenset({
-    "ferrule.toml", ".ferrule", ".vscode", ".idea", ".zed", ".fleet", ".cursor", ".windsurf", ".claude", ".codex",
-    ".gemini", ".mcp.json", ".devcontainer", ".devcontainer.json", ".vs", ".nvim.lua", ".nvimrc", ".exrc", ".vimrc",
-    ".dir-locals.el", ".envrc", ".gitconfig", ".bash_aliases", ".bashrc", ".bash_profile", ".bash_login",
-    ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin",
-})  # fmt: skip
-OF_GIT = frozenset({"config", "config.worktree", "hooks", "commondir"})
 _GIT_FOLDER_HAS = frozenset({"HEAD", "objects", "refs"})
 _WALKED_OF_GIT = frozenset({"modules", "worktrees"})
 _MOST_FOLDERS, _MOST_INSIDE, _MOST_REMEMBERED = 100_000, 2_000, 8

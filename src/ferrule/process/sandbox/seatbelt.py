@@ -11,11 +11,12 @@ import tempfile
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from ferrule.core.access import OF_GIT, SETTINGS
 from ferrule.core.phrases import phrase
 from ferrule.process.environment import clean_environment
 from ferrule.process.launch import Launch
 from ferrule.process.sandbox.denials import explain
-from ferrule.process.sandbox.guarded import OF_GIT, SETTINGS, GuardedTree
+from ferrule.process.sandbox.guarded import GuardedTree
 from ferrule.process.sandbox.limits import bounded
 from ferrule.process.sandbox.places import Places, system_places
 from ferrule.process.sandbox.roots import below, writable_roots

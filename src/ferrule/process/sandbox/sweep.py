@@ -13,8 +13,9 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ferrule.core.access import OF_GIT, SETTINGS
 from ferrule.process.sandbox.git_config import harmless
-from ferrule.process.sandbox.guarded import OF_GIT, SETTINGS, Found, GuardedTree, Mark
+from ferrule.process.sandbox.guarded import Found, GuardedTree, Mark
 from ferrule.process.sandbox.plain_path import opened
 from ferrule.process.sandbox.quarantine import Quarantine
 from ferrule.process.sandbox.sandbox import Denial
