@@ -191,6 +191,7 @@ def test_what_fits(annotation: Any, value: Any, words: str) -> None:
                 '`[0]`: expected integer, got string "a"; `[1]`: expected integer, got string "b"; `[2]`: expected integer, got string "c"; `[3]`: expected integer, got string "d"; `[4]`: expected integer, got string "e"; and 2 more.'  # noqa: E501
             ),
         ),
+        (tuple[int, str], [1], snapshot("`[1]`: required, but missing (expected string).")),
         (Literal["a", "b"], "c", snapshot('must be "a" or "b"; got string "c".')),
         (dt.date, "soon", snapshot('must be a date like "2025-01-31"; got string "soon".')),
         (Annotated[int, Field(ge=0)], -1, snapshot("must be at least 0; got integer -1.")),

@@ -200,9 +200,10 @@ class ErrorReader:
             kind, loc = item["type"], item["loc"]
             if kind == "default_factory_not_called" and len(errors) > 1:
                 continue  # only because of another error, which is there too
-            if len(loc) == 1 and (problem := self._at_top(item, kind, str(loc[0]), value, locator)) is not None:
-                place = _TOP
-            else:
+            name = loc[0] if len(loc) == 1 else None
+            problem = self._at_top(item, kind, name, value, locator) if isinstance(name, str) else None
+            place = _TOP
+            if problem is None:
                 place = locator.at(loc, kind)
                 problem = _problem(item, kind, place, value, self._schema)
                 in_union = in_union or bool(place.branches)
