@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.access import OF_GIT, SETTINGS
 from ferrule.process.sandbox.git_config import harmless
-from ferrule.process.sandbox.guarded import Found, GuardedTree, Mark
 from ferrule.process.sandbox.plain_path import opened
 from ferrule.process.sandbox.quarantine import Quarantine
 from ferrule.process.sandbox.sandbox import Denial
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+
+    from ferrule.process.sandbox.guarded import Found, GuardedTree, Mark
 
 _MOST_READ = 1 << 20
 
