@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import gc
+import json
 import weakref
+from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
+
+import pytest
 
 from ferrule.core.call import RawCall
 from ferrule.core.description import Description
 from ferrule.core.result import ToolResult
 from ferrule.dialects import Exporter, NameMap, dialect
 from ferrule.dialects.anthropic import Anthropic
+from ferrule.dialects.known import KNOWN
 from ferrule.dialects.losses import Exported
 from tests.dialects.raw import RawTool, objects
+
+
+class Counting(Anthropic):
+    written = 0
+
+    def export(self, tool: Any, name: str | None = None, *, strict: bool | None = None) -> Exported:
+        self.written += 1
+        return super().export(tool, name, strict=strict)
 
 
 def test_only_tools_that_changed_are_written_again() -> None:
@@ -36,13 +50,6 @@ def test_a_tool_that_is_gone_is_not_kept() -> None:
 
 
 def test_of_a_thousand_unchanged_tools_none_is_written_again() -> None:
-    class Counting(Anthropic):
-        written = 0
-
-        def export(self, tool: Any, name: str | None = None, *, strict: bool | None = None) -> Exported:
-            self.written += 1
-            return super().export(tool, name, strict=strict)
-
     tools = [RawTool(objects(x={"type": "string"}), f"group.tool{i}") for i in range(1000)]
     counting = Counting()
     exporter = Exporter(counting)
@@ -50,6 +57,83 @@ def test_of_a_thousand_unchanged_tools_none_is_written_again() -> None:
     assert counting.written == 1000
     assert exporter.definitions(tools) == first
     assert counting.written == 1000
+
+
+def test_another_exporter_of_the_same_dialect_finds_what_was_written() -> None:
+    tool = RawTool(objects(x={"type": "string"}), "shared")
+    counting = Counting()
+    first = Exporter(counting).export(tool)
+    assert Exporter(counting).export(tool) == first
+    assert counting.written == 1
+    assert Exporter("openai", strict=True).export(tool).definition["function"]["strict"] is True
+    assert Exporter("openai", names=NameMap(3)).export(tool).definition["function"]["name"] != "shared"
+    assert Exporter("anthropic").export(tool).definition["name"] == "shared"
+
+
+def test_a_change_of_the_tool_reaches_every_exporter() -> None:
+    tool = RawTool(objects(), "a")
+    one, other = Exporter("openai"), Exporter("openai")
+    one.definitions([tool])
+    other.definitions([tool])
+    tool._description = Description("Something else.")
+    for exporter in (one, other, Exporter("openai")):
+        assert exporter.definitions([tool])[0]["function"]["description"] == "Something else."
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("name", KNOWN)
+def test_nobody_can_spoil_the_definitions_of_others(name: str, strict: bool) -> None:
+    """What one exporter hands out is plain JSON of its own: changing it reaches neither another one nor the tool."""
+    tool = RawTool(
+        objects(
+            kind={"enum": ["a", "b"], "default": {"deep": [1]}, "examples": [{"x": []}]},
+            items={"type": "array", "items": {"$ref": "#/$defs/Item"}},
+        )
+        | {"required": ["kind"], "$defs": {"Item": {"type": "object", "description": "One.", "properties": {}}}},
+        "a",
+        strict=strict,
+    )
+    schema = deepcopy(tool.input_schema)
+    pristine = json.dumps(Exporter(name).definitions([tool])[0])
+    for _ in range(3):
+        (mine,) = Exporter(name).definitions([tool])
+        assert json.dumps(mine) == pristine
+        waiting: list[Any] = [mine]
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, dict):
+                assert type(part) is dict
+                waiting += part.values()
+                part["new"] = 1
+            elif isinstance(part, list):
+                assert type(part) is list
+                waiting += part
+                part.append(1)
+        assert tool.input_schema == schema
+
+
+def test_a_definition_that_is_not_plain_is_written_for_each_exporter() -> None:
+    class Word(str):
+        __slots__ = ()
+
+    tool = RawTool(objects(x={"type": "string", "default": Word("w")}), "a")
+    counting = Counting()
+    shown = [Exporter(counting).definitions([tool]) for _ in range(3)]
+    assert shown[0] == shown[1] == shown[2]
+    assert counting.written == 3
+
+
+def test_a_dialect_that_compares_by_value_keeps_what_it_wrote_all_the_same() -> None:
+    @dataclass
+    class Shouting(Anthropic):
+        loud: bool = True
+
+        def export(self, tool: Any, name: str | None = None, *, strict: bool | None = None) -> Exported:
+            return super().export(tool, tool.name.upper() if self.loud else tool.name, strict=strict)
+
+    tool = RawTool(objects(), "a")
+    shown = [Exporter(Shouting(loud)).definitions([tool])[0]["name"] for loud in (True, False, True)]
+    assert shown == ["A", "a", "A"]
 
 
 def test_names_go_out_and_come_back() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import marshal
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -10,7 +11,7 @@ from weakref import WeakKeyDictionary
 from ferrule.core.call import RawCall
 from ferrule.core.errors import DefinitionError
 from ferrule.dialects.known import dialect as find_dialect
-from ferrule.dialects.losses import ROOT, Loss
+from ferrule.dialects.losses import ROOT, Exported, Loss
 from ferrule.dialects.names import NameMap
 
 if TYPE_CHECKING:
@@ -19,16 +20,19 @@ if TYPE_CHECKING:
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
     from ferrule.dialects.dialect import Dialect
-    from ferrule.dialects.losses import Exported
 
 logger = logging.getLogger("ferrule.dialects")
 
 
+_MOST_FORMS = 16
+"""Names under which one tool is shown in one dialect; more than two are rare."""
+
+
 class Exporter:
-    """Definitions of many tools in one dialect; only tools that changed are written again.
+    """Definitions of many tools in one dialect; only tools that changed are written again, whichever exporter asks.
 
     A tool counts as changed when it is another object or when something that its definition is made of was
-    replaced. The definitions are shared between calls: do not change them.
+    replaced. The definitions are shared between calls, though not with other exporters: do not change them.
     """
 
     def __init__(self, dialect: Dialect | str, *, strict: bool | None = None, names: NameMap | None = None) -> None:
@@ -64,8 +68,24 @@ class Exporter:
             return kept[1]
         if (fault := tool.fault) is not None:
             raise DefinitionError(fault)
-        exported = self.dialect.export(tool, self.names.external(tool.name), strict=self.strict)
+        exported = self._written(tool, mark)
         self._kept[tool] = (mark, exported)
+        return exported
+
+    def _written(self, tool: Tool[Any], mark: tuple[Any, ...]) -> Exported:
+        """A copy of what any exporter has written of it in this form, else what is written now."""
+        form = (self.names.external(tool.name), self.strict)
+        forms = self.dialect.kept.setdefault(tool, {})
+        kept = forms.get(form)
+        if kept is not None and kept[0] == mark:
+            return Exported(marshal.loads(kept[1]), kept[2])  # noqa: S302 - this process wrote it
+        exported = self.dialect.export(tool, form[0], strict=self.strict)
+        if len(forms) >= _MOST_FORMS:
+            forms.clear()
+        try:  # of all ways to copy JSON values this is the quickest
+            forms[form] = (mark, marshal.dumps(exported.definition), exported.losses)
+        except ValueError:  # something of the tool's own class, which is written anew each time
+            forms.pop(form, None)
         return exported
 
     @property
