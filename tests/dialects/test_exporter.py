@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import gc
+import json
+import pickle
 import weakref
-from typing import Any
+from copy import copy, deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from ferrule.core.call import RawCall
 from ferrule.core.description import Description
 from ferrule.core.result import ToolResult
 from ferrule.dialects import Exporter, NameMap, dialect
 from ferrule.dialects.anthropic import Anthropic
+from ferrule.dialects.known import KNOWN
 from ferrule.dialects.losses import Exported
 from tests.dialects.raw import RawTool, objects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def test_only_tools_that_changed_are_written_again() -> None:
@@ -21,7 +31,7 @@ def test_only_tools_that_changed_are_written_again() -> None:
     before = exporter.definitions([first, second])
     second._description = Description("Something else.")
     after = exporter.definitions([first, second])
-    assert after[0] is before[0]
+    assert after[0]["function"] is before[0]["function"]
     assert after[1]["function"]["description"] == "Something else."
 
 
@@ -50,6 +60,85 @@ def test_of_a_thousand_unchanged_tools_none_is_written_again() -> None:
     assert counting.written == 1000
     assert exporter.definitions(tools) == first
     assert counting.written == 1000
+
+
+def test_another_exporter_of_the_same_dialect_finds_what_was_written() -> None:
+    tool = RawTool(objects(x={"type": "string"}), "shared")
+    first = Exporter("openai").export(tool)
+    assert Exporter("openai").export(tool) is first
+    assert Exporter("openai", strict=True).export(tool).definition["function"]["strict"] is True
+    assert Exporter("openai", names=NameMap(3)).export(tool).definition["function"]["name"] != "shared"
+    assert Exporter("anthropic").export(tool).definition["name"] == "shared"
+    assert Exporter("openai").export(tool) is first
+
+
+def test_a_change_of_the_tool_reaches_every_exporter() -> None:
+    tool = RawTool(objects(), "a")
+    one, other = Exporter("openai"), Exporter("openai")
+    one.definitions([tool])
+    other.definitions([tool])
+    tool._description = Description("Something else.")
+    for exporter in (one, other, Exporter("openai")):
+        assert exporter.definitions([tool])[0]["function"]["description"] == "Something else."
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_nobody_can_spoil_the_definitions_of_others(name: str) -> None:
+    """A definition may be added to; what it shares with others cannot be changed, and says what to do instead."""
+    tool = RawTool(objects(kind={"enum": ["a", "b"], "default": {"deep": [1]}}), "a", strict=False)
+    schema = deepcopy(tool.input_schema)
+    (mine,) = Exporter(name).definitions([tool])
+    pristine = json.dumps(mine)
+    mine["cache_control"] = {"type": "ephemeral"}
+    tried = 0
+    waiting: list[Any] = [part for part in mine.values() if part is not mine["cache_control"]]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            changes: list[Callable[[], Any]] = [
+                lambda part=part: part.__setitem__("new", 1), lambda part=part: part.update(new=1),
+                lambda part=part: part.setdefault("new", 1), part.clear, part.popitem,
+                lambda part=part: part.__ior__({"new": 1}), lambda part=part: part.pop("type", None),
+            ]  # fmt: skip
+            waiting += part.values()
+        elif isinstance(part, list):
+            changes = [
+                lambda part=part: part.append(1), lambda part=part: part.extend([1]), part.clear, part.reverse,
+                lambda part=part: part.__iadd__([1]), lambda part=part: part.__setitem__(0, 1), part.sort, part.pop,
+            ]  # fmt: skip
+            waiting += part
+        else:
+            continue
+        for change in changes:
+            with pytest.raises(TypeError, match=r"copy\.deepcopy"):
+                change()
+            tried += 1
+    assert tried > 20
+    assert json.dumps(Exporter(name).definitions([tool])[0]) == pristine
+    assert tool.input_schema == schema
+
+
+def test_a_copy_of_a_definition_is_the_callers_own() -> None:
+    (shown,) = Exporter("openai").definitions([RawTool(objects(x={"type": "string"}), "a")])
+    for own in (deepcopy(shown), pickle.loads(pickle.dumps(shown)), json.loads(json.dumps(shown))):
+        assert own == shown
+        own["function"]["parameters"]["required"] = ["x"]
+        own["function"]["parameters"]["properties"]["x"]["enum"] = ["a"]
+    assert type(copy(shown["function"])) is type(dict(shown["function"])) is dict
+    assert "required" not in shown["function"]["parameters"]
+
+
+def test_a_dialect_that_compares_by_value_keeps_what_it_wrote_all_the_same() -> None:
+    @dataclass
+    class Shouting(Anthropic):
+        loud: bool = True
+
+        def export(self, tool: Any, name: str | None = None, *, strict: bool | None = None) -> Exported:
+            return super().export(tool, tool.name.upper() if self.loud else tool.name, strict=strict)
+
+    tool = RawTool(objects(), "a")
+    shown = [Exporter(Shouting(loud)).definitions([tool])[0]["name"] for loud in (True, False, True)]
+    assert shown == ["A", "a", "A"]
 
 
 def test_names_go_out_and_come_back() -> None:

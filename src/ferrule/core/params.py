@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pydantic import BaseModel
+    from pydantic_core import SchemaValidator
 
 P = TypeVar("P")
 
@@ -38,7 +39,10 @@ class Params(Protocol[P]):
         ...
 
     def flat_size(self, params: P) -> int | None:
-        """How many keys the JSON text must have held, objects inside objects included; None when that is unknown."""
+        """How many keys the JSON text must have held, objects inside objects included; None when that is unknown.
+
+        Where it is known, every number was read into a place that takes no infinity.
+        """
         ...
 
 
@@ -49,14 +53,35 @@ class ModelParams:
     notes what it did.
     """
 
-    __slots__ = ("_count_keys", "_hints", "_schema", "_validate", "model")
+    __slots__ = ("_build", "_count_keys", "_hints", "_model", "_schema", "_validate")
 
-    def __init__(self, model: type[BaseModel]) -> None:
-        self.model = model
-        self._validate = closed_validator(model).validate_json
-        self._schema: dict[str, Any] | None = None
+    def __init__(
+        self, model: type[BaseModel] | Callable[[], type[BaseModel]], schema: dict[str, Any] | None = None
+    ) -> None:
+        """`model` is one, or what builds it at the first call; then the schema is known before."""
+        self._build = model
+        self._schema = schema
+        self._model: type[BaseModel] | None = None
+        self._validate: Callable[..., Any] | None = None
         self._hints: dict[str, str] = {}
         self._count_keys: Callable[[Any], int | None] | None = None
+        if schema is None:
+            self._compile()
+
+    @property
+    def model(self) -> type[BaseModel]:
+        """The model that holds the arguments."""
+        if self._model is None:
+            self._model = self._build if isinstance(self._build, type) else self._build()
+        return self._model
+
+    def _compile(self) -> Callable[..., Any]:
+        closed = closed_validator(self.model)
+        if closed is None:  # it stays as its author made it, and whether a number is finite is not known
+            self._count_keys = _unknown
+            closed = cast("SchemaValidator", self.model.__pydantic_validator__)
+        self._validate = closed.validate_json
+        return self._validate
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -76,7 +101,7 @@ class ModelParams:
 
     def load(self, text: str | bytes) -> Any:
         try:
-            return self._validate(text, strict=True)
+            return (self._validate or self._compile())(text, strict=True)
         except ValidationError as error:
             raise read_problems(error, text, self.schema, self._hints) from None
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.context import Cancellation, limit_time
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.tool import Style
-from ferrule.pipeline.eager import disown, start_task
+from ferrule.pipeline.eager import callbacks_wait, disown, start_task
 from ferrule.pipeline.streaming import Collected, drain, drain_sync
 from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool
 
@@ -25,6 +26,11 @@ logger = logging.getLogger("ferrule.calls")
 
 _DONE, _TIME_IS_UP, _CANCELLED = "done", "time is up", "cancelled"
 _STOPPED, _RETURNED, _LEFT = "stopped", "returned", "left"
+_ASYNC_STREAM, _SYNC, _SYNC_STREAM = Style.ASYNC_STREAM, Style.SYNC, Style.SYNC_STREAM
+_A_MOMENT = 0.0001
+"""What the loop's thread waits for a sync tool that was quick the last time; a turn of the loop would take as long."""
+_TURN_SECONDS = 0.005
+"""How long quick sync tools, one after the other, may keep the loop from everything else."""
 _SECONDS_TO_BE_HEARD = 0.05
 """For a tool that has no time to stop: the calls that it has made must hear of it all the same, or go on for ever."""
 _RETURNED_ANYWAY = "It returned before it could be stopped, so what it was to do may be done."
@@ -75,6 +81,8 @@ class Executor:
         self._pool = WorkerPool(limits.threads, limits.stuck_threads)
         self._stubborn: set[asyncio.Task[Any]] = set()
         self._waiters: dict[str, asyncio.Future[str]] = {}
+        self._slow: set[str] = set()
+        self._turn_due = 0.0
 
     @property
     def abandoned(self) -> int:
@@ -89,11 +97,15 @@ class Executor:
         waiter.get_loop().call_soon_threadsafe(_settle, waiter, _CANCELLED)
         return True
 
+    def _let_go(self, call_id: str, waiter: asyncio.Future[str]) -> None:
+        if self._waiters.get(call_id) is waiter:  # the id is the caller's, who may use it twice
+            del self._waiters[call_id]
+
     async def execute(self, invocation: Invocation, context: ToolContext | None, timeout: float) -> Any:
         """The tool's value. Raises `ToolFailed` with what the tool raised, or `Stopped` when it was cut short."""
         style = invocation.tool.style
         loop = asyncio.get_running_loop()
-        if style is Style.SYNC or style is Style.SYNC_STREAM:
+        if style is _SYNC or style is _SYNC_STREAM:
             return await self._in_thread(invocation, context, timeout, loop)
         body = self._begin(invocation, context)
         task = start_task(_guard(body), loop)
@@ -124,7 +136,7 @@ class Executor:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its outcome
             raise ToolFailed(error) from None
-        if invocation.tool.style is Style.ASYNC_STREAM:
+        if invocation.tool.style is _ASYNC_STREAM:
             return drain(body, _shower(context), self._collect(invocation))
         return body
 
@@ -172,11 +184,8 @@ class Executor:
         waiter: asyncio.Future[str] = loop.create_future()
         outcomes: list[Outcome] = []
 
-        def work() -> Any:
-            value = tool.start(params, context)
-            if tool.style is not Style.SYNC_STREAM:
-                return value
-            return drain_sync(value, _shower(context), self._collect(invocation))
+        def drained() -> Any:
+            return drain_sync(tool.start(params, context), _shower(context), self._collect(invocation))
 
         def settle(outcome: Outcome) -> None:
             outcomes.append(outcome)
@@ -185,7 +194,9 @@ class Executor:
                 _settle(ended, None)
 
         ended: asyncio.Future[None] | None = None
-        job = Job(work, loop, settle)
+        work = drained if tool.style is _SYNC_STREAM else partial(tool.start, params, context)
+        soon = tool.name not in self._slow
+        job = Job(work, loop, settle, soon=soon)
 
         async def stop() -> str:
             # The cooperative way first (the context says «cancelled»), then by force.
@@ -201,15 +212,34 @@ class Executor:
                 return _LEFT
             return _RETURNED if outcomes and outcomes[0][0] else _STOPPED
 
+        self._waiters[invocation.call_id] = waiter  # it can be cancelled from the moment it runs
         try:
             self._pool.submit(job)
         except TooManyStuck as error:
+            self._let_go(invocation.call_id, waiter)
             raise Stopped(
                 Stage.EXECUTE, ErrorKind.EXECUTION, f"`{tool.name}` was not run: {error}.", "Try again later."
             ) from None
-        await self._await(waiter, stop, invocation, context, timeout, loop)
+        outcome = job.wait(min(_A_MOMENT, timeout)) if soon else None
+        if outcome is not None:
+            outcomes.append(outcome)
+            # Callbacks that wait may be the tool's own and come before its end: a report, or that it is cancelled.
+            if callbacks_wait(loop) or loop.time() > self._turn_due:
+                self._turn_due = loop.time() + _TURN_SECONDS
+                try:
+                    await asyncio.sleep(0)
+                except asyncio.CancelledError:
+                    self._let_go(invocation.call_id, waiter)
+                    raise
+        if outcome is not None and not waiter.done():
+            self._let_go(invocation.call_id, waiter)
+        else:
+            self._slow.add(tool.name)  # nobody waits for another call of it before this one has told how long it took
+            await self._await(waiter, stop, invocation, context, timeout, loop)
+            if job.seconds < _A_MOMENT:
+                self._slow.discard(tool.name)
         value = _value(outcomes[0])
-        if asyncio.iscoroutine(value):  # a plain function around an async one, as decorators make them
+        if type(value) is not str and asyncio.iscoroutine(value):  # around an async function, as decorators make them
             return await self._in_task(start_task(_guard(value), loop), value, invocation, context, timeout, loop)
         return value
 
@@ -239,8 +269,7 @@ class Executor:
             end = await _stopping(context, stop)  # only once: one who is cancelled meanwhile waits for its end as well
         finally:
             timer.cancel()
-            if self._waiters.get(invocation.call_id) is waiter:
-                del self._waiters[invocation.call_id]
+            self._let_go(invocation.call_id, waiter)
         own_words = context.stopped_words if context is not None else ""
         raise _cut_short(invocation.tool, reason, end, timeout, own_words)
 
