@@ -46,7 +46,7 @@ def searches(parameter: str) -> Callable[[Any, Session], CallInfo]:
 def opens_file(tool: str, *, write: bool = False) -> Callable[[Any, Session], CallInfo]:
     """`describe` for a tool that reads or changes the file in `file_path`.
 
-    Its "always" is for the files that lie in the same real folder: `Edit:/work/src/*`.
+    Its "always" is for the files that lie in the same real folder: `Edit:/home/ada/app/src/*`.
     """
 
     def describe(params: Any, session: Session) -> CallInfo:
