@@ -84,6 +84,10 @@ class CallInfo:
     only_reads: bool = False
     """Whether this one call changes nothing although its tool can, as a preview does. It then runs as a read-only tool
     does, as long as it declares no write."""
+    tentative: bool = False
+    """Whether the call can be tried with its effects held back: it then runs without a question where nothing denies
+    it, and asks for its outcome with `ToolContext.approve`. A tool that says this must try it so whenever
+    `ToolContext.tentative` is true."""
     runs_alone: bool = False
     """Whether nothing else of a batch may run beside it, whatever it touches."""
 

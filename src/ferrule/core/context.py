@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 
     from ferrule.core.call import RawCall
+    from ferrule.core.effects import Approval, Effects
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
 
@@ -210,6 +211,7 @@ class ToolContext:
     """Annotate a parameter with this type and Ferrule passes it in; it never shows in the schema."""
 
     __slots__ = (
+        "_approve",
         "_asked_at",
         "_clock",
         "_emit",
@@ -223,6 +225,7 @@ class ToolContext:
         "lineage",
         "session",
         "stopped_words",
+        "tentative",
         "tool",
     )
 
@@ -245,6 +248,10 @@ class ToolContext:
         self.cancellation = Cancellation(parent.cancellation if parent is not None else None)
         self.stopped_words = ""
         """A sentence for the error of a call that is stopped at its time limit: what its tool was waiting for."""
+        self.tentative = False
+        """Whether the call is only tried: its effects must be held back until `approve` says that they may be made
+        real. Only a tool that describes its calls as `tentative` is ever run so."""
+        self._approve: Callable[[Effects], Coroutine[Any, Any, Approval]] | None = None
         self._emit = emit
         self._port = port
         self._loop = loop
@@ -336,6 +343,15 @@ class ToolContext:
         """Seconds that the person was asked for so far, in this call and in those that it made."""
         return self._waited + (perf_counter() - self._asked_at if self._pauses else 0.0)
 
+    async def approve(self, effects: Effects) -> Approval:
+        """Ask whether what a tried call did may be made real: rules and the mode decide, or the user does.
+
+        The time that the user takes is not the call's.
+        """
+        if self._approve is None:
+            raise ToolError(phrase("This call was not tried with its effects held back; there is nothing to approve."))
+        return await self._at_home(self._approve(effects))
+
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
         """Call another tool: looked up, validated, authorised and recorded like any other call."""
         from ferrule.core.call import RawCall
@@ -377,3 +393,9 @@ def limit_time(context: ToolContext, clock: CallClock) -> None:
     context._clock = clock  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - for the pipeline, not for tools
     if context._pauses:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
         clock.pause()
+
+
+def try_first(context: ToolContext, approve: Callable[[Effects], Coroutine[Any, Any, Approval]]) -> None:
+    """Have the call tried with its effects held back; `approve` decides about them."""
+    context.tentative = True
+    context._approve = approve  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - for the pipeline, not for tools

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.phrases import phrase
@@ -13,6 +13,7 @@ from ferrule.core.tool import Kind, Tool
 if TYPE_CHECKING:
     from ferrule.core.call import Invocation
     from ferrule.core.context import Session
+    from ferrule.core.effects import Effects
 
 
 class Verdict(StrEnum):
@@ -28,6 +29,8 @@ class Decision:
     verdict: Verdict
     reason: str
     rule: str | None = None
+    tentative: bool = False
+    """Of an `allow`: the call may only be tried, with its effects held back until they are approved."""
 
 
 class Policy(Protocol):
@@ -37,6 +40,15 @@ class Policy(Protocol):
 
     def remember(self, invocation: Invocation, session: Session) -> None:
         """Keep an «always allow» of this call's abstract rule, for this tool and this session alone."""
+        ...
+
+
+@runtime_checkable
+class JudgesEffects(Protocol):
+    """A policy that also decides about what a tried call would change; with any other the user is asked."""
+
+    def decide_effects(self, invocation: Invocation, effects: Effects, session: Session) -> Decision:
+        """Whether these effects may be made real. Must be quick and have no effects of its own."""
         ...
 
 
@@ -52,6 +64,10 @@ class Mode(StrEnum):
 
 READ_ONLY = Decision(Verdict.ALLOW, phrase("a read-only tool runs freely"))
 _ONLY_READS = Decision(Verdict.ALLOW, phrase("the tool can write, but this call only reads"))
+TENTATIVE = Decision(
+    Verdict.ALLOW, phrase("it is tried first, and asks before what it changes becomes real"), tentative=True
+)
+ASK_EFFECTS = Decision(Verdict.ASK, phrase("what it changed when it was tried asks first"))
 _NO_KIND = Decision(Verdict.ALLOW, phrase("the program brought the tool and gave it no kind"))
 BYPASS = Decision(Verdict.ALLOW, phrase("mode bypass allows everything that is not denied"))
 _EDITS = Decision(Verdict.ALLOW, phrase("mode accept-edits lets tools write"))
@@ -108,6 +124,8 @@ def by_kind(invocation: Invocation, mode: Mode, *, writes: bool | None = None) -
         return _ONLY_READS
     if tool.kind is Kind.WRITE and mode is Mode.ACCEPT_EDITS:
         return _EDITS
+    if invocation.info.tentative:
+        return TENTATIVE
     return _ASK_KIND[tool.kind]
 
 

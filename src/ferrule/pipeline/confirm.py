@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from ferrule.core.effects import Approval
 from ferrule.core.errors import ErrorKind, Stage, Stopped
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.turns import Turns
 
 if TYPE_CHECKING:
     from ferrule.core.call import Invocation
     from ferrule.core.context import Session
+    from ferrule.core.effects import Effects
     from ferrule.pipeline.authorise import Decision, Policy
 
 
@@ -59,6 +61,8 @@ class Question:
     covers: str = ""
     not_covers: str = ""
     rules: tuple[str, ...] = ()
+    effects: Effects | None = None
+    """What the call did when it was tried, and what it was kept from: a yes makes it real."""
 
     @property
     def summary(self) -> str:
@@ -115,6 +119,24 @@ class Confirm:
                 policy.remember(invocation, session)
         return answer
 
+    async def effects(
+        self, invocation: Invocation, decision: Decision, effects: Effects, policy: Policy, session: Session
+    ) -> Approval:
+        """Ask whether what a tried call did may be made real. Whoever is asked sees all of it."""
+        offer = _offer(invocation, policy, session)
+        if self._asker is None:
+            return Approval(False, joined(", ", [decision.reason, _NOBODY]), _what_helps(invocation, offer, policy))
+        async with self._turns.of("the person"):
+            question = replace(_question(invocation, decision, offer), effects=effects)
+            said = self._asker(question)
+            answer = _understood(invocation.tool.name, await said if isinstance(said, Awaitable) else said)
+            if answer.choice is Choice.ALWAYS and offer is not None:
+                policy.remember(invocation, session)
+        if answer.choice is not Choice.NO:
+            return Approval(True, answer.choice.value)
+        no = phrase("the person said no. They said: {reason}", reason=answer.reason) if answer.reason else _SAID_NO
+        return Approval(False, no, phrase("Do not try the same call again; go on another way, or ask the person."))
+
 
 def _understood(tool: str, said: object) -> Answer:
     """Whatever an asker gave, as an answer; what cannot be one is no leave to run."""
@@ -170,27 +192,36 @@ def _question(invocation: Invocation, decision: Decision, offer: Offer | None) -
     return Question(invocation, decision.reason, offer.rule, warning, offer.covers, offer.not_covers, offer.rules)
 
 
+_NOBODY = phrase("and there is nobody to ask")
+_SAID_NO = phrase("the person said no")
+
+
 def _nobody_to_ask(invocation: Invocation, decision: Decision, policy: Policy, session: Session) -> Stopped:
-    tool = invocation.tool.name
-    suggestion = phrase(
-        "The program can give its Runtime an `ask` function, or policy=RulePolicy(allow=[{quoted}]).",
-        quoted=repr(tool),
-    )
-    if isinstance(policy, Offers):
-        offer = policy.offer(invocation, session)
-        suggestion = (offer.instead if offer is not None else "") or (
-            phrase(
-                "The person can allow it: `--allow '{rule}'` on the command line, or that rule in their settings.",
-                rule=offer.rule,
-            )
-            if offer is not None and offer.rule
-            else phrase(
-                "No rule lets it run unasked. Go on another way, or ask the person to run it where they can answer."
-            )
-        )
+    offer = policy.offer(invocation, session) if isinstance(policy, Offers) else None
     return Stopped(
         Stage.CONFIRM,
         ErrorKind.PERMISSION,
-        phrase("`{tool}` was not run: {reason}, and there is nobody to ask.", tool=tool, reason=decision.reason),
-        suggestion,
+        phrase(
+            "`{tool}` was not run: {reason}, and there is nobody to ask.",
+            tool=invocation.tool.name,
+            reason=decision.reason,
+        ),
+        _what_helps(invocation, offer, policy),
     )
+
+
+def _what_helps(invocation: Invocation, offer: Offer | None, policy: Policy) -> str:
+    """How the person can let a call run where nobody can be asked."""
+    if not isinstance(policy, Offers):
+        return phrase(
+            "The program can give its Runtime an `ask` function, or policy=RulePolicy(allow=[{quoted}]).",
+            quoted=repr(invocation.tool.name),
+        )
+    if offer is not None and offer.instead:
+        return offer.instead
+    if offer is not None and offer.rule:
+        return phrase(
+            "The person can allow it: `--allow '{rule}'` on the command line, or that rule in their settings.",
+            rule=offer.rule,
+        )
+    return phrase("No rule lets it run unasked. Go on another way, or ask the person to run it where they can answer.")

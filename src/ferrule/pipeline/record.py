@@ -41,6 +41,10 @@ class CallRecord:
     reason: str = ""
     rule: str | None = None
     answer: str | None = None
+    box: str | None = None
+    """How a command ran: `look` with its effects held back, `work` for real; None for what is no command."""
+    effects: dict[str, Any] | None = None
+    """What a tried call would have changed, whether or not it was approved (`Effects.as_data`)."""
     stage: str = "record"
     outcome: str = "success"
     error: str | None = None

@@ -6,16 +6,18 @@ import asyncio
 import logging
 from contextlib import AsyncExitStack, nullcontext
 from copy import copy
+from dataclasses import replace
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import Invocation, RawCall
-from ferrule.core.context import Session, ToolContext
+from ferrule.core.context import Session, ToolContext, try_first
+from ferrule.core.effects import Approval
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
 from ferrule.core.events import Done, Pending
 from ferrule.core.loops import sync_caller
 from ferrule.core.phrases import joined, phrase
-from ferrule.pipeline.authorise import DefaultPolicy, Policy, Verdict, require_context
+from ferrule.pipeline.authorise import ASK_EFFECTS, DefaultPolicy, JudgesEffects, Policy, Verdict, require_context
 from ferrule.pipeline.cache import ResultCache
 from ferrule.pipeline.cleaning import clean_exception
 from ferrule.pipeline.confirm import Asker, Choice, Confirm, refused
@@ -35,6 +37,7 @@ from ferrule.registry.source import ToolSource
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 
+    from ferrule.core.effects import Effects
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
@@ -300,6 +303,9 @@ class Runtime:
         if tool.roles or tool.needs:
             require_context(tool, session)
         decision = self.policy.decide(invocation, session)
+        tentative = decision.tentative
+        if tentative and not (invocation.info.tentative and tool.wants_context):
+            decision = replace(decision, verdict=Verdict.ASK, tentative=(tentative := False))  # it cannot be tried
         record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
         if decision.verdict is not Verdict.ALLOW and (verdict := Verdict(decision.verdict)) is not Verdict.ALLOW:
             if verdict is Verdict.DENY:
@@ -326,6 +332,8 @@ class Runtime:
         emitter = self._listeners.emitter() if self._listeners.all else None
         if parent is not None or tool.wants_context or emitter is not None:
             context = self._context_for(tool, invocation.call_id, session, parent, emitter)
+            if tentative:
+                try_first(context, self._approver(invocation, session, context, record))
         if self._recording.watchers:
             self._recording.tell("started", invocation, session)
         seconds = timeout or tool.timeout or self.limits.timeout
@@ -371,6 +379,32 @@ class Runtime:
                 return await self._confirm(invocation, decision, self.policy, session)
         finally:
             record.waited += perf_counter() - began
+
+    def _approver(
+        self, invocation: Invocation, session: Session, context: ToolContext, record: CallRecord
+    ) -> Callable[[Effects], Coroutine[Any, Any, Approval]]:
+        """What decides about the effects of a call that is tried first."""
+
+        async def approve(effects: Effects) -> Approval:
+            policy = self.policy
+            record.effects = effects.as_data()
+            decision = (
+                policy.decide_effects(invocation, effects, session)
+                if isinstance(policy, JudgesEffects)
+                else ASK_EFFECTS
+            )
+            record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
+            if decision.verdict == Verdict.ALLOW:
+                return Approval(True, decision.reason)
+            if decision.verdict == Verdict.DENY:
+                return Approval(False, decision.reason, refused=not decision.tentative)
+            with context.asking_person():
+                approval = await self._confirm.effects(invocation, decision, effects, policy, session)
+            if self._confirm.asks:
+                record.answer = approval.reason if approval.approved else Choice.NO.value
+            return approval
+
+        return approve
 
     def _context_for(
         self, tool: Tool[Any], call_id: str, session: Session, parent: ToolContext | None, emitter: Emitter | None

@@ -1,0 +1,99 @@
+"""What a call that was tried with its effects held back would change, and what it was kept from.
+
+A tool whose calls can be tried (`CallInfo.tentative`) runs them aside from the real thing, as a shell command runs in a
+layer above the workspace, and asks for the outcome with `ToolContext.approve`: the user decides about what the call
+did, not about what its text seems to say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Action = Literal["create", "change", "delete", "rename", "mode"]
+NodeKind = Literal["file", "folder", "link", "special"]
+
+
+@dataclass(slots=True, frozen=True)
+class FileEffect:
+    """What would happen to one path."""
+
+    action: Action
+    path: str
+    """The real path, absolute."""
+    shown: str
+    """The same as the user knows it: relative to the workspace where it lies inside."""
+    node: NodeKind = "file"
+    detail: str = ""
+    """What the name does not say: `0644 -> 0755`, a link's target, where it was renamed from, a binary file's size."""
+    added: int = 0
+    removed: int = 0
+    """Lines of a text file."""
+    recoverable: bool = True
+    """Whether git holds what a deletion or a change would remove; accepted edits never lose what nobody has."""
+
+    @property
+    def words(self) -> str:
+        """One line: `change src/a.py (+3 -1)`."""
+        lines = f" (+{self.added} -{self.removed})" if self.added or self.removed else ""
+        return f"{self.action} {self.shown}{'/' if self.node == 'folder' else ''}{lines}" + (
+            f" ({self.detail})" if self.detail else ""
+        )
+
+
+@dataclass(slots=True, frozen=True)
+class Barrier:
+    """Something that a call was kept from while it was tried: the network, a hidden or a guarded place, its time."""
+
+    kind: Literal["network", "read", "write", "guarded", "time", "limit"]
+    subject: str
+    """The host or path, where that is known."""
+    message: str
+    """A whole sentence."""
+
+
+@dataclass(slots=True, frozen=True)
+class Effects:
+    """All of it. `diff` is bounded; `left_out` counts the files whose changes it does not show."""
+
+    files: tuple[FileEffect, ...] = ()
+    diff: str = ""
+    left_out: int = 0
+    barriers: tuple[Barrier, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.barriers)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many of each: `{"create": 2, "delete": 1}`."""
+        return dict(Counter(one.action for one in self.files))
+
+    def lines(self, most: int = 20) -> list[str]:
+        """One line for each file and each barrier, bounded."""
+        named = [one.words for one in self.files[:most]]
+        if more := len(self.files) - len(named):
+            named.append(f"… and {more:,} more")
+        return [*named, *(one.message for one in self.barriers)]
+
+    def as_data(self, most: int = 1000) -> dict[str, Any]:
+        """The same for JSON and for records."""
+        return {
+            "counts": self.counts,
+            "files": [{"action": one.action, "path": one.shown, "node": one.node} for one in self.files[:most]],
+            "kept_from": [{"kind": one.kind, "subject": one.subject} for one in self.barriers],
+        }
+
+
+@dataclass(slots=True, frozen=True)
+class Approval:
+    """Whether the effects of a tried call may be made real."""
+
+    approved: bool
+    reason: str = ""
+    """Why not, or on whose word: completes "it was not kept: …"."""
+    suggestion: str = ""
+    refused: bool = True
+    """Of what was not approved: whether that is a refusal. In plan mode it is not: the call was only meant to be tried,
+    and its result counts."""
