@@ -56,14 +56,14 @@ def a_log(path: Path, rows: int) -> Path:
 
 
 def an_older_log(path: Path, rows: int) -> Path:
-    """As the first version of the format wrote it: without `waited` and `queued`, in the table and in the hashes."""
+    """As the first version of the format wrote it: without the newer columns, in the table and in the hashes."""
     last = ""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.executescript(database._FIRST_SCHEMA)
         connection.execute(f"PRAGMA application_id = {database.APPLICATION_ID}")
         connection.execute("PRAGMA user_version = 1")
         for number in range(1, rows + 1):
-            content = content_of(a_record(number))[:-2]
+            content = content_of(a_record(number))[:-4]
             last = sha256(ascii((number, *content, before := last)).encode()).hexdigest()
             row = (number, *content, before, last)
             connection.execute(f"INSERT INTO calls VALUES ({', '.join('?' * len(row))})", row)

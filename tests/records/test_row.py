@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -51,6 +52,8 @@ def test_a_record_becomes_a_row_with_everything_in_it(path: Path) -> None:
         duration=0.125,
         waited=12.5,
         queued=0.25,
+        box="look",
+        effects={"counts": {"create": 1}, "files": [{"action": "create", "path": "a.txt", "node": "file"}]},
         verdict="ask",
         reason="Writes ask.",
         rule="Write:*",
@@ -95,9 +98,24 @@ def test_a_record_becomes_a_row_with_everything_in_it(path: Path) -> None:
             "repairs": '["a trailing comma was removed"]',
             "waited": 12.5,
             "queued": 0.25,
+            "box": "look",
+            "effects": '{"counts": {"create": 1}, "files": [{"action": "create", "path": "a.txt", "node": "file"}]}',
             "prev_hash": "",
         }
     )
+
+
+def test_effects_of_any_number_keep_their_counts_within_bounds(path: Path) -> None:
+    """O3, issue 13: what a command would have changed stands in its record."""
+    files = [{"action": "create", "path": f"{'x' * 150}/{number}", "node": "file"} for number in range(5_000)]
+    with AuditLog(path) as log:
+        log.record(a_record(effects={"counts": {"create": 5_000}, "files": files}))
+    (row,) = AuditReader(path).list()
+    assert row.effects is not None
+    assert len(row.effects) < 17_000
+    kept = json.loads(row.effects)
+    assert kept["counts"] == {"create": 5_000}
+    assert 10 < len(kept["files"]) <= 100
 
 
 class _Rude:
@@ -148,7 +166,7 @@ def test_the_hash_of_a_row_is_the_same_for_ever() -> None:
     """O3: a log written years ago must still verify, so the form that is hashed is pinned."""
     record = a_record(started=1_700_000_000.25, duration=0.125, reason="«ja», 好", arguments={"a": [1, 2.5, None]})
     content = content_of(record)
-    older = (*content[:-2], None, None)
+    older = (*content[:-4], None, None, None, None)
     first = seal(1, older, "")
     second = seal(2, older, first[-1])
     third = seal(3, content, second[-1])
@@ -176,6 +194,9 @@ RECORDS = st.builds(
     duration=NUMBERS,
     waited=NUMBERS,
     queued=NUMBERS,
+    box=st.none() | st.sampled_from(["look", "work"]),
+    effects=st.none()
+    | st.fixed_dictionaries({"counts": st.dictionaries(ANY_TEXT, st.integers()), "files": st.lists(ANY_TEXT)}),
     reason=ANY_TEXT,
     rule=st.none() | ANY_TEXT,
     answer=st.none() | ANY_TEXT,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 APPLICATION_ID = 0x46455252  # "FERR": tells our file from another program's SQLite database
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 _FIRST_SCHEMA = """
 CREATE TABLE calls (
@@ -61,9 +61,14 @@ BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END
 _MIGRATIONS = (
     _FIRST_SCHEMA,
     "ALTER TABLE calls ADD COLUMN waited REAL;\nALTER TABLE calls ADD COLUMN queued REAL;",
+    "ALTER TABLE calls ADD COLUMN box TEXT;\nALTER TABLE calls ADD COLUMN effects TEXT;",
 )
 # How a file of an older version is read where nobody may bring it up to date.
-_OLDER_VIEWS = {1: "CREATE TEMP VIEW calls AS SELECT *, NULL AS waited, NULL AS queued FROM main.calls"}
+_NO_BOX = "NULL AS box, NULL AS effects FROM main.calls"
+_OLDER_VIEWS = {
+    1: f"CREATE TEMP VIEW calls AS SELECT *, NULL AS waited, NULL AS queued, {_NO_BOX}",
+    2: f"CREATE TEMP VIEW calls AS SELECT *, {_NO_BOX}",
+}
 
 
 class AuditError(Exception):

@@ -20,10 +20,15 @@ RETENTION = "retention"
 
 _MAX_NAME = 256
 _MAX_INTEGER = 2**63 - 1
+_MAX_EFFECTS, _MAX_EFFECTS_TEXT = 100, 16_000
 
 
 class AuditRow(NamedTuple):
-    """A row of the table. `waited` and `queued` are None in rows from before they were told apart from `duration`."""
+    """A row of the table. Columns that are newer than a row are None in it.
+
+    `box` and `effects` are of calls that run commands or were tried first: `look` or `work`, and what the call would
+    have changed or did, as JSON.
+    """
 
     seq: int
     time: float
@@ -53,6 +58,8 @@ class AuditRow(NamedTuple):
     repairs: str
     waited: float | None
     queued: float | None
+    box: str | None
+    effects: str | None
     prev_hash: str
     hash: str
 
@@ -68,6 +75,9 @@ class AuditRow(NamedTuple):
 COLUMNS = AuditRow._fields
 CONTENT = COLUMNS[1:-2]
 """The columns that say what happened; `seq` and the hashes are added inside the transaction."""
+
+_FIRST_COLUMNS = CONTENT.index("waited")
+"""How many of them the first version of the format had."""
 
 # By name: in the file the newer columns stand at the end.
 INSERT = f"INSERT INTO calls ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608 - our own
@@ -105,6 +115,8 @@ def content_of(record: CallRecord) -> tuple[Any, ...]:
         json.dumps([keep_text(repair) for repair in record.repairs], ensure_ascii=False) if record.repairs else "[]",
         _finite(record.waited),
         _finite(record.queued),
+        _often_or_none(record.box),
+        _effects(record),
     )
 
 
@@ -122,7 +134,7 @@ def unreadable_content(time: float, error: str) -> tuple[Any, ...]:
 def _own_content(time: float, kind: str, said: str, outcome: str, error: str | None) -> tuple[Any, ...]:
     return (
         time, "", "", None, f"({kind or 'unreadable'})", "", kind, None, None, None, said, len(said), "",
-        "", "", None, None, "record", outcome, error, 0.0, 0, 0, 0, "[]", 0.0, 0.0,
+        "", "", None, None, "record", outcome, error, 0.0, 0, 0, 0, "[]", 0.0, 0.0, None, None,
     )  # fmt: skip
 
 
@@ -134,8 +146,10 @@ def seal(seq: int, content: Sequence[Any], prev_hash: str) -> tuple[Any, ...]:
 def hash_of(seq: int, content: Sequence[Any], prev_hash: str) -> str:
     # Python's literal of a tuple cannot be read two ways and is the same in every version (`repr` is not: it goes by
     # the Unicode tables). Both ends get the very values that SQLite gives back.
-    if len(content) == len(CONTENT) and content[-2] is content[-1] is None:  # from before there were these columns
-        content = content[:-2]
+    end = len(content)
+    while end > _FIRST_COLUMNS and content[end - 1] is None:  # as before there were these columns
+        end -= 1
+    content = content[:end]
     return hashlib.sha256(ascii((seq, *content, prev_hash)).encode("ascii")).hexdigest()
 
 
@@ -145,6 +159,18 @@ def _arguments(record: CallRecord) -> KeptArguments:
     except Exception as problem:  # noqa: BLE001 - a value of any type, maybe changing under us: keep the row
         said = without_surrogates(f"[arguments could not be written: {type(problem).__name__}]")
         return KeptArguments(said, len(said), "")
+
+
+def _effects(record: CallRecord) -> str | None:
+    """Counts, and the paths as far as there is room for them."""
+    if record.effects is None:
+        return None
+    kept = {**record.effects, "files": record.effects.get("files", [])[:_MAX_EFFECTS]}
+    while len(said := keep_text(json.dumps(kept, ensure_ascii=False), _MAX_EFFECTS_TEXT * 2)) > _MAX_EFFECTS_TEXT:
+        kept["files"] = kept["files"][: len(kept["files"]) // 2]
+        if not kept["files"]:
+            return keep_text(json.dumps({"counts": kept.get("counts")}), _MAX_EFFECTS_TEXT)
+    return said
 
 
 def _name(text: object) -> str:
