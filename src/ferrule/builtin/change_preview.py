@@ -13,6 +13,7 @@ from ferrule.workspace.texts.text import Text, encode_new
 
 if TYPE_CHECKING:
     from ferrule.core.call import Invocation
+    from ferrule.pipeline.confirm import Question
 
 
 @dataclass(slots=True, frozen=True)
@@ -21,6 +22,15 @@ class Preview:
 
     diff: str = ""
     problem: str = ""
+
+
+async def preview_of(question: Question) -> Preview | None:
+    """What a yes would change: what a tried call did, or else what the call can be foreseen to do."""
+    effects = question.effects
+    if effects is None:
+        return await preview_change(question.invocation)
+    left_out = f"… the changes of {effects.left_out:,} more files are not shown\n" if effects.left_out else ""
+    return Preview(effects.diff + left_out) if effects.diff or left_out else None
 
 
 async def preview_change(invocation: Invocation) -> Preview | None:

@@ -55,9 +55,9 @@ class TerminalAsker:
     async def __call__(self, question: Question) -> Answer:
         if not sys.stdin.isatty():  # whoever fills a pipe is not the person
             return Answer(Choice.NO, "there is no terminal to ask them at")
-        from ferrule.builtin.change_preview import preview_change
+        from ferrule.builtin.change_preview import preview_of
 
-        preview = await preview_change(question.invocation)
+        preview = await preview_of(question)
         # asyncio keeps both for itself until it runs again; at a prompt they must end the prompt.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         before_term = signal.signal(signal.SIGTERM, self._terminated)
@@ -94,6 +94,8 @@ def lines_of(question: Question) -> list[Line]:
     """Everything the person needs to decide, safe to show; `choices_of` comes after it."""
     lines = [Line(_("{reason}:").format(reason=shown(localised(question.reason))))]
     lines += [Line(line, of_the_call=True) for line in shown(question.summary).split("\n")]
+    if question.effects is not None:
+        lines += [Line(f"- {shown_row(localised(line))}", of_the_call=True) for line in question.effects.lines()]
     if found := disguises(question.summary):
         lines.append(Line(_("it holds {what}").format(what=_(", ").join(_(one) for one in found)), warning=True))
     if question.warning:
@@ -109,6 +111,15 @@ def lines_of(question: Question) -> list[Line]:
 
 def choices_of(question: Question) -> str:
     """The question itself, with what can be answered."""
+    if question.effects is not None and not question.effects.barriers:
+        if not question.rule:
+            return _("Keep these changes? Yes (y) or no (n, or n and why) [y/N] ")
+        if question.rules:
+            return _(
+                "Keep these changes? Once (y), always in this session (a), always and saved in your settings (s), "
+                "or no (n, or n and why) [y/a/s/N] "
+            )
+        return _("Keep these changes? Once (y), always in this session (a), or no (n, or n and why) [y/a/N] ")
     if not question.rule:
         return _("Run it? Yes (y) or no (n, or n and why) [y/N] ")
     if question.rules:

@@ -11,6 +11,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ferrule.core.phrases import phrase
+
 Action = Literal["create", "change", "delete", "rename", "mode"]
 NodeKind = Literal["file", "folder", "link", "special"]
 
@@ -37,9 +39,20 @@ class FileEffect:
     def words(self) -> str:
         """One line: `change src/a.py (+3 -1)`."""
         lines = f" (+{self.added} -{self.removed})" if self.added or self.removed else ""
-        return f"{self.action} {self.shown}{'/' if self.node == 'folder' else ''}{lines}" + (
+        what = f"{self.shown}{'/' if self.node == 'folder' else ''}{lines}" + (
             f" ({self.detail})" if self.detail else ""
         )
+        match self.action:
+            case "create":
+                return phrase("create {what}", what=what)
+            case "change":
+                return phrase("change {what}", what=what)
+            case "delete":
+                return phrase("delete {what}", what=what)
+            case "rename":
+                return phrase("rename {what}", what=what)
+            case "mode":
+                return phrase("change the permissions of {what}", what=what)
 
 
 @dataclass(slots=True, frozen=True)
@@ -74,7 +87,7 @@ class Effects:
         """One line for each file and each barrier, bounded."""
         named = [one.words for one in self.files[:most]]
         if more := len(self.files) - len(named):
-            named.append(f"… and {more:,} more")
+            named.append(phrase("… and {more} more", more=f"{more:,}"))
         return [*named, *(one.message for one in self.barriers)]
 
     def as_data(self, most: int = 1000) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_types.version import is_version_at_least
 
-from ferrule.builtin.change_preview import preview_change
+from ferrule.builtin.change_preview import preview_of
 from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
 from ferrule.core.tool import Kind
 from ferrule.mcp_server.peer import current_peer
@@ -54,8 +54,8 @@ async def ask_through_client(question: Question) -> Answer:
 
 
 async def _change(question: Question) -> list[str]:
-    """What the call would change in a file, or why it would fail; nothing for a call of which that cannot be told."""
-    preview = await preview_change(question.invocation)
+    """What the call would change in files, or why it would fail; nothing for a call of which that cannot be told."""
+    preview = await preview_of(question)
     if preview is None:
         return []
     if preview.problem:
@@ -69,7 +69,10 @@ async def _change(question: Question) -> list[str]:
 
 def message_of(question: Question, change: Sequence[str] = ()) -> str:
     """Everything the person needs to decide. A call's lines are indented: none can pass for ours."""
-    lines = [f"{shown(question.reason)}:", *(f"  {line}" for line in shown(question.summary).split("\n")), *change]
+    lines = [f"{shown(question.reason)}:", *(f"  {line}" for line in shown(question.summary).split("\n"))]
+    if question.effects is not None:
+        lines += [f"  - {shown_row(line)}" for line in question.effects.lines()]
+    lines += change
     if found := disguises(question.summary):
         lines.append(f"Warning: it holds {', '.join(found)}")
     if question.warning:
@@ -83,10 +86,13 @@ def message_of(question: Question, change: Sequence[str] = ()) -> str:
 
 def form_of(question: Question, revision: str) -> dict[str, Any]:
     """One choice, and why not. «Always» is offered only where a rule could be remembered."""
+    keeps = question.effects is not None and not question.effects.barriers
     choices = {"once": "Run it once", "no": "Do not run it"}
+    if keeps:
+        choices = {"once": "Keep these changes", "no": "Drop them"}
     if question.rule:
         choices = {"once": choices["once"], "always": f"Always: {shown_row(question.rule)}", "no": choices["no"]}
-    answer: dict[str, Any] = {"type": "string", "title": "Run it?"}
+    answer: dict[str, Any] = {"type": "string", "title": "Keep these changes?" if keeps else "Run it?"}
     if is_version_at_least(revision, _TITLED):
         answer["oneOf"] = [{"const": word, "title": title} for word, title in choices.items()]
     else:

@@ -53,10 +53,10 @@ class ChatAsker:
     async def __call__(self, question: Question) -> Answer:
         if not self._person.by_person:
             return Answer(Choice.NO, "there is no terminal to ask them at")
-        from ferrule.builtin.change_preview import preview_change
+        from ferrule.builtin.change_preview import preview_of
 
         invocation = question.invocation
-        preview = await preview_change(invocation)
+        preview = await preview_of(question)
         await self._printer.reached(invocation.call_id)
         async with self._turn, AsyncExitStack() as alone:
             view = alone.enter_context(self._printer.held(invocation.call_id))
