@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 def sandbox_config(settings: Settings, workspace: Path) -> dict[str, Any]:
     """What a session must know of the sandbox; nothing where it is as it comes."""
-    chosen = settings.sandbox
-    if chosen == SandboxSettings():
+    chosen, ignored = settings.sandbox, settings.shell.look.ignored
+    if chosen == SandboxSettings() and ignored == "session":
         return {}
     from ferrule.builtin.session_shells import KEY, SandboxChoice
 
@@ -31,6 +31,7 @@ def sandbox_config(settings: Settings, workspace: Path) -> dict[str, Any]:
             enabled=chosen.enabled,
             hosts=chosen.hosts or None,
             writable=writable_folders(settings, workspace),
+            ignored=ignored,
         )
     }
 

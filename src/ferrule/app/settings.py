@@ -94,6 +94,28 @@ class SandboxSettings:
 
 
 @dataclass(slots=True)
+class LookSettings:
+    """What becomes of files that git ignores (caches, build output) when a command made them without approval.
+
+    `session` keeps them aside, where later commands of the session see them; `drop` drops them; `keep` puts them in the
+    workspace; `ask` asks as for any other change.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    ignored: Literal["session", "drop", "keep", "ask"] = "session"
+
+
+@dataclass(slots=True)
+class ShellSettings:
+    """How commands run before anyone has approved them."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    look: LookSettings = field(default_factory=LookSettings)
+
+
+@dataclass(slots=True)
 class HookSettings:
     """A program to ask before or after calls; `command` is the program, then its arguments."""
 
@@ -218,6 +240,7 @@ class Settings:
     tools: ToolSettings = field(default_factory=ToolSettings)
     files: FileSettings = field(default_factory=FileSettings)
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
+    shell: ShellSettings = field(default_factory=ShellSettings)
     hooks: list[HookSettings] = field(default_factory=list[HookSettings])
     mcp_servers: dict[str, McpServerSettings] = field(default_factory=dict[str, McpServerSettings])
     trusted_mcp_servers: list[str] = field(default_factory=list[str])
