@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from ferrule.builtin.session_shells import SECONDS_TO_END, shell_folder, try_sandbox
+from ferrule.builtin.session_shells import SECONDS_TO_END, shell_folder, shells_of, try_sandbox, work_profile
 from ferrule.builtin.shell_run import (
     CommandRun,
     command_metadata,
     command_run,
     command_text,
     note_when_over,
+    opener,
     problems_of,
+    refused,
     require_folder,
     run,
     runs_command,
-    shell_for,
     starved,
     timed_out,
     undoable,
@@ -29,7 +30,7 @@ from ferrule.core.phrases import phrase
 from ferrule.core.result import Output, ToolResult
 
 if TYPE_CHECKING:
-    from ferrule.process.shell.ended import Ended
+    from ferrule.process.shell.session import Ended
 
 _UNASKED = phrase(
     "Give it what it asks for in the command itself (`git commit -m`, `--yes`, a file to "
@@ -45,9 +46,14 @@ _LONGER = phrase("Give it more time with `timeout`, or start it with `run_in_bac
     category="shell",
     tags=("standard", "shell"),
     doing="running `{command}`",
-    timeout=660,
+    timeout=1320,  # once tried, and once for real
     grace=SECONDS_TO_END,
-    describe=lambda params, session: runs_command(params.command, params.working_directory, session),
+    describe=lambda params, session: runs_command(
+        params.command,
+        params.working_directory,
+        session,
+        stays=params.terminal or params.run_in_background or params.background_on_timeout,
+    ),
     check=lambda params: problems_of(params.command),
 )
 async def bash(
@@ -68,16 +74,18 @@ async def bash(
         bool, Field(description="Run it on a terminal, for programs that ask questions; answer with BashInput.")
     ] = False,
 ) -> Output[CommandRun] | ToolResult:
-    """Run a command in a bash that keeps its folder, variables and functions between calls.
+    """Run a command in bash; its folder, variables and functions are there for the next call.
 
     Use this to build, test and start programs. To read, search or change files use the tools for that.
 
     Usage notes:
-        - It runs in a sandbox: the workspace can be written, the rest is read-only, and there is no network unless the
-          person allowed a host. What the sandbox kept it from is said in the result.
+        - It runs at once in a sandbox that holds its changes back; what it changed becomes real once the user, a rule or
+          the mode approves it. Caches and build output stay aside for later commands.
+        - There is no network unless the user allowed a host. What the sandbox kept it from is said in the result.
         - Nothing can be typed into it unless `terminal` is set: a program that asks gets end of file at once.
         - Long output is cut in the middle; the result names a file with all of it.
-        - What it changed in the workspace can be undone by the person.
+        - Processes that it leaves running end with it; use `run_in_background` for a server or a watcher.
+        - What it changed in the workspace can be undone by the user.
 
     Examples:
         - run the tests: {"command": "python -m pytest -q tests", "description": "run the tests"}
@@ -92,8 +100,10 @@ async def bash(
         folder=working_directory,
         seconds=seconds,
         terminal=terminal,
-        move_to_background=background_on_timeout,
+        may_move=background_on_timeout,
     )
+    if told.refused is not None:
+        return refused(context, ended, told)
     if ended.timed_out and not ended.moved_to_background:
         return timed_out(context, ended, told, seconds, _LONGER)
     if ended.starved:
@@ -111,11 +121,11 @@ async def _start(context: ToolContext, command: str, folder: str | None) -> Outp
     text = command_text(command, folder)
     require_folder(context.session, folder)
     await try_sandbox(context.session)
-    shell = shell_for(context, text)
-    watch = undoable(context, text)
-    await watch.__aenter__()
+    shell = shells_of(context.session).get()
+    watch = undoable(context)
+    told = await watch.__aenter__()
     try:
-        kept = await shell.background.start(text)
+        kept = await shell.background.start(text, opener(context.session, work_profile(context.session)))
     except BaseException:
         await watch.__aexit__(None, None, None)
         raise
@@ -126,7 +136,7 @@ async def _start(context: ToolContext, command: str, folder: str | None) -> Outp
         "stderr": "", "truncated": False, "output_file": None, "shell_id": kept.id, "waiting_for_input": None,
         "notes": [said],
     }  # fmt: skip
-    return Output(ran, llm_content=said, display_content=f"started {kept.id}", metadata=command_metadata(ran))
+    return Output(ran, llm_content=said, display_content=f"started {kept.id}", metadata=command_metadata(ran, told))
 
 
 def _display(ended: Ended) -> str:

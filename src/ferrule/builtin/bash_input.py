@@ -6,14 +6,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ferrule.builtin.session_shells import SECONDS_TO_END
+from ferrule.builtin.session_shells import SECONDS_TO_END, shells_of, work_profile
 from ferrule.builtin.shell_run import (
     CommandRun,
+    adopt,
     command_metadata,
     command_run,
-    explained,
-    settle,
-    shell_for,
+    denials_of,
     timed_out,
     undoable,
     words,
@@ -52,10 +51,12 @@ async def bash_input(
         - answer the waiting program with yes: {"text": "yes"}
     """
     seconds = timeout / 1000
-    async with undoable(context, None) as told:
-        ended = await shell_for(context, terminal=True).answer(text, timeout=seconds)
-    settle(context.session, ended.cwd)
-    told.notes += explained(context.session, "", ended)
+    session = context.session
+    shell = shells_of(session).get()
+    async with undoable(context) as told:
+        ended = await shell.answer(text, timeout=seconds)
+    adopt(session, shell, ended, tainted=False)
+    told.notes += [f"{one.message} {one.suggestion}" for one in denials_of(session, ended, work_profile(session))]
     if ended.timed_out:
         return timed_out(context, ended, told, seconds, phrase("Run it again with more time."))
     ran = command_run(ended, told)

@@ -12,6 +12,7 @@ from ferrule.builtin.shell_run import (
     command_metadata,
     command_run,
     problems_of,
+    refused,
     run,
     runs_command,
     starved,
@@ -44,7 +45,7 @@ class CommandResult(TypedDict):
     category="shell",
     tags=("assistant", "shell"),
     doing="running `{command}`",
-    timeout=_SECONDS + 30,
+    timeout=2 * _SECONDS + 30,  # once tried, and once for real
     grace=SECONDS_TO_END,
     describe=lambda params, session: runs_command(params.command, params.cwd, session),
     check=lambda params: problems_of(params.command),
@@ -62,6 +63,8 @@ async def execute_command(
         - run the command whoami: {"command": "whoami"}
     """
     ended, told = await run(context, command, folder=cwd, seconds=_SECONDS)
+    if told.refused is not None:
+        return _failed(refused(context, ended, told), command)
     if ended.timed_out:
         return _failed(timed_out(context, ended, told, _SECONDS, phrase("Do it in smaller steps.")), command)
     if ended.starved:

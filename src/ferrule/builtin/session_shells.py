@@ -1,55 +1,103 @@
-"""The shells of a session: which sandbox they run in, what they may touch there, and where they are."""
+"""The shell of a session: which sandbox its commands run in, and what each box shows, hides and lets them change."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.files import files_of
+from ferrule.workspace.hidden_files import HiddenFiles
 from ferrule.workspace.restrictions import restrictions_of
-from ferrule.workspace.snapshots.tree_scan import scan
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
 
     from ferrule.core.context import Session
-    from ferrule.policy.commands.parts import Analysis
-    from ferrule.process.profile import Profile
-    from ferrule.process.sandbox.sandbox import Prepared, Sandbox
+    from ferrule.process.profile import LayerMount, Profile
+    from ferrule.process.sandbox.sandbox import Sandbox
+    from ferrule.process.shell.session import ShellSession
     from ferrule.process.shell.shells import Shells
+    from ferrule.workspace.layers.session_layer import SessionLayer
+    from ferrule.workspace.restrictions import Restrictions
 
-_MOST_ENTRIES = 200_000
+_LAYER = "ferrule.session_layer"
 _OUTPUTS = "ferrule.outputs"
-_TRIED = "ferrule.sandbox_tried"
+_TEMPORARY = "ferrule.temporary"
+_HIDDEN = "ferrule.hidden_files"
 _WATCHERS = "ferrule.background_watchers"
+TAINTED = "ferrule.tainted_names"
+"""Where the policy finds what commands that nobody approved left in the shell's state."""
 SECONDS_TO_END = 60.0
 """What a call may take to end its processes once it is told to; sooner than this it never leaves them behind."""
 KEY = "sandbox"
 """Where a session's configuration may hold a `SandboxChoice`."""
+_LOOKING = {"GIT_OPTIONAL_LOCKS": "0"}  # git refreshes its index otherwise, and reading would be a change
 
 
 class SandboxChoice:
-    """What the person chose for shell commands: the sandbox itself unless it is off, and what it opens up."""
+    """What the user chose for shell commands: the sandbox itself unless it is off, what it opens up, and what becomes
+    of files that git ignores when an unapproved command made them.
+    """
 
     def __init__(
-        self, *, enabled: bool = True, hosts: Sequence[str] | None = None, writable: Sequence[Path] = ()
+        self,
+        *,
+        enabled: bool = True,
+        hosts: Sequence[str] | None = None,
+        writable: Sequence[Path] = (),
+        ignored: Literal["session", "drop", "keep", "ask"] = "session",
     ) -> None:
         self.enabled = enabled
         self.hosts = tuple(hosts) if hosts is not None else None
         self.writable = tuple(writable)
+        self.ignored = ignored
+
+
+def choice_of(session: Session) -> SandboxChoice:
+    return cast("SandboxChoice | None", session.config.get(KEY)) or SandboxChoice()
+
+
+def sandbox_of(session: Session) -> Sandbox:
+    """The strongest that works here, unless the user turned it off. Trying it takes a moment, the first time."""
+    from ferrule.process.sandbox.no_sandbox import NoSandbox
+
+    if not choice_of(session).enabled:
+        return NoSandbox(off=True)
+    from ferrule.process.sandbox.choose import best_sandbox
+
+    return best_sandbox(tuple(session.folders), layers_folder())
+
+
+async def try_sandbox(session: Session) -> Sandbox:
+    """The same beside the event loop."""
+    import asyncio
+
+    return await asyncio.to_thread(sandbox_of, session)
 
 
 def shells_of(session: Session) -> Shells:
-    """Those of a session, made at first use."""
+    """The shell of a session and its background commands, made at first use."""
     from ferrule.process.shell.shells import Shells
 
     return Shells.of(session, lambda: _make(session))
+
+
+def _make(session: Session) -> Shells:
+    from ferrule.process.shell.notice import Notice
+    from ferrule.process.shell.shells import Shells
+    from ferrule.process.spill import SpillFolder
+
+    session.on_close(partial(close_shells, session))
+    files_of(session).paths.open_for_reading(outputs_of(session))  # a path that is named to a model can be read
+    notice = Notice(data_folder() / "shells", session.workspace)
+    return Shells(str(shell_folder(session)), spills=SpillFolder(outputs_of(session)), notice=notice)
 
 
 def watchers_of(session: Session) -> set[asyncio.Task[None]]:
@@ -58,57 +106,21 @@ def watchers_of(session: Session) -> set[asyncio.Task[None]]:
 
 
 async def close_shells(session: Session) -> None:
-    """End all that a session's commands started, and take up what they changed to the last."""
+    """End all that a session's commands started, take up what they changed to the last, and drop what was kept aside
+    for them.
+    """
     import asyncio
 
     from ferrule.process.shell.shells import Shells
 
     await Shells.close_of(session)
     await asyncio.gather(*watchers_of(session), return_exceptions=True)
-
-
-def sandbox_of(session: Session) -> Sandbox:
-    """The strongest that works here, unless the person turned it off."""
-    from ferrule.process.sandbox.no_sandbox import NoSandbox
-
-    if not _choice(session).enabled:
-        return NoSandbox(off=True)
-    from ferrule.process.sandbox.choose import best_sandbox
-
-    return best_sandbox(tuple(session.folders))
-
-
-async def try_sandbox(session: Session) -> None:
-    """Find the sandbox beside the event loop, before a session's first command: trying it takes a moment."""
-    if _TRIED not in session.state:
-        import asyncio
-
-        await asyncio.to_thread(sandbox_of, session)
-        session.state[_TRIED] = True
-
-
-def unconfined(session: Session) -> bool:
-    """Whether no sandbox works here and the person has not turned it off: then only what provably reads may run."""
-    from ferrule.process.sandbox.no_sandbox import NoSandbox
-
-    sandbox = sandbox_of(session)
-    return isinstance(sandbox, NoSandbox) and not sandbox.off
-
-
-def profile_of(session: Session) -> Profile:
-    """What a command of this session may see, change and reach."""
-    from ferrule.process.profile import Profile
-
-    choice = _choice(session)
-    roots = tuple(Path(os.path.realpath(root)) for root in session.folders)
-    return Profile(
-        writable=(*roots, *choice.writable),
-        folder=_existing(shell_folder(session), roots[0]),
-        guarded=tuple(session.config.get("guarded", ())),
-        hidden=(*_own_folder(roots), *_hidden(session, roots)),
-        readable=(outputs_of(session),),
-        hosts=choice.hosts,
-    )
+    layer: SessionLayer | None = session.state.pop(_LAYER, None)
+    if layer is not None:
+        await asyncio.to_thread(layer.close)
+    temporary: Path | None = session.state.pop(_TEMPORARY, None)
+    if temporary is not None:
+        await asyncio.to_thread(shutil.rmtree, temporary, ignore_errors=True)
 
 
 def shell_folder(session: Session) -> Path:
@@ -116,40 +128,97 @@ def shell_folder(session: Session) -> Path:
     return session.command_directory
 
 
-def understand(command: str, folder: str) -> Analysis:
-    """What a command would do; the same one is looked at once."""
-    return _understand(command, folder, str(Path.home()))
+def settle(session: Session, shell: ShellSession) -> None:
+    """Let the rest of the session know where its shell is, and what unapproved commands left in its state."""
+    session.command_directory = Path(shell.folder)
+    session.state[TAINTED] = shell.state.tainted
 
 
-@lru_cache(maxsize=256)
-def _understand(command: str, folder: str, home: str) -> Analysis:
-    from ferrule.policy.commands.analyse import analyse
-
-    return analyse(command, directory=folder, home=home)
+# What a box shows
 
 
-def _choice(session: Session) -> SandboxChoice:
-    return cast("SandboxChoice | None", session.config.get(KEY)) or SandboxChoice()
+def work_profile(session: Session, *, hosts: Sequence[str] = (), opened: Sequence[str] = ()) -> Profile:
+    """For a command that a user, a rule or the mode approved; `hosts` and `opened` are what was approved besides."""
+    return _profile(session, look=False, hosts=hosts, opened=opened)
 
 
-def _make(session: Session) -> Shells:
-    from ferrule.process.shell.notice import Notice
-    from ferrule.process.shell.shells import Shells
-    from ferrule.process.spill import SpillFolder
+def look_profile(session: Session, layers: Sequence[LayerMount]) -> Profile:
+    """For a command that nobody approved: no network, no secrets, and every change lands in the layers."""
+    return replace(_profile(session, look=True), layers=tuple(layers), hosts=None, environment=_LOOKING)
 
-    def prepare(arguments: Sequence[str]) -> Prepared:
-        profile = profile_of(session)
-        if unconfined(session):  # whoever runs a command here has refused what does not provably read
-            profile = replace(profile, writable=(), hosts=None)
-        denied = _denied_reads(session)
-        prepared = sandbox_of(session).prepare(profile, arguments)
-        prepared.outdated = lambda: _denied_reads(session) != denied
-        return prepared
 
-    session.on_close(partial(close_shells, session))
-    files_of(session).paths.open_for_reading(outputs_of(session))  # a path that is named to a model can be read
-    notice = Notice(data_folder() / "shells", session.workspace)
-    return Shells(prepare, spills=SpillFolder(outputs_of(session)), notice=notice)
+def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened: Sequence[str] = ()) -> Profile:
+    from ferrule.process.profile import Profile
+
+    choice = choice_of(session)
+    roots = roots_of(session)
+    allowed = (*(choice.hosts or ()), *hosts)
+    return Profile(
+        writable=(*roots, *choice.writable),
+        folder=_existing(shell_folder(session), roots[0]),
+        guarded=tuple(session.config.get("guarded", ())),
+        hidden=tuple(
+            path
+            for path in (*_own_folder(roots), *hidden_files(session, look=look))
+            if not any(path == Path(one) for one in opened)
+        ),
+        readable=(outputs_of(session),),
+        hosts=allowed or choice.hosts,
+        look=look,
+        temporary=_temporary(session),
+    )
+
+
+def roots_of(session: Session) -> tuple[Path, ...]:
+    """The folders that a session works in, as they really are."""
+    return tuple(dict.fromkeys(Path(os.path.realpath(root)) for root in session.folders))
+
+
+def hidden_files(session: Session, *, look: bool) -> tuple[Path, ...]:
+    """What no program may read: what a rule denies, and in a look box also what a rule or Ferrule would ask about."""
+    rules = restrictions_of(session) or _default_rules()
+    names = tuple(map(str, roots_of(session)))
+
+    def hides(paths: Sequence[str]) -> Sequence[bool]:
+        if not look:
+            return [rules.denies_read(path, names) is not None for path in paths]
+        return [any(held) for held in zip(*(rules.held_back(paths, root, names) for root in names), strict=True)]
+
+    key = rules.denied_reads, tuple(rules.left_out("/", names)), tuple(rules.places("/", names)), names
+    finder: HiddenFiles = session.state.setdefault(f"{_HIDDEN}.{'look' if look else 'work'}", HiddenFiles())
+    found = set(finder.find(names, hides, key)) if look or rules.denies_reads else set[str]()
+    # A name that is not there yet must not be made and read either, where a rule names just that.
+    if rules.denies_reads:
+        found |= {f"{root}/{name}" for root in names for name in rules.left_out(root, names) if "*" not in name}
+        found |= {place for place in rules.places("/", names) if rules.denies_read(f"{place}/x", names)}
+        found = {path for path in found if look or rules.denies_read(path, names)}
+    tops = [path for path in sorted(found) if not any(path.startswith(f"{other}/") for other in found)]
+    return tuple(Path(path) for path in tops if path not in (*names, "/"))
+
+
+@lru_cache(maxsize=1)
+def _default_rules() -> Restrictions:
+    """What Ferrule asks about by itself, where a program brought no rules."""
+    from ferrule.policy.decide import RulePolicy
+    from ferrule.policy.restrictions import RuleRestrictions
+
+    return RuleRestrictions(RulePolicy())
+
+
+def session_layer(session: Session) -> SessionLayer:
+    """What commands that nobody approved left in caches and build folders, for the later ones of the session."""
+    from ferrule.workspace.layers.session_layer import SessionLayer
+
+    layer = session.state.get(_LAYER)
+    if layer is None:
+        layer = session.state[_LAYER] = SessionLayer(layers_folder(), roots_of(session), choice_of(session).ignored)
+        shells_of(session)  # whose end is the layer's
+    return layer
+
+
+def layers_folder() -> Path:
+    """Where layers lie: on a file system that can hold them, which not every one can."""
+    return Path(os.path.realpath(data_folder())) / "layers"
 
 
 def outputs_of(session: Session) -> Path:
@@ -165,6 +234,18 @@ def outputs_of(session: Session) -> Path:
     return folder
 
 
+def _temporary(session: Session) -> Path:
+    """The `/tmp` that the session's commands share, and nobody else has."""
+    folder = session.state.get(_TEMPORARY)
+    if folder is None:
+        above = data_folder() / "temporary"
+        above.mkdir(mode=0o700, parents=True, exist_ok=True)
+        clear_old_folders(above)
+        folder = session.state[_TEMPORARY] = Path(tempfile.mkdtemp(prefix="session-", dir=os.path.realpath(above)))
+        folder.chmod(0o1777)
+    return folder
+
+
 def _existing(folder: Path, otherwise: Path) -> Path:
     return folder if folder.is_dir() else otherwise
 
@@ -176,23 +257,3 @@ def _own_folder(roots: tuple[Path, ...]) -> tuple[Path, ...]:
         return ()
     own.mkdir(mode=0o700, parents=True, exist_ok=True)  # one that is made later would be taken for the command's
     return (own,)
-
-
-def _denied_reads(session: Session) -> Sequence[str]:
-    restrictions = restrictions_of(session)
-    return () if restrictions is None else restrictions.denied_reads
-
-
-def _hidden(session: Session, roots: tuple[Path, ...]) -> tuple[Path, ...]:
-    """What a rule says may not be read, so that no program reads it either: one policy for files and commands."""
-    restrictions = restrictions_of(session)
-    if restrictions is None or not restrictions.denies_reads:
-        return ()
-    names = tuple(map(str, roots))
-    seen = scan(files_of(session).paths.roots, _MOST_ENTRIES).seen
-    denied = {path for path in seen if restrictions.denies_read(path, names)}
-    # A name that is not there yet must not be made and read either, where a rule names just that.
-    denied |= {f"{root}/{name}" for root in names for name in restrictions.left_out(root, names) if "*" not in name}
-    denied |= {place for place in restrictions.places("/", names) if restrictions.denies_read(f"{place}/x", names)}
-    tops = [path for path in sorted(denied) if not any(path.startswith(f"{other}/") for other in denied)]
-    return tuple(Path(path) for path in tops if path not in (*names, "/") and restrictions.denies_read(path, names))

@@ -1,27 +1,38 @@
-"""Runs a command in a session's shell: undoable, within its time, and told in words a model can use."""
+"""The way of a command: tried in a look box and judged by what it did, or run in a work box once it is approved.
+
+A look box holds every change back. What only read, or only filled caches, is answered at once; what changed something
+asks with exactly that in hand, and a yes puts it into the workspace, where it can be undone. A work box changes the
+workspace itself.
+"""
 
 from __future__ import annotations
 
 import os
 import shlex
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ferrule.builtin.session_shells import (
-    profile_of,
+    choice_of,
+    look_profile,
+    roots_of,
     sandbox_of,
+    session_layer,
+    settle,
     shell_folder,
     shells_of,
     try_sandbox,
-    unconfined,
-    understand,
     watchers_of,
+    work_profile,
 )
-from ferrule.core.access import Touch, writes
+from ferrule.core.access import WRITES_ANYTHING, writes
 from ferrule.core.call import CallInfo
+from ferrule.core.effects import Barrier, Effects
 from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import joined, phrase
 from ferrule.core.problems import Problem
 from ferrule.core.result import ErrorInfo, ToolResult
 from ferrule.workspace.changing import origin_of
@@ -30,19 +41,21 @@ from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from ferrule.core.context import Session, ToolContext
+    from ferrule.core.effects import Approval
+    from ferrule.process.box import Box
     from ferrule.process.output import Piece
-    from ferrule.process.sandbox.sandbox import Denial
+    from ferrule.process.profile import Profile
+    from ferrule.process.sandbox.sandbox import Denial, Sandbox
     from ferrule.process.shell.background import BackgroundCommand
-    from ferrule.process.shell.ended import Ended
-    from ferrule.process.shell.shell_session import ShellSession
+    from ferrule.process.shell.running import Opener, Streams
+    from ferrule.process.shell.session import Ended, ShellSession
+    from ferrule.workspace.layers.reading import LayerChanges
     from ferrule.workspace.snapshots.changes import Origin
     from ferrule.workspace.snapshots.shell_changes import ShellChanges
-
-_HERE = ("localhost", "127.0.0.1", "::1", "[::1]", "0.0.0.0")  # noqa: S104 - names of this machine, not bound to
 
 
 def command_text(command: str, folder: str | None) -> str:
@@ -59,13 +72,13 @@ def problems_of(command: str) -> list[Problem]:
     return []
 
 
-def runs_command(command: str, folder: str | None, session: Session) -> CallInfo:
-    """What a call that runs a command would do: it touches the shell, and whatever the command may touch."""
+def runs_command(command: str, folder: str | None, session: Session, *, stays: bool = False) -> CallInfo:
+    """What a call that runs a command would do. Unless it `stays` (on a terminal, in the background) it is tried."""
     text = command_text(command, folder)
-    writes_else = not understand(text, str(shell_folder(session))).read_only
     return CallInfo(
-        touches=(writes("command", text), writes("shell", "main"), Touch("*", write=writes_else)),
+        touches=(writes("command", text), writes("shell", "main"), *WRITES_ANYTHING),
         signature=text,
+        tentative=not stays and choice_of(session).enabled,
     )
 
 
@@ -89,22 +102,252 @@ class CommandRun(TypedDict):
 
 
 class Told:
-    """What was seen of a command besides what it wrote: notes for the model, and the changes that can be undone."""
+    """What is known of a command besides what it wrote: notes for the model, its box, and what it changed."""
 
     def __init__(self) -> None:
+        self.box = "work"
         self.notes: list[str] = []
         self.changed: int | None = None
+        self.effects: Effects | None = None
+        self.refused: Approval | None = None
+        """Why what it changed was not kept, where that is a refusal."""
+
+
+async def run(
+    context: ToolContext,
+    command: str,
+    *,
+    folder: str | None,
+    seconds: float,
+    terminal: bool = False,
+    may_move: bool = False,
+) -> tuple[Ended, Told]:
+    """Run a command to its end, or to its time limit."""
+    text = command_text(command, folder)
+    require_folder(context.session, folder)
+    sandbox = await try_sandbox(context.session)
+    if context.tentative and sandbox.confines:
+        return await _Trial(context, text, seconds, sandbox).run(may_move=may_move)
+    if context.tentative:
+        await _require_approval(context, sandbox)
+    return await _work(context, text, seconds, work_profile(context.session), terminal=terminal, may_move=may_move)
+
+
+async def _require_approval(context: ToolContext, sandbox: Sandbox) -> None:
+    """Where nothing can hold a command back, it asks before it runs."""
+    why = phrase("No sandbox works on this machine, so the command runs with all rights of the user.")
+    approval = await context.approve(Effects(barriers=(Barrier("limit", "", why),)))
+    if not approval.approved:
+        raise ToolError(
+            phrase("The command was not run: {reason}.", reason=approval.reason),
+            kind=ErrorKind.PERMISSION,
+            suggestion=joined(" ", [approval.suggestion, *sandbox.notes[1:]]),
+        )
+
+
+# For real
+
+
+async def _work(
+    context: ToolContext,
+    text: str,
+    seconds: float,
+    profile: Profile,
+    *,
+    terminal: bool = False,
+    may_move: bool = False,
+) -> tuple[Ended, Told]:
+    session = context.session
+    shell = shells_of(session).get()
+    async with undoable(context) as told:
+        ended = await shell.run(
+            text,
+            opener(session, profile),
+            timeout=seconds,
+            on_output=_shown(context),
+            terminal=terminal,
+            may_move=may_move,
+        )
+    adopt(session, shell, ended, tainted=False)
+    told.notes += [f"{one.message} {one.suggestion}" for one in denials_of(session, ended, profile)]
+    if ended.moved_to_background:
+        await watch_on(context, ended.moved_to_background)
+    return ended, told
+
+
+def opener(session: Session, profile: Profile) -> Opener:
+    """Opens boxes of this profile for the session's shell."""
+
+    async def open_one(arguments: Sequence[str], environment: Mapping[str, str], streams: Streams) -> Box:
+        from ferrule.process.box import open_box
+
+        return await open_box(
+            sandbox_of(session),
+            replace(profile, environment={**profile.environment, **environment}),
+            arguments,
+            stdin=streams.stdin,
+            stdout=streams.stdout,
+            stderr=streams.stderr,
+            passed=streams.passed,
+            terminal=streams.terminal,
+        )
+
+    return open_one
+
+
+def adopt(session: Session, shell: ShellSession, ended: Ended, *, tainted: bool) -> None:
+    """Go on in the state that a command left; where it left none, in the one from before it."""
+    shell.keep(ended, tainted=tainted)
+    settle(session, shell)
+
+
+def _shown(context: ToolContext) -> Any:
+    def show(piece: Piece) -> None:
+        context.partial(piece.text)
+
+    return show if context.watched else None
+
+
+# Tried first
+
+
+class _Trial:
+    """One command in a look box, from its layers to what becomes of them."""
+
+    def __init__(self, context: ToolContext, text: str, seconds: float, sandbox: Sandbox) -> None:
+        self._context, self._session = context, context.session
+        self._text, self._seconds, self._sandbox = text, seconds, sandbox
+        self._shell = shells_of(context.session).get()
+        self._told = Told()
+        self._told.box = "look"
+
+    async def run(self, *, may_move: bool) -> tuple[Ended, Told]:
+        import asyncio
+
+        layer = session_layer(self._session)
+        mounts = await asyncio.to_thread(layer.begin) if self._sandbox.has_layers else ()
+        try:
+            profile = await asyncio.to_thread(look_profile, self._session, mounts)
+            ended = await self._shell.run(
+                self._text, opener(self._session, profile), timeout=self._seconds, on_output=_shown(self._context)
+            )
+            found = await asyncio.to_thread(self._read, mounts, ended)
+            return await self._judged(ended, found, profile, may_move=may_move)
+        finally:
+            await asyncio.shield(asyncio.to_thread(layer.drop, mounts))
+
+    def _read(self, mounts: Sequence[Any], ended: Ended) -> LayerChanges:
+        layers = session_layer(self._session).layers(mounts) if ended.box.layered else ()
+        return session_layer(self._session).read(files_of(self._session).paths, layers)
+
+    async def _judged(
+        self, ended: Ended, found: LayerChanges, profile: Profile, *, may_move: bool
+    ) -> tuple[Ended, Told]:
+        """What becomes of it: an answer, a question, or another run for real."""
+        import asyncio
+
+        told = self._told
+        barriers = self._barriers(ended, profile)
+        if not found and not barriers:
+            await asyncio.to_thread(session_layer(self._session).keep, found)
+            adopt(self._session, self._shell, ended, tainted=True)
+            return ended, told
+        paths = files_of(self._session).paths
+        told.effects = await asyncio.to_thread(self._effects, found, barriers)
+        approval = await self._context.approve(told.effects)
+        if not approval.approved:
+            return self._dropped(ended, approval, changed=bool(found))
+        if barriers:
+            opened = [one.subject for one in barriers if one.kind in ("read", "guarded") and one.subject]
+            hosts = [one.subject or "*" for one in barriers if one.kind == "network"]
+            profile = await asyncio.to_thread(partial(work_profile, self._session, hosts=hosts, opened=opened))
+            ended, worked = await _work(self._context, self._text, self._seconds, profile, may_move=may_move)
+            worked.effects = told.effects
+            return ended, worked
+        group = await self._applied(found)
+        await asyncio.to_thread(session_layer(self._session).keep, found)
+        told.changed = len(group.changes) if group is not None else 0
+        adopt(self._session, self._shell, ended, tainted=False)
+        if group is not None and group.uncovered:
+            names = ", ".join(f"`{paths.show(one.path)}`" for one in group.uncovered[:5])
+            told.notes.append(f"Undo does not cover {names}: too large to keep.")
+        return ended, told
+
+    def _effects(self, found: LayerChanges, barriers: tuple[Barrier, ...]) -> Effects:
+        from ferrule.workspace.layers.effects import effects_of
+
+        return effects_of(files_of(self._session).paths, found.changes, barriers)
+
+    async def _applied(self, found: LayerChanges) -> Any:
+        """Put what it changed into the workspace: once it has begun it is seen through, also when the call is
+        cancelled.
+        """
+        import asyncio
+
+        from ferrule.workspace.layers.applying import apply_layers
+
+        applying = asyncio.ensure_future(
+            asyncio.to_thread(apply_layers, files_of(self._session), found, origin_of(self._context))
+        )
+        try:
+            return await asyncio.shield(applying)
+        except asyncio.CancelledError:
+            await asyncio.wait({applying})
+            raise
+
+    def _dropped(self, ended: Ended, approval: Approval, *, changed: bool) -> tuple[Ended, Told]:
+        """What was not approved is gone, and so is the shell's new state: it may be about what is gone."""
+        told = self._told
+        if not changed:  # it only met a barrier: what it did besides is a result like any other
+            adopt(self._session, self._shell, ended, tainted=True)
+            told.notes += [one.message for one in (told.effects or Effects()).barriers]
+            told.notes.append(f"It was not run again with that opened: {approval.reason}. {approval.suggestion}".strip())
+        elif approval.refused:
+            told.refused = approval
+        else:
+            kept = "Nothing that it changed was kept"
+            told.notes.append(f"{kept}: {approval.reason}. It would: {'; '.join(_effect_lines(told))}.")
+        return ended, told
+
+    def _barriers(self, ended: Ended, profile: Profile) -> tuple[Barrier, ...]:
+        if ended.timed_out:
+            why = phrase(
+                "It did not finish within {seconds} s while it was tried. Approved, it runs from the start for real.",
+                seconds=f"{self._seconds:g}",
+            )
+            return (Barrier("time", "", why),)
+        kinds = {"network": "network", "read": "read", "write": "write", "guarded": "guarded"}
+        return tuple(
+            Barrier(kinds.get(one.kind, "limit"), one.subject, one.message)  # type: ignore[arg-type]
+            for one in denials_of(self._session, ended, profile)
+        )
+
+
+def _effect_lines(told: Told) -> list[str]:
+    return told.effects.lines() if told.effects is not None else []
+
+
+def denials_of(session: Session, ended: Ended, profile: Profile) -> list[Denial]:
+    """What its box kept a command from: what the box itself knows, or else what the command complained of."""
+    sandbox, code = sandbox_of(session), ended.exit_code or 0
+    denials = list(ended.denials)
+    if not denials and sandbox.confines:
+        found = sandbox.explain_denial(code, ended.stderr, profile) or (
+            sandbox.explain_denial(code, ended.stdout, profile)  # `2>&1`, and a terminal
+        )
+        denials += [found] if found else []
+    return denials
+
+
+# What can be undone, and what is told
 
 
 @asynccontextmanager
-async def undoable(context: ToolContext, text: str | None) -> AsyncGenerator[Told]:
-    """Look at the workspace before and after, unless the command provably only reads; None is one that goes on."""
+async def undoable(context: ToolContext) -> AsyncGenerator[Told]:
+    """Look at the workspace before and after, so that what a work box changed can be undone."""
     import asyncio
 
     told = Told()
-    if text is not None and only_reads(context.session, text):
-        yield told
-        return
     changes, origin = files_of(context.session).shell_changes, origin_of(context)
     try:
         await _begin(changes, origin, watchers_of(context.session))
@@ -143,40 +386,6 @@ async def _begin(changes: ShellChanges, origin: Origin, watchers: set[asyncio.Ta
         raise
 
 
-async def run(
-    context: ToolContext,
-    command: str,
-    *,
-    folder: str | None,
-    seconds: float,
-    terminal: bool = False,
-    move_to_background: bool = False,
-) -> tuple[Ended, Told]:
-    """Run a command to its end, or to its time limit."""
-    text = command_text(command, folder)
-    require_folder(context.session, folder)
-    await try_sandbox(context.session)
-    shell = shell_for(context, text, terminal=terminal)
-
-    def show(piece: Piece) -> None:
-        context.partial(piece.text)
-
-    async with undoable(context, text) as told:
-        ended = await shell.run(
-            text, timeout=seconds, on_output=show if context.watched else None, move_to_background=move_to_background
-        )
-    settle(context.session, ended.cwd)
-    told.notes += explained(context.session, text, ended)
-    if ended.moved_to_background:
-        await watch_on(context, shell, ended.moved_to_background)
-    return ended, told
-
-
-def only_reads(session: Session, text: str) -> bool:
-    """Whether a command provably changes nothing, started where the session's shell is."""
-    return understand(text, str(shell_folder(session))).read_only
-
-
 def require_folder(session: Session, folder: str | None) -> None:
     """Refuse to go to a folder of the workspace that is not there; what else is there only the sandbox knows."""
     if folder is None:
@@ -196,28 +405,10 @@ def require_folder(session: Session, folder: str | None) -> None:
         )
 
 
-def shell_for(context: ToolContext, text: str | None = None, *, terminal: bool = False) -> ShellSession:
-    """The session's shell for a command; the one on a terminal is another than the one on pipes."""
-    if text is not None and unconfined(context.session) and not only_reads(context.session, text):
-        # Refused here, because only here it is known what the command would do.
-        sandbox_of(context.session).prepare(profile_of(context.session), ())
-    try:
-        if terminal:
-            return shells_of(context.session).get("terminal", terminal_size=(100, 30))
-        return shells_of(context.session).get()
-    except OSError as error:
-        raise ToolError(phrase("The shell could not be started: {error}.", error=error.strerror or error)) from error
-
-
-def settle(session: Session, folder: str) -> None:
-    """Remember where the shell is, so that the next command is understood from there."""
-    session.command_directory = Path(folder)
-
-
-async def watch_on(context: ToolContext, shell: ShellSession, name: str) -> None:
+async def watch_on(context: ToolContext, name: str) -> None:
     """Go on looking at what a command changes that goes on in the background, so that this can be undone too."""
-    kept = shell.background.get(name)
-    watch = undoable(context, kept.command)
+    _, kept = shells_of(context.session).find_background(name)
+    watch = undoable(context)
     await watch.__aenter__()
     note_when_over(context, kept, watch)
 
@@ -236,34 +427,6 @@ def note_when_over(context: ToolContext, kept: BackgroundCommand, watch: Abstrac
     task.add_done_callback(watchers.discard)
 
 
-def explained(session: Session, text: str, ended: Ended) -> list[str]:
-    """What the sandbox kept a command from, and how to ask for more."""
-    denials = list(ended.denials)
-    if not denials and not unconfined(session):
-        sandbox, profile, code = sandbox_of(session), profile_of(session), ended.exit_code or 0
-        found = (
-            sandbox.explain_denial(code, ended.stderr, profile)
-            or sandbox.explain_denial(code, ended.stdout, profile)  # `2>&1`, and a terminal
-            or _without_network(session, text, ended)
-        )
-        denials += [found] if found else []
-    return [f"{denial.message} {denial.suggestion}" for denial in denials]
-
-
-def _without_network(session: Session, text: str, ended: Ended) -> Denial | None:
-    """A program that reaches for a host gets nowhere, also where it fails without a word as `curl -s` does."""
-    from ferrule.process.sandbox.denials import no_network, speaks_of_network
-
-    profile = profile_of(session)
-    if profile.hosts is not None or sandbox_of(session).name == "none":
-        return None
-    analysis = understand(text, str(shell_folder(session)))
-    named = [host for part in analysis.parts for host in part.hosts if host and host not in _HERE]
-    if not named and (analysis.read_only or not speaks_of_network(f"{ended.stderr}\n{ended.stdout}")):
-        return None
-    return no_network(named[0] if named else "", profile)
-
-
 def words(ended: Ended, told: Told) -> str:
     """What a model reads of a command."""
     text = "".join(piece.text for piece in ended.pieces).rstrip("\n")
@@ -273,7 +436,7 @@ def words(ended: Ended, told: Told) -> str:
         notes.append(f"The whole output is in `{ended.spill}`; look into it with Read or Grep.")
     if ended.waiting_for_input is not None:
         notes.append(f"It waits for input after `{ended.waiting_for_input}`. Answer with BashInput.")
-    if ended.moved_to_background or ended.still_running:
+    if ended.moved_to_background:
         notes.append("Read on with BashOutput, end it with KillShell.")
     if ended.exit_code:
         notes.insert(0, f"Exit code {ended.exit_code}.")
@@ -300,9 +463,14 @@ def command_run(ended: Ended, told: Told) -> CommandRun:
 
 def command_metadata(ran: CommandRun, told: Told | None = None) -> dict[str, Any]:
     """What every result of a command says of it, also that of one which failed."""
-    changed = {} if told is None or told.changed is None else {"changed": told.changed}
-    names = ("exit_code", "working_directory", "timed_out")
-    return {**{key: ran[key] for key in names}, **changed}
+    said: dict[str, Any] = {key: ran[key] for key in ("exit_code", "working_directory", "timed_out")}
+    if told is not None:
+        said["box"] = told.box
+        if told.changed is not None:
+            said["changed"] = told.changed
+        if told.effects is not None:
+            said["effects"] = told.effects.as_data()
+    return said
 
 
 def timed_out(context: ToolContext, ended: Ended, told: Told, seconds: float, suggestion: str) -> ToolResult:
@@ -328,6 +496,24 @@ def starved(context: ToolContext, ended: Ended, told: Told, suggestion: str) -> 
         suggestion=suggestion,
     )
     return _failed(context, ended, told, error, "ended: it waited for input")
+
+
+def refused(context: ToolContext, ended: Ended, told: Told) -> ToolResult:
+    """The result of a command whose changes were not approved: what it wrote, and what it would have changed."""
+    approval = told.refused
+    assert approval is not None  # noqa: S101 - whoever calls this has looked
+    would = "\n".join(f"- {line}" for line in _effect_lines(told))
+    error = ErrorInfo(
+        ErrorKind.PERMISSION,
+        phrase(
+            "The command was tried, and nothing that it changed was kept: {reason}. It would:\n{would}",
+            reason=approval.reason,
+            would=would,
+        ),
+        details={"stdout": ended.stdout, "stderr": ended.stderr, **(told.effects or Effects()).as_data()},
+        suggestion=approval.suggestion or None,
+    )
+    return _failed(context, ended, told, error, phrase("not kept"))
 
 
 def _failed(context: ToolContext, ended: Ended, told: Told, error: ErrorInfo, shown: str) -> ToolResult:

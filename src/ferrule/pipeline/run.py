@@ -356,6 +356,7 @@ class Runtime:
             if isinstance(error, Stopped):
                 raise
             raise unformattable(tool.name, error) from error
+        record.box = result.metadata.get("box")
         if result.error is not None:
             record.outcome, record.stage, record.error = result.error.kind, Stage.EXECUTE, result.error.message
         if tool.cache:
