@@ -6,17 +6,20 @@ writes the state into a private file in memory. What comes out was written by an
 bash: `parse` takes nothing but the exact form that bash prints, within bounds, and everything is quoted anew for the
 next bash. Functions go in as `BASH_FUNC_name%%` variables, of which bash itself takes nothing but a definition.
 
-Every word of ours that a command could redefine stands behind `\builtin`; a function of that very name is removed. All
-of `program` is one compound command, which bash has read to its end before any alias or option of the session is there.
-Should a command break it even so, no state comes out, which is said, and the session goes on as it was before.
+Every word of ours that a command could redefine stands behind `\builtin`; functions named `builtin` and `exec`, whose
+work nothing else can do, are not kept. Should a command break our lines even so, no state comes out, which is said, and
+the session goes on as it was before.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 MOST_BYTES = 8 << 20
 """How large a state may be, as bash prints it."""
@@ -94,7 +97,7 @@ class ShellState:
         return frozenset(name for _, name in self.trusted)
 
     def after(self, before: ShellState, *, tainted: bool) -> ShellState:
-        """This as the state that follows `before`; `tainted` when nobody has approved the command in between.
+        """The same as what follows `before`; `tainted` when nobody has approved the command in between.
 
         A name stays tainted until it means again what it meant before: an approved `PATH=$PATH:x` clears nothing.
         """
@@ -128,49 +131,73 @@ def environment(state: ShellState) -> dict[str, str]:
 def program(state: ShellState, bash: str, private: int, pause: int) -> tuple[str, ...]:
     """The arguments of a bash that runs a command in a state.
 
-    `private` holds `given` and takes the state that comes out; `pause` is a descriptor from which nothing ever comes,
-    to wait on. The command and what it starts have neither. The command's text lies where `bash -c` keeps it.
+    `private` holds what `given` says and takes the state that comes out; `pause` is a descriptor from which nothing
+    ever comes, to wait on. The command and what it starts have neither.
     """
-    errors = max(private, pause) + 1
-    children = r"\builtin read -r {0} </proc/$$/task/$$/children; \builtin read -r {1} </proc/$PPID/task/$PPID/children"
-    text = f"""\
-{{ \\builtin mapfile -d '' -n 2 -t -u {private} BASH_EXECUTION_STRING; \\builtin eval "${{BASH_EXECUTION_STRING[1]}}"; \
-\\builtin eval "$BASH_EXECUTION_STRING" 2>&{errors} {private}>&- {pause}<&- {errors}>&-
-{{ \\set -- "$?" "$@"; \\unset -f builtin
-\\builtin trap -p >&{private}; \\builtin trap - DEBUG ERR RETURN; }} >/dev/null
-{{ \\builtin printf '\\0'; \\builtin printf '%s\\0' "$SHELLOPTS" "$BASHOPTS" "$#" "$@"; \\builtin set +eux
-\\builtin pwd; \\builtin printf '\\0'; \\builtin umask; \\builtin printf '\\0'
-\\builtin : "${{BASH_ALIASES[@]}}"; \\builtin declare -p; \\builtin printf '\\0'
-for __ferrule in 1 2 3 4 5 6; do __ferrule_own= __ferrule_lost=
-{children.format("__ferrule_own", "__ferrule_lost")}
-[[ ${{__ferrule_own% }}/${{__ferrule_lost% }} != "${{BASH_EXECUTION_STRING[1]-}}/${{BASH_EXECUTION_STRING[2]-}}" ]] || break
-\\builtin read -r -t 0.05 -u {pause}
-done
-\\builtin printf '%s\\0' "$__ferrule_own $__ferrule_lost"
-\\builtin declare -F; \\builtin printf '\\0'
-if \\builtin compgen -A function >/dev/null; then \\builtin mapfile -t __ferrule < <(\\builtin compgen -A function)
-for __ferrule_own in "${{__ferrule[@]}}"; do \\builtin declare -f -- "$__ferrule_own"; \\builtin printf '\\0'; done; fi
-\\builtin printf 'end'; }} >&{private}
-}} {errors}>&2 2>/dev/null; \\builtin exec {private}>&- {pause}<&-; \\builtin exit "$1"
-"""
     # A function may only be readable with this option, and bash takes them before it runs anything.
     extended = ("-O", "extglob") if state.shopt_options.get("extglob") else ()
+    text = _PROGRAM.format(private=private, pause=pause)
     return (bash, "--noprofile", "--norc", *extended, "-c", text, "bash")
 
 
-def given(state: ShellState, command: bytes, private: int) -> bytes:
-    """What the private file holds when the bash starts: the command, and the lines that restore the state."""
-    return command + b"\0" + _restoring(state, private).encode(errors="surrogateescape") + b"\0"
+def given(state: ShellState, command: bytes, private: int, pause: int) -> bytes:
+    """What the private file holds at the start: the command, and the lines before and after it.
+
+    Bash keeps them where `bash -c` keeps its text, so the first of them is what a command finds there.
+    """
+    before = _restoring(state, private).encode(errors="surrogateescape")
+    out, errors = [number for number in (9, 8, 7, 6) if number not in (private, pause)][:2]
+    after = _AFTERWARDS.format(private=private, pause=pause, out=out, errors=errors).encode()
+    traced = b""
+    if state.set_options.get(
+        "xtrace"
+    ):  # only now, and in the command's first line, so that it traces the command alone
+        traced = f"{{ \\builtin set -x; {_status(state) or ':'}; }} 2>/dev/null; ".encode()
+    return b"".join(text + b"\0" for text in (traced + command, before, after))
+
+
+_PROGRAM = r"""
+\builtin mapfile -d '' -n 3 -t -u {private} BASH_EXECUTION_STRING;
+\builtin eval "${{BASH_EXECUTION_STRING[1]}}" 2>/dev/null;
+\builtin eval "$BASH_EXECUTION_STRING" {private}>&- {pause}<&-;
+{{ \set -- "$?" "$@"; \unset -f builtin exec; \builtin printf '%s\0' "$SHELLOPTS" "$BASHOPTS" "$#" "$@" >&{private};
+\builtin set +euxv; \builtin trap -p >&{private}; \builtin trap - DEBUG ERR RETURN; }} >/dev/null 2>&1;
+\builtin eval "${{BASH_EXECUTION_STRING[2]}}"
+""".strip().replace("\n", " ")  # one line, so that the command's lines count from 1
+_AFTERWARDS = r"""\exec {out}>&1 {errors}>&2 >&{private} 2>/dev/null
+\builtin shopt -u expand_aliases
+\builtin printf '\0'; \builtin pwd; \builtin printf '\0'; \builtin umask; \builtin printf '\0'
+: "${{BASH_ALIASES[@]}}"; \builtin declare -p; \builtin printf '\0'
+for __ferrule in 1 2 3 4 5 6; do __ferrule_own= __ferrule_lost= __ferrule_left=
+\builtin read -r __ferrule_own </proc/$$/task/$$/children
+\builtin read -r __ferrule_lost </proc/$PPID/task/$PPID/children
+[[ ${{__ferrule_own% }} == "${{BASH_EXECUTION_STRING[3]-}}" ]] || __ferrule_left=y
+[[ ${{__ferrule_lost% }} == "${{BASH_EXECUTION_STRING[4]-}}" ]] || __ferrule_left=y
+\builtin kill -0 "$!" && __ferrule_left=y
+[[ $__ferrule_left ]] || break
+\exec {out}>&- {errors}>&-
+\builtin read -r -t 0.05 -u {pause}
+done
+\builtin printf '%s ' "$__ferrule_own" "$__ferrule_lost"; \builtin jobs -rp; \builtin printf '\0'
+\builtin declare -F; \builtin printf '\0'
+if \builtin compgen -A function >/dev/null; then \builtin mapfile -t __ferrule < <(\builtin compgen -A function)
+for __ferrule_own in "${{__ferrule[@]}}"; do \builtin declare -f -- "$__ferrule_own"; \builtin printf '\0'; done; fi
+\builtin printf end
+[[ $__ferrule_left ]] && \exec {out}>/dev/null {errors}>&{out}
+\exec >&{out} 2>&{errors} {out}>&- {errors}>&- {private}>&- {pause}<&-; \builtin exit "$1"
+"""
+"""What is left running is given a moment, with nobody holding its output any more: in `> >(sort)`, that is when it
+begins to write. A trap on EXIT has the command's own streams, unless something was left."""
 
 
 def _restoring(state: ShellState, private: int) -> str:
     read = r"\builtin read -r 'BASH_EXECUTION_STRING[{0}]' </proc/{1}/task/{1}/children"
     lines = [
-        f"{{ \\builtin declare -p; \\builtin printf '\\0%s\\0%s\\0' \"$SHELLOPTS\" \"$BASHOPTS\"; }} >&{private}",
+        f'{{ \\builtin declare -p; \\builtin printf \'\\0%s\\0%s\\0\' "$SHELLOPTS" "$BASHOPTS"; }} >&{private}',
         *((f"\\builtin cd -- {quoted(state.folder)}",) if state.folder else ()),
         f"{{ \\builtin pwd; \\builtin printf '\\0'; }} >&{private}",
-        *("BASH_EXECUTION_STRING[1]= BASH_EXECUTION_STRING[2]=", read.format(1, "$$"), read.format(2, "$PPID")),
-        f"\\builtin printf '%s\\0' \"${{BASH_EXECUTION_STRING[*]:1}}\" >&{private}",
+        *("BASH_EXECUTION_STRING[3]= BASH_EXECUTION_STRING[4]=", read.format(3, "$$"), read.format(4, "$PPID")),
+        f"{{ \\builtin printf '%s ' \"${{BASH_EXECUTION_STRING[@]:3}}\"; \\builtin printf '\\0'; }} >&{private}",
         "\\builtin unset -v OLDPWD; \\builtin declare -x OLDPWD",
     ]
     if names := " ".join([*state.variables, *state.removed]):
@@ -186,16 +213,19 @@ def _restoring(state: ShellState, private: int) -> str:
     lines += [f"\\builtin shopt -{'s' if on else 'u'} {name}" for name, on in state.shopt_options.items()]
     lines.append(f"\\builtin set -- {' '.join(map(quoted, state.parameters))}")
     # Those that say or stop things come last, so that they do it for the command alone.
-    options = sorted(state.set_options.items(), key=lambda one: one[0] in ("errexit", "xtrace", "verbose", "posix"))
-    if switches := " ".join(f"{'-' if on else '+'}o {name}" for name, on in options):
+    options = sorted(state.set_options.items(), key=lambda one: one[0] in ("errexit", "verbose", "posix"))
+    if switches := " ".join(f"{'-' if on else '+'}o {name}" for name, on in options if name != "xtrace"):
         lines.append(f"\\builtin set {switches}")
-    if state.status and not state.set_options.get("errexit"):
-        lines.append(f"(\\builtin exit {state.status})")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, _status(state)])
+
+
+def _status(state: ShellState) -> str:
+    """Make `$?` what it was; a shell that exits at the first failure would exit."""
+    return f"(\\builtin exit {state.status})" if state.status and not state.set_options.get("errexit") else ""
 
 
 def _declared(name: str, one: Variable) -> str:
-    """An array is assigned by itself: behind `\\builtin`, bash reads no `name=(…)`."""
+    r"""An array is assigned by itself: behind `\builtin`, bash reads no `name=(…)`."""
     if one.value is None or isinstance(one.value, str):
         value = "" if one.value is None else f"={quoted(one.value)}"
         return f"\\builtin declare -{one.attributes or '-'} {name}{value}"
@@ -210,7 +240,7 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-class BadDump(ValueError):
+class BadDump(ValueError):  # noqa: N818 - says what it is
     """What came out is not what bash prints."""
 
 
@@ -279,10 +309,10 @@ def _state(sections: list[bytes], start: _Start, before: ShellState, notes: list
         except StopIteration:
             raise BadDump("a part is missing") from None
 
-    _note_traps(section(), notes)
     set_options, shopt_options = _options(section()), _options(section())
     count = _number(section())
     status, *parameters = [section() for _ in range(min(count, _MOST_NAMES))] or [b""]
+    _note_traps(section(), notes)
     folder, umask = _line(section()) or before.folder, _line(section())
     if not re.fullmatch("[0-7]{3,4}", umask):
         raise BadDump("its umask")
@@ -366,7 +396,7 @@ def _functions(listed: bytes, section: Callable[[], bytes], notes: list[str]) ->
 _NUMBER = re.compile(r"-?[0-9]{1,20}")
 _INDEX = re.compile(r"[0-9]{1,19}")
 _LISTED_FUNCTION = re.compile(rb"declare -([a-zA-Z]{1,10}) ([^\s\0]{1,1000})")
-_FUNCTION_NAME = re.compile(r"(?!builtin$|-)[\w.:+@,^-]{1,200}")
+_FUNCTION_NAME = re.compile(r"(?!(?:builtin|exec)$|-)[\w.:+@,^-]{1,200}")
 _ENTRY = re.compile(rb"declare -([-acilnrtuxA]{1,12}) ([A-Za-z_][A-Za-z0-9_]*)(?:(=)(\()?)?")
 _QUOTED = rb"""("(?:[^"\\$`]++|\\["\\$`])*+")|\$'((?:[^'\\]++|\\(?:[abEfnrtv\\'"?]|[0-7]{3}))*+)'"""
 _VALUE = re.compile(_QUOTED)
@@ -379,7 +409,7 @@ _SHORT = 1000
 
 
 def _variables(printed: bytes) -> dict[str, Variable]:
-    """What `declare -p` printed: a line for each, since it writes a line end in a value as `\\n`."""
+    r"""What `declare -p` printed: a line for each, since it writes a line end in a value as `\n`."""
     *lines, rest = printed.split(b"\n", _MOST_NAMES)
     if rest:
         raise BadDump("its variables")
@@ -478,8 +508,10 @@ def _note_traps(printed: bytes, notes: list[str]) -> None:
 
 def _note_left(left: frozenset[bytes], notes: list[str]) -> None:
     if left:
-        many = "1 process that the command left running was" if len(left) == 1 else (
-            f"{len(left):,} processes that the command left running were"
+        many = (
+            "1 process that the command left running was"
+            if len(left) == 1
+            else (f"{len(left):,} processes that the command left running were")
         )
         notes.append(f"{many} ended with it. To keep one running, start it with `run_in_background`.")
 
