@@ -7,6 +7,7 @@ which give access or hold passwords. Whoever wants more for commands gives it.
 
 from __future__ import annotations
 
+import shutil
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,11 @@ def clean_environment(environment: Mapping[str, str], given: Mapping[str, str]) 
     if not any(name in kept for name in ("LANG", "LC_ALL", "LC_CTYPE")):
         kept["LANG"] = "C.UTF-8"
     return kept | _QUIET | dict(given)
+
+
+def found_program(name: str, environment: Mapping[str, str]) -> str:
+    """Where a program lies that is started in this environment; the name itself where it is not found."""
+    return shutil.which(name, path=environment.get("PATH", _DEFAULT_PATH)) or name
 
 
 @lru_cache(maxsize=256)  # asked at every start, of values that hardly change

@@ -97,10 +97,11 @@ def confine_thread(confinement: Confinement) -> bool:
         os.close(opened)
 
 
-def open_rules(readable: Iterable[str], writable: Iterable[str]) -> int:
+def open_rules(readable: Iterable[str], writable: Iterable[str], listed: Iterable[str] = ()) -> int:
     """Rules for a process to bind itself with, as an open descriptor, which a program may inherit.
 
-    What is `readable` may also be run; in what is `writable` everything is allowed. Where the kernel can, TCP is not
+    What is `readable` may also be run; in what is `writable` everything is allowed; of folders that are `listed` the
+    names are shown. Where the kernel can, TCP is not
     to be had, and neither signals nor abstract sockets reach anyone outside. Raises OSError where it has no rules.
     """
     version = kernel_version()
@@ -112,6 +113,8 @@ def open_rules(readable: Iterable[str], writable: Iterable[str]) -> int:
         _allow_path(opened, path, _READ & rights)
     for path in writable:
         _allow_path(opened, path, rights)
+    for path in listed:
+        _allow_path(opened, path, _READ_FOLDER)
     return opened
 
 

@@ -18,6 +18,24 @@ class Bounds:
     memory: int | None = None
     file_size: int | None = 4 << 30
     open_files: int | None = 4096
+    temporary: int = 2 << 30
+    """Bytes of each folder for temporary files."""
+    layer: int = 2 << 30
+    """Bytes that the layers of a look box may hold together; a box that writes more is ended."""
+
+
+@dataclass(slots=True, frozen=True)
+class LayerMount:
+    """Where the changes to one root of the workspace land instead of in it.
+
+    `upper` and `work` are empty folders of one file system, new for each command. `below` are layers of earlier
+    commands, topmost first, that are seen above the root.
+    """
+
+    root: Path
+    upper: Path
+    work: Path
+    below: tuple[Path, ...] = ()
 
 
 @dataclass(slots=True, frozen=True)
@@ -26,6 +44,9 @@ class Profile:
 
     `guarded` and `hidden` may name what does not exist yet: it must stay so. `hosts` is None for no network at all,
     and otherwise the allow-list of host patterns (`example.org`, `*.example.org`, `*` for everything).
+
+    With `look`, nothing of the workspace is changed: what is written to a root lands in its layer, and a root without
+    one is read-only.
     """
 
     writable: tuple[Path, ...]
@@ -37,3 +58,7 @@ class Profile:
     hosts: tuple[str, ...] | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     bounds: Bounds = Bounds()
+    look: bool = False
+    layers: tuple[LayerMount, ...] = ()
+    temporary: Path | None = None
+    """A folder to be seen as `/tmp`, for what commands keep there for one another; without it each has an own."""

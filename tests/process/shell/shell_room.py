@@ -1,32 +1,70 @@
-"""Shells to try things in: real bash in a real folder, with and without a sandbox, and a hunt for what they leave."""
+"""Shells to try things in: real bash in real boxes in a real folder, and a hunt for what they leave."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from ferrule.process.box import Box, open_box
 from ferrule.process.profile import Profile
 from ferrule.process.sandbox.choose import best_sandbox
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from ferrule.process.sandbox.no_sandbox import NoSandbox
-from ferrule.process.shell.ended import Ended
-from ferrule.process.shell.kept_guard import Prepare
-from ferrule.process.shell.shell_session import ShellSession
+from ferrule.process.shell.background import BackgroundCommand
+from ferrule.process.shell.running import Opener, Streams
+from ferrule.process.shell.session import Ended, ShellSession
 from ferrule.process.spill import SpillFolder
 
 T = TypeVar("T")
 SECONDS = 90
 
 
-def prepare_in(workspace: Path, kind: str) -> Prepare:
+def opener_in(workspace: Path, kind: str, **changes: Any) -> Opener:
+    """Opens work boxes over a workspace: without a sandbox, in the best one, or with Landlock alone."""
     sandboxes = {"plain": lambda: NoSandbox(off=True), "sandboxed": best_sandbox, "landlock": LandlockSandbox}
     sandbox = sandboxes[kind]()
-    profile = Profile((workspace,), workspace)
-    return lambda arguments: sandbox.prepare(profile, arguments)
+    profile = Profile((workspace,), workspace, **changes)
+
+    async def opener(arguments: Sequence[str], environment: Mapping[str, str], streams: Streams) -> Box:
+        return await open_box(
+            sandbox,
+            replace(profile, environment=environment),
+            arguments,
+            stdin=streams.stdin,
+            stdout=streams.stdout,
+            stderr=streams.stderr,
+            passed=streams.passed,
+            terminal=streams.terminal,
+        )
+
+    return opener
+
+
+class Kept:
+    """A session that keeps every state, as one does whose commands are all approved."""
+
+    def __init__(self, session: ShellSession, opener: Opener) -> None:
+        self.session = session
+        self.opener = opener
+        self.background = session.background
+
+    async def run(self, command: str, **how: Any) -> Ended:
+        return self._kept(await self.session.run(command, self.opener, **how))
+
+    async def answer(self, text: str, **how: Any) -> Ended:
+        return self._kept(await self.session.answer(text, **how))
+
+    async def start(self, command: str) -> BackgroundCommand:
+        return await self.background.start(command, self.opener)
+
+    def _kept(self, ended: Ended) -> Ended:
+        self.session.keep(ended, tainted=False)
+        return ended
 
 
 class Room:
@@ -37,27 +75,30 @@ class Room:
         self.workspace.mkdir()
         self.spills = folder / "spills"
         self.kind = kind
-        self.prepare = prepare_in(self.workspace, kind)
+        self.opener = opener_in(self.workspace, kind)
 
-    def session(self, *, terminal_size: tuple[int, int] | None = None, kept: int = 32_000) -> ShellSession:
-        return ShellSession(self.prepare, spills=SpillFolder(self.spills), terminal_size=terminal_size, kept=kept)
+    def session(self, *, kept: int = 32_000, terminal_size: tuple[int, int] = (90, 20)) -> Kept:
+        made = ShellSession(
+            folder=str(self.workspace), spills=SpillFolder(self.spills), kept=kept, terminal_size=terminal_size
+        )
+        return Kept(made, self.opener)
 
-    def use(self, body: Callable[[ShellSession], Awaitable[T]], *, terminal_size: tuple[int, int] | None = None) -> T:
+    def use(self, body: Callable[[Kept], Awaitable[T]]) -> T:
         """Run a test's body with a session that is closed afterwards, and never for ever."""
 
         async def main() -> T:
-            session = self.session(terminal_size=terminal_size)
+            kept = self.session()
             try:
-                return await asyncio.wait_for(body(session), SECONDS)
+                return await asyncio.wait_for(body(kept), SECONDS)
             finally:
-                await session.close()
+                await kept.session.close()
 
         return asyncio.run(main())
 
     def run(self, *commands: str, timeout: float = 30.0) -> list[Ended]:
         """The results of commands that run one after the other in one session."""
 
-        async def body(session: ShellSession) -> list[Ended]:
+        async def body(session: Kept) -> list[Ended]:
             return [await session.run(command, timeout=timeout) for command in commands]
 
         return self.use(body)

@@ -19,11 +19,11 @@ from ferrule.process.launch import Launch
 from ferrule.process.sandbox.control_group import control_group
 from ferrule.process.sandbox.denials import explain
 from ferrule.process.sandbox.guarded import GuardedTree
-from ferrule.process.sandbox.limits import bounded
+from ferrule.process.sandbox.limits import limits_of
 from ferrule.process.sandbox.network import network
 from ferrule.process.sandbox.places import Places, git_settings, is_within, system_places
 from ferrule.process.sandbox.plain_path import open_plain
-from ferrule.process.sandbox.roots import below, writable_roots
+from ferrule.process.sandbox.roots import below, layers_over, names_of_hidden, writable_roots
 from ferrule.process.sandbox.sandbox import Denial, Name, Prepared, SandboxRefused
 from ferrule.process.sandbox.seccomp import build_filter
 from ferrule.process.sandbox.sockets import sockets_of_others
@@ -36,17 +36,31 @@ if TYPE_CHECKING:
     from ferrule.process.profile import Profile
 
 _NAMESPACES = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "sandbox")
-_TEMPORARY = str(2 << 30)
-_MOST_MOUNTS = 256
+_MOST_MOUNTS = 200
+_SHELL = "/bin/sh"
 
 
 class Bubblewrap:
-    """Starts commands with a bubblewrap that was proven to work."""
+    """Starts commands with a bubblewrap that was proven to work.
 
-    def __init__(self, program: str, *, by_descriptor: bool, notes: tuple[str, ...] = ()) -> None:
+    `nests`: an ordinary user's bubblewrap can start in a user namespace of our own making, in which the kernel counts
+    the processes of this box alone. `has_layers`: overlays can be mounted in such a namespace.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        *,
+        by_descriptor: bool,
+        notes: tuple[str, ...] = (),
+        nests: bool = False,
+        has_layers: bool = False,
+    ) -> None:
         self._program = program
-        self._by_descriptor = by_descriptor
+        self.by_descriptor = by_descriptor
         self._notes = notes
+        self._nests = nests
+        self._has_layers = has_layers
 
     @property
     def name(self) -> Name:
@@ -56,14 +70,23 @@ class Bubblewrap:
     def notes(self) -> tuple[str, ...]:
         return self._notes
 
-    def prepare(self, profile: Profile, arguments: Sequence[str]) -> Prepared:
+    @property
+    def confines(self) -> bool:
+        return True
+
+    @property
+    def has_layers(self) -> bool:
+        return self._has_layers
+
+    def prepare(self, profile: Profile, arguments: Sequence[str], *, terminal: bool = False) -> Prepared:
         """Everything that must be looked at is looked at here, as short a time before the start as can be."""
         roots = writable_roots(profile.writable, self._program)
-        closing = ExitStack()
+        preparation = _Preparation(self._program, profile, roots)
+        preparation.by_descriptor, preparation.nests = self.by_descriptor, self._nests
         try:
-            return _Preparation(self._program, self._by_descriptor, profile, roots, closing).prepared(arguments)
+            return preparation.prepared(arguments, terminal=terminal)
         except BaseException:
-            closing.close()
+            preparation.close()
             raise
 
     def explain_denial(self, exit_code: int, stderr_text: str, profile: Profile) -> Denial | None:
@@ -73,36 +96,57 @@ class Bubblewrap:
 class _Preparation:
     """The arguments of one start, gathered in the order in which bubblewrap carries them out."""
 
-    def __init__(
-        self, program: str, by_descriptor: bool, profile: Profile, roots: list[str], closing: ExitStack
-    ) -> None:
-        self._by_descriptor = by_descriptor
+    by_descriptor = nests = False
+
+    def __init__(self, program: str, profile: Profile, roots: list[str]) -> None:
         self._profile = profile
         self._roots = roots
-        self._closing = closing
+        self._starting, self._closing = ExitStack(), ExitStack()
         self._arguments = [program, *_NAMESPACES]
         self._descriptors: list[int] = []
         self._places = system_places()
+        self._layers = layers_over(roots, profile)
 
-    def prepared(self, arguments: Sequence[str]) -> Prepared:
+    def close(self) -> None:
+        self._starting.close()
+        self._closing.close()
+
+    def prepared(self, arguments: Sequence[str], *, terminal: bool) -> Prepared:
+        profile = self._profile
         self._show_system()
         self._show_workspace()
-        sweep = self._guard()
-        for path in self._profile.hidden:
-            self._arguments += _hidden(os.path.realpath(path))
-        environment = clean_environment(os.environ, self._temporary() | dict(self._profile.environment))
+        sweep = None if profile.look else self._guard()
+        for path in names_of_hidden(profile.hidden, self._roots):
+            self._arguments += _hidden(path)
+        environment = clean_environment(os.environ, self._temporary() | dict(profile.environment))
         command = tuple(arguments)
-        proxy = None
-        if self._profile.hosts is not None:
-            through = self._closing.enter_context(network(self._profile.hosts, command))
+        proxy = forwarder = None
+        if profile.hosts is not None:
+            through = self._closing.enter_context(network(profile.hosts, command))
             self._arguments += ["--ro-bind", through.folder, through.inside]
             environment |= through.environment
-            command, proxy = through.command, through.proxy
+            command, proxy, forwarder = through.command, through.proxy, through.inside.encode()
         self._filter_calls()
-        self._arguments += ["--chdir", os.path.realpath(self._profile.folder), "--"]
-        start = self._bounded(command)
-        launch = Launch(start, environment, "/", descriptors=tuple(self._descriptors), contains_all=True)
-        return Prepared(launch, sweep=sweep, proxy=proxy, closing=self._closing)
+        info = self._memory("info", b"")
+        self._arguments += ["--info-fd", str(info), "--chdir", os.path.realpath(profile.folder), "--"]
+        is_root = os.geteuid() == 0
+        counted = is_root or self.nests
+        group = self._closing.enter_context(control_group(profile.bounds)) if is_root else None
+        launch = Launch(
+            (*self._arguments, *_begun(command, terminal, None if counted else profile.bounds.processes)),
+            environment,
+            "/",
+            descriptors=tuple(self._descriptors),
+            contains_all=True,
+            limits=limits_of(profile, processes=counted),
+            joins=str(group) if group is not None else "",
+            overlays=self._layers,
+            user_namespace=self.nests and not is_root,
+            info=info,
+        )
+        return Prepared(
+            launch, sweep=sweep, proxy=proxy, closing=self._closing, starting=self._starting, forwarder=forwarder
+        )
 
     def _temporary(self) -> dict[str, str]:
         """Where temporary files go when the person's own place for them is not there in the sandbox."""
@@ -111,18 +155,12 @@ class _Preparation:
             return {}
         return {"TMPDIR": "/tmp"}  # noqa: S108 - inside the sandbox
 
-    def _bounded(self, command: tuple[str, ...]) -> tuple[str, ...]:
-        """Under its limits: inside for a person, whose processes are counted there; around it all for root."""
-        bounds = self._profile.bounds
-        if os.geteuid() != 0:
-            return (*self._arguments, *bounded(bounds, command))
-        group = self._closing.enter_context(control_group(bounds))
-        return bounded(bounds, (*self._arguments, *command), group)
-
     def _show_system(self) -> None:
         places = self._places
         add = self._arguments.extend
-        add(_system(places))
+        add(_system(places, self._profile.bounds.temporary))
+        if self._profile.temporary is not None:
+            add(("--bind", os.path.realpath(self._profile.temporary), "/tmp"))  # noqa: S108 - inside the sandbox
         for shown in (*places.tools, *map(os.path.realpath, self._profile.readable)):
             if not any(is_within(shown, root) for root in self._roots):
                 add(("--ro-bind", shown, shown))
@@ -132,8 +170,14 @@ class _Preparation:
             add(("--perms", "0644", "--file", str(self._memory("gitconfig", settings)), f"{places.home}/.gitconfig"))
 
     def _show_workspace(self) -> None:
+        layered = {str(layer.root) for layer in self._layers}
         for root in self._roots:
-            self._arguments += ["--bind", root, root]
+            writable = root in layered if self._profile.look else True
+            self._arguments += ["--bind" if writable else "--ro-bind", root, root]
+        for layer in self._layers:
+            for path in (layer.upper, layer.work, *layer.below):
+                if not any(is_within(str(path), folder) for folder in (*self._places.folders, "/tmp")):  # noqa: S108
+                    self._arguments += _hidden(str(path))
         for root in self._roots:
             if is_within(self._places.home, root):
                 for tool in self._places.tools:
@@ -179,11 +223,11 @@ class _Preparation:
         except OSError:
             return False
         whole = f"{tree.root}/{path}"
-        if not self._by_descriptor:
+        if not self.by_descriptor:
             os.close(opened)
             self._arguments += ["--bind" if writable else "--ro-bind", whole, whole]
             return True
-        self._closing.callback(os.close, opened)
+        self._starting.callback(os.close, opened)
         self._descriptors.append(opened)
         self._arguments += ["--bind-fd" if writable else "--ro-bind-fd", str(opened), whole]
         return True
@@ -200,26 +244,59 @@ class _Preparation:
     def _memory(self, name: str, content: bytes) -> int:
         """A file that is only in memory, for bubblewrap to read."""
         made = os.memfd_create(f"ferrule-{name}", os.MFD_CLOEXEC)
-        self._closing.callback(os.close, made)
+        self._starting.callback(os.close, made)
         os.write(made, content)
         os.lseek(made, 0, os.SEEK_SET)
         self._descriptors.append(made)
         return made
 
 
+def _begun(command: tuple[str, ...], terminal: bool, processes: int | None) -> tuple[str, ...]:
+    """The command, begun inside by a shell where something has to be done there first.
+
+    An ordinary user's processes can be counted for this box alone from inside its namespace only. And a terminal is
+    given to whoever opens it first as the leader of a session, which inside is the shell; bubblewrap itself stays
+    outside that session, so that no key ends it.
+    """
+    script = [] if processes is None else [f"ulimit {_processes_flag()} {processes}"]
+    if not script and not terminal:
+        return command
+    script.append('exec "$@"' + (" <>/proc/self/fd/0" if terminal else ""))
+    return (_SHELL, "-c", " && ".join(script), "sh", *command)
+
+
+@lru_cache(maxsize=1)
+def _processes_flag() -> str:
+    is_bash = os.path.basename(os.path.realpath(_SHELL)).startswith("bash")  # noqa: PTH119 - a string in, a string out
+    return "-u" if is_bash else "-p"
+
+
 @lru_cache(maxsize=8)
-def _system(places: Places) -> tuple[str, ...]:
+def _system(places: Places, temporary: int) -> tuple[str, ...]:
     """What is the same for every command of this user."""
-    shown = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"]
+    shown = ["--ro-bind", "/", "/", "--proc", "/proc", *_kernel_settings(), "--dev", "/dev"]
     for folder in ("/dev/shm", "/tmp"):  # noqa: S108 - inside the sandbox
-        shown += ["--perms", "1777", "--size", _TEMPORARY, "--tmpfs", folder]
+        shown += ["--perms", "1777", "--size", str(temporary), "--tmpfs", folder]
     for folder in places.folders:
-        shown += ["--size", _TEMPORARY, "--tmpfs", folder]
+        shown += ["--size", str(temporary), "--tmpfs", folder]
     if places.home != "/":
         shown += ["--perms", "0700", "--dir", places.home]
     for path in places.hidden:
         shown += _hidden(path)
     return tuple(shown)
+
+
+def _kernel_settings() -> list[str]:
+    """Of `/proc` what belongs to no process and is root's to write: it stays root's without any capability."""
+    shown: list[str] = []
+    if os.geteuid() == 0:
+        with os.scandir("/proc") as entries:
+            for entry in entries:
+                if entry.name.isdigit() or entry.is_symlink():
+                    continue
+                if entry.is_dir() or entry.stat().st_mode & 0o222:
+                    shown += ["--ro-bind", entry.path, entry.path]
+    return shown
 
 
 def _hidden(path: str) -> tuple[str, ...]:

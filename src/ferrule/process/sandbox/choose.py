@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.process.box import open_box
 from ferrule.process.child import find_program
-from ferrule.process.profile import Profile
+from ferrule.process.profile import LayerMount, Profile
 from ferrule.process.sandbox.bubblewrap import Bubblewrap
 from ferrule.process.sandbox.control_group import can_count_processes
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from ferrule.process.sandbox.no_sandbox import NoSandbox
 from ferrule.process.sandbox.sandbox import SandboxRefused
 from ferrule.process.sandbox.seatbelt import Seatbelt
-from ferrule.process.sandbox.spawner import spawn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,29 +51,36 @@ class Tried:
 
 
 _lock = threading.Lock()
-_best: Sandbox | None = None
-_tried: tuple[Tried, ...] = ()
+_found: dict[tuple[str, ...], tuple[Sandbox, tuple[Tried, ...]]] = {}
+_MOST_FOUND = 64
 
 
-def best_sandbox(inside: Sequence[Path] = ()) -> Sandbox:
-    """The strongest that works, tried once in a process. Programs that lie `inside` a workspace are never taken."""
-    global _best, _tried
-    with _lock:
-        if _best is None:
-            _best, _tried = _try_all(inside)
-        return _best
+def best_sandbox(inside: Sequence[Path] = (), layers: Path | None = None) -> Sandbox:
+    """The strongest that works, tried once in a process for each workspace. Programs that lie `inside` a workspace are
+    never taken. `layers` is the folder that look boxes would have their layers in.
+    """
+    return _best(inside, layers)[0]
 
 
-def probe_report(inside: Sequence[Path] = ()) -> tuple[Tried, ...]:
+def probe_report(inside: Sequence[Path] = (), layers: Path | None = None) -> tuple[Tried, ...]:
     """What was tried, strongest first, for `ferrule doctor`."""
-    best_sandbox(inside)
-    return _tried
+    return _best(inside, layers)[1]
 
 
-def _try_all(inside: Sequence[Path]) -> tuple[Sandbox, tuple[Tried, ...]]:
+def _best(inside: Sequence[Path], layers: Path | None) -> tuple[Sandbox, tuple[Tried, ...]]:
+    key = (str(layers or ""), *map(str, inside))
+    with _lock:
+        if key not in _found:
+            while len(_found) >= _MOST_FOUND:
+                _found.pop(next(iter(_found)))
+            _found[key] = _try_all(inside, layers)
+        return _found[key]
+
+
+def _try_all(inside: Sequence[Path], layers: Path | None) -> tuple[Sandbox, tuple[Tried, ...]]:
     tried: list[Tried] = []
     for attempt in {"darwin": (_try_seatbelt,)}.get(sys.platform, (_try_bubblewrap, _try_landlock)):
-        sandbox, outcome = attempt(inside)
+        sandbox, outcome = attempt(inside, layers)
         tried.append(outcome)
         if sandbox is not None:
             return sandbox, tuple(tried)
@@ -79,7 +88,7 @@ def _try_all(inside: Sequence[Path]) -> tuple[Sandbox, tuple[Tried, ...]]:
     return NoSandbox(reasons=reasons), tuple(tried)
 
 
-def _try_bubblewrap(inside: Sequence[Path]) -> tuple[Sandbox | None, Tried]:
+def _try_bubblewrap(inside: Sequence[Path], layers: Path | None) -> tuple[Sandbox | None, Tried]:
     program = find_program("bwrap", inside)
     if program is None:
         return None, Tried(
@@ -88,11 +97,27 @@ def _try_bubblewrap(inside: Sequence[Path]) -> tuple[Sandbox | None, Tried]:
             "there is no `bwrap` program; install it with the system's package manager "
             "(`apt-get install bubblewrap`, `dnf install bubblewrap`, `pacman -S bubblewrap`)",
         )
-    sandbox = Bubblewrap(program, by_descriptor=_binds_descriptors(program), notes=_notes())
-    complaint = _prove(sandbox, _PROOF)
-    if complaint is None:
-        return sandbox, Tried("bubblewrap", True, f"{program} confines commands", sandbox.notes)
+    by_descriptor, notes = _binds_descriptors(program), _notes()
+    for nests in (True, False):
+        sandbox = Bubblewrap(program, by_descriptor=by_descriptor, notes=notes, nests=nests)
+        complaint = _prove(sandbox, _PROOF)
+        if complaint is None:
+            return _with_layers(sandbox, program, nests, inside, layers)
     return None, Tried("bubblewrap", False, f"{program} does not work here ({complaint}); {_advice(complaint)}")
+
+
+def _with_layers(
+    sandbox: Bubblewrap, program: str, nests: bool, inside: Sequence[Path], layers: Path | None
+) -> tuple[Sandbox, Tried]:
+    why_not = _prove_layers(sandbox, inside, layers) if nests else "user namespaces of one's own are not allowed"
+    notes = sandbox.notes
+    if why_not is not None:
+        notes = (*notes, f"unapproved commands see the workspace read-only: no layer can be put over it ({why_not})")
+    proven = Bubblewrap(
+        program, by_descriptor=sandbox.by_descriptor, notes=notes, nests=nests, has_layers=why_not is None
+    )
+    gives = "confines commands" + ("; unapproved ones write to a layer over the workspace" if why_not is None else "")
+    return proven, Tried("bubblewrap", True, f"{program} {gives}", notes)
 
 
 def _notes() -> tuple[str, ...]:
@@ -101,7 +126,7 @@ def _notes() -> tuple[str, ...]:
     return ()
 
 
-def _try_landlock(inside: Sequence[Path]) -> tuple[Sandbox | None, Tried]:
+def _try_landlock(inside: Sequence[Path], layers: Path | None) -> tuple[Sandbox | None, Tried]:
     sandbox = LandlockSandbox()
     complaint = sandbox.missing() or _prove(sandbox, _PROOF_WITHOUT_PROC)
     if complaint is None:
@@ -111,7 +136,7 @@ def _try_landlock(inside: Sequence[Path]) -> tuple[Sandbox | None, Tried]:
     return None, Tried("landlock", False, f"{complaint}; a kernel from 5.13 on with Landlock turned on has it")
 
 
-def _try_seatbelt(inside: Sequence[Path]) -> tuple[Sandbox | None, Tried]:
+def _try_seatbelt(inside: Sequence[Path], layers: Path | None) -> tuple[Sandbox | None, Tried]:
     sandbox = Seatbelt()
     complaint = _prove(sandbox, _PROOF_WITHOUT_PROC)
     if complaint is None:
@@ -125,22 +150,82 @@ def _prove(sandbox: Sandbox, proof: str) -> str | None:
         workspace, outside = Path(folder, "workspace"), Path(folder, "outside")
         workspace.mkdir()
         outside.mkdir()
-        try:
-            prepared = sandbox.prepare(Profile((workspace,), workspace), ("/bin/sh", "-c", proof))
-        except (SandboxRefused, OSError) as error:
-            return str(error)
-        with prepared:
-            process = spawn(prepared.launch, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            try:
-                out, err = process.communicate(timeout=_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.communicate()
-                return f"it did not finish within {_SECONDS} s"
-    if process.returncode == 0 and out.strip() == b"confined":
+        ran = _run(sandbox, Profile((workspace,), workspace), proof)
+    if isinstance(ran, str):
+        return ran
+    if ran.code == 0 and ran.out.strip() == b"confined":
         return None
-    complaints = err.decode(errors="replace").strip().splitlines()
-    return complaints[-1][:300] if complaints else f"it ran, but did not confine; exit code {process.returncode}"
+    complaints = ran.err.decode(errors="replace").strip().splitlines()
+    return complaints[-1][:300] if complaints else f"it ran, but did not confine; exit code {ran.code}"
+
+
+def _prove_layers(sandbox: Sandbox, inside: Sequence[Path], layers: Path | None) -> str | None:
+    """Make a file in a layer over the workspace itself, which must not get it; None when that went well."""
+    name = f".ferrule-probe-{os.urandom(6).hex()}"
+    with ExitStack() as made:
+        try:
+            if layers is not None:
+                layers.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder = Path(made.enter_context(tempfile.TemporaryDirectory(prefix="ferrule-probe-", dir=layers)))
+            upper, work, workspace = folder / "upper", folder / "work", folder / "workspace"
+            for one in (upper, work, workspace):
+                one.mkdir()
+        except OSError as error:
+            return str(error)
+        root = Path(os.path.realpath(inside[0] if inside else workspace))
+        profile = Profile((root,), root, look=True, layers=(LayerMount(root, upper, work),))
+        ran = _run(sandbox, profile, f"echo new >{name} && cat {name}")
+        if isinstance(ran, str):
+            return ran
+        if not ran.layered:
+            return "the kernel or the file system does not allow the mount"
+        if ran.code != 0 or ran.out != b"new\n" or not (upper / name).is_file() or (root / name).exists():
+            return ran.err.decode(errors="replace").strip()[:300] or "what was written did not come out of it"
+    return None
+
+
+@dataclass(slots=True, frozen=True)
+class _Ran:
+    code: int
+    out: bytes
+    err: bytes
+    layered: bool
+
+
+def _run(sandbox: Sandbox, profile: Profile, script: str) -> _Ran | str:
+    """What a script did in a box, or why it could not be run. In a thread: there may be an event loop in this one."""
+    answers: list[_Ran | str] = []
+
+    def work() -> None:
+        try:
+            answers.append(asyncio.run(_run_in_box(sandbox, profile, script)))
+        except (SandboxRefused, OSError) as error:
+            answers.append(str(error))
+
+    thread = threading.Thread(target=work, name="ferrule-probe")
+    thread.start()
+    thread.join()
+    return answers[0]
+
+
+async def _run_in_box(sandbox: Sandbox, profile: Profile, script: str) -> _Ran | str:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, open(os.devnull, "rb") as nothing:  # noqa: ASYNC230, PTH123
+        box = await open_box(
+            sandbox,
+            profile,
+            ("/bin/sh", "-c", script),
+            stdin=nothing.fileno(),
+            stdout=out.fileno(),
+            stderr=err.fileno(),
+        )
+        try:
+            done, _ = await asyncio.wait({box.ended}, timeout=_SECONDS)
+            await box.end(patience=0)
+        finally:
+            box.close()
+        if not done:
+            return f"it did not finish within {_SECONDS} s"
+        return _Ran(box.ended.result(), os.pread(out.fileno(), 4096, 0), os.pread(err.fileno(), 4096, 0), box.layered)
 
 
 def _binds_descriptors(program: str) -> bool:

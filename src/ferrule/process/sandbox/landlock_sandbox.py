@@ -11,21 +11,19 @@ import os
 import sys
 import tempfile
 from contextlib import ExitStack
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.process.environment import clean_environment
+from ferrule.process.environment import clean_environment, found_program
 from ferrule.process.landlock import kernel_version, open_rules
 from ferrule.process.launch import Launch
-from ferrule.process.sandbox import confined_start
 from ferrule.process.sandbox.control_group import control_group
 from ferrule.process.sandbox.denials import explain
 from ferrule.process.sandbox.guarded import GuardedTree
-from ferrule.process.sandbox.limits import bounded, with_what_runs
+from ferrule.process.sandbox.limits import limits_of, threads_of_person
 from ferrule.process.sandbox.places import Places, git_settings, is_within, system_places
-from ferrule.process.sandbox.roots import below, writable_roots
+from ferrule.process.sandbox.roots import below, names_of_hidden, writable_roots
 from ferrule.process.sandbox.sandbox import Denial, Name, Prepared, SandboxRefused
 from ferrule.process.sandbox.seccomp import build_filter
 from ferrule.process.sandbox.sweep import Sweep, Watched
@@ -43,10 +41,11 @@ _OF_PROC = (
     "/proc/filesystems", "/proc/sys/kernel", "/proc/sys/vm", "/proc/sys/fs", "/proc/vmstat",
 )  # fmt: skip
 _MOST_LISTED = 4_000
+_CAN_STOP_CUTTING = 3  # the version of Landlock from which files that may only be read cannot be truncated either
 
 
 class LandlockSandbox:
-    """Starts commands through a small program that confines itself first."""
+    """Has the launcher confine each command before it begins."""
 
     @property
     def name(self) -> Name:
@@ -58,7 +57,8 @@ class LandlockSandbox:
             "guarded files are put back after a command instead of being locked",
             "commands see nothing of `/proc` but facts about the machine",
             "commands have no network and no sockets at all",
-            "nothing inside the workspace can be hidden: commands are refused where a rule asks for it",
+            "unapproved commands see the workspace read-only, and may change no modes or times anywhere",
+            "nothing in the workspace can be hidden from approved commands: they are refused where a rule asks for it",
         ]
         if kernel_version() < 6:
             weaker.append("commands can send signals to other processes of the same user")
@@ -70,62 +70,79 @@ class LandlockSandbox:
             return "this kernel has no Landlock"
         return None if this_machine() is not None else "there is no filter of system calls for this kind of processor"
 
-    def prepare(self, profile: Profile, arguments: Sequence[str]) -> Prepared:
+    @property
+    def confines(self) -> bool:
+        return kernel_version() >= _CAN_STOP_CUTTING
+
+    @property
+    def has_layers(self) -> bool:
+        return False
+
+    def prepare(self, profile: Profile, arguments: Sequence[str], *, terminal: bool = False) -> Prepared:
         """Refuses what it cannot enforce."""
         machine = this_machine()
         if machine is None or kernel_version() < 1:
             raise SandboxRefused(phrase("The sandbox cannot be used: {why}.", why=self.missing()), _INSTALL)
         roots = writable_roots(profile.writable, sys.executable)
-        _refuse_what_it_cannot(profile, roots)
-        closing = ExitStack()
+        self._refuse_what_it_cannot(profile, roots)
+        starting, closing = ExitStack(), ExitStack()
         try:
             places = system_places()
             private = closing.enter_context(tempfile.TemporaryDirectory(prefix="ferrule-", ignore_cleanup_errors=True))
             environment = clean_environment(os.environ, _own_home(places, private) | dict(profile.environment))
-            rules = open_rules(_readable(places, profile, roots), (*roots, private, *_DEVICES))
-            closing.callback(os.close, rules)
-            filters = os.memfd_create("ferrule-seccomp", os.MFD_CLOEXEC)
-            closing.callback(os.close, filters)
-            os.write(filters, build_filter(machine, sockets=False))
-            os.lseek(filters, 0, os.SEEK_SET)
+            rules = _rules(places, profile, roots, private)
+            starting.callback(os.close, rules)
             group = closing.enter_context(control_group(profile.bounds))
-            python = os.path.realpath(sys.executable)
-            start = (python, "-I", "-S", "-c", _source(), str(os.getpid()), str(rules), str(filters))
+            beside = 0 if os.geteuid() == 0 else threads_of_person()
             launch = Launch(
-                bounded(with_what_runs(profile.bounds), (*start, *arguments), group),
+                (found_program(arguments[0], environment), *arguments[1:]),
                 environment,
                 os.path.realpath(profile.folder),
-                descriptors=(rules, filters),
+                descriptors=(rules,),
+                limits=limits_of(profile, processes=True, beside=beside),
+                joins=str(group) if group is not None else "",
+                takes_terminal=terminal,
+                rules=rules,
+                filter=build_filter(machine, sockets=False, changes=not profile.look),
             )
-            sweep = Sweep([_watched(root, profile, closing) for root in roots], restores=True)
-            return Prepared(launch, sweep=sweep, closing=closing)
+            sweep = None if profile.look else Sweep([_watched(root, profile, closing) for root in roots], restores=True)
+            if sweep is not None:
+                sweep.begin()
+            return Prepared(launch, sweep=sweep, closing=closing, starting=starting)
         except BaseException:
+            starting.close()
             closing.close()
             raise
+
+    def _refuse_what_it_cannot(self, profile: Profile, roots: Sequence[str]) -> None:
+        if profile.hosts is not None:
+            raise SandboxRefused(
+                phrase("Without bubblewrap the sandbox cannot open the network to some hosts alone."), _INSTALL
+            )
+        if profile.look:
+            if not self.confines:
+                raise SandboxRefused(
+                    phrase("This kernel's Landlock cannot keep files from being cut short, so nothing can be tried."),
+                    _INSTALL,
+                )
+            return
+        for path in profile.hidden:
+            for root in roots:
+                if is_within(os.path.realpath(path), root) and path.exists():
+                    shown = os.path.realpath(path)[len(root) + 1 :]
+                    raise SandboxRefused(
+                        phrase(
+                            "Without bubblewrap the sandbox cannot hide `{shown}`, which a rule denies reading.",
+                            shown=shown,
+                        ),
+                        _INSTALL,
+                    )
 
     def explain_denial(self, exit_code: int, stderr_text: str, profile: Profile) -> Denial | None:
         return explain(exit_code, stderr_text, profile)
 
 
 _INSTALL = phrase("Ask the person to install bubblewrap, or to turn the sandbox off for this.")
-
-
-def _refuse_what_it_cannot(profile: Profile, roots: Sequence[str]) -> None:
-    if profile.hosts is not None:
-        raise SandboxRefused(
-            phrase("Without bubblewrap the sandbox cannot open the network to some hosts alone."), _INSTALL
-        )
-    for path in profile.hidden:
-        for root in roots:
-            if is_within(os.path.realpath(path), root) and path.exists():
-                shown = os.path.realpath(path)[len(root) + 1 :]
-                raise SandboxRefused(
-                    phrase(
-                        "Without bubblewrap the sandbox cannot hide `{shown}`, which a rule denies reading.",
-                        shown=shown,
-                    ),
-                    _INSTALL,
-                )
 
 
 def _watched(root: str, profile: Profile, closing: ExitStack) -> Watched:
@@ -135,12 +152,18 @@ def _watched(root: str, profile: Profile, closing: ExitStack) -> Watched:
     return Watched(tree, hidden=hidden)
 
 
-def _readable(places: Places, profile: Profile, roots: Sequence[str]) -> list[str]:
-    """Everything but homes, temporary folders, processes, devices and what is hidden; then what tools need of those."""
-    hidden = {os.path.realpath(path) for path in profile.hidden}
-    kept_out = {*places.folders, *places.hidden, *hidden, "/tmp", "/proc", "/dev"}  # noqa: S108 - hidden
-    shown = map(os.path.realpath, profile.readable)
-    return [*_all_but("/", frozenset(kept_out)), *places.tools, *shown, *_OF_PROC, *roots]
+def _rules(places: Places, profile: Profile, roots: Sequence[str], private: str) -> int:
+    """Readable is everything but homes, temporary folders, processes, devices and what is hidden; then what tools need
+    of those. In a look box that goes for the workspace too, where nothing is writable.
+    """
+    hidden = names_of_hidden(profile.hidden, roots)
+    kept_out = frozenset({*places.folders, *places.hidden, *hidden, "/tmp", "/proc", "/dev"})  # noqa: S108 - hidden
+    readable = [*_all_but("/", kept_out), *places.tools, *map(os.path.realpath, profile.readable), *_OF_PROC]
+    if not profile.look:
+        return open_rules([*readable, *roots], (*roots, private, *_DEVICES))
+    for root in roots:
+        readable += _all_but(root, frozenset(hidden))
+    return open_rules(readable, (private, *_DEVICES), listed=roots)
 
 
 def _all_but(folder: str, kept_out: frozenset[str]) -> Iterator[str]:
@@ -171,9 +194,3 @@ def _own_home(places: Places, private: str) -> dict[str, str]:
             link.symlink_to(tool)
     (home / ".gitconfig").write_bytes(git_settings(places.home))
     return {"HOME": str(home)} | dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(temporary))
-
-
-@lru_cache(maxsize=1)
-def _source() -> str:
-    """The program's text: its file may lie where the sandbox shows nothing."""
-    return Path(confined_start.__file__).read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import joined, phrase
-from ferrule.process.environment import clean_environment
+from ferrule.process.environment import clean_environment, found_program
 from ferrule.process.launch import Launch
 from ferrule.process.sandbox.sandbox import Denial, Name, Prepared, SandboxRefused
 
@@ -33,7 +33,15 @@ class NoSandbox:
             return ("the sandbox is turned off: commands may do whatever the person may",)
         return ("no sandbox works here: only commands that are known to change nothing run", *self._reasons)
 
-    def prepare(self, profile: Profile, arguments: Sequence[str]) -> Prepared:
+    @property
+    def confines(self) -> bool:
+        return False
+
+    @property
+    def has_layers(self) -> bool:
+        return False
+
+    def prepare(self, profile: Profile, arguments: Sequence[str], *, terminal: bool = False) -> Prepared:
         """A bare start with a clean environment. A profile in which nothing is writable stands for a command that
         was proven to only read; hiding and the network cannot be had.
         """
@@ -43,7 +51,10 @@ class NoSandbox:
                 joined(" ", [phrase("Ask the person to run `ferrule doctor` and mend this:"), *self._reasons]),
             )
         environment = clean_environment(os.environ, profile.environment)
-        return Prepared(Launch(tuple(arguments), environment, os.path.realpath(profile.folder)))
+        program = found_program(arguments[0], environment)
+        return Prepared(
+            Launch((program, *arguments[1:]), environment, os.path.realpath(profile.folder), takes_terminal=terminal)
+        )
 
     def explain_denial(self, exit_code: int, stderr_text: str, profile: Profile) -> Denial | None:
         """Nothing was kept from it."""

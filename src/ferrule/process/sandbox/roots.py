@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
+import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
+from ferrule.process.profile import LayerMount
 from ferrule.process.sandbox.places import is_within
 from ferrule.process.sandbox.sandbox import SandboxRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from ferrule.process.profile import Profile
 
 _OF_THE_SYSTEM = ("/usr", "/etc", "/proc", "/dev", "/sys", "/boot")
 
@@ -49,3 +55,63 @@ def below(root: str, paths: Sequence[Path]) -> frozenset[str]:
         if whole.startswith(root + "/"):
             found.add(whole[len(root) + 1 :])
     return frozenset(found)
+
+
+def layers_over(roots: Sequence[str], profile: Profile) -> tuple[LayerMount, ...]:
+    """The layers of a look box by real paths, outer roots first; each looks like the root that it covers."""
+    if not profile.look:
+        return ()
+    given = {os.path.realpath(layer.root): layer for layer in profile.layers}
+    found: list[LayerMount] = []
+    for root in roots:
+        if (layer := given.get(root)) is not None:
+            upper, work, *lower = (Path(os.path.realpath(path)) for path in (layer.upper, layer.work, *layer.below))
+            shutil.copystat(root, upper)
+            if os.geteuid() == 0:
+                state = os.stat(root)  # noqa: PTH116 - on every start
+                os.chown(upper, state.st_uid, state.st_gid)
+            found.append(LayerMount(Path(root), upper, work, tuple(lower)))
+    return tuple(found)
+
+
+def names_of_hidden(hidden: Sequence[Path], roots: Sequence[str]) -> list[str]:
+    """The real paths of what must be hidden, and every other name in the workspace under which a file of it is known:
+    a hard link is as good as the file.
+    """
+    names = dict.fromkeys(os.path.realpath(path) for path in hidden)
+    linked: set[tuple[int, int]] = set()
+    for path in list(names):
+        for file in _files(path):
+            if file.st_nlink > 1:
+                linked.add((file.st_dev, file.st_ino))
+    if linked:
+        for root in roots:
+            names |= dict.fromkeys(_with_number(root, linked))
+    return [path for path in names if not any(path != other and is_within(path, other) for other in names)]
+
+
+def _files(path: str) -> Iterator[os.stat_result]:
+    """The state of a file, or of every file in a folder."""
+    with suppress(OSError):
+        state = os.lstat(path)
+        if stat.S_ISREG(state.st_mode):
+            yield state
+        elif stat.S_ISDIR(state.st_mode):
+            with os.scandir(path) as entries:
+                below = [entry.path for entry in entries if not entry.is_symlink()]
+            for one in below:
+                yield from _files(one)
+
+
+def _with_number(root: str, wanted: set[tuple[int, int]]) -> Iterator[str]:
+    numbers = {number for _, number in wanted}
+    waiting = [root]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif entry.inode() in numbers:
+                    state = entry.stat(follow_symlinks=False)
+                    if (state.st_dev, state.st_ino) in wanted:
+                        yield entry.path

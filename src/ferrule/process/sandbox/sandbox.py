@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ferrule.process.sandbox.sweep import Sweep
 
 Name = Literal["bubblewrap", "landlock", "seatbelt", "none"]
-Kind = Literal["write", "read", "guarded", "network", "processes", "file size", "system call"]
+Kind = Literal["write", "read", "guarded", "network", "processes", "file size", "layer size", "system call"]
 
 HOSTS_SETTING = "`hosts` of `[sandbox]` in their settings"
 """Where a person allows a host."""
@@ -57,11 +57,16 @@ class Prepared:
         sweep: Sweep | None = None,
         proxy: Proxy | None = None,
         closing: ExitStack | None = None,
+        starting: ExitStack | None = None,
+        forwarder: bytes | None = None,
     ) -> None:
         self.launch = launch
+        self.forwarder = forwarder
+        """What the command line of the sandbox's own process inside has in it, where there is one."""
         self._sweep = sweep
         self._proxy = proxy
         self._closing = closing or ExitStack()
+        self._starting = starting or ExitStack()
         self.outdated: Callable[[], bool] = lambda: False
         """Whether its profile is no longer what it should be; whoever knows the profile says so."""
 
@@ -95,8 +100,13 @@ class Prepared:
             return "a guarded file was replaced from outside"
         return "what may not be read has changed" if self.outdated() else ""
 
+    def release(self) -> None:
+        """Let go of what the start alone needed."""
+        self._starting.close()
+
     def close(self) -> None:
-        """Let go of what the launch needed; the program may go on, but its network ends."""
+        """Let go of all that the launch needed; the program may go on, but its network ends."""
+        self._starting.close()
         self._closing.close()
 
 
@@ -122,8 +132,19 @@ class Sandbox(Protocol):
         """What it does not stop here, for `ferrule doctor`."""
         ...
 
-    def prepare(self, profile: Profile, arguments: Sequence[str]) -> Prepared:
-        """Make ready to start `arguments` under `profile`, or raise `SandboxRefused`.
+    @property
+    def confines(self) -> bool:
+        """Whether it has a look box: a command that nobody approved can be tried in it, and changes nothing."""
+        ...
+
+    @property
+    def has_layers(self) -> bool:
+        """Whether a look box can have layers above the workspace; without them it has the workspace read-only."""
+        ...
+
+    def prepare(self, profile: Profile, arguments: Sequence[str], *, terminal: bool = False) -> Prepared:
+        """Make ready to start `arguments` under `profile`, or raise `SandboxRefused`. With a `terminal`, the program's
+        standard input is one, and becomes its controlling terminal.
 
         Only variables that are known to be harmless come from Ferrule's own environment; those of the profile are
         given on purpose and are passed on as they are.

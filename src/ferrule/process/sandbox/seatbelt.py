@@ -17,7 +17,7 @@ from ferrule.process.environment import clean_environment
 from ferrule.process.launch import Launch
 from ferrule.process.sandbox.denials import explain
 from ferrule.process.sandbox.guarded import GuardedTree
-from ferrule.process.sandbox.limits import bounded
+from ferrule.process.sandbox.limits import limits_of
 from ferrule.process.sandbox.places import Places, system_places
 from ferrule.process.sandbox.roots import below, writable_roots
 from ferrule.process.sandbox.sandbox import Denial, Name, Prepared, SandboxRefused
@@ -42,7 +42,15 @@ class Seatbelt:
     def notes(self) -> tuple[str, ...]:
         return ("the sandbox of macOS is not tested by the project", "processes of other programs can be seen")
 
-    def prepare(self, profile: Profile, arguments: Sequence[str]) -> Prepared:
+    @property
+    def confines(self) -> bool:
+        return True
+
+    @property
+    def has_layers(self) -> bool:
+        return False
+
+    def prepare(self, profile: Profile, arguments: Sequence[str], *, terminal: bool = False) -> Prepared:
         """Refuses the network by host, which it does not have."""
         if profile.hosts is not None:
             raise SandboxRefused(
@@ -61,9 +69,16 @@ class Seatbelt:
                 tree = GuardedTree(root, below(root, profile.guarded) | hidden)
                 closing.callback(tree.close)
                 watched.append(Watched(tree, hidden=hidden))
-            start = bounded(profile.bounds, (PROGRAM, "-p", rules, *arguments))
-            launch = Launch(start, clean_environment(os.environ, given), os.path.realpath(profile.folder))
-            return Prepared(launch, sweep=Sweep(watched, restores=True), closing=closing)
+            launch = Launch(
+                (PROGRAM, "-p", rules, *arguments),
+                clean_environment(os.environ, given),
+                os.path.realpath(profile.folder),
+                limits=limits_of(profile, processes=False),
+                takes_terminal=terminal,
+            )
+            sweep = Sweep(watched, restores=True)
+            sweep.begin()
+            return Prepared(launch, sweep=sweep, closing=closing)
         except BaseException:
             closing.close()
             raise
@@ -88,7 +103,7 @@ def rules_for(profile: Profile, roots: Sequence[str], private: str, places: Plac
             "(deny file-write*)",
             f"(deny file-read* {_below((places.home,))})",
             f"(allow file-read* {_below((*places.tools, *shown, private, *roots))})",
-            f"(allow file-write* {_below((private, *roots))})",
+            f"(allow file-write* {_below((private, *(() if profile.look else roots)))})",
             '(allow file-write* (literal "/dev/null") (literal "/dev/tty") (regex #"^/dev/fd/"))',
             *(f"(deny file-write* {_guarded(root)})" for root in roots),
             *([f"(deny file-write* {_below(guarded)})"] if guarded else []),

@@ -28,6 +28,13 @@ _FORBIDDEN = (
 )  # fmt: skip
 # Answered as unknown, so that programs take their older way: these run other calls where no filter sees them.
 _UNKNOWN = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register")
+# What changes a file without opening it for writing, which Landlock does not see.
+_CHANGES = (
+    "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes",
+    "futimesat", "utimensat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr",
+    "fremovexattr", "removexattrat", "file_setattr",
+)  # fmt: skip
+_SETFLAGS, _FSSETXATTR = 0x40086602, 0x401C5820
 _NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000 | 0x00000080
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # typing into the terminal for the person
 _UNIX, _INET, _INET6, _NETLINK, _ROUTE = 1, 2, 10, 16, 0
@@ -41,8 +48,10 @@ _Lines = list[tuple[int, int, int, int]]
 
 
 @lru_cache(maxsize=8)
-def build_filter(machine: Machine, *, sockets: bool = True) -> bytes:
-    """The filter as the kernel wants it. Without `sockets`, none can be made but pairs between one's own."""
+def build_filter(machine: Machine, *, sockets: bool = True, changes: bool = True) -> bytes:
+    """The filter as the kernel wants it. Without `sockets`, none can be made but pairs between one's own. Without
+    `changes`, the modes, owners, times and attributes of files are answered as on a read-only file system.
+    """
     program: _Lines = []
 
     def add(code: int, value: int, yes: int = 0, no: int = 0) -> None:
@@ -69,9 +78,13 @@ def build_filter(machine: Machine, *, sockets: bool = True) -> bytes:
     for name in _UNKNOWN:
         add(_EQUAL, machine.numbers[name], 0, 1)
         refuse(errno.ENOSYS)
+    for name in _CHANGES if not changes else ():
+        if name in machine.numbers:
+            add(_EQUAL, machine.numbers[name], 0, 1)
+            refuse(errno.EROFS)
     for name in ("clone", "unshare"):
         with_number(name, _any_bit(0, _NAMESPACES))
-    with_number("ioctl", _one_of(1, (_TIOCSTI, _TIOCLINUX)))
+    with_number("ioctl", _one_of(1, (_TIOCSTI, _TIOCLINUX, *(() if changes else (_SETFLAGS, _FSSETXATTR)))))
     with_number("socket", _families() if sockets else [(_RETURN, 0, 0, _ERRNO | errno.EPERM)])
     add(_RETURN, _ALLOW)
     return b"".join(struct.pack("=HBBI", *line) for line in program)

@@ -6,8 +6,10 @@ that was killed leaves its file behind; whoever looks next sees that the process
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import signal
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +17,7 @@ from pathlib import Path
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
-from ferrule.process.shell.family import Family, Running, started
+from ferrule.process import launcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +25,29 @@ if TYPE_CHECKING:
     from ferrule.process.shell.background import BackgroundCommand
 
 _PATIENCE = 1.0
+_SECONDS_BETWEEN_LOOKS = 0.01
+
+
+@dataclass(slots=True, frozen=True)
+class NotedProcess:
+    """A process, told apart from a later one with the same number by when it started."""
+
+    pid: int
+    started: int
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return started(self.pid) == self.started
+
+
+def started(pid: int) -> int | None:
+    """When a process started, in the kernel's ticks; None when there is no such process, or only its remains."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
 @dataclass(slots=True, frozen=True)
@@ -30,20 +55,32 @@ class Noted:
     """A background command of some program on this machine."""
 
     id: str
-    program: Running
+    program: NotedProcess
     workspace: str
     command: str
     status: str
     exit_code: int | None
     began: float
     output: Path | None
-    keeper: int
-    roots: frozenset[Running]
+    box: NotedProcess | None
+    """The first process of its box; None once it has ended."""
 
     async def stop(self) -> bool:
-        """End it with all that it started; False when something of it goes on all the same."""
-        await Family(self.keeper).end_these(self.roots, _PATIENCE)
-        return not any(root.alive for root in self.roots)
+        """End it with all that it started; False when it goes on all the same."""
+        if self.box is None or not self.box.alive:
+            return True
+        launcher.signal_all(launcher.descendants(self.box.pid), signal.SIGTERM)
+        if not await self._has_ended(_PATIENCE):
+            launcher.stop_and_kill([self.box.pid])
+        return await self._has_ended(_PATIENCE)
+
+    async def _has_ended(self, seconds: float) -> bool:
+        end = monotonic() + seconds
+        while self.box is not None and self.box.alive:
+            if monotonic() > end:
+                return False
+            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+        return True
 
 
 class Notice:
@@ -77,6 +114,7 @@ class Notice:
         self._path.unlink(missing_ok=True)
 
     def _entry(self, one: BackgroundCommand) -> dict[str, Any]:
+        pid = one.running.box.pid if one.status == "running" else 0
         return {
             "id": f"{self._token}.{one.id}",
             "command": one.command,
@@ -84,8 +122,7 @@ class Notice:
             "exit_code": one.exit_code,
             "began": time() - (monotonic() - one.began),
             "output": str(one.record.path) if one.record.path else None,
-            "keeper": one.guard.family.keeper,
-            "roots": [[root.pid, root.started] for root in one.roots],
+            "box": [pid, started(pid)] if pid else None,
         }
 
 
@@ -97,7 +134,7 @@ def noted_commands(folder: Path) -> list[Noted]:
             document = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
             if document["system"] != _system():
                 continue  # the folder is shared with another machine or container, whose processes are not seen here
-            program = Running(*document["program"])
+            program = NotedProcess(*document["program"])
             if not program.alive:
                 path.unlink(missing_ok=True)
                 continue
@@ -107,12 +144,12 @@ def noted_commands(folder: Path) -> list[Noted]:
     return sorted(found, key=lambda one: one.began)
 
 
-def _noted(entry: dict[str, Any], program: Running, workspace: str) -> Noted:
-    roots = frozenset(Running(*root) for root in entry["roots"])
+def _noted(entry: dict[str, Any], program: NotedProcess, workspace: str) -> Noted:
+    box = NotedProcess(*entry["box"]) if entry["box"] else None
     output = Path(entry["output"]) if entry["output"] else None
     return Noted(
         entry["id"], program, workspace, entry["command"], entry["status"], entry["exit_code"], entry["began"],
-        output, entry["keeper"], roots,
+        output, box,
     )  # fmt: skip
 
 

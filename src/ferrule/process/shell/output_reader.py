@@ -9,7 +9,6 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ferrule.process.output import Piece
-from ferrule.process.shell.descriptors import Descriptors
 from ferrule.process.terminal_escapes import StreamCleaner
 
 if TYPE_CHECKING:
@@ -18,21 +17,17 @@ if TYPE_CHECKING:
     from ferrule.process.output import OutputRecord, Stream
 
 _CHUNK = 1 << 18
-_SECONDS_OF_SILENCE = 0.005
+_SECONDS_BETWEEN_LOOKS = 0.002
 
 
 class OutputReader:
-    """Two pipes, or a terminal. Never waits, never keeps a writer waiting longer than a turn of the loop."""
+    """Two pipes, or a terminal, which are the caller's. Never keeps a writer waiting longer than a turn of the loop."""
 
     def __init__(self, sources: dict[int, Stream], record: OutputRecord) -> None:
         self._sources = sources
         self.record = record
         self.on_output: Callable[[Piece], None] | None = None
-        self.on_change: Callable[[], None] | None = None
-        self.marker = b""
-        """On a terminal: the word after which nothing of the command comes any more. It is never shown."""
-        self.marked = False
-        self._held: bytes = b""
+        self._open = set(sources)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._decoders = {number: codecs.getincrementaldecoder("utf-8")("replace") for number in sources}
         self._cleaners = {number: StreamCleaner() for number in sources}
@@ -46,78 +41,46 @@ class OutputReader:
     def stop(self) -> None:
         """Read no more; the descriptors stay open."""
         if self._loop is not None and not self._loop.is_closed():
-            for number in self._sources:
+            for number in self._open:
                 self._loop.remove_reader(number)
         self._loop = None
 
     def take_rest(self) -> None:
-        """Read what has been written by now, and not what others go on writing."""
-        for number in self._sources:
-            waiting = Descriptors.unread(number)
-            while waiting > 0 and (got := self._read(number, waiting)):
-                waiting -= got
-            if self.on_output is not None:
+        """Read what has been written by now. Whoever could write more has ended."""
+        for number in list(self._open):
+            while self._read(number):
+                continue
+        if self.on_output is not None:
+            for number in self._sources:
                 self._show(number, self._decoders[number].decode(b"", final=True), last=True)
 
-    async def until_marked(self, seconds: float) -> None:
-        """A terminal hands on what was written to it a little later. Wait for the marker, or for silence."""
+    async def until_closed(self, seconds: float) -> None:
+        """A terminal hands on what was written to it a little later, and then says that it is closed."""
         end = monotonic() + seconds
-        while not self.marked and monotonic() < end:
-            before = self.record.total
-            await asyncio.sleep(_SECONDS_OF_SILENCE)
-            if not self.marker and self.record.total == before:
-                return
-
-    def pipes(self) -> frozenset[str]:
-        """The names of its pipes in the kernel."""
-        return frozenset(f"pipe:[{os.fstat(number).st_ino}]" for number in self._sources)
+        while self._open and monotonic() < end:  # noqa: ASYNC110 - it is read as it comes
+            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
 
     def pipe_files(self) -> frozenset[tuple[int, int]]:
-        """The same, as the kernel tells them apart."""
+        """Its pipes, as the kernel tells them apart."""
         found = [os.fstat(number) for number in self._sources]
         return frozenset((one.st_dev, one.st_ino) for one in found)
 
-    def close(self) -> None:
-        """Stop, and let go of the descriptors."""
-        self.stop()
-        sources, self._sources = self._sources, {}
-        for number in sources:
-            os.close(number)
-
-    def _read(self, number: int, most: int = _CHUNK) -> int:
+    def _read(self, number: int) -> int:
         try:
-            data = os.read(number, min(most, _CHUNK))
+            data = os.read(number, _CHUNK)
         except BlockingIOError:
             return 0
         except OSError:  # a terminal whose other side is closed
             data = b""
         if not data:
+            self._open.discard(number)
             if self._loop is not None:
                 self._loop.remove_reader(number)
             return 0
-        read = len(data)
-        if self.marker:
-            data = self._without_marker(data)
-        if data:
-            self.record.add(self._sources[number], data)
+        self.record.add(self._sources[number], data)
         if self.on_output is not None:
             self._show(number, self._decoders[number].decode(data))
-        if self.on_change is not None:
-            self.on_change()
-        return read
-
-    def _without_marker(self, data: bytes) -> bytes:
-        data = self._held + data
-        self._held = b""
-        before, found, after = data.partition(self.marker)
-        if found:
-            self.marked = True
-            return before + after
-        for length in range(min(len(self.marker) - 1, len(data)), 0, -1):
-            if data.endswith(self.marker[:length]):
-                self._held = data[-length:]
-                return data[:-length]
-        return data
+        return len(data)
 
     def _show(self, number: int, text: str, *, last: bool = False) -> None:
         cleaner = self._cleaners[number]

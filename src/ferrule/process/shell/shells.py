@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
-from ferrule.process.shell.shell_session import ShellSession
+from ferrule.process.shell.session import ShellSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ferrule.core.context import Session
     from ferrule.process.shell.background import BackgroundCommand
-    from ferrule.process.shell.kept_guard import Prepare
     from ferrule.process.shell.notice import Notice
     from ferrule.process.spill import SpillFolder
 
@@ -31,8 +30,8 @@ _all: weakref.WeakSet[Shells] = weakref.WeakSet()
 class Shells:
     """Kept in a conversation's state. `close` ends everything; so does the end of the program, however it comes."""
 
-    def __init__(self, prepare: Prepare, *, spills: SpillFolder | None = None, notice: Notice | None = None) -> None:
-        self._prepare = prepare
+    def __init__(self, folder: str, *, spills: SpillFolder | None = None, notice: Notice | None = None) -> None:
+        self._folder = folder
         self._spills = spills
         self._notice = notice
         self._sessions: dict[str, ShellSession] = {}
@@ -57,8 +56,8 @@ class Shells:
         """Of the sessions there are."""
         return list(self._sessions)
 
-    def get(self, name: str = "main", *, terminal_size: tuple[int, int] | None = None) -> ShellSession:
-        """The session of this name; a new one starts with its first command. `terminal_size` gives it a terminal."""
+    def get(self, name: str = "main") -> ShellSession:
+        """The session of this name; a new one begins in the folder of them all."""
         if name not in self._sessions:
             if len(self._sessions) >= _MOST:
                 raise ToolError(
@@ -66,7 +65,7 @@ class Shells:
                     kind=ErrorKind.VALIDATION,
                     suggestion=phrase("Use one of them, or close one: {listed}.", listed=", ".join(self._sessions)),
                 )
-            made = ShellSession(self._prepare, spills=self._spills, terminal_size=terminal_size, name=name)
+            made = ShellSession(name=name, folder=self._folder, spills=self._spills)
             if self._notice is not None:
                 made.background.on_change = self._renew_notice
             self._sessions[name] = made
@@ -113,7 +112,7 @@ class Shells:
         if self._notice is None or not self._sessions:
             return
         try:
-            self._notice.renew(one for session in self._sessions.values() for one in session.background.known())
+            self._notice.renew(one for session in self._sessions.values() for one in session.background.list())
         except OSError:
             # What runs is not held up because it could not be listed for others; that is worth a line in the log.
             logger.warning("The background commands could not be listed for `ferrule shells`", exc_info=True)
@@ -124,7 +123,7 @@ class Shells:
 
 
 def _close_all() -> None:
-    """The keepers would end everything once we are gone; this way it is gone when we are."""
+    """The launcher would end everything once we are gone; this way it is gone when we are."""
     for shells in list(_all):
         shells.close_now()
 

@@ -16,7 +16,9 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ferrule.process.shell.foreground import Foreground
+    from collections.abc import Callable
+
+    from ferrule.process.shell.output_reader import OutputReader
 
 _READS = {"x86_64": {0}, "aarch64": {63}}
 _WAITS_FOR_SEVERAL = {"x86_64": {7, 23, 232, 270, 271, 281, 441}, "aarch64": {22, 72, 73, 441}}
@@ -29,11 +31,12 @@ _OWN_TERMINAL = os.makedev(5, 0)  # `/dev/tty`, whichever that is for a process
 class InputWatch:
     """Looks at a command's processes now and then; `waits` becomes true when it is sure."""
 
-    def __init__(self, front: Foreground) -> None:
-        self._front = front
-        device = front.shell.guard.descriptors.device
+    def __init__(self, processes: Callable[[], list[int]], reader: OutputReader, device: int = 0) -> None:
+        """`device` is the number of the terminal that the command runs on; 0 without one."""
+        self._processes = processes
+        self._reader = reader
         self._terminals = {device, _OWN_TERMINAL} if device else set[int]()
-        self._pipes = frozenset[tuple[int, int]]() if device else front.reader.pipe_files()
+        self._pipes = frozenset[tuple[int, int]]() if device else reader.pipe_files()
         self._machine = platform.machine()
         self._seen = 0
         self._written = -1
@@ -41,23 +44,15 @@ class InputWatch:
 
     def waits(self) -> bool:
         """Whether it has been waiting for input at this look and at the one before."""
-        written = self._front.reader.record.total
+        written = self._reader.record.total
         if written != self._written:
             self._written, self._silent_since, self._seen = written, monotonic(), 0
             return False
         if self._pipes and monotonic() - self._silent_since < _SECONDS_SILENT_FOR_SEVERAL:
             return False
-        self._seen = self._seen + 1 if self._waits_now() else 0
+        waits = any(self._process_waits(pid) for pid in self._processes())
+        self._seen = self._seen + 1 if waits else 0
         return self._seen >= _LOOKS
-
-    def _waits_now(self) -> bool:
-        front = self._front
-        family = front.shell.guard.family
-        known = {one.pid for one in family.below(front.before)} if front.before else set[int]()
-        pids = [one.pid for one in family.running() if one.pid not in known]
-        if front.shell.process is not None:
-            pids.append(front.shell.process.pid)
-        return any(self._process_waits(pid) for pid in pids)
 
     def _process_waits(self, pid: int) -> bool:
         for thread in _listed(f"/proc/{pid}/task"):
@@ -79,7 +74,8 @@ class InputWatch:
             return False
         if monotonic() - self._silent_since < _SECONDS_SILENT_FOR_SEVERAL:
             return False
-        return bool(self._front.last_line()) and not self._front.reader.record.text("stdout").endswith("\n")
+        shown = self._reader.record.text("stdout")
+        return bool(shown) and not shown.endswith("\n")
 
     def _is_own_output(self, pid: int, descriptor: int) -> bool:
         try:

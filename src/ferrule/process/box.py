@@ -1,0 +1,485 @@
+"""One command, one box: a program under a profile, of which nothing runs any more once its end is told.
+
+Boxes are started by the launcher, a process of Ferrule's own. Each has a socket to it: over it come the start and the
+end, and when our side of it is closed, by whatever means, the launcher ends the box.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import atexit
+import contextlib
+import json
+import marshal
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from ferrule.core.phrases import phrase
+from ferrule.process import launcher
+from ferrule.process.sandbox.sandbox import Denial, Prepared, SandboxRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Sequence
+
+    from ferrule.process.launch import Launch
+    from ferrule.process.profile import LayerMount, Profile
+    from ferrule.process.sandbox.sandbox import Sandbox
+
+_KIND = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
+_SECONDS_TO_END = 30.0
+_SECONDS_BETWEEN_SIZES = 1.0
+_MOST_ENTRIES = 500_000
+
+
+class BoxFailed(SandboxRefused):
+    """The box could not be set up, and nothing was started; `step` is what failed."""
+
+    def __init__(self, step: str, why: str) -> None:
+        super().__init__(
+            phrase("The command was not started: setting up its sandbox failed ({step}: {why}).", step=step, why=why),
+            phrase("Run `ferrule doctor` to see what the sandbox needs."),
+        )
+        self.step = step
+
+
+class Box:
+    """A running box. It belongs to the event loop it was opened on."""
+
+    def __init__(self, prepared: Prepared, profile: Profile | None, port: socket.socket) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._prepared = prepared
+        self._profile = profile
+        self._port: socket.socket | None = port
+        self._info = os.dup(prepared.launch.info) if prepared.launch.info >= 0 else -1
+        self._started: asyncio.Future[None] = self._loop.create_future()
+        self._failure = ""
+        self._denials: tuple[Denial, ...] | None = None
+        self._lock = threading.Lock()
+        self._sizing: asyncio.TimerHandle | asyncio.Future[None] | None = None
+        self._too_large = False
+        self.pid = 0
+        """The box's first process, as the host counts."""
+        self.ended: asyncio.Future[int] = self._loop.create_future()
+        """The exit code, or the negative number of the signal that ended it; by then everything in it is dead.
+
+        To wait for it where the waiting may be cancelled, use `asyncio.wait`, which leaves it alone.
+        """
+        port.setblocking(False)
+        self._loop.add_reader(port, self._hear)
+
+    @property
+    def contains_all(self) -> bool:
+        """Whether a process namespace holds it together."""
+        return self._prepared.launch.contains_all
+
+    @property
+    def layered(self) -> bool:
+        """Whether writes to the workspace land in layers."""
+        return bool(self._prepared.launch.overlays)
+
+    def processes(self) -> list[int]:
+        """Every living process that the command started, itself included, as the host counts them."""
+        if not self.pid or self.ended.done():
+            return []
+        frame = launcher.children(self.pid) if self.contains_all else ()
+        found = [pid for pid in launcher.descendants(self.pid) if pid not in frame]
+        if (mark := self._prepared.forwarder) is not None:
+            found = [pid for pid in found if mark not in _command_line(pid)]
+        return found
+
+    def signal(self, number: int) -> None:
+        """Send a signal to everything in it."""
+        launcher.signal_all(self.processes(), number)
+
+    async def end(self, patience: float = 1.0) -> None:
+        """Ask everything in it to end, kill what has not after `patience` seconds, and return when all is dead."""
+        if patience > 0 and not self.ended.done():
+            self.signal(signal.SIGTERM)
+            self.signal(signal.SIGCONT)
+            await asyncio.wait({self.ended}, timeout=patience)
+        self._kill()
+        await asyncio.wait({self.ended}, timeout=_SECONDS_TO_END)
+
+    def end_now(self) -> None:
+        """The same without patience and without an event loop, as for the end of the program."""
+        self._kill()
+        port, end = self._port, monotonic() + _SECONDS_TO_END
+        if port is None:
+            return
+        port.setblocking(True)
+        port.settimeout(_SECONDS_TO_END)
+        with contextlib.suppress(OSError):
+            while monotonic() < end and (data := port.recv(launcher.PACKET)):
+                if launcher.understand(data)[0] == launcher.ENDED:
+                    break
+        self._let_go()
+
+    def denials(self) -> tuple[Denial, ...]:
+        """What it was kept from, as far as is known: what it did to guarded places was undone just now. For a thread,
+        once the box has ended.
+        """
+        with self._lock:
+            if self._denials is None:
+                found = self._prepared.after_command()
+                if self._too_large and self._profile is not None:
+                    found = (*found, _too_much(self._profile.bounds.layer))
+                self._denials = found
+            return self._denials
+
+    def close(self) -> None:
+        """Let go of everything; a box that has not ended is ended."""
+        self._let_go()
+        self._prepared.close()
+
+    # What the launcher tells
+
+    def _hear(self) -> None:
+        if self._port is None:
+            return
+        try:
+            data = self._port.recv(launcher.PACKET)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._lose()
+            return
+        kind, number, text = launcher.understand(data)
+        if kind == launcher.STARTED:
+            self.pid = number
+            self._tell_started()
+            self._watch_size()
+        elif kind == launcher.FAILED:
+            self._failure = text
+            self._tell_started()
+        elif kind == launcher.ENDED:
+            self._over(number)
+
+    def _tell_started(self) -> None:
+        if not self._started.done():
+            self._started.set_result(None)
+
+    async def started(self) -> None:
+        """Wait until it runs; raises what kept it from that."""
+        await self._started
+        if self._failure:
+            await asyncio.wait({self.ended}, timeout=_SECONDS_TO_END)
+            step, _, why = self._failure.partition(": ")
+            raise BoxFailed(step, why)
+
+    def _over(self, code: int) -> None:
+        self._let_go()
+        for layer in self._prepared.launch.overlays:
+            clear_work(layer.work)
+        self._tell_started()
+        if not self.ended.done():
+            self.ended.set_result(code)
+
+    def _lose(self) -> None:
+        """The launcher was killed: the kernel kills what it started, which takes a moment."""
+        if self._port is not None:
+            self._loop.remove_reader(self._port)
+        if not self._started.done():
+            self._failure = self._failure or "start: the launcher was killed"
+        self._wait_until_gone(monotonic() + _SECONDS_TO_END)
+
+    def _wait_until_gone(self, end: float) -> None:
+        if any(launcher.alive(pid) for pid in (self.pid, self._inner()) if pid) and monotonic() < end:
+            self._loop.call_later(0.005, self._wait_until_gone, end)
+        else:
+            self._over(-signal.SIGKILL)
+
+    def _inner(self) -> int:
+        """The first process of its namespace."""
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            return int(json.loads(os.pread(self._info, 4096, 0))["child-pid"])
+        return 0
+
+    def _kill(self) -> None:
+        if self._port is not None:
+            with contextlib.suppress(OSError):
+                self._port.send(launcher.KILL.encode().ljust(launcher.PACKET, b"\0"))
+
+    def _let_go(self) -> None:
+        port, self._port = self._port, None
+        if port is not None:
+            if not self._loop.is_closed():
+                self._loop.remove_reader(port)
+            port.close()
+        if self._info >= 0:
+            os.close(self._info)
+            self._info = -1
+        if self._sizing is not None:
+            self._sizing.cancel()
+            self._sizing = None
+
+    # How large its layers grow
+
+    def _watch_size(self) -> None:
+        if self.layered and self._profile is not None:
+            self._sizing = self._loop.call_later(_SECONDS_BETWEEN_SIZES, self._look_at_size)
+
+    def _look_at_size(self) -> None:
+        uppers = [layer.upper for layer in self._prepared.launch.overlays]
+        began = monotonic()
+        looking = self._loop.run_in_executor(None, _size, uppers)
+
+        def judge(done: asyncio.Future[tuple[int, int]]) -> None:
+            if done.cancelled() or done.exception() is not None or self._profile is None or self.ended.done():
+                return
+            size, entries = done.result()
+            if size > self._profile.bounds.layer or entries > _MOST_ENTRIES:
+                self._too_large = True
+                self._kill()
+                return
+            # Looking at many files takes long, and must not become the main work.
+            pause = max(_SECONDS_BETWEEN_SIZES, 20 * (monotonic() - began))
+            self._sizing = self._loop.call_later(pause, self._look_at_size)
+
+        looking.add_done_callback(judge)
+
+
+async def open_box(
+    sandbox: Sandbox,
+    profile: Profile,
+    arguments: Sequence[str],
+    *,
+    stdin: int,
+    stdout: int,
+    stderr: int,
+    passed: Sequence[int] = (),
+    terminal: int = -1,
+) -> Box:
+    """Start a command in a box; raises `SandboxRefused` where that cannot be as the profile asks.
+
+    Streams stay the caller's, and may be closed once this has returned; `passed` are further descriptors that the
+    command inherits under their own numbers. With a `terminal`, all three streams are that one, and it becomes the
+    command's controlling terminal. Where layers cannot be mounted over just these folders, the workspace is
+    read-only: `Box.layered` tells.
+    """
+    if terminal >= 0:
+        stdin = stdout = stderr = terminal
+    streams = (stdin, stdout, stderr)
+    prepared = await _beside_the_loop(sandbox, profile, arguments, terminal=terminal >= 0)
+    try:
+        return await start_box(prepared, streams, passed, profile)
+    except BoxFailed as failure:
+        if failure.step != "overlay":
+            raise
+        profile = replace(profile, layers=())
+        prepared = await _beside_the_loop(sandbox, profile, arguments, terminal=terminal >= 0)
+        return await start_box(prepared, streams, passed, profile)
+
+
+async def start_box(
+    prepared: Prepared, streams: Iterable[int], passed: Iterable[int] = (), profile: Profile | None = None
+) -> Box:
+    """Start what was prepared, which belongs to the box from here on."""
+    near, far = socket.socketpair(socket.AF_UNIX, _KIND)
+    box: Box | None = None
+    try:
+        with far:
+            box = Box(prepared, profile, near)
+            _connection().order(prepared.launch, far.fileno(), tuple(streams), tuple(passed))
+        prepared.release()
+        await box.started()
+    except BaseException:
+        if box is None:
+            near.close()
+            prepared.close()
+        else:
+            await box.end(patience=0)
+            box.close()
+        raise
+    return box
+
+
+async def _beside_the_loop(sandbox: Sandbox, profile: Profile, arguments: Sequence[str], *, terminal: bool) -> Prepared:
+    """Prepare it in a thread: a large workspace takes some time to look at."""
+    making = asyncio.get_running_loop().run_in_executor(
+        None, lambda: sandbox.prepare(profile, arguments, terminal=terminal)
+    )
+    try:
+        return await asyncio.shield(making)
+    except asyncio.CancelledError:
+        making.add_done_callback(_close_made)
+        raise
+
+
+def _close_made(making: asyncio.Future[Prepared]) -> None:
+    if not making.cancelled() and making.exception() is None:
+        making.result().close()
+
+
+def clear_work(work: Path) -> None:
+    """Empty the folder that the kernel used for a layer: it leaves one in it that nobody may enter."""
+    inner = work / "work"
+    with contextlib.suppress(OSError):
+        inner.chmod(0o700)
+        inner.rmdir()
+        return
+    for folder, names, _ in os.walk(inner):
+        for name in names:
+            with contextlib.suppress(OSError):
+                Path(folder, name).chmod(0o700)
+    shutil.rmtree(inner, ignore_errors=True)
+
+
+def _size(uppers: Iterable[Path]) -> tuple[int, int]:
+    """Bytes on the disk, and entries."""
+    size = entries = 0
+    waiting = [str(upper) for upper in uppers]
+    while waiting and entries <= _MOST_ENTRIES:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as found:
+            for entry in found:
+                entries += 1
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                else:
+                    size += entry.stat(follow_symlinks=False).st_blocks * 512
+    return size, entries
+
+
+def _too_much(bound: int) -> Denial:
+    return Denial(
+        "layer size",
+        "",
+        f"The command was ended: it wrote more than {bound:,} bytes to the workspace without approval.",
+        "Write less, or ask the user to approve the command before it runs.",
+    )
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+# The connection to the launcher: one for the whole process
+
+
+class _Connection:
+    def __init__(self) -> None:
+        self._port, far = socket.socketpair(socket.AF_UNIX, _KIND)
+        with far:
+            self._process = subprocess.Popen(  # noqa: S603 - our own program; it starts at once
+                (os.path.realpath(sys.executable), "-I", "-S", launcher.__file__),
+                stdin=far.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={},
+                cwd="/",
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def order(self, launch: Launch, port: int, streams: tuple[int, ...], passed: tuple[int, ...]) -> None:
+        """Have something started; what comes of it is told over its own socket."""
+        inherited = tuple(dict.fromkeys((*launch.descriptors, *passed)))
+        if len(inherited) + 5 > launcher.MOST_DESCRIPTORS:
+            raise BoxFailed("start", f"{len(inherited)} descriptors are more than can be passed on")
+        content = {
+            "arguments": list(launch.arguments),
+            "environment": dict(launch.environment),
+            "folder": launch.folder,
+            "numbers": [0, 1, 2, *inherited],
+            "contained": launch.contains_all,
+            "limits": list(launch.limits),
+            "joins": launch.joins,
+            "overlays": [_texts(one) for one in launch.overlays],
+            "user_namespace": launch.user_namespace,
+            "takes_terminal": launch.takes_terminal,
+            "rules": launch.rules,
+            "filter": launch.filter,
+        }
+        with _in_memory(marshal.dumps(content)) as text:
+            descriptors = array.array("i", (text, port, *streams, *inherited))
+            self._port.sendmsg([b"\0" * launcher.PACKET], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
+
+    def drop(self) -> None:
+        """Close our copy; in a fork, where it is not ours to end anything."""
+        self._port.close()
+
+    def stop(self) -> None:
+        """End every box, and the launcher."""
+        self._port.close()
+        try:
+            self._process.wait(_SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _texts(layer: LayerMount) -> tuple[str, str, str, list[str]]:
+    return str(layer.root), str(layer.upper), str(layer.work), [str(one) for one in layer.below]
+
+
+@contextlib.contextmanager
+def _in_memory(content: bytes) -> Generator[int]:
+    if hasattr(os, "memfd_create"):
+        made = os.memfd_create("ferrule-order", os.MFD_CLOEXEC)
+    else:
+        import tempfile
+
+        made, path = tempfile.mkstemp()
+        os.unlink(path)  # noqa: PTH108
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(made, view) :]
+        yield made
+    finally:
+        os.close(made)
+
+
+_connection_lock = threading.Lock()
+_open_connection: _Connection | None = None
+
+
+def _connection() -> _Connection:
+    global _open_connection
+    with _connection_lock:
+        if _open_connection is None or not _open_connection.alive():
+            if _open_connection is not None:
+                _open_connection.drop()
+            _open_connection = _Connection()
+        return _open_connection
+
+
+def _stop() -> None:
+    global _open_connection
+    with _connection_lock:
+        connection, _open_connection = _open_connection, None
+    if connection is not None:
+        connection.stop()
+
+
+def _forget() -> None:
+    """In a fork: the launcher is the parent's, and a lock may be held that nobody will open."""
+    global _connection_lock, _open_connection
+    connection, _open_connection = _open_connection, None
+    _connection_lock = threading.Lock()
+    if connection is not None:
+        connection.drop()
+
+
+atexit.register(_stop)
+os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,291 @@
+"""A shell session: commands one after the other, each a bash of its own in a box of its own, with one state.
+
+The state is data (`ShellState`): it goes into a command's bash and comes out at its end, and whoever ran the command
+says with `keep` whether it becomes the session's. A command that ends its own shell, or is ended, leaves the state as
+it was. When a result is given, everything that the command started is dead, unless it went on in the background.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import phrase
+from ferrule.pipeline.turns import Turns
+from ferrule.process.output import KEPT_BYTES, OutputRecord, Piece
+from ferrule.process.shell.background import BackgroundCommands
+from ferrule.process.shell.running import RunningCommand, encoded, finished
+from ferrule.process.shell.state import KEPT_STATE, ShellState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
+
+    from ferrule.process.box import Box
+    from ferrule.process.output import LeftOut
+    from ferrule.process.sandbox.sandbox import Denial
+    from ferrule.process.shell.running import Opener, Size, Why
+    from ferrule.process.spill import SpillFolder
+
+T = TypeVar("T")
+DEFAULT_SECONDS = 120.0
+_PATIENCE = 1.0
+"""Seconds between asking processes to end and killing them."""
+_OWN_ERROR = re.compile(r"^(?:bash: eval|environment): line (?=\d+: )", re.MULTILINE)
+
+
+@dataclass(slots=True, frozen=True)
+class Ended:
+    """What a command did and wrote, also when it was ended from outside or goes on."""
+
+    exit_code: int | None
+    """None when it was ended from outside, or has not ended yet."""
+    stdout: str
+    stderr: str
+    pieces: list[Piece]
+    """Both streams in the order they came."""
+    left_out: LeftOut
+    """What `pieces` leaves out."""
+    spill: Path | None
+    """The file with all of it, when there is more than is shown."""
+    duration: float
+    cwd: str
+    """The folder that the command left its shell in; the session's own where it left no state."""
+    box: Box
+    state: ShellState | None = None
+    """The state that came out of it, for `ShellSession.keep`; None where it left none."""
+    timed_out: bool = False
+    starved: bool = False
+    """Whether it was ended because it waited for input without a terminal, where none can come."""
+    moved_to_background: str | None = None
+    """The number under which it goes on."""
+    waiting_for_input: str | None = None
+    """The last line it wrote before it began to wait for an answer."""
+    denials: tuple[Denial, ...] = ()
+    """What its box kept it from, or took back."""
+    notes: tuple[str, ...] = field(default=())
+    """What else a reader of the result should know, in sentences."""
+
+
+class ShellSession:
+    """Commands run one at a time; a second one waits for the first. Close it, and nothing of it goes on."""
+
+    def __init__(
+        self,
+        *,
+        name: str = "main",
+        folder: str,
+        spills: SpillFolder | None = None,
+        kept: int = KEPT_BYTES,
+        terminal_size: Size = (100, 30),
+    ) -> None:
+        self.name = name
+        self.state = ShellState(folder=folder)
+        self.background = BackgroundCommands(self)
+        self._terminal_size = terminal_size
+        self._spills = spills
+        self._kept = kept
+        self._turn = Turns().of("the shell")
+        self._fronts: set[RunningCommand] = set()
+        self._waiting: RunningCommand | None = None
+        self._endings: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    @property
+    def folder(self) -> str:
+        """Where the next command starts."""
+        return self.state.folder or "/"
+
+    def new_record(self, *, spill_all: bool = False) -> OutputRecord:
+        """A record for the output of one command."""
+        return OutputRecord(self._spills, kept=self._kept, spill_all=spill_all)
+
+    async def run(
+        self,
+        command: str,
+        open_box: Opener,
+        *,
+        timeout: float = DEFAULT_SECONDS,
+        on_output: Callable[[Piece], None] | None = None,
+        terminal: bool = False,
+        may_move: bool = False,
+    ) -> Ended:
+        """Run a command to its end, its time limit, or (on a terminal) until it waits for an answer.
+
+        With `may_move` it goes on in the background when its time is up, instead of being ended.
+        """
+        encoded(command)  # refused before anything is waited for
+        async with self._turn:
+            self.check_open()
+            if terminal and self._waiting is not None:
+                raise ToolError(
+                    phrase("The command before this one still waits for input."),
+                    kind=ErrorKind.VALIDATION,
+                    suggestion=phrase("Answer it, or send it Ctrl-C, before running another."),
+                )
+            size = self._terminal_size if terminal else None
+            front = await RunningCommand.start(command, self.state, open_box, self.new_record(), size=size)
+            front.reader.on_output = on_output
+            return await self._see_through(front, timeout, may_move and not terminal)
+
+    async def answer(
+        self, text: str, *, timeout: float = DEFAULT_SECONDS, on_output: Callable[[Piece], None] | None = None
+    ) -> Ended:
+        r"""Give a command that waits for input an answer, as if typed: `yes\n`, `\x03` for Ctrl-C."""
+        async with self._turn:
+            front = self._waiting
+            if front is None:
+                raise ToolError(
+                    phrase("No command waits for input."),
+                    kind=ErrorKind.VALIDATION,
+                    suggestion=phrase("Run the command again."),
+                )
+            self._waiting = None
+            front.reader.record = self.new_record()
+            front.reader.on_output = on_output
+            await front.type(text)
+            return await self._see_through(front, timeout, False)
+
+    def keep(self, ended: Ended, *, tainted: bool) -> None:
+        """Go on in the state that came out of a command; `tainted` when nobody has approved that command."""
+        if ended.state is not None:
+            self.state = ended.state.after(self.state, tainted=tainted)
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Give the terminal another size, also that of a command that waits."""
+        self._terminal_size = (columns, rows)
+        if self._waiting is not None:
+            self._waiting.resize(self._terminal_size)
+
+    def check_open(self) -> None:
+        """Refuse to start anything once the session is closed."""
+        if self._closed:
+            raise ToolError(phrase("This shell session is closed."), suggestion=phrase("Use another session."))
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """See work through even when the caller is cancelled, or given up on: `close` waits for it then."""
+        task = asyncio.ensure_future(work)
+        self._endings.add(task)
+        task.add_done_callback(self._endings.discard)
+        return await finished(task)
+
+    async def close(self) -> None:
+        """End the session and everything that its commands started. Safe to call twice."""
+        self._closed = True
+        here = asyncio.get_running_loop()
+        await asyncio.gather(*(finished(one.end(0)) for one in self._fronts if one.loop is here))
+        await self.background.end_all()
+        async with self._turn:  # whoever ran one has its result by then
+            while unended := {one for one in self._endings if one.get_loop() is here}:
+                await asyncio.wait(unended)
+            self.close_now()
+
+    def close_now(self) -> None:
+        """The same without an event loop, for the end of the program."""
+        self._closed = True
+        self.background.end_now()
+        fronts, self._fronts, self._waiting = self._fronts, set[RunningCommand](), None
+        for front in fronts:
+            front.end_now()
+
+    async def _see_through(self, front: RunningCommand, timeout: float, may_move: bool) -> Ended:
+        self._fronts.add(front)
+        settling = False
+        try:
+            if self._closed:
+                await front.end(0)
+            why = await front.news(timeout)
+            if why == "waiting":
+                self._waiting = front
+                return self._ended(front, waiting_for_input=_last_line(front) or "(no prompt)")
+            if why == "time" and may_move and self.background.has_room():
+                return self._move(front)
+            settling = True
+            return await self.finish(self._settle(front, why))
+        except asyncio.CancelledError:
+            if not settling:
+                await self.finish(self._settle(front, "time"))
+            raise
+
+    async def _settle(self, front: RunningCommand, why: Why) -> Ended:
+        """Bring a command to its end, whichever way, and tell how it went."""
+        try:
+            if why != "ended":
+                await front.end(_PATIENCE)
+            await front.finish()
+            denials, state, notes = await asyncio.to_thread(_looked_at, front)
+            if why != "ended":
+                state, notes = None, (KEPT_STATE,)
+            if state is not None and front.before is not self.state:
+                state, notes = None, (*notes, f"Another command has run meanwhile. {KEPT_STATE}")
+            return self._ended(
+                front,
+                exit_code=front.exit_code if why == "ended" else None,
+                state=state,
+                timed_out=why == "time",
+                starved=why == "starved",
+                denials=denials,
+                notes=notes,
+            )
+        finally:
+            self._fronts.discard(front)
+            front.close()
+            front.reader.record.close()
+
+    def _move(self, front: RunningCommand) -> Ended:
+        """Let the command go on behind the session, which stays in the state from before the command."""
+        self._fronts.discard(front)
+        ended = self._ended(front, timed_out=True)
+        kept = self.background.move(front)
+        note = f"It goes on in the background as `{kept.id}`. {KEPT_STATE}"
+        return replace(ended, moved_to_background=kept.id, notes=(*ended.notes, note))
+
+    def _ended(
+        self,
+        front: RunningCommand,
+        *,
+        exit_code: int | None = None,
+        state: ShellState | None = None,
+        notes: tuple[str, ...] = (),
+        **how: Any,
+    ) -> Ended:
+        record = front.reader.record
+        if record.problem:
+            notes = (f"The file with the whole output is not whole: {record.problem}.", *notes)
+        mixed = front.master >= 0
+        return Ended(
+            exit_code=exit_code,
+            stdout=_own_errors(record.text("stdout")) if mixed else record.text("stdout"),
+            stderr=_own_errors(record.text("stderr")),
+            pieces=[
+                Piece(one.stream, _own_errors(one.text)) if mixed or one.stream == "stderr" else one
+                for one in record.pieces()
+            ],
+            left_out=record.left_out(),
+            spill=record.path,
+            duration=monotonic() - front.began,
+            cwd=(state or self.state).folder or "/",
+            box=front.box,
+            state=state,
+            notes=notes,
+            **how,
+        )
+
+
+def _looked_at(front: RunningCommand) -> tuple[tuple[Denial, ...], ShellState | None, tuple[str, ...]]:
+    """What its box found, and what came out of it; in a thread, since both may be much."""
+    return (front.box.denials(), *front.outcome())
+
+
+def _last_line(front: RunningCommand) -> str:
+    """The end of what it wrote, which is a prompt if it waits for an answer."""
+    return front.reader.record.text("stdout").rstrip("\n").rpartition("\n")[2][-200:]
+
+
+def _own_errors(text: str) -> str:
+    """Bash's own errors, without how the command came to it: `bash: line 3: …`."""
+    return _OWN_ERROR.sub("bash: line ", text) if "line " in text else text
