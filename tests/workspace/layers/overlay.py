@@ -62,11 +62,11 @@ def new_layer(root: Path, *, below: tuple[Path, ...] = ()) -> Layer:
     return Layer(root, upper, below, upper.stat().st_ctime_ns)
 
 
-def tried(root: Path, command: str) -> LayerChanges:
+def tried(root: Path, command: str, paths: Paths | None = None) -> LayerChanges:
     """What a command would do to a workspace."""
     layer = new_layer(root)
     run_above(layer, command)
-    return read_layers(Paths([root]), [layer])
+    return read_layers(paths or Paths([root]), [layer])
 
 
 def put(root: Path, files: Mapping[str, str]) -> None:

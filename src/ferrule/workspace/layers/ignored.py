@@ -145,6 +145,11 @@ def is_guarded(path: str) -> bool:
     return not GUARDED.isdisjoint(path.split("/"))
 
 
+def is_made_again(path: str) -> bool:
+    """Whether a program makes a file anew whenever it is missing, so that nothing is lost with it."""
+    return _ALWAYS in path.split("/")[:-1]
+
+
 def _rules(file: str, folder: str) -> _Files:
     rules = tuple(rule for line in reversed(_lines(file)) if (rule := _rule(line)) is not None)
     return ((len(os.fsencode(folder)) + 1, rules),) if rules else ()

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
@@ -36,7 +36,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _CHUNK = 1 << 20
 _NO_ATTRIBUTE = (errno.ENODATA, errno.ENOTSUP)
 _INDEX = re.compile(r"(?:.*/)?\.git/(?:(?:worktrees|modules)/.+/)?index", re.DOTALL)
-_SPECIAL = {stat.S_IFIFO: phrase("a pipe"), stat.S_IFSOCK: phrase("a socket")}
+_SPECIAL = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 _MARKS = "trusted.overlay." if os.geteuid() == 0 else "user.overlay."
 
 
@@ -67,12 +67,12 @@ class LayerChange:
     after: Seen | None
     special: str = ""
     """A pipe, a socket or a device at either side, in words; it cannot be applied."""
-    twin: str = ""
-    """Another path that is the same file in the layer (a hard link)."""
     hard_links: int = 1
     """How many names the file has in the workspace."""
     stale: bool = False
     """Whether the workspace changed here while the command ran."""
+    twin: str = ""
+    """Another path that is the same file in the layer (a hard link)."""
 
     @property
     def path(self) -> Path:
@@ -138,7 +138,7 @@ class _Reader:
         self._found = LayerChanges((layer,))
         self._git = IgnoredPaths(layer.root) if ignore else None
         self._left = MOST_ENTRIES - len(known.changes) - len(known.ignored)
-        self._inodes: dict[int, str] = {}
+        self._linked: set[int] = set()
         self._waiting: list[tuple[str, bool, bool]] = []
         """Folders of the layer: the path, whether git ignores it, whether the workspace has the folder as well."""
 
@@ -150,7 +150,21 @@ class _Reader:
             self._waiting.append(("", False, True))
             while self._waiting:
                 self._folder(*self._waiting.pop())
+        if self._linked:
+            self._found.changes = self._with_twins(self._found.changes)
         return self._found
+
+    def _with_twins(self, changes: list[LayerChange]) -> list[LayerChange]:
+        """The same, with the second and further names of one file knowing the first."""
+        first: dict[int, str] = {}
+        told: list[LayerChange] = []
+        for one in sorted(changes, key=lambda change: change.inner):
+            if one.after is not None and one.after.node is Node.FILE and one.after.inode in self._linked:
+                named = first.setdefault(one.after.inode, one.inner)
+                told.append(replace(one, twin=named if named != one.inner else ""))
+            else:
+                told.append(one)
+        return told
 
     def _folder(self, inner: str, ignored: bool, there: bool) -> None:
         upper = _open_readable(self._upper, inner or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -204,12 +218,10 @@ class _Reader:
     def _changed(
         self, inner: str, low: os.stat_result | None, up: os.stat_result, *, ignored: bool, stale: bool = False
     ) -> None:
-        twin = ""
         if stat.S_ISREG(up.st_mode) and up.st_nlink > 1:
-            first = self._inodes.setdefault(up.st_ino, inner)
-            twin = first if first != inner else ""
+            self._linked.add(up.st_ino)
         after = _seen(up, _target(inner, self._upper) if stat.S_ISLNK(up.st_mode) else "")
-        self._add(inner, self._before(inner, low), after, ignored=ignored, low=low, up=up, twin=twin, stale=stale)
+        self._add(inner, self._before(inner, low), after, ignored=ignored, low=low, up=up, stale=stale)
 
     def _gone(self, inner: str, low: os.stat_result, *, ignored: bool) -> None:
         is_folder = stat.S_ISDIR(low.st_mode)
@@ -251,7 +263,6 @@ class _Reader:
         ignored: bool,
         low: os.stat_result | None = None,
         up: os.stat_result | None = None,
-        twin: str = "",
         stale: bool = False,
     ) -> None:
         special = next((word for one in (up, low) if one is not None and (word := _special(one.st_mode))), "")
@@ -261,7 +272,7 @@ class _Reader:
         )
         late = fixed and before is not None and before.changed > self._layer.began > 0
         links = low.st_nlink if low is not None and stat.S_ISREG(low.st_mode) else 1
-        change = LayerChange(self._layer, inner, before, after, special, twin, links, stale or late)
+        change = LayerChange(self._layer, inner, before, after, special, links, stale or late)
         ignored = ignored and not self._stands_out(inner)
         (self._found.ignored if ignored else self._found.changes).append(change)
 
@@ -449,7 +460,7 @@ def _seen(found: os.stat_result, target: str = "") -> Seen:
 def _special(mode: int) -> str:
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode):
         return ""
-    return _SPECIAL.get(stat.S_IFMT(mode), phrase("a device"))
+    return _SPECIAL.get(stat.S_IFMT(mode), "a device")
 
 
 def _look(name: str, folder: int | None) -> os.stat_result | None:
