@@ -10,7 +10,7 @@ import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ferrule.workspace.paths import Paths, Place
 
 _PREFIX = ".ferrule-"
+_CHUNK = 1 << 20
 
 _together = threading.local()
 
@@ -49,6 +50,11 @@ def sync(opened: int) -> None:
         os.fsync(opened)
 
 
+def unfinished_name() -> str:
+    """The name of what is being made, before it takes the place of something else."""
+    return f"{_PREFIX}{secrets.token_hex(8)}"
+
+
 @dataclass(slots=True, frozen=True)
 class Attributes:
     """What a file is besides its content; carried over when the content changes."""
@@ -60,16 +66,23 @@ class Attributes:
 
 
 def write_whole(
-    paths: Paths, place: Place, data: bytes, *, mode: int | None = None, through_hard_links: bool = False
+    paths: Paths,
+    place: Place,
+    data: bytes | BinaryIO,
+    *,
+    mode: int | None = None,
+    through_hard_links: bool = False,
+    over_link: bool = False,
 ) -> bool:
     """Put `data` at a place; True when the file is new. Folders on the way are made.
 
-    The mode, owner and extended attributes of an existing file stay, unless `mode` says otherwise.
+    The mode, owner and extended attributes of an existing file stay, unless `mode` says otherwise. An open file is
+    copied with the time of its last change. `over_link` takes the place of a link that stands there.
     """
     folder = _open_folder(paths, place)
     try:
-        before = _attributes(place, folder, through_hard_links=through_hard_links)
-        temporary = f"{_PREFIX}{secrets.token_hex(8)}"
+        before = _attributes(place, folder, through_hard_links=through_hard_links, over_link=over_link)
+        temporary = unfinished_name()
         # A new file gets its mode from the person's umask, which only the kernel knows for sure.
         private = 0o666 if before is None and mode is None else 0o600
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -77,6 +90,9 @@ def write_whole(
         try:
             _fill(opened, data)
             _apply(opened, before, mode)
+            if not isinstance(data, bytes):
+                found = os.fstat(data.fileno())
+                os.utime(opened, ns=(found.st_atime_ns, found.st_mtime_ns))
             sync(opened)
         except BaseException:
             os.close(opened)
@@ -138,27 +154,34 @@ def _open_folder(paths: Paths, place: Place, *, make: bool = True) -> int:
     return here
 
 
-def _attributes(place: Place, folder: int, *, through_hard_links: bool) -> Attributes | None:
+def _attributes(place: Place, folder: int, *, through_hard_links: bool, over_link: bool) -> Attributes | None:
     try:
         found = os.stat(place.path.name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(found.st_mode) and over_link:
         return None
     if stat.S_ISLNK(found.st_mode):
         raise PathProblem("changed", phrase("`{place}` became a link meanwhile, and was not written.", place=place))
     if not stat.S_ISREG(found.st_mode):
         raise PathProblem("special", phrase("`{place}` is not a regular file, and was not written.", place=place))
     if found.st_nlink > 1 and not through_hard_links:
-        raise PathProblem(
-            "hard_link",
-            phrase(
-                "`{place}` has {count} names (hard links), and the others may lie outside the workspace.",
-                place=place,
-                count=found.st_nlink,
-            ),
-            kind=ErrorKind.PERMISSION,
-            suggestion=phrase("Change a copy of it, or ask the person to allow it (setting `files.hard_links`)."),
-        )
+        raise has_other_names(str(place), found.st_nlink)
     return Attributes(stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, _extended(place.path.name, folder))
+
+
+def has_other_names(place: str, count: int) -> PathProblem:
+    """A file with hard links is not changed."""
+    return PathProblem(
+        "hard_link",
+        phrase(
+            "`{place}` has {count} names (hard links), and the others may lie outside the workspace.",
+            place=place,
+            count=count,
+        ),
+        kind=ErrorKind.PERMISSION,
+        suggestion=phrase("Change a copy of it, or ask the person to allow it (setting `files.hard_links`)."),
+    )
 
 
 def _extended(name: str, folder: int) -> tuple[tuple[str, bytes], ...]:
@@ -201,7 +224,11 @@ def _apply(opened: int, before: Attributes | None, mode: int | None) -> None:
                 raise
 
 
-def _fill(opened: int, data: bytes) -> None:
+def _fill(opened: int, data: bytes | BinaryIO) -> None:
+    if not isinstance(data, bytes):
+        while piece := data.read(_CHUNK):
+            _fill(opened, piece)
+        return
     view = memoryview(data)
     while view:
         view = view[os.write(opened, view) :]

@@ -8,7 +8,8 @@ import pytest
 
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.changes import Change, Operation, State
+from ferrule.workspace.snapshots.changes import Change, Operation, Side, State
+from ferrule.workspace.snapshots.file_states import FileStates
 from ferrule.workspace.snapshots.nodes import Nodes
 
 
@@ -42,9 +43,11 @@ def test_a_link_is_put_where_a_file_stood(nodes: Nodes, top: Path):
 def test_a_file_goes_where_a_link_stood_and_the_target_is_not_touched(nodes: Nodes, top: Path):
     (top / "target").write_text("kept")
     (top / "a").symlink_to("target")
-    file = State("d", 0o644)
-    assert nodes.put(change(top / "a", file, State.link("target")), file)
+    turned = change(top / "a", State("d", 0o644), State.link("target"))
+    assert nodes.put(turned, turned.before)
+    FileStates(Paths([top]), 100).put(turned, Side.BEFORE, lambda _: b"new")
     assert not (top / "a").is_symlink()
+    assert (top / "a").read_text() == "new"
     assert (top / "target").read_text() == "kept"
 
 
@@ -54,7 +57,7 @@ def test_a_folder_with_something_in_it_is_never_taken_away(nodes: Nodes, top: Pa
     made = change(top / "d", None, State.folder(0o755))
     assert not nodes.put(made, None)
     assert (top / "d" / "mine").exists()
-    with pytest.raises(PathProblem, match="folder with something in it"):
+    with pytest.raises(PathProblem, match="`d` is a folder"):
         nodes.put(change(top / "d", State.link("x"), State.folder(0o755)), State.link("x"))
 
 

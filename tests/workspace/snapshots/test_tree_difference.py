@@ -33,8 +33,9 @@ def test_what_is_in_a_folder_goes_before_it_and_comes_after_it():
 
 
 def test_a_file_in_place_of_a_folder_waits_until_the_folder_is_empty():
-    assert told({"/d": folder(), "/d/a": file()}, {"/d": file()}) == [("delete", "/d/a"), ("change", "/d")]
-    assert told({"/d": file()}, {"/d": folder(), "/d/a": file()}) == [("change", "/d"), ("create", "/d/a")]
+    one, two = {"/d": folder(), "/d/a": file()}, {"/d": file()}
+    assert told(one, two) == [("delete", "/d/a"), ("delete", "/d"), ("create", "/d")]
+    assert told(two, one) == [("delete", "/d"), ("create", "/d"), ("create", "/d/a")]
 
 
 def test_a_folder_nobody_may_write_to_is_closed_last_and_opened_first():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, BinaryIO
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
@@ -39,6 +39,11 @@ class FileStates:
         if place.path != path:
             raise PathProblem("changed", phrase("`{path}` is reached through a link now.", path=self._paths.show(path)))
         return place
+
+    def _in_place(self, path: Path) -> Place:
+        """The same where a link itself may stand at the path."""
+        folder = self.place(path.parent)
+        return Place(folder.root, path, self._paths.show(path))
 
     def read(
         self, place: Place, *, holds: bytes | None = None, named: str | None = None
@@ -115,15 +120,17 @@ class FileStates:
     # Putting
 
     def put(
-        self, change: Change, side: Side, content: Callable[[str], bytes], *, through_hard_links: bool = True
+        self, change: Change, side: Side, content: Callable[[str], bytes | BinaryIO], *, through_hard_links: bool = True
     ) -> None:
-        """Bring the files of a change from one end of it to the other."""
+        """Bring the files of a change from one end of it to the other; an open file is copied, and closed."""
         try:
             self._put(change, side, content, through_hard_links=through_hard_links)
         except OSError as error:
             raise _failed(self._paths.show(change.path), error) from None
 
-    def _put(self, change: Change, side: Side, content: Callable[[str], bytes], *, through_hard_links: bool) -> None:
+    def _put(
+        self, change: Change, side: Side, content: Callable[[str], bytes | BinaryIO], *, through_hard_links: bool
+    ) -> None:
         if change.other is not None:
             there, here = (change.other, change.path) if side is Side.BEFORE else (change.path, change.other)
             self._rename(self.place(there), self.place(here))
@@ -133,18 +140,27 @@ class FileStates:
         wanted = change.at(side)[change.path]
         if not change.of_files and not self.nodes.put(change, wanted):
             return  # done; what is left is to write a file where something else stood
-        place = self.place(change.path)
+        place = self.place(change.path) if change.of_files else self._in_place(change.path)
         if wanted is None:
             remove_file(self._paths, place)
             self._remove_folders(change, change.path)
-        elif change.operation is Operation.MODE or (change.mode_matters and self._holds(place, wanted)):
+        elif change.operation is Operation.MODE or (
+            change.of_files and change.mode_matters and self._holds(place, wanted)
+        ):
             self._set_mode(place, wanted.mode)
         else:
-            new = not self._paths.exists(place)
+            new = not change.of_files or not self._paths.exists(place)
             mode = wanted.mode if new or change.mode_matters else None
-            write_whole(
-                self._paths, place, content(wanted.digest), mode=mode, through_hard_links=through_hard_links or new
-            )
+            data = content(wanted.digest)
+            with nullcontext() if isinstance(data, bytes) else data:
+                write_whole(
+                    self._paths,
+                    place,
+                    data,
+                    mode=mode,
+                    through_hard_links=through_hard_links or new,
+                    over_link=not change.of_files,
+                )
 
     def finish(self, change: Change, side: Side, content: Callable[[str], bytes]) -> bool:
         """Put a file that a crash left at either end of a change at this one; False when it is at neither."""
@@ -161,7 +177,7 @@ class FileStates:
         """Remove what a killed write left beside its file."""
         for path in change.paths:
             with suppress(OSError, PathProblem):
-                folder = self._open_folder(self.place(path))
+                folder = self._open_folder(self._in_place(path))
                 try:
                     for name in filter(_UNFINISHED.fullmatch, os.listdir(folder)):  # noqa: PTH208
                         os.unlink(name, dir_fd=folder)

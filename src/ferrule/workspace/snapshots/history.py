@@ -6,21 +6,23 @@ import time
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
 from ferrule.workspace.atomic import synced_together
 from ferrule.workspace.locks import writing
+from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathProblem, only_read
 from ferrule.workspace.snapshots.changes import Caps, Change, Group, Move, Origin, Phase, Side, State, Step, Write
 from ferrule.workspace.snapshots.conflicts import Conflicts
 from ferrule.workspace.snapshots.content_store import ContentLost, NewContents
 from ferrule.workspace.snapshots.file_states import FileStates
 from ferrule.workspace.snapshots.history_diff import bounded
-from ferrule.workspace.snapshots.planning import ChangedMeanwhile, Plan, plan
+from ferrule.workspace.snapshots.planning import ChangedMeanwhile, NotAsBefore, Plan, plan
 from ferrule.workspace.snapshots.recovery import Recovery
 from ferrule.workspace.snapshots.snapshot_store import Broken, SnapshotStore
+from ferrule.workspace.snapshots.tree_difference import in_order
 from ferrule.workspace.snapshots.undo_report import Conflict, Refusal, Report, Why, no_such_call
 from ferrule.workspace.tracker import digest
 
@@ -136,6 +138,78 @@ class History:
                 lambda name: planned.data[name],
                 through_hard_links=change.path in planned.through_hard_links,
             )
+
+    def make(
+        self,
+        changes: Sequence[Change],
+        content: Callable[[Change, Side], BinaryIO],
+        origin: Origin | None = None,
+        *,
+        check: Callable[[], None] | None = None,
+    ) -> Group | None:
+        """Make changes of files, links and folders in the order given, as one: all of them or none.
+
+        `content` opens what a file holds at one side of a change. `check` raises where the changes do not fit what is
+        there by now. A file above the caps is changed all the same, and noted as not covered.
+        """
+        with writing(*(path for one in changes for path in one.paths)):
+            return self._again_if_broken(lambda: self._make(changes, content, origin or Origin(), check))
+
+    def _make(
+        self,
+        changes: Sequence[Change],
+        content: Callable[[Change, Side], BinaryIO],
+        origin: Origin,
+        check: Callable[[], None] | None,
+    ) -> Group | None:
+        with self._settled() as journal:
+            if check is not None:
+                check()
+            if not changes:
+                return None
+            many = len(changes) > _MANY
+            contents = NewContents()
+            needed: set[str] = set()
+            planned = [
+                replace(one, covered=one.covered and self._both_kept(one, content, needed, contents, durable=not many))
+                for one in changes
+            ]
+            group = journal.begin(time.time(), origin, in_order(planned), contents, durable=not many)
+            try:
+                with synced_together() if many else nullcontext():
+                    for change in group.changes:
+                        if change.covered and not self._files.is_at(change, Side.BEFORE):
+                            raise NotAsBefore(one_line(self.show(change.path)))
+                        self._files.put(change, Side.AFTER, lambda _, change=change: content(change, Side.AFTER))
+                    journal.finish(group, {})
+            except BaseException:
+                self._recovery.roll_back(group)
+                raise
+            self._store.tidy(group.number)
+            return journal.group(group.number)
+
+    def _both_kept(
+        self,
+        change: Change,
+        content: Callable[[Change, Side], BinaryIO],
+        needed: set[str],
+        contents: NewContents,
+        *,
+        durable: bool,
+    ) -> bool:
+        """Put in the store what a file holds at either side of a change; what it held before outlasts a power cut."""
+        for side, state in ((Side.BEFORE, change.before), (Side.AFTER, change.after)):
+            if state is None or not state.content:
+                continue
+            with content(change, side) as file:
+                data = file.read(self._store.caps.file + 1)
+            if len(data) <= self._store.caps.file and digest(data) != state.content:
+                raise NotAsBefore(one_line(self.show(change.path)))
+            needed.add(state.content)
+            last = durable and side is Side.BEFORE
+            if not self._store.keep(state.content, data, needed, contents, durable=last):
+                return False
+        return True
 
     def note(
         self, changes: Sequence[Change], content: Callable[[str], bytes | None], origin: Origin | None = None

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.workspace.atomic import sync
+from ferrule.workspace.atomic import sync, unfinished_name
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Node, State
 
@@ -31,10 +31,10 @@ class Nodes:
     def look(self, path: Path) -> State | None:
         """What stands there; a file without its digest, and a pipe or a device as one."""
         try:
-            with self._above(path) as above:
-                found = os.stat(path.name, dir_fd=above, follow_symlinks=False)
+            with self._above(path) as (above, name):
+                found = os.stat(name, dir_fd=above, follow_symlinks=False)
                 if stat.S_ISLNK(found.st_mode):
-                    return State.link(os.readlink(path.name, dir_fd=above))
+                    return State.link(os.readlink(name, dir_fd=above))
         except (FileNotFoundError, NotADirectoryError):
             return None
         mode = stat.S_IMODE(found.st_mode)
@@ -75,25 +75,25 @@ class Nodes:
 
     def put(self, change: Change, wanted: State | None) -> bool:
         """Bring a path to one end of a change; True when all that is left is to write a file there."""
-        with self._above(change.path, make=wanted is not None) as above:
+        with self._above(change.path, make=wanted is not None) as (above, name):
             if change.of_folders:
-                _put_folder(change.path.name, above, wanted)
+                _put_folder(name, above, wanted)
                 return False
-            _clear(self._paths.show(change.path), change.path.name, above)
             if wanted is None:
-                return False
-            if wanted.node is Node.LINK:
-                os.symlink(wanted.target, change.path.name, dir_fd=above)
-            elif wanted.node is Node.FOLDER:
-                _put_folder(change.path.name, above, wanted)
+                os.unlink(name, dir_fd=above)
+            elif wanted.node is Node.LINK:
+                _put_link(self._paths.show(change.path), name, above, wanted.target)
             else:
                 return True
             sync(above)
         return False
 
     @contextmanager
-    def _above(self, path: Path, *, make: bool = False) -> Generator[int]:
-        """The folder that a path lies in, open; `make` makes it where it is missing."""
+    def _above(self, path: Path, *, make: bool = False) -> Generator[tuple[int, str]]:
+        """The folder that a path lies in, open, and its name in there; `make` makes the folder where it is missing."""
+        if (root := next((one for one in self._paths.roots if one.path == path), None)) is not None:
+            yield root.descriptor, "."
+            return
         place = self._paths.locate(str(path.parent))
         if place.path != path.parent:
             raise PathProblem(
@@ -101,7 +101,7 @@ class Nodes:
             )
         opened = self._open(place, make=make)
         try:
-            yield opened
+            yield opened, path.name
         finally:
             os.close(opened)
 
@@ -111,8 +111,8 @@ class Nodes:
         except FileNotFoundError:
             if not make:
                 raise
-        with self._above(place.path, make=True) as above:
-            os.mkdir(place.path.name, dir_fd=above)
+        with self._above(place.path, make=True) as (above, name):
+            os.mkdir(name, dir_fd=above)
         return self._paths.open(place, os.O_RDONLY | os.O_DIRECTORY)
 
 
@@ -134,18 +134,14 @@ def _put_folder(name: str, above: int, wanted: State | None) -> None:
                 os.close(opened)
 
 
-def _clear(shown: str, name: str, above: int) -> None:
-    """Take away what stands there; a folder only when nothing is in it."""
+def _put_link(shown: str, name: str, above: int, target: str) -> None:
+    """Make a link in one step, whatever file or link it takes the place of."""
+    temporary = unfinished_name()
+    os.symlink(target, temporary, dir_fd=above)
     try:
-        found = os.stat(name, dir_fd=above, follow_symlinks=False)
-    except FileNotFoundError:
-        return
-    if not stat.S_ISDIR(found.st_mode):
-        os.unlink(name, dir_fd=above)
-        return
-    try:
-        os.rmdir(name, dir_fd=above)
-    except OSError:
-        raise PathProblem(
-            "folder", phrase("`{shown}` is a folder with something in it, and was left as it is.", shown=shown)
-        ) from None
+        os.rename(temporary, name, src_dir_fd=above, dst_dir_fd=above)
+    except BaseException as error:
+        os.unlink(temporary, dir_fd=above)
+        if isinstance(error, IsADirectoryError):
+            raise PathProblem("folder", phrase("`{shown}` is a folder, and was left as it is.", shown=shown)) from None
+        raise

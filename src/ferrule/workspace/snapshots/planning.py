@@ -35,6 +35,18 @@ class ChangedMeanwhile(PathProblem):
         )
 
 
+class NotAsBefore(PathProblem):
+    """Something is not as it was when a command began that ran aside from the workspace."""
+
+    def __init__(self, shown: str) -> None:
+        super().__init__(
+            "changed",
+            phrase("`{place}` has changed since the command began, so nothing of it was kept.", place=shown),
+            kind=ErrorKind.VALIDATION,
+            suggestion=phrase("Run the command again."),
+        )
+
+
 @dataclass(slots=True)
 class Plan:
     """What will be done: `contents` are new in the store and how much room they take, `data` what will be written."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.workspace.snapshots.changes import Change, Node, Operation, State
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ferrule.workspace.snapshots.tree_store import Known
 
@@ -44,14 +45,27 @@ def difference(
         if new is not None and new.node is Node.FOLDER and new != _opened(old if _is_folder(old) else new):
             closing.append(_change(path, _opened(old if _is_folder(old) else new), new))
         old, new = _opened(old), _opened(new)
-        if new is None:
-            gone.append(_change(path, old, None))
-        elif not (_is_folder(old) and _is_folder(new)):
+        if old is not None and (new is None or _is_folder(old) != _is_folder(new)):
+            gone.append(_change(path, old, None))  # first, so that something else can take its place in one step
+            old = None
+        if new is not None and not (_is_folder(old) and _is_folder(new)):
             here.append(_change(path, old, new))
     gone.sort(key=_depth, reverse=True)
     here.sort(key=_depth)
     left_out = [*_left_out(vanished, Operation.DELETE), *_left_out(appeared, Operation.CREATE)]
     return [*sorted(opening, key=_depth), *gone, *here, *sorted(closing, key=_depth, reverse=True), *left_out]
+
+
+def in_order(changes: Sequence[Change]) -> list[Change]:
+    """The same with what is not covered last, since it cannot be rolled back. Folders that go or are closed when it is
+    done wait for it, and are not covered then either.
+    """
+    waits = {folder for one in changes if not one.covered for folder in one.path.parents}
+    settled = [
+        replace(one, covered=False) if one.of_folders and one.before is not None and one.path in waits else one
+        for one in changes
+    ]
+    return sorted(settled, key=lambda one: not one.covered) if waits else settled
 
 
 def state_of(known: Known | None) -> State | None:

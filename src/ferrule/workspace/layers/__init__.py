@@ -1,0 +1,1 @@
+"""Layers: what a command did above the workspace, read, shown, applied and kept for its session."""

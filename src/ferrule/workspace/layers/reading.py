@@ -1,0 +1,548 @@
+"""Reads a layer: what a command that ran above a workspace made, changed and removed in it.
+
+A layer is the upper folder of an overlay mount. A device 0:0 in it stands for something removed, a folder marked opaque
+hides all that lies below it. It is what an unknown program left behind: nothing in it is followed, run or trusted.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ferrule.core.errors import ErrorKind
+from ferrule.core.phrases import phrase
+from ferrule.workspace.confined import LeadsOut, open_beneath
+from ferrule.workspace.layers.git_index import UnreadableIndex, parse_index
+from ferrule.workspace.layers.ignored import IgnoredPaths, is_guarded
+from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.snapshots.changes import Node
+from ferrule.workspace.snapshots.tree_scan import Seen
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Sequence
+    from pathlib import Path
+
+    from ferrule.workspace.paths import Paths
+
+MOST_ENTRIES, MOST_CHANGES = 500_000, 100_000
+_LONGEST = 4000  # the kernel takes paths of 4,095 bytes; the files that are written beside others need some room
+_PATH = getattr(os, "O_PATH", os.O_RDONLY)
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+_CHUNK = 1 << 20
+_NO_ATTRIBUTE = (errno.ENODATA, errno.ENOTSUP)
+_INDEX = re.compile(r"(?:.*/)?\.git/(?:(?:worktrees|modules)/.+/)?index", re.DOTALL)
+_SPECIAL = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+_MARKS = "trusted.overlay." if os.geteuid() == 0 else "user.overlay."
+
+
+@dataclass(slots=True, frozen=True)
+class Layer:
+    """The upper folder of one root of a workspace; `below` are layers that lay between, topmost first."""
+
+    root: Path
+    upper: Path
+    below: tuple[Path, ...] = ()
+    began: int = 0
+    """When the layer was begun, in nanoseconds of the file system's clock: what changed in the workspace after that,
+    the command may have seen or not. 0 where that is not known.
+    """
+    marks: str = _MARKS
+    """How the names of the extended attributes begin by which the kernel marks what is in it."""
+
+
+@dataclass(slots=True, frozen=True)
+class LayerChange:
+    """What became of one path. A side of None is a path with nothing there."""
+
+    layer: Layer = field(repr=False)
+    inner: str
+    """The path below the root."""
+    before: Seen | None
+    """In the workspace, when the layer was read."""
+    after: Seen | None
+    special: str = ""
+    """A pipe, a socket or a device at either side, in words; it cannot be applied."""
+    hard_links: int = 1
+    """How many names the file has in the workspace."""
+    stale: bool = False
+    """Whether the workspace changed here while the command ran."""
+    twin: str = ""
+    """Another path that is the same file in the layer (a hard link)."""
+
+    @property
+    def path(self) -> Path:
+        return self.layer.root / self.inner
+
+    @property
+    def of_folders(self) -> bool:
+        """Whether there is nothing but a folder, or nothing, at either side."""
+        return not self.special and all(one is None or one.node is Node.FOLDER for one in (self.before, self.after))
+
+    @property
+    def mode_alone(self) -> bool:
+        """Whether nothing but the permission bits changed."""
+        before, after = self.before, self.after
+        if before is None or after is None or before.node is not after.node or before.mode == after.mode:
+            return False
+        return before.node is Node.FOLDER or (before.node is Node.FILE and same_content(self))
+
+
+@dataclass(slots=True)
+class LayerChanges:
+    """What a command did in all its layers, each list in the order of paths."""
+
+    layers: tuple[Layer, ...]
+    changes: list[LayerChange] = field(default_factory=list[LayerChange])
+    """What has to be judged."""
+    ignored: list[LayerChange] = field(default_factory=list[LayerChange])
+    """Build output and caches, which git ignores."""
+    noise: int = 0
+    """How many files were written without any difference."""
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+
+def read_layers(paths: Paths, layers: Sequence[Layer], *, ignore: bool = True) -> LayerChanges:
+    """What layers hold that the workspace does not; without `ignore` nothing counts as ignored.
+
+    What rules keep back, and what other programs obey, is never ignored.
+    """
+    found = LayerChanges(tuple(layers))
+    for layer in layers:
+        one = _Reader(layer, found, ignore=ignore).read()
+        held = paths.kept.all_held_back([str(change.path) for change in one.ignored], layer.root)
+        one.changes += [change for change, secret in zip(one.ignored, held, strict=True) if secret]
+        one.ignored = [change for change, secret in zip(one.ignored, held, strict=True) if not secret]
+        _settle_folders(one)
+        found.changes += one.changes
+        found.ignored += one.ignored
+        found.noise += one.noise
+        if len(found.changes) > MOST_CHANGES:
+            raise _too_many(MOST_CHANGES)
+    for changes in (found.changes, found.ignored):
+        changes.sort(key=lambda change: change.path.parts)
+    return found
+
+
+class _Reader:
+    """Goes through one layer and the workspace below it side by side."""
+
+    def __init__(self, layer: Layer, known: LayerChanges, *, ignore: bool) -> None:
+        self._layer = layer
+        self._found = LayerChanges((layer,))
+        self._git = IgnoredPaths(layer.root) if ignore else None
+        self._left = MOST_ENTRIES - len(known.changes) - len(known.ignored)
+        self._linked: set[int] = set()
+        self._waiting: list[tuple[str, bool, bool]] = []
+        """Folders of the layer: the path, whether git ignores it, whether the workspace has the folder as well."""
+
+    def read(self) -> LayerChanges:
+        with _folder(self._layer.upper) as self._upper, _folder(self._layer.root) as self._root:
+            here, there = os.fstat(self._upper), os.fstat(self._root)
+            if stat.S_IMODE(here.st_mode) != stat.S_IMODE(there.st_mode):
+                self._add("", _seen(there), _seen(here), ignored=False)
+            self._waiting.append(("", False, True))
+            while self._waiting:
+                self._folder(*self._waiting.pop())
+        if self._linked:
+            self._found.changes = self._with_twins(self._found.changes)
+        return self._found
+
+    def _with_twins(self, changes: list[LayerChange]) -> list[LayerChange]:
+        """The same, with the second and further names of one file knowing the first."""
+        first: dict[int, str] = {}
+        told: list[LayerChange] = []
+        for one in sorted(changes, key=lambda change: change.inner):
+            if one.after is not None and one.after.node is Node.FILE and one.after.inode in self._linked:
+                named = first.setdefault(one.after.inode, one.inner)
+                told.append(replace(one, twin=named if named != one.inner else ""))
+            else:
+                told.append(one)
+        return told
+
+    def _folder(self, inner: str, ignored: bool, there: bool) -> None:
+        upper = _open_readable(self._upper, inner or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        with _opened(upper), self._below(inner, there=there) as below:
+            hidden = below is not None and self._mark(inner, "opaque") == b"y"
+            changed = os.fstat(below).st_ctime_ns if below is not None else 0
+            names: set[str] = set()
+            with os.scandir(upper) as entries:
+                for entry in entries:
+                    names.add(entry.name)
+                    self._entry(
+                        f"{inner}/{entry.name}" if inner else entry.name,
+                        entry.stat(follow_symlinks=False),
+                        _look(entry.name, below),
+                        ignored=ignored,
+                        changed=changed,
+                    )
+            if hidden and below is not None:
+                self._gone_below(inner, ignored, without=names)
+
+    def _entry(
+        self, inner: str, up: os.stat_result, low: os.stat_result | None, *, ignored: bool, changed: int
+    ) -> None:
+        self._count(inner)
+        if self._is_whiteout(inner, up):
+            if low is not None:
+                self._gone(inner, low, ignored=ignored)
+            return
+        is_folder = stat.S_ISDIR(up.st_mode)
+        ignored = ignored or self._ignores(inner, low, folder=is_folder)
+        was_folder = low is not None and stat.S_ISDIR(low.st_mode)
+        if is_folder:
+            if self._mark(inner, "redirect") is not None:
+                raise _unreadable(self._layer.root / inner)
+            if not was_folder or low is None or stat.S_IMODE(low.st_mode) != stat.S_IMODE(up.st_mode):
+                self._changed(inner, low, up, ignored=ignored)
+            self._waiting.append((inner, ignored, was_folder))
+            return
+        if was_folder:
+            self._gone_below(inner, ignored)
+        if low is None:
+            moved = changed > self._layer.began > 0 and self._mark(inner, "origin") is not None
+            self._changed(inner, low, up, ignored=ignored, stale=moved)
+        elif ignored and not self._stands_out(inner):
+            self._changed(inner, low, up, ignored=True)
+        elif self._differs(inner, low, up):
+            self._changed(inner, low, up, ignored=False)
+        else:
+            self._found.noise += 1
+
+    def _changed(
+        self, inner: str, low: os.stat_result | None, up: os.stat_result, *, ignored: bool, stale: bool = False
+    ) -> None:
+        if stat.S_ISREG(up.st_mode) and up.st_nlink > 1:
+            self._linked.add(up.st_ino)
+        after = _seen(up, _target(inner, self._upper) if stat.S_ISLNK(up.st_mode) else "")
+        self._add(inner, self._before(inner, low), after, ignored=ignored, low=low, up=up, stale=stale)
+
+    def _gone(self, inner: str, low: os.stat_result, *, ignored: bool) -> None:
+        is_folder = stat.S_ISDIR(low.st_mode)
+        ignored = ignored or self._ignores(inner, low, folder=is_folder)
+        self._add(inner, self._before(inner, low), None, ignored=ignored, low=low)
+        if is_folder:
+            self._gone_below(inner, ignored)
+
+    def _gone_below(self, inner: str, ignored: bool, without: frozenset[str] | set[str] = frozenset()) -> None:
+        """All that a folder of the workspace holds was removed with it, but for some names."""
+        waiting = [(inner, ignored)]
+        while waiting:
+            folder, inside = waiting.pop()
+            try:
+                with self._below(folder, there=True, flags=os.O_RDONLY) as below:
+                    if below is None:
+                        continue
+                    with os.scandir(below) as entries:
+                        listed = [(one.name, one.stat(follow_symlinks=False)) for one in entries]
+            except PermissionError:
+                continue  # only one with nothing in it can be removed by someone who may not look into it
+            for name, low in listed:
+                if folder == inner and name in without:
+                    continue
+                path = f"{folder}/{name}" if folder else name
+                self._count(path)
+                is_folder = stat.S_ISDIR(low.st_mode)
+                left_out = inside or self._ignores(path, low, folder=is_folder)
+                self._add(path, self._before(path, low), None, ignored=left_out, low=low)
+                if is_folder:
+                    waiting.append((path, left_out))
+
+    def _add(
+        self,
+        inner: str,
+        before: Seen | None,
+        after: Seen | None,
+        *,
+        ignored: bool,
+        low: os.stat_result | None = None,
+        up: os.stat_result | None = None,
+        stale: bool = False,
+    ) -> None:
+        special = next((word for one in (up, low) if one is not None and (word := _special(one.st_mode))), "")
+        # A folder that stays is changed by all who work in it; only one that goes has to be as it was.
+        fixed = before is not None and (
+            before.node is not Node.FOLDER or after is None or after.node is not Node.FOLDER
+        )
+        late = fixed and before is not None and before.changed > self._layer.began > 0
+        links = low.st_nlink if low is not None and stat.S_ISREG(low.st_mode) else 1
+        change = LayerChange(self._layer, inner, before, after, special, links, stale or late)
+        ignored = ignored and not self._stands_out(inner)
+        (self._found.ignored if ignored else self._found.changes).append(change)
+
+    # Telling
+
+    def _ignores(self, inner: str, low: os.stat_result | None, *, folder: bool) -> bool:
+        if self._git is None or is_guarded(inner):
+            return False
+        if self._git.ignores(inner, folder=folder):
+            return True
+        above = (one / inner for one in (self._layer.upper, *self._layer.below))
+        return folder and self._git.is_cache(inner, low is not None, above)
+
+    def _stands_out(self, inner: str) -> bool:
+        """Whether a path is not ignored though its folder is."""
+        return self._git is None or is_guarded(inner) or self._git.tracks(inner)
+
+    def _differs(self, inner: str, low: os.stat_result, up: os.stat_result) -> bool:
+        if stat.S_IFMT(low.st_mode) != stat.S_IFMT(up.st_mode):
+            return True
+        if stat.S_ISLNK(up.st_mode):
+            return _target(inner, self._upper) != _target(inner, self._root)
+        if not stat.S_ISREG(up.st_mode) or stat.S_IMODE(low.st_mode) != stat.S_IMODE(up.st_mode):
+            return True
+        change = LayerChange(self._layer, inner, _seen(low), _seen(up))
+        return not same_content(change) and not (_INDEX.fullmatch(inner) and _same_index(change))
+
+    def _is_whiteout(self, inner: str, up: os.stat_result) -> bool:
+        if stat.S_ISCHR(up.st_mode):
+            return up.st_rdev == 0
+        if not stat.S_ISREG(up.st_mode):
+            return False
+        if up.st_size and not up.st_blocks and self._mark(inner, "metacopy") is not None:
+            raise _unreadable(self._layer.root / inner)
+        return up.st_size == 0 and self._mark(inner, "whiteout") is not None
+
+    def _mark(self, inner: str, name: str) -> bytes | None:
+        """What the kernel marked a file or a folder of the layer with."""
+        name = self._layer.marks + name
+        try:
+            return _attribute(f"/proc/self/fd/{self._upper}/{inner}", name)
+        except PermissionError:
+            with _opened(_open_readable(self._upper, inner, _READ)) as opened:
+                return _attribute(opened, name)
+
+    def _before(self, inner: str, low: os.stat_result | None) -> Seen | None:
+        if low is None:
+            return None
+        return _seen(low, _target(inner, self._root) if stat.S_ISLNK(low.st_mode) else "")
+
+    @contextmanager
+    def _below(self, inner: str, *, there: bool, flags: int = _PATH) -> Generator[int | None]:
+        """The same folder in the workspace, open; None where there is none, or none any more."""
+        try:
+            opened = open_beneath(self._root, inner, flags | os.O_DIRECTORY | os.O_NOFOLLOW) if there else None
+        except (FileNotFoundError, NotADirectoryError, LeadsOut):
+            opened = None
+        if opened is None:
+            yield None
+        else:
+            with _opened(opened):
+                yield opened
+
+    def _count(self, inner: str) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise _too_many(MOST_ENTRIES)
+        if len(os.fsencode(inner)) + len(os.fsencode(self._layer.root)) > _LONGEST:
+            raise PathProblem(
+                "deep",
+                phrase("The command made folders too deep to be kept: a path has more than 4,000 bytes."),
+                suggestion=phrase("Use shorter paths."),
+            )
+
+
+# The contents of files
+
+
+@contextmanager
+def opened_before(change: LayerChange) -> Generator[int]:
+    """The file of a change as the workspace has it, open for reading."""
+    with _folder(change.layer.root) as root, _opened(open_beneath(root, change.inner, _READ)) as opened:
+        yield opened
+
+
+@contextmanager
+def opened_after(change: LayerChange) -> Generator[int]:
+    """The file of a change as the layer has it, open for reading, also where its mode would not let us."""
+    with _folder(change.layer.upper) as upper, _opened(_open_readable(upper, change.inner, _READ)) as opened:
+        yield opened
+
+
+def same_content(change: LayerChange) -> bool:
+    """Whether a file holds the same bytes at both sides."""
+    before, after = change.before, change.after
+    if before is None or after is None or before.size != after.size:
+        return False
+    try:
+        with opened_before(change) as one, opened_after(change) as other:
+            return all(left == right for left, right in zip(pieces(one), pieces(other), strict=False))
+    except PermissionError:
+        return before.modified == after.modified  # a copy has the time of what it was copied from
+
+
+def pieces(opened: int) -> Iterator[bytes]:
+    """The content of an open file, a piece at a time; at its end one that is empty."""
+    piece = b"."
+    while piece:
+        piece = os.read(opened, _CHUNK)
+        yield piece
+
+
+def _same_index(change: LayerChange) -> bool:
+    """Whether git looked at its files again, and tracks what it tracked."""
+    try:
+        with opened_before(change) as one, opened_after(change) as other:
+            before, after = (parse_index(b"".join(pieces(opened))) for opened in (one, other))
+    except (OSError, UnreadableIndex):
+        return False
+    return before.entries == after.entries
+
+
+# Folders
+
+
+def _settle_folders(found: LayerChanges) -> None:
+    """A folder belongs to what is in it: one that is made or removed for ignored files alone is ignored as well, one
+    that is needed for a change is a change, and all that goes with a removed folder is removed.
+    """
+    needed: set[str] = set()
+    filled: set[str] = set()
+    for change in found.ignored:
+        _add_folders(change.inner, filled)
+    folders: list[LayerChange] = []
+    settled: list[LayerChange] = []
+    for change in found.changes:
+        if change.of_folders and (change.before is None or change.after is None):
+            folders.append(change)
+        else:
+            settled.append(change)
+            _add_folders(change.inner, needed)
+    for change in sorted(folders, key=lambda one: one.inner.count("/"), reverse=True):
+        if change.inner in needed or change.inner not in filled:
+            settled.append(change)
+            _add_folders(change.inner, needed)
+        else:
+            found.ignored.append(change)
+    gone = {
+        one.inner for one in settled if one.before is not None and one.before.node is Node.FOLDER and not _stays(one)
+    }
+    kept: list[LayerChange] = []
+    for change in found.ignored:
+        made_for = change.after is not None and change.of_folders and change.inner in needed
+        goes_with = change.after is None and gone and not gone.isdisjoint(_folders_of(change.inner))
+        (settled if made_for or goes_with else kept).append(change)
+    found.changes, found.ignored = settled, kept
+
+
+def _stays(change: LayerChange) -> bool:
+    return change.after is not None and change.after.node is Node.FOLDER
+
+
+def _folders_of(inner: str) -> Iterator[str]:
+    while "/" in inner:
+        inner = inner.rpartition("/")[0]
+        yield inner
+
+
+def _add_folders(inner: str, known: set[str]) -> None:
+    for folder in _folders_of(inner):
+        if folder in known:
+            return
+        known.add(folder)
+
+
+# Entries
+
+
+def _seen(found: os.stat_result, target: str = "") -> Seen:
+    kind = found.st_mode
+    node = Node.FOLDER if stat.S_ISDIR(kind) else Node.LINK if stat.S_ISLNK(kind) else Node.FILE
+    return Seen(node, stat.S_IMODE(kind), found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, target)
+
+
+def _special(mode: int) -> str:
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode):
+        return ""
+    return _SPECIAL.get(stat.S_IFMT(mode), "a device")
+
+
+def _look(name: str, folder: int | None) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False) if folder is not None else None
+    except FileNotFoundError:
+        return None
+
+
+def look_again(change: LayerChange) -> Seen | None:
+    """What stands at the path of a change in the workspace now."""
+    folder, _, name = change.inner.rpartition("/")
+    with _folder(change.layer.root) as root:
+        try:
+            opened = open_beneath(root, folder, _PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except (FileNotFoundError, NotADirectoryError, LeadsOut):
+            return None
+    with _opened(opened):
+        found = _look(name or ".", opened)
+        if found is None:
+            return None
+        return _seen(found, _target(name, opened) if stat.S_ISLNK(found.st_mode) else "")
+
+
+def _target(inner: str, folder: int) -> str:
+    return os.readlink(inner, dir_fd=folder)
+
+
+def _folder(path: Path) -> AbstractContextManager[int]:
+    return _opened(os.open(path, _PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+
+
+@contextmanager
+def _opened(opened: int) -> Generator[int]:
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _attribute(entry: int | str, name: str) -> bytes | None:
+    try:
+        return os.getxattr(entry, name, follow_symlinks=isinstance(entry, int))
+    except OSError as error:
+        if error.errno in _NO_ATTRIBUTE:
+            return None
+        raise
+
+
+def _open_readable(upper: int, inner: str, flags: int) -> int:
+    """Open an entry of a layer, which is ours whatever mode the command gave it."""
+    flags |= os.O_CLOEXEC
+    try:
+        return os.open(inner, flags, dir_fd=upper)
+    except PermissionError:
+        pass
+    found = os.stat(inner, dir_fd=upper, follow_symlinks=False)
+    way = f"/proc/self/fd/{upper}/{inner}"
+    mode = stat.S_IMODE(found.st_mode)
+    if stat.S_ISDIR(found.st_mode):
+        os.chmod(way, mode | 0o700)  # noqa: PTH101 - it stays so: what is in it must be reached later on
+        return os.open(inner, flags, dir_fd=upper)
+    os.chmod(way, mode | 0o400)  # noqa: PTH101
+    try:
+        return os.open(inner, flags, dir_fd=upper)
+    finally:
+        os.chmod(way, mode)  # noqa: PTH101
+
+
+def _too_many(most: int) -> PathProblem:
+    return PathProblem(
+        "many",
+        phrase(
+            "The command changed more than {most} files, which is more than can be shown and undone.", most=f"{most:,}"
+        ),
+        suggestion=phrase("Change fewer files with each command."),
+    )
+
+
+def _unreadable(path: Path) -> PathProblem:
+    return PathProblem(
+        "layer",
+        phrase("What the command did to `{path}` cannot be read: the kernel keeps it in another form.", path=path.name),
+        kind=ErrorKind.EXECUTION,
+    )

@@ -1,0 +1,251 @@
+"""A layer made real: exactly what the command would have done, as one change that undo takes back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.workspace.layers.overlay import new_layer, put, run_above, tree
+
+from ferrule import Session
+from ferrule.workspace.files import Files
+from ferrule.workspace.layers.applying import apply_layer
+from ferrule.workspace.layers.reading import LayerChange, read_layers
+from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.snapshots.changes import Group
+
+MEMORY = Path("/dev/shm")
+
+
+class Room:
+    """A workspace whose commands run above it, and whose layers are then applied."""
+
+    def __init__(self, root: Path, **config: object) -> None:
+        self.root = root
+        self.files = Files(Session(workspace=root, config={"history_folder": root.parent / "history", **config}))
+        self.history = self.files.history
+
+    def tried(self, command: str) -> list[LayerChange]:
+        layer = new_layer(self.root)
+        run_above(layer, command)
+        return read_layers(self.files.paths, [layer]).changes
+
+    def run(self, command: str) -> Group | None:
+        return apply_layer(self.files, self.tried(command))
+
+
+@pytest.fixture
+def room(root: Path) -> Room:
+    return Room(root)
+
+
+def test_all_kinds_of_changes_are_made_undone_and_redone(room: Room) -> None:
+    put(room.root, {"a": "1", "gone": "2", "d/x": "3", "d/e/y": "4", "file": "5", "closed/z": "6"})
+    (room.root / "link").symlink_to("a")
+    (room.root / "closed").chmod(0o555)
+    before = tree(room.root)
+    group = room.run(
+        "echo 2 >> a; rm gone; rm -r d; echo now a file > d; rm file; mkdir -p file/deep; touch file/deep/n; "
+        "ln -sfn gone link; ln -s link other; mkdir -p shut/in; echo > shut/in/f; chmod 500 shut; chmod 4755 a; "
+        "rm -rf closed; chmod 710 .; mkdir empty"
+    )
+    after = tree(room.root)
+    assert group is not None
+    assert after["d"] == (0o644, b"now a file\n")
+    assert (after["link"][1], after["other"][1], after["shut"][0]) == ("gone", "link", 0o500)
+    assert (after["a"], after["."][0]) == ((0o4755, b"12\n"), 0o710)
+    assert "closed" not in after
+    assert room.history.undo().refused is None
+    assert tree(room.root) == before
+    assert room.history.redo().refused is None
+    assert tree(room.root) == after
+
+
+def test_nothing_to_apply_is_no_change(room: Room) -> None:
+    assert room.run("ls -la") is None
+    assert room.history.recent() == []
+
+
+def test_files_keep_the_times_that_the_command_gave_them(room: Room) -> None:
+    room.run("touch -d @1000000000 old; echo > new")
+    assert (room.root / "old").stat().st_mtime == 1_000_000_000
+
+
+def test_a_file_too_large_for_the_history_is_applied_and_not_covered(room: Room) -> None:
+    put(room.root, {"d/small": "1"})
+    size = 64 * 1024 * 1024 + 1
+    group = room.run(f"head -c {size} /dev/zero > big; echo 2 > d/small")
+    assert group is not None
+    assert [one.path.name for one in group.uncovered] == ["big"]
+    assert (room.root / "big").stat().st_size == size
+    gone = room.run("rm big; rm -r d")
+    assert gone is not None
+    assert list(room.root.iterdir()) == []
+
+
+# What is refused
+
+
+def refused(room: Room, changes: list[LayerChange], words: str) -> None:
+    before = tree(room.root)
+    with pytest.raises(PathProblem, match=words):
+        apply_layer(room.files, changes)
+    assert tree(room.root) == before
+    assert room.history.recent() == []
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "named"),
+    [
+        ("echo mine > a", "a"),
+        ("touch a", "a"),
+        ("chmod 600 a", "a"),
+        ("rm a", "a"),
+        ("rm a; ln -s b a", "a"),
+        ("echo mine > new", "new"),
+        ("mkdir new", "new"),
+        ("echo mine > gone/another", "gone"),
+        ("echo mine > gone/x", "gone/x"),
+        ("rm -r kept; mkdir kept; echo mine > kept/f", "kept/f"),
+        ("mv kept elsewhere; ln -s elsewhere kept", "kept(/f)?"),
+        ("rm link; ln -s b link", "link"),
+    ],
+)
+@pytest.mark.parametrize("when", ["while it ran", "before it was applied"])
+def test_a_workspace_that_changed_meanwhile_is_left_alone(room: Room, meanwhile: str, named: str, when: str) -> None:
+    put(room.root, {"a": "1", "b": "2", "gone/x": "3", "kept/f": "4"})
+    (room.root / "link").symlink_to("a")
+    layer = new_layer(room.root)
+    run_above(layer, "echo 2 > b; echo 2 > a; echo > new; rm -r gone; echo 5 > kept/f; ln -sfn kept link")
+    if when == "while it ran":
+        subprocess.run(["bash", "-c", meanwhile], cwd=room.root, check=True)
+        changes = read_layers(room.files.paths, [layer]).changes
+    else:
+        changes = read_layers(room.files.paths, [layer]).changes
+        subprocess.run(["bash", "-c", meanwhile], cwd=room.root, check=True)
+    refused(room, changes, f"`{named}` has changed since the command began, so nothing of it was kept")
+
+
+def test_others_may_work_beside_what_is_applied(room: Room) -> None:
+    put(room.root, {"d/a": "1", "d/b": "2"})
+    changes = room.tried("echo 2 > d/a; echo > d/new; chmod 700 d")
+    put(room.root, {"d/b": "mine", "d/mine": "mine"})
+    assert apply_layer(room.files, changes) is not None
+    assert (room.root / "d" / "mine").read_text() == "mine"
+
+
+def test_a_pipe_is_refused_and_all_that_came_with_it(room: Room) -> None:
+    refused(room, room.tried("mkfifo p; echo > a"), "`p` is a pipe, which cannot be kept, so nothing was changed")
+
+
+def test_a_file_with_other_names_is_not_changed(room: Room, tmp_path: Path) -> None:
+    put(tmp_path, {"outside": "1"})
+    os.link(tmp_path / "outside", room.root / "a")
+    refused(room, room.tried("echo 2 > a"), "has 2 names")
+    assert room.run("chmod 600 a") is not None
+    assert room.run("rm a") is not None
+    assert (tmp_path / "outside").read_text() == "1"
+
+
+def test_a_write_that_fails_half_way_leaves_all_as_it_was(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(room.root, {"a": "1", "b": "2", "d/c": "3"})
+    changes = room.tried("echo > a; rm b; rm -r d; ln -s a l; mkdir m; echo > m/z")
+    put_it, left = room.history._files.put, 4
+
+    def fails(*arguments: object, **named: object) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise PathProblem("failed", "The disk is full.")
+        put_it(*arguments, **named)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+    monkeypatch.setattr(room.history._files, "put", fails)
+    refused(room, changes, "The disk is full")
+
+
+# The law
+
+NAMES = st.sampled_from(["a", "b", "c", "d"])
+PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+MODES = st.sampled_from(["600", "644", "755", "400", "700", "4711"])
+TEXTS = st.sampled_from(["", "x", "same", "y" * 5000])
+NODES = st.one_of(
+    st.tuples(st.just("file"), PATHS, TEXTS, MODES),
+    st.tuples(st.just("folder"), PATHS, st.just(""), st.sampled_from(["755", "700", "500"])),
+    st.tuples(st.just("link"), PATHS, PATHS, st.just("")),
+)
+OPERATIONS = st.one_of(
+    st.builds("printf %s {1} > {0}".format, PATHS, TEXTS.map(lambda text: f"'{text}'")),
+    st.builds("printf %s {1} >> {0}".format, PATHS, TEXTS.map(lambda text: f"'{text}'")),
+    st.builds("rm -f {0}".format, PATHS),
+    st.builds("rm -rf {0}".format, PATHS),
+    st.builds("rmdir {0}".format, PATHS),
+    st.builds("mkdir -p {0}".format, PATHS),
+    st.builds("mv {0} {1}".format, PATHS, PATHS),
+    st.builds("mv -T {0} {1}".format, PATHS, PATHS),
+    st.builds("cp -a {0} {1}".format, PATHS, PATHS),
+    st.builds("ln -s {0} {1}".format, PATHS, PATHS),
+    st.builds("ln -sfnT {0} {1}".format, PATHS, PATHS),
+    st.builds("ln {0} {1}".format, PATHS, PATHS),
+    st.builds("chmod {1} {0}".format, PATHS, MODES),
+    st.builds("touch {0}".format, PATHS),
+    st.builds("cp {0} {0}.new && mv {0}.new {0}".format, PATHS),
+)
+
+
+def plant(root: Path, nodes: list[tuple[str, str, str, str]]) -> None:
+    """A tree of whatever of the nodes fits together."""
+    closed: list[tuple[Path, str]] = []
+    for kind, name, more, mode in nodes:
+        path = root / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if kind == "folder":
+                path.mkdir()
+                closed.append((path, mode))
+            elif kind == "link":
+                path.symlink_to(more)
+            elif not os.path.lexists(path):
+                path.write_text(more)
+                path.chmod(int(mode, 8))
+        except OSError:
+            continue
+    for path, mode in closed:
+        path.chmod(int(mode, 8))
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(nodes=st.lists(NODES, max_size=8), operations=st.lists(OPERATIONS, min_size=1, max_size=8))
+def test_applying_a_layer_is_running_for_real_and_undo_and_redo_are_exact(
+    nodes: list[tuple[str, str, str, str]], operations: list[str]
+) -> None:
+    folder = Path(tempfile.mkdtemp(dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
+    script = "; ".join(operations) + "; true"
+    try:
+        room, real = Room(_made(folder / "ws")), _made(folder / "real")
+        plant(room.root, nodes)
+        plant(real, nodes)
+        before = tree(room.root)
+        subprocess.run(["bash", "-c", script], cwd=real, check=True, capture_output=True)
+        room.run(script)
+        after = tree(room.root)
+        assert after == tree(real)
+        assert room.history.undo().refused is None
+        assert tree(room.root) == before
+        assert room.history.redo().refused is None
+        assert tree(room.root) == after
+        room.history.close()
+    finally:
+        subprocess.run(["chmod", "-R", "u+rwX", folder], check=False)
+        shutil.rmtree(folder)
+
+
+def _made(path: Path) -> Path:
+    path.mkdir()
+    return path
