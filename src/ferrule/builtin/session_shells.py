@@ -236,6 +236,8 @@ def outputs_of(session: Session) -> Path:
 
 def _temporary(session: Session) -> Path:
     """The `/tmp` that the session's commands share, and nobody else has."""
+    from ferrule.process.spill import clear_old_folders
+
     folder = session.state.get(_TEMPORARY)
     if folder is None:
         above = data_folder() / "temporary"

@@ -284,10 +284,10 @@ class _Trial:
         """
         import asyncio
 
-        from ferrule.workspace.layers.applying import apply_layers
+        from ferrule.workspace.layers.applying import apply_layer
 
         applying = asyncio.ensure_future(
-            asyncio.to_thread(apply_layers, files_of(self._session), found, origin_of(self._context))
+            asyncio.to_thread(apply_layer, files_of(self._session), found.changes, origin_of(self._context))
         )
         try:
             return await asyncio.shield(applying)
@@ -301,7 +301,9 @@ class _Trial:
         if not changed:  # it only met a barrier: what it did besides is a result like any other
             adopt(self._session, self._shell, ended, tainted=True)
             told.notes += [one.message for one in (told.effects or Effects()).barriers]
-            told.notes.append(f"It was not run again with that opened: {approval.reason}. {approval.suggestion}".strip())
+            told.notes.append(
+                f"It was not run again with that opened: {approval.reason}. {approval.suggestion}".strip()
+            )
         elif approval.refused:
             told.refused = approval
         else:
