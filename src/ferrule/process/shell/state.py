@@ -111,7 +111,7 @@ class ShellState:
     def _obeyed(self) -> set[tuple[str, str]]:
         exported = {name for name, one in self.variables.items() if "x" in one.attributes or name in _OBEYED}
         return (
-            {("variable", name) for name in exported | self.removed}
+            {("variable", name) for name in (exported | self.removed) - {"OLDPWD"}}  # which `cd` sets
             | {("function", name) for name in self.functions}
             | {("alias", name) for name in self.aliases}
         )
