@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
-from tests.process.shell.shell_room import Kept, Room, alive, becomes, new_mark, opener_in
+from tests.process.shell.shell_room import Kept, Room, alive, becomes, gone, new_mark, opener_in
 
 from ferrule.core.errors import ToolError
 from ferrule.process.output import LeftOut, Piece
@@ -228,11 +228,27 @@ def test_whoever_is_given_up_on_while_a_command_ends_leaves_nothing_behind(room:
         ended = await session.run("echo $x")
         assert (ended.stdout, ended.exit_code) == ("1\n", 0)
 
-    async def awaited(running: Awaitable[Ended]) -> Ended:
-        return await running
-
     room.use(body)
     assert alive(mark) == []
+
+
+def test_one_that_is_given_up_on_without_a_word_is_ended(room: Room) -> None:
+    mark = new_mark()
+
+    async def body(session: Kept) -> None:
+        running = session.session.run(f"sleep {mark}", room.opener)
+        task = asyncio.ensure_future(awaited(running))
+        assert await asyncio.to_thread(becomes, lambda: alive(f"sleep {mark}"))
+        running.close()  # without a cancellation, which could be waited for
+        task.cancel()
+        await asyncio.wait({task})
+        assert await asyncio.to_thread(gone, mark)
+
+    room.use(body)
+
+
+async def awaited(running: Awaitable[Ended]) -> Ended:
+    return await running
 
 
 def test_a_folder_that_is_gone(room: Room) -> None:

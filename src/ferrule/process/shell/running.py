@@ -86,22 +86,26 @@ class RunningCommand:
         """Start it; with a `size`, on a terminal. Whoever is cancelled meanwhile leaves nothing running."""
         text = encoded(command)
         made = cls(command, before, record, size)
+        opening = asyncio.ensure_future(made._open(text, open_box))
         try:
-            opening = asyncio.ensure_future(made._open(text, open_box))
-            try:
-                made.box = await finished(opening)
-            except asyncio.CancelledError:
-                if not opening.cancelled() and opening.exception() is None:
-                    made.box = opening.result()
-                    await finished(made.end(0))
-                raise
-            finally:
-                made._close_lent()
+            made.box = await finished(opening)
+        except GeneratorExit:  # whoever waited is gone, and nothing can be waited for here
+            opening.add_done_callback(made._give_up)
+            raise
         except BaseException:
+            if not opening.cancelled() and opening.exception() is None:
+                made.box = opening.result()
+                await finished(made.end(0))
             made.close()
             raise
+        made._close_lent()
         made.reader.start(made.loop)
         return made
+
+    def _give_up(self, opening: asyncio.Future[Box]) -> None:
+        if not opening.cancelled() and opening.exception() is None:
+            self.box = opening.result()
+        self.close()
 
     async def _open(self, text: bytes, open_box: Opener) -> Box:
         content = states.given(self.before, text, self._private, self._pause)
