@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from tests.process.shell.shell_room import Room, gone, new_mark
 
-from ferrule.process.shell.family import started
-from ferrule.process.shell.notice import Notice, noted_commands
+from ferrule.process.shell.notice import Notice, noted_commands, started
 from ferrule.process.shell.shells import Shells
 
 
@@ -19,12 +18,12 @@ def test_a_command_is_noted_from_its_start_to_the_end_of_its_shells(room: Room, 
     mark = new_mark()
 
     async def main() -> None:
-        shells = Shells(room.prepare, notice=Notice(tmp_path / "notes", room.workspace))
+        shells = Shells(str(room.workspace), notice=Notice(tmp_path / "notes", room.workspace))
         try:
             assert noted_commands(tmp_path / "notes") == []
-            kept = await shells.get().background.start(f"sleep {mark}")
+            kept = await shells.get().background.start(f"sleep {mark} & sleep {mark}", room.opener)
             (noted,) = noted_commands(tmp_path / "notes")
-            assert (noted.command, noted.status, noted.workspace) == (f"sleep {mark}", "running", str(room.workspace))
+            assert (noted.command, noted.status, noted.workspace) == (kept.command, "running", str(room.workspace))
             assert noted.program.pid == os.getpid()
             assert [path.stat().st_mode & 0o777 for path in (tmp_path / "notes").iterdir()] == [0o600]
             assert await noted.stop()
@@ -48,7 +47,7 @@ def note(folder: Path, **changed: object) -> Path:
         "workspace": "/w",
         "commands": [
             {"id": "a.main_1", "command": "x", "status": "running", "exit_code": None, "began": 1.0, "output": None,
-             "keeper": 1, "roots": []},
+             "box": None},
         ],
         **changed,
     }  # fmt: skip

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.process.shell.shell_room import Room, alive, gone, new_mark
+from tests.process.shell.shell_room import Kept, Room, alive, gone, new_mark
 
 from ferrule.core.context import Session
 from ferrule.core.errors import ToolError
@@ -18,14 +18,18 @@ from ferrule.process.shell.shells import Shells
 
 def test_each_name_is_a_session_of_its_own(room: Room) -> None:
     async def main() -> None:
-        shells = Shells(room.prepare)
+        shells = Shells(str(room.workspace))
+
+        async def run(name: str, command: str) -> str:
+            return (await Kept(shells.get(name), room.opener).run(command)).stdout
+
         try:
-            await asyncio.gather(shells.get().run("x=main"), shells.get("other").run("x=other"))
-            assert (await shells.get().run("echo $x")).stdout == "main\n"
-            assert (await shells.get("other").run("echo $x")).stdout == "other\n"
+            await asyncio.gather(run("main", "x=main"), run("other", "x=other"))
+            assert await run("main", "echo $x") == "main\n"
+            assert await run("other", "echo $x") == "other\n"
             assert shells.names == ["main", "other"]
             await shells.end("other")
-            assert (await shells.get("other").run("echo ${x-none}")).stdout == "none\n"
+            assert await run("other", "echo ${x-none}") == "none\n"
         finally:
             await shells.close()
 
@@ -37,10 +41,10 @@ def test_a_conversation_has_one_set_and_ends_it(room: Room) -> None:
 
     async def main() -> None:
         session = Session(workspace=room.workspace)
-        shells = Shells.of(session, lambda: Shells(room.prepare))
-        assert Shells.of(session, lambda: Shells(room.prepare)) is shells
-        await shells.get().run(f"sleep {mark} &")
-        await shells.get("b").background.start(f"sleep {mark}")
+        shells = Shells.of(session, lambda: Shells(str(room.workspace)))
+        assert Shells.of(session, lambda: Shells(str(room.workspace))) is shells
+        await shells.get().background.start(f"sleep {mark}", room.opener)
+        await shells.get("b").background.start(f"sleep {mark}", room.opener)
         assert [one.id for one in shells.background()] == ["main_1", "b_1"]
         assert shells.find_background("b_1")[0] is shells.get("b")
         with pytest.raises(ToolError) as caught:
@@ -54,7 +58,7 @@ def test_a_conversation_has_one_set_and_ends_it(room: Room) -> None:
 
 
 def test_there_is_a_bound(plain: Room) -> None:
-    shells = Shells(plain.prepare)
+    shells = Shells(str(plain.workspace))
     for number in range(32):
         shells.get(str(number))
     with pytest.raises(ToolError, match="32 shell sessions already"):
@@ -64,11 +68,12 @@ def test_there_is_a_bound(plain: Room) -> None:
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from tests.process.shell.shell_room import prepare_in
+from tests.process.shell.shell_room import opener_in
 from ferrule.process.shell.shells import Shells
 
-shells = Shells(prepare_in(Path(sys.argv[1]), sys.argv[2]))
-asyncio.run(shells.get().run(f"setsid sleep {sys.argv[3]} & (setsid sleep {sys.argv[3]} &)"))
+shells, opener = Shells(sys.argv[1]), opener_in(Path(sys.argv[1]), sys.argv[2])
+command = f"setsid sleep {sys.argv[3]} & (setsid sleep {sys.argv[3]} &); sleep {sys.argv[3]}"
+asyncio.run(shells.get().background.start(command, opener))
 """
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import signal
 import struct
 import tempfile
 import termios
@@ -85,22 +86,26 @@ class RunningCommand:
         """Start it; with a `size`, on a terminal. Whoever is cancelled meanwhile leaves nothing running."""
         text = encoded(command)
         made = cls(command, before, record, size)
+        opening = asyncio.ensure_future(made._open(text, open_box))
         try:
-            opening = asyncio.ensure_future(made._open(text, open_box))
-            try:
-                made.box = await finished(opening)
-            except asyncio.CancelledError:
-                if not opening.cancelled() and opening.exception() is None:
-                    made.box = opening.result()
-                    await finished(made.end(0))
-                raise
-            finally:
-                made._close_lent()
+            made.box = await finished(opening)
+        except GeneratorExit:  # whoever waited is gone, and nothing can be waited for here
+            opening.add_done_callback(made._give_up)
+            raise
         except BaseException:
+            if not opening.cancelled() and opening.exception() is None:
+                made.box = opening.result()
+                await finished(made.end(0))
             made.close()
             raise
+        made._close_lent()
         made.reader.start(made.loop)
         return made
+
+    def _give_up(self, opening: asyncio.Future[Box]) -> None:
+        if not opening.cancelled() and opening.exception() is None:
+            self.box = opening.result()
+        self.close()
 
     async def _open(self, text: bytes, open_box: Opener) -> Box:
         content = states.given(self.before, text, self._private, self._pause)
@@ -142,6 +147,8 @@ class RunningCommand:
     async def type(self, text: str) -> None:
         """Type into its terminal."""
         data = text.encode(errors="surrogateescape")
+        if b"\x03" in data and not self._rules_processes():
+            self.box.signal(signal.SIGINT)
         while data and not self.box.ended.done():
             try:
                 data = data[os.write(self.master, data) :]
@@ -149,6 +156,13 @@ class RunningCommand:
                 await asyncio.sleep(0.005)
             except OSError:
                 return  # its other side was closed
+
+    def _rules_processes(self) -> bool:
+        """Whether the terminal has processes in front, so that Ctrl-C typed into it reaches them; in some boxes not."""
+        try:
+            return os.tcgetpgrp(self.master) > 0
+        except OSError:
+            return False
 
     async def news(self, seconds: float) -> Why:
         """Wait for its end, the end of its time, or until it waits for input."""

@@ -168,10 +168,13 @@ class ShellSession:
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         """See work through even when the caller is cancelled, or given up on: `close` waits for it then."""
+        return await finished(self._begin_to_finish(work))
+
+    def _begin_to_finish(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.ensure_future(work)
         self._endings.add(task)
         task.add_done_callback(self._endings.discard)
-        return await finished(task)
+        return task
 
     async def close(self) -> None:
         """End the session and everything that its commands started. Safe to call twice."""
@@ -194,22 +197,22 @@ class ShellSession:
 
     async def _see_through(self, front: RunningCommand, timeout: float, may_move: bool) -> Ended:
         self._fronts.add(front)
-        settling = False
         try:
             if self._closed:
                 await front.end(0)
             why = await front.news(timeout)
-            if why == "waiting":
-                self._waiting = front
-                return self._ended(front, waiting_for_input=_last_line(front) or "(no prompt)")
-            if why == "time" and may_move and self.background.has_room():
-                return self._move(front)
-            settling = True
-            return await self.finish(self._settle(front, why))
-        except asyncio.CancelledError:
-            if not settling:
-                await self.finish(self._settle(front, "time"))
+        except GeneratorExit:  # whoever waited is gone, and nothing can be waited for here
+            self._begin_to_finish(self._settle(front, "time"))
             raise
+        except BaseException:
+            await self.finish(self._settle(front, "time"))
+            raise
+        if why == "waiting":
+            self._waiting = front
+            return self._ended(front, waiting_for_input=_last_line(front) or "(no prompt)")
+        if why == "time" and may_move and self.background.has_room():
+            return self._move(front)
+        return await self.finish(self._settle(front, why))
 
     async def _settle(self, front: RunningCommand, why: Why) -> Ended:
         """Bring a command to its end, whichever way, and tell how it went."""

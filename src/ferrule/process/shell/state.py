@@ -111,7 +111,7 @@ class ShellState:
     def _obeyed(self) -> set[tuple[str, str]]:
         exported = {name for name, one in self.variables.items() if "x" in one.attributes or name in _OBEYED}
         return (
-            {("variable", name) for name in exported | self.removed}
+            {("variable", name) for name in (exported | self.removed) - {"OLDPWD"}}  # which `cd` sets
             | {("function", name) for name in self.functions}
             | {("alias", name) for name in self.aliases}
         )
@@ -168,7 +168,7 @@ _AFTERWARDS = r"""\exec {out}>&1 {errors}>&2 >&{private} 2>/dev/null
 \builtin shopt -u expand_aliases
 \builtin printf '\0'; \builtin pwd; \builtin printf '\0'; \builtin umask; \builtin printf '\0'
 : "${{BASH_ALIASES[@]}}"; \builtin declare -p; \builtin printf '\0'
-for __ferrule in 1 2 3 4 5 6; do __ferrule_own= __ferrule_lost= __ferrule_left=
+for __ferrule in .02 .05 .1 .2 .3 .3; do __ferrule_own= __ferrule_lost= __ferrule_left=
 \builtin read -r __ferrule_own </proc/$$/task/$$/children
 \builtin read -r __ferrule_lost </proc/$PPID/task/$PPID/children
 [[ ${{__ferrule_own% }} == "${{BASH_EXECUTION_STRING[3]-}}" ]] || __ferrule_left=y
@@ -176,7 +176,7 @@ for __ferrule in 1 2 3 4 5 6; do __ferrule_own= __ferrule_lost= __ferrule_left=
 \builtin kill -0 "$!" && __ferrule_left=y
 [[ $__ferrule_left ]] || break
 \exec {out}>&- {errors}>&-
-\builtin read -r -t 0.05 -u {pause}
+\builtin read -r -t $__ferrule -u {pause}
 done
 \builtin printf '%s ' "$__ferrule_own" "$__ferrule_lost"; \builtin jobs -rp; \builtin printf '\0'
 \builtin declare -F; \builtin printf '\0'
@@ -249,7 +249,7 @@ def parse(dump: bytes, before: ShellState) -> tuple[ShellState | None, tuple[str
 
     None when there is none: the command ended its shell, or what came out cannot be taken.
     """
-    sections = dump.split(b"\0", _MOST_NAMES)
+    sections = dump.split(b"\0")
     try:
         start = _Start.of(sections)
     except BadDump:
@@ -260,6 +260,8 @@ def parse(dump: bytes, before: ShellState) -> tuple[ShellState | None, tuple[str
     if len(dump) > MOST_BYTES:
         too_large = f"The session's variables and functions take more than {MOST_BYTES >> 20} MiB."
         return None, (*notes, f"{too_large} {KEPT_STATE}")
+    if len(sections) > _MOST_NAMES:
+        return None, (*notes, _unreadable(f"it has more than {_MOST_NAMES:,} parts"))
     if sections[-1] != b"end":
         ended = "The command ended its shell (as `exit`, `exec`, `set -e` and signals do)."
         return None, (*notes, f"{ended} {KEPT_STATE}")
@@ -410,8 +412,8 @@ _SHORT = 1000
 
 def _variables(printed: bytes) -> dict[str, Variable]:
     r"""What `declare -p` printed: a line for each, since it writes a line end in a value as `\n`."""
-    *lines, rest = printed.split(b"\n", _MOST_NAMES)
-    if rest:
+    *lines, rest = printed.split(b"\n")
+    if rest or len(lines) > _MOST_NAMES:
         raise BadDump("its variables")
     found = dict(_known_entry(line) if len(line) < _SHORT else _entry(line) for line in lines)
     if len(found) != len(lines):
