@@ -57,7 +57,7 @@ class SessionLayer:
             base = self._folder / str(self._commands)
             if not self._running:
                 for kept in self._kept:
-                    kept.drop_stale()
+                    kept.follow_workspace()
             self._running.add(base)
             return tuple(self._begun(kept, base / str(at)) for at, kept in enumerate(self._kept))
 
@@ -74,7 +74,7 @@ class SessionLayer:
         with self._lock:
             bases = {layer.upper.parents[1] for layer in layers}
             self._running -= bases
-            if keep is not None and keep.ignored and self.ignored == "session":
+            if keep is not None and self.ignored == "session":
                 self._waiting.append(keep)
                 bases -= {layer.upper.parents[1] for layer in keep.layers}
             for base in bases:
@@ -137,6 +137,8 @@ class _Kept:
         self.root, self.folder = root, folder
         self._over: dict[str, Seen | None] = {}
         """What the workspace had at the paths that are covered here; of what is new as a whole, its top alone."""
+        self._made: set[str] = set()
+        """Folders that are here for what is in them, and look like those of the workspace."""
 
     def __bool__(self) -> bool:
         return bool(self._over)
@@ -149,15 +151,25 @@ class _Kept:
 
     def clear(self) -> None:
         self._over.clear()
+        self._made.clear()
         if self.folder.exists():
             remove_tree(self.folder)
 
-    def drop_stale(self) -> None:
-        """Uncover what the workspace has changed since."""
+    def follow_workspace(self) -> None:
+        """Uncover what the workspace has changed since, and drop what was in a folder that it has no more."""
+        for inner in sorted(self._made):
+            below = look_at(self.root, inner)
+            if below is not None and below.node is Node.FOLDER:
+                _look_like(self.folder / inner, self.root / inner)
+            elif not self._is_covered(inner):
+                self._remove(inner)
         for inner, was in list(self._over.items()):
             if look_at(self.root, inner) != was:
-                _remove(self.folder / inner)
-                del self._over[inner]
+                self._remove(inner)
+
+    def _is_covered(self, inner: str) -> bool:
+        """Whether a folder is here for its own sake, or in one that is."""
+        return inner in self._over or any(folder in self._over for folder in _folders_of(inner))
 
     def take_up(self, layer: Layer, changes: LayerChanges) -> None:
         """Lay the ignored part of a command's layer over what is here. Files are moved, not copied."""
@@ -188,6 +200,10 @@ class _Kept:
                     waiting.append(path)
                     if mark_of(layer, path, "opaque") == b"y":
                         self._uncover(layer, path)
+                    if path in ignored and self._make_folders(layer, f"{path}/."):
+                        _look_like(self.folder / path, layer.upper / path)
+                        self._made.discard(path)
+                        self._over.setdefault(path, ignored[path].before)
         for one in ignored.values():
             if one.after is None and not any(one.inner.startswith(f"{over}/") for over in self._over):
                 self._hide(layer, one.inner)
@@ -196,14 +212,18 @@ class _Kept:
         """Whether a folder of a command's layer takes the place of all that is below it."""
         if mark_of(layer, inner, "opaque") == b"y":
             return True
-        below = look_at(self.folder, inner)
-        return new and (below is None or below.node is not Node.FOLDER)
+        here = look_at(self.folder, inner)
+        return new if here is None else here.node is not Node.FOLDER
 
     def _move(self, layer: Layer, inner: str, before: Seen | None, *, special: bool = False) -> None:
         if special or not self._make_folders(layer, inner):
             return
+        hidden = look_at(self.folder, inner) is not None
         self._remove(inner)
         (layer.upper / inner).rename(self.folder / inner)
+        if hidden and (self.folder / inner).is_dir() and not (self.folder / inner).is_symlink():
+            # What stood here hid the same folder of the workspace, and this must go on to do so.
+            os.setxattr(self.folder / inner, f"{layer.marks}opaque", b"y")
         self._over[inner] = before
 
     def _hide(self, layer: Layer, inner: str) -> None:
@@ -244,13 +264,17 @@ class _Kept:
                     return False
                 continue
             there = self.root / part
-            _look_like(folder, there if there.is_dir() and not there.is_symlink() else layer.upper / part)
+            known = there.is_dir() and not there.is_symlink()
+            _look_like(folder, there if known else layer.upper / part)
+            if known:
+                self._made.add(part)
         return True
 
     def _remove(self, inner: str) -> None:
         _remove(self.folder / inner)
         for one in [one for one in self._over if one == inner or one.startswith(f"{inner}/")]:
             del self._over[one]
+        self._made -= {one for one in self._made if one == inner or one.startswith(f"{inner}/")}
 
 
 def layers_folder(paths: Paths) -> Path | None:
