@@ -40,11 +40,10 @@ _PYTHON = sys.executable if os.access(sys.executable, os.X_OK) else shutil.which
 
 def run_above(layer: Layer, command: str) -> None:
     """Run a bash command with the layer above its root; nothing of it reaches the root itself."""
-    work = layer.upper.with_name(f"{layer.upper.name}-work")
-    work.mkdir(exist_ok=True)
+    layer.work.mkdir(exist_ok=True)
     below = ":".join(map(str, layer.below))
     ran = subprocess.run(
-        [_PYTHON or "python3", "-I", "-S", "-c", _START, layer.root, layer.upper, work, below, command],
+        [_PYTHON or "python3", "-I", "-S", "-c", _START, layer.root, layer.upper, layer.work, below, command],
         capture_output=True,
         text=True,
         env={"PATH": os.environ["PATH"], "HOME": "/nowhere", "LC_ALL": "C.UTF-8"},
@@ -56,8 +55,8 @@ def run_above(layer: Layer, command: str) -> None:
 def new_layer(root: Path, *, below: tuple[Path, ...] = ()) -> Layer:
     """A layer with nothing in it."""
     number = len(list(root.parent.glob("layer*")))
-    upper = root.parent / f"layer{number}"
-    upper.mkdir()
+    upper = root.parent / f"layer{number}" / "upper"
+    upper.mkdir(parents=True)
     upper.chmod(stat.S_IMODE(root.stat().st_mode))
     return Layer(root, upper, below, upper.stat().st_ctime_ns)
 
@@ -87,12 +86,21 @@ Tree = dict[str, tuple[int, bytes | str | None]]
 
 
 def tree(root: Path) -> Tree:
-    """Everything below a folder: modes, contents, and where links lead."""
+    """Everything below a folder: modes, contents, and where links lead. What nobody may read is opened meanwhile."""
     found: Tree = {".": (stat.S_IMODE(root.stat().st_mode), None)}
-    for folder, folders, files in os.walk(root):
-        for name in (*folders, *files):
-            path = Path(folder, name)
-            mode = path.lstat().st_mode
-            content = str(path.readlink()) if stat.S_ISLNK(mode) else path.read_bytes() if stat.S_ISREG(mode) else None
-            found[str(path.relative_to(root))] = stat.S_IMODE(mode), content
+    waiting = [root]
+    closed: list[tuple[Path, int]] = []
+    while waiting:
+        for path in waiting.pop().iterdir():
+            kind, mode = path.lstat().st_mode, stat.S_IMODE(path.lstat().st_mode)
+            needed = 0o500 if stat.S_ISDIR(kind) else 0o400
+            if not stat.S_ISLNK(kind) and mode & needed != needed:
+                closed.append((path, mode))
+                path.chmod(0o700)
+            content = str(path.readlink()) if stat.S_ISLNK(kind) else path.read_bytes() if stat.S_ISREG(kind) else None
+            found[str(path.relative_to(root))] = mode, content
+            if stat.S_ISDIR(kind):
+                waiting.append(path)
+    for path, mode in reversed(closed):
+        path.chmod(mode)
     return found

@@ -53,7 +53,7 @@ def test_all_kinds_of_changes_are_made_undone_and_redone(room: Room) -> None:
     group = room.run(
         "echo 2 >> a; rm gone; rm -r d; echo now a file > d; rm file; mkdir -p file/deep; touch file/deep/n; "
         "ln -sfn gone link; ln -s link other; mkdir -p shut/in; echo > shut/in/f; chmod 500 shut; chmod 4755 a; "
-        "rm -rf closed; chmod 710 .; mkdir empty"
+        "chmod 755 closed; rm -rf closed; chmod 710 .; mkdir empty"
     )
     after = tree(room.root)
     assert group is not None

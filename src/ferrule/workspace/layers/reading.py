@@ -54,6 +54,11 @@ class Layer:
     marks: str = _MARKS
     """How the names of the extended attributes begin by which the kernel marks what is in it."""
 
+    @property
+    def work(self) -> Path:
+        """Where the kernel prepares what it puts into the upper folder."""
+        return self.upper.parent / "work"
+
 
 @dataclass(slots=True, frozen=True)
 class LayerChange:
@@ -169,7 +174,7 @@ class _Reader:
     def _folder(self, inner: str, ignored: bool, there: bool) -> None:
         upper = _open_readable(self._upper, inner or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         with _opened(upper), self._below(inner, there=there) as below:
-            hidden = below is not None and self._mark(inner, "opaque") == b"y"
+            hidden = below is not None and mark_of(self._layer, inner, "opaque") == b"y"
             changed = os.fstat(below).st_ctime_ns if below is not None else 0
             names: set[str] = set()
             with os.scandir(upper) as entries:
@@ -189,7 +194,7 @@ class _Reader:
         self, inner: str, up: os.stat_result, low: os.stat_result | None, *, ignored: bool, changed: int
     ) -> None:
         self._count(inner)
-        if self._is_whiteout(inner, up):
+        if is_whiteout(self._layer, inner, up):
             if low is not None:
                 self._gone(inner, low, ignored=ignored)
             return
@@ -197,7 +202,7 @@ class _Reader:
         ignored = ignored or self._ignores(inner, low, folder=is_folder)
         was_folder = low is not None and stat.S_ISDIR(low.st_mode)
         if is_folder:
-            if self._mark(inner, "redirect") is not None:
+            if mark_of(self._layer, inner, "redirect") is not None:
                 raise _unreadable(self._layer.root / inner)
             if not was_folder or low is None or stat.S_IMODE(low.st_mode) != stat.S_IMODE(up.st_mode):
                 self._changed(inner, low, up, ignored=ignored)
@@ -206,7 +211,7 @@ class _Reader:
         if was_folder:
             self._gone_below(inner, ignored)
         if low is None:
-            moved = changed > self._layer.began > 0 and self._mark(inner, "origin") is not None
+            moved = changed > self._layer.began > 0 and mark_of(self._layer, inner, "origin") is not None
             self._changed(inner, low, up, ignored=ignored, stale=moved)
         elif ignored and not self._stands_out(inner):
             self._changed(inner, low, up, ignored=True)
@@ -299,24 +304,6 @@ class _Reader:
             return True
         change = LayerChange(self._layer, inner, _seen(low), _seen(up))
         return not same_content(change) and not (_INDEX.fullmatch(inner) and _same_index(change))
-
-    def _is_whiteout(self, inner: str, up: os.stat_result) -> bool:
-        if stat.S_ISCHR(up.st_mode):
-            return up.st_rdev == 0
-        if not stat.S_ISREG(up.st_mode):
-            return False
-        if up.st_size and not up.st_blocks and self._mark(inner, "metacopy") is not None:
-            raise _unreadable(self._layer.root / inner)
-        return up.st_size == 0 and self._mark(inner, "whiteout") is not None
-
-    def _mark(self, inner: str, name: str) -> bytes | None:
-        """What the kernel marked a file or a folder of the layer with."""
-        name = self._layer.marks + name
-        try:
-            return _attribute(f"/proc/self/fd/{self._upper}/{inner}", name)
-        except PermissionError:
-            with _opened(_open_readable(self._upper, inner, _READ)) as opened:
-                return _attribute(opened, name)
 
     def _before(self, inner: str, low: os.stat_result | None) -> Seen | None:
         if low is None:
@@ -472,17 +459,41 @@ def _look(name: str, folder: int | None) -> os.stat_result | None:
 
 def look_again(change: LayerChange) -> Seen | None:
     """What stands at the path of a change in the workspace now."""
-    folder, _, name = change.inner.rpartition("/")
-    with _folder(change.layer.root) as root:
-        try:
-            opened = open_beneath(root, folder, _PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except (FileNotFoundError, NotADirectoryError, LeadsOut):
-            return None
-    with _opened(opened):
-        found = _look(name or ".", opened)
-        if found is None:
-            return None
-        return _seen(found, _target(name, opened) if stat.S_ISLNK(found.st_mode) else "")
+    return look_at(change.layer.root, change.inner)
+
+
+def look_at(root: Path, inner: str) -> Seen | None:
+    """What stands at a path below a folder; nothing where the folder is missing, or a link leads elsewhere."""
+    above, _, name = inner.rpartition("/")
+    try:
+        with _folder(root) as top, _opened(open_beneath(top, above, _PATH | os.O_DIRECTORY | os.O_NOFOLLOW)) as folder:
+            found = _look(name or ".", folder)
+            if found is None:
+                return None
+            return _seen(found, _target(name, folder) if stat.S_ISLNK(found.st_mode) else "")
+    except (FileNotFoundError, NotADirectoryError, LeadsOut):
+        return None
+
+
+def is_whiteout(layer: Layer, inner: str, found: os.stat_result) -> bool:
+    """Whether an entry of a layer stands for something removed."""
+    if stat.S_ISCHR(found.st_mode):
+        return found.st_rdev == 0
+    if not stat.S_ISREG(found.st_mode):
+        return False
+    if found.st_size and not found.st_blocks and mark_of(layer, inner, "metacopy") is not None:
+        raise _unreadable(layer.root / inner)
+    return found.st_size == 0 and mark_of(layer, inner, "whiteout") is not None
+
+
+def mark_of(layer: Layer, inner: str, name: str) -> bytes | None:
+    """What the kernel marked a file or a folder of a layer with."""
+    name = layer.marks + name
+    try:
+        return _attribute(f"{layer.upper}/{inner}", name)
+    except PermissionError:
+        with _folder(layer.upper) as upper, _opened(_open_readable(upper, inner, _READ)) as opened:
+            return _attribute(opened, name)
 
 
 def _target(inner: str, folder: int) -> str:
