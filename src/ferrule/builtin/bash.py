@@ -79,8 +79,8 @@ async def bash(
     Use this to build, test and start programs. To read, search or change files use the tools for that.
 
     Usage notes:
-        - It runs at once in a sandbox that holds its changes back; what it changed becomes real once the user, a rule or
-          the mode approves it. Caches and build output stay aside for later commands.
+        - It runs at once in a sandbox that holds its changes back; they become real once the user, a rule or the mode
+          approves them. Caches and build output stay aside for later commands.
         - There is no network unless the user allowed a host. What the sandbox kept it from is said in the result.
         - Nothing can be typed into it unless `terminal` is set: a program that asks gets end of file at once.
         - Long output is cut in the middle; the result names a file with all of it.

@@ -57,7 +57,7 @@ class SandboxChoice:
         self.enabled = enabled
         self.hosts = tuple(hosts) if hosts is not None else None
         self.writable = tuple(writable)
-        self.ignored = ignored
+        self.ignored: Literal["session", "drop", "keep", "ask"] = ignored
 
 
 def choice_of(session: Session) -> SandboxChoice:
@@ -71,8 +71,9 @@ def sandbox_of(session: Session) -> Sandbox:
     if not choice_of(session).enabled:
         return NoSandbox(off=True)
     from ferrule.process.sandbox.choose import best_sandbox
+    from ferrule.workspace.layers.session_layer import layers_folder
 
-    return best_sandbox(tuple(session.folders), layers_folder())
+    return best_sandbox(tuple(session.folders), layers_folder(files_of(session).paths))
 
 
 async def try_sandbox(session: Session) -> Sandbox:
@@ -205,20 +206,20 @@ def _default_rules() -> Restrictions:
     return RuleRestrictions(RulePolicy())
 
 
-def session_layer(session: Session) -> SessionLayer:
-    """What commands that nobody approved left in caches and build folders, for the later ones of the session."""
-    from ferrule.workspace.layers.session_layer import SessionLayer
+def session_layer(session: Session) -> SessionLayer | None:
+    """The layers of commands that nobody approved, and what those left in caches and build folders for later ones.
+    None where no layer can be, and the workspace is read-only for them.
+    """
+    from ferrule.workspace.layers.session_layer import SessionLayer, layers_folder
 
     layer = session.state.get(_LAYER)
-    if layer is None:
-        layer = session.state[_LAYER] = SessionLayer(layers_folder(), roots_of(session), choice_of(session).ignored)
-        shells_of(session)  # whose end is the layer's
+    if layer is None and sandbox_of(session).has_layers:
+        paths = files_of(session).paths
+        folder = layers_folder(paths)
+        if folder is not None:
+            shells_of(session)  # whose end is the layer's
+            layer = session.state[_LAYER] = SessionLayer(paths, folder, ignored=choice_of(session).ignored)
     return layer
-
-
-def layers_folder() -> Path:
-    """Where layers lie: on a file system that can hold them, which not every one can."""
-    return Path(os.path.realpath(data_folder())) / "layers"
 
 
 def outputs_of(session: Session) -> Path:

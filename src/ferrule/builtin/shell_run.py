@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from ferrule.builtin.session_shells import (
     choice_of,
     look_profile,
-    roots_of,
     sandbox_of,
     session_layer,
     settle,
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from ferrule.process.shell.background import BackgroundCommand
     from ferrule.process.shell.running import Opener, Streams
     from ferrule.process.shell.session import Ended, ShellSession
-    from ferrule.workspace.layers.reading import LayerChanges
+    from ferrule.workspace.layers.reading import LayerChange, LayerChanges
     from ferrule.workspace.snapshots.changes import Origin
     from ferrule.workspace.snapshots.shell_changes import ShellChanges
 
@@ -224,53 +223,52 @@ class _Trial:
     async def run(self, *, may_move: bool) -> tuple[Ended, Told]:
         import asyncio
 
-        layer = session_layer(self._session)
-        mounts = await asyncio.to_thread(layer.begin) if self._sandbox.has_layers else ()
+        from ferrule.process.profile import LayerMount
+        from ferrule.workspace.layers.reading import LayerChanges
+
+        aside = await asyncio.to_thread(session_layer, self._session)
+        layers = await asyncio.to_thread(aside.begin) if aside is not None else ()
+        keep: LayerChanges | None = None
         try:
+            mounts = [LayerMount(one.root, one.upper, one.work, one.below) for one in layers]
             profile = await asyncio.to_thread(look_profile, self._session, mounts)
             ended = await self._shell.run(
                 self._text, opener(self._session, profile), timeout=self._seconds, on_output=_shown(self._context)
             )
-            found = await asyncio.to_thread(self._read, mounts, ended)
-            return await self._judged(ended, found, profile, may_move=may_move)
+            found = LayerChanges(())
+            if aside is not None and ended.box.layered:
+                found = await asyncio.to_thread(aside.read, layers)
+            barriers = self._barriers(ended, profile)
+            if not found and not barriers:
+                if aside is not None and aside.ignored == "keep" and found.ignored:
+                    await self._apply(found.ignored)
+                keep = found
+                adopt(self._session, self._shell, ended, tainted=True)
+                return ended, self._told
+            self._told.effects = await asyncio.to_thread(self._effects, found, barriers)
+            approval = await self._context.approve(self._told.effects)
+            if not approval.approved:
+                return self._dropped(ended, approval, changed=bool(found))
+            if barriers:
+                return await self._run_again(barriers, may_move=may_move)
+            await self._apply([*found.changes, *(found.ignored if aside and aside.ignored == "keep" else ())])
+            keep = found
+            adopt(self._session, self._shell, ended, tainted=False)
+            return ended, self._told
         finally:
-            await asyncio.shield(asyncio.to_thread(layer.drop, mounts))
+            if aside is not None:
+                note = await asyncio.shield(asyncio.to_thread(aside.end, layers, keep))
+                self._told.notes += [note] if note else []
 
-    def _read(self, mounts: Sequence[Any], ended: Ended) -> LayerChanges:
-        layers = session_layer(self._session).layers(mounts) if ended.box.layered else ()
-        return session_layer(self._session).read(files_of(self._session).paths, layers)
-
-    async def _judged(
-        self, ended: Ended, found: LayerChanges, profile: Profile, *, may_move: bool
-    ) -> tuple[Ended, Told]:
-        """What becomes of it: an answer, a question, or another run for real."""
+    async def _run_again(self, barriers: tuple[Barrier, ...], *, may_move: bool) -> tuple[Ended, Told]:
+        """For real, with what it was kept from opened."""
         import asyncio
 
-        told = self._told
-        barriers = self._barriers(ended, profile)
-        if not found and not barriers:
-            await asyncio.to_thread(session_layer(self._session).keep, found)
-            adopt(self._session, self._shell, ended, tainted=True)
-            return ended, told
-        paths = files_of(self._session).paths
-        told.effects = await asyncio.to_thread(self._effects, found, barriers)
-        approval = await self._context.approve(told.effects)
-        if not approval.approved:
-            return self._dropped(ended, approval, changed=bool(found))
-        if barriers:
-            opened = [one.subject for one in barriers if one.kind in ("read", "guarded") and one.subject]
-            hosts = [one.subject or "*" for one in barriers if one.kind == "network"]
-            profile = await asyncio.to_thread(partial(work_profile, self._session, hosts=hosts, opened=opened))
-            ended, worked = await _work(self._context, self._text, self._seconds, profile, may_move=may_move)
-            worked.effects = told.effects
-            return ended, worked
-        group = await self._applied(found)
-        await asyncio.to_thread(session_layer(self._session).keep, found)
-        told.changed = len(group.changes) if group is not None else 0
-        adopt(self._session, self._shell, ended, tainted=False)
-        if group is not None and group.uncovered:
-            names = ", ".join(f"`{paths.show(one.path)}`" for one in group.uncovered[:5])
-            told.notes.append(f"Undo does not cover {names}: too large to keep.")
+        opened = [one.subject for one in barriers if one.kind in ("read", "guarded") and one.subject]
+        hosts = [one.subject or "*" for one in barriers if one.kind == "network"]
+        profile = await asyncio.to_thread(partial(work_profile, self._session, hosts=hosts, opened=opened))
+        ended, told = await _work(self._context, self._text, self._seconds, profile, may_move=may_move)
+        told.effects = self._told.effects
         return ended, told
 
     def _effects(self, found: LayerChanges, barriers: tuple[Barrier, ...]) -> Effects:
@@ -278,22 +276,23 @@ class _Trial:
 
         return effects_of(files_of(self._session).paths, found.changes, barriers)
 
-    async def _applied(self, found: LayerChanges) -> Any:
-        """Put what it changed into the workspace: once it has begun it is seen through, also when the call is
-        cancelled.
-        """
+    async def _apply(self, changes: Sequence[LayerChange]) -> None:
+        """Put changes into the workspace. Once that has begun it is seen through, also when the call is cancelled."""
         import asyncio
 
         from ferrule.workspace.layers.applying import apply_layer
 
-        applying = asyncio.ensure_future(
-            asyncio.to_thread(apply_layer, files_of(self._session), found.changes, origin_of(self._context))
-        )
+        files = files_of(self._session)
+        applying = asyncio.ensure_future(asyncio.to_thread(apply_layer, files, changes, origin_of(self._context)))
         try:
-            return await asyncio.shield(applying)
+            group = await asyncio.shield(applying)
         except asyncio.CancelledError:
             await asyncio.wait({applying})
             raise
+        self._told.changed = len(group.changes) if group is not None else 0
+        if group is not None and group.uncovered:
+            names = ", ".join(f"`{files.paths.show(one.path)}`" for one in group.uncovered[:5])
+            self._told.notes.append(f"Undo does not cover {names}: too large to keep.")
 
     def _dropped(self, ended: Ended, approval: Approval, *, changed: bool) -> tuple[Ended, Told]:
         """What was not approved is gone, and so is the shell's new state: it may be about what is gone."""

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import joined, phrase
 
 Action = Literal["create", "change", "delete", "rename", "mode"]
 NodeKind = Literal["file", "folder", "link", "special"]
@@ -82,6 +82,20 @@ class Effects:
     def counts(self) -> dict[str, int]:
         """How many of each: `{"create": 2, "delete": 1}`."""
         return dict(Counter(one.action for one in self.files))
+
+    @property
+    def reason(self) -> str:
+        """Why it asks: what it would do, counted, or what it was kept from."""
+        counts = self.counts
+        said = [
+            phrase("create {n}", n=counts.get("create", 0)) if counts.get("create") else "",
+            phrase("change {n}", n=changed) if (changed := counts.get("change", 0) + counts.get("mode", 0)) else "",
+            phrase("rename {n}", n=counts.get("rename", 0)) if counts.get("rename") else "",
+            phrase("delete {n}", n=counts.get("delete", 0)) if counts.get("delete") else "",
+        ]
+        if any(said):
+            return phrase("it would change the workspace ({what})", what=joined(", ", said))
+        return self.barriers[0].message.rstrip(".") if self.barriers else phrase("it changed nothing")
 
     def lines(self, most: int = 20) -> list[str]:
         """One line for each file and each barrier, bounded."""

@@ -67,7 +67,6 @@ _ONLY_READS = Decision(Verdict.ALLOW, phrase("the tool can write, but this call 
 TENTATIVE = Decision(
     Verdict.ALLOW, phrase("it is tried first, and asks before what it changes becomes real"), tentative=True
 )
-ASK_EFFECTS = Decision(Verdict.ASK, phrase("what it changed when it was tried asks first"))
 _NO_KIND = Decision(Verdict.ALLOW, phrase("the program brought the tool and gave it no kind"))
 BYPASS = Decision(Verdict.ALLOW, phrase("mode bypass allows everything that is not denied"))
 _EDITS = Decision(Verdict.ALLOW, phrase("mode accept-edits lets tools write"))

@@ -17,7 +17,7 @@ from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
 from ferrule.core.events import Done, Pending
 from ferrule.core.loops import sync_caller
 from ferrule.core.phrases import joined, phrase
-from ferrule.pipeline.authorise import ASK_EFFECTS, DefaultPolicy, JudgesEffects, Policy, Verdict, require_context
+from ferrule.pipeline.authorise import Decision, DefaultPolicy, JudgesEffects, Policy, Verdict, require_context
 from ferrule.pipeline.cache import ResultCache
 from ferrule.pipeline.cleaning import clean_exception
 from ferrule.pipeline.confirm import Asker, Choice, Confirm, refused
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
-    from ferrule.pipeline.authorise import Decision
     from ferrule.pipeline.confirm import Answer
 
 logger = logging.getLogger("ferrule.calls")
