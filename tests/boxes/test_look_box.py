@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.boxes.hostile import SECRET, commands, hostile_repository, tree
 
-from ferrule import Runtime, RulePolicy, Session
+from ferrule import RulePolicy, Runtime, Session
 from ferrule.tools import builtin_tools
+from tests.boxes.hostile import SECRET, commands, hostile_repository, tree
 
 _AT_ONCE = 20
 

@@ -391,7 +391,7 @@ class Runtime:
             decision = (
                 policy.decide_effects(invocation, effects, session)
                 if isinstance(policy, JudgesEffects)
-                else ASK_EFFECTS
+                else Decision(Verdict.ASK, effects.reason)
             )
             record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
             if decision.verdict == Verdict.ALLOW:
