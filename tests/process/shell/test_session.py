@@ -123,15 +123,16 @@ def test_a_trap_on_exit_runs_at_the_end_of_its_command(room: Room) -> None:
 
 
 def test_what_cannot_be_kept_is_said(room: Room) -> None:
-    ended = room.run("trap 'echo usr' USR1; a/b() { :; }; builtin() { :; }; c() { :; }; exec() { :; }")[0]
+    ended = room.run("trap 'echo usr' USR1; a/b() { :; }; builtin() { :; }; c() { :; }; exec() { :; }; pushd / >x")[0]
     assert ended.notes == snapshot(
         (
             "Traps are not kept for the next command: SIGUSR1.",
             "The function `a/b` cannot be kept for the next command.",
+            "The directory stack of `pushd` is not kept for the next command.",
         )
     )
     assert ended.state is not None
-    assert list(ended.state.functions) == ["c"]
+    assert (list(ended.state.functions), ended.cwd) == (["c"], "/")
 
 
 @pytest.mark.parametrize(

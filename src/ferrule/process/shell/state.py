@@ -72,7 +72,10 @@ Definition = Variable | Function | str | None
 
 @dataclass(slots=True, frozen=True)
 class ShellState:
-    """A session between two commands. Variables and options are what differs from a bash that has just been started."""
+    """A session between two commands. Variables and options are what differs from a bash that has just been started.
+
+    Traps, the directory stack, limits and open descriptors are not part of it: they end with each command.
+    """
 
     folder: str | None = None
     variables: Mapping[str, Variable] = field(default_factory=dict[str, Variable])
@@ -166,17 +169,17 @@ _PROGRAM = r"""
 """.strip().replace("\n", " ")  # one line, so that the command's lines count from 1
 _AFTERWARDS = r"""\exec {out}>&1 {errors}>&2 >&{private} 2>/dev/null
 \builtin shopt -u expand_aliases
+__ferrule=("${{BASH_EXECUTION_STRING[3]-}}" "${{BASH_EXECUTION_STRING[4]-}}"); \builtin unset -v BASH_EXECUTION_STRING
 \builtin printf '\0'; \builtin pwd; \builtin printf '\0'; \builtin umask; \builtin printf '\0'
-: "${{BASH_ALIASES[@]}}"; \builtin declare -p; \builtin printf '\0'
-for __ferrule in .02 .05 .1 .2 .3 .3; do __ferrule_own= __ferrule_lost= __ferrule_left=
+: "${{BASH_ALIASES[@]}}${{DIRSTACK[@]}}"; \builtin declare -p; \builtin printf '\0'
+for __ferrule_pause in .02 .05 .1 .2 .3 .3; do __ferrule_own= __ferrule_lost= __ferrule_left=
 \builtin read -r __ferrule_own </proc/$$/task/$$/children
 \builtin read -r __ferrule_lost </proc/$PPID/task/$PPID/children
-[[ ${{__ferrule_own% }} == "${{BASH_EXECUTION_STRING[3]-}}" ]] || __ferrule_left=y
-[[ ${{__ferrule_lost% }} == "${{BASH_EXECUTION_STRING[4]-}}" ]] || __ferrule_left=y
+[[ ${{__ferrule_own% }} == "$__ferrule" && ${{__ferrule_lost% }} == "${{__ferrule[1]}}" ]] || __ferrule_left=y
 \builtin kill -0 "$!" && __ferrule_left=y
 [[ $__ferrule_left ]] || break
 \exec {out}>&- {errors}>&-
-\builtin read -r -t $__ferrule -u {pause}
+\builtin read -r -t $__ferrule_pause -u {pause}
 done
 \builtin printf '%s ' "$__ferrule_own" "$__ferrule_lost"; \builtin jobs -rp; \builtin printf '\0'
 \builtin declare -F; \builtin printf '\0'
@@ -193,12 +196,14 @@ begins to write. A trap on EXIT has the command's own streams, unless something 
 def _restoring(state: ShellState, private: int) -> str:
     read = r"\builtin read -r 'BASH_EXECUTION_STRING[{0}]' </proc/{1}/task/{1}/children"
     lines = [
-        f'{{ \\builtin declare -p; \\builtin printf \'\\0%s\\0%s\\0\' "$SHELLOPTS" "$BASHOPTS"; }} >&{private}',
-        *((f"\\builtin cd -- {quoted(state.folder)}",) if state.folder else ()),
-        f"{{ \\builtin pwd; \\builtin printf '\\0'; }} >&{private}",
-        *("BASH_EXECUTION_STRING[3]= BASH_EXECUTION_STRING[4]=", read.format(3, "$$"), read.format(4, "$PPID")),
-        f"{{ \\builtin printf '%s ' \"${{BASH_EXECUTION_STRING[@]:3}}\"; \\builtin printf '\\0'; }} >&{private}",
-        "\\builtin unset -v OLDPWD; \\builtin declare -x OLDPWD",
+        r'\builtin set -- "$BASH_EXECUTION_STRING" "${BASH_EXECUTION_STRING[2]}"',
+        r"\builtin unset -v BASH_EXECUTION_STRING",
+        rf"""{{ \builtin declare -p; \builtin printf '\0%s\0%s\0' "$SHELLOPTS" "$BASHOPTS"; }} >&{private}""",
+        *((rf"\builtin cd -- {quoted(state.folder)}",) if state.folder else ()),
+        rf"{{ \builtin pwd; \builtin printf '\0'; }} >&{private}",
+        *('BASH_EXECUTION_STRING=("$1" "" "$2" "" "")', read.format(3, "$$"), read.format(4, "$PPID")),
+        rf"""\builtin printf '%s %s\0' "${{BASH_EXECUTION_STRING[@]:3}}" >&{private}""",
+        r"\builtin unset -v OLDPWD; \builtin declare -x OLDPWD",
     ]
     if names := " ".join([*state.variables, *state.removed]):
         lines.append(f"\\builtin unset -v {names}")
@@ -230,7 +235,8 @@ def _declared(name: str, one: Variable) -> str:
         value = "" if one.value is None else f"={quoted(one.value)}"
         return f"\\builtin declare -{one.attributes or '-'} {name}{value}"
     keys = str if "a" in one.attributes else quoted
-    items = " ".join(f"[{keys(key)}]={quoted(value)}" for key, value in one.value)
+    whole = all(key == str(place) for place, (key, _) in enumerate(one.value)) and "a" in one.attributes
+    items = " ".join(quoted(value) if whole else f"[{keys(key)}]={quoted(value)}" for key, value in one.value)
     locked = f"; \\builtin declare -r {name}" if "r" in one.attributes else ""
     return f"\\builtin declare -{one.attributes.replace('r', '')} {name}; {name}=({items}){locked}"
 
@@ -324,6 +330,8 @@ def _state(sections: list[bytes], start: _Start, before: ShellState, notes: list
     if next(rest, None) is not None:
         raise BadDump("something is left over")
     aliases = found.pop("BASH_ALIASES", Variable()).value
+    if len(found.get("DIRSTACK", Variable()).value or ()) > 1:
+        notes.append("The directory stack of `pushd` is not kept for the next command.")
     return ShellState(
         folder=folder,
         variables=_kept_variables(found, start.variables, before, notes),
@@ -400,9 +408,9 @@ _INDEX = re.compile(r"[0-9]{1,19}")
 _LISTED_FUNCTION = re.compile(rb"declare -([a-zA-Z]{1,10}) ([^\s\0]{1,1000})")
 _FUNCTION_NAME = re.compile(r"(?!(?:builtin|exec)$|-)[\w.:+@,^-]{1,200}")
 _ENTRY = re.compile(rb"declare -([-acilnrtuxA]{1,12}) ([A-Za-z_][A-Za-z0-9_]*)(?:(=)(\()?)?")
-_QUOTED = rb"""("(?:[^"\\$`]++|\\["\\$`])*+")|\$'((?:[^'\\]++|\\(?:[abEfnrtv\\'"?]|[0-7]{3}))*+)'"""
+_QUOTED = rb"""(?:"((?:[^"\\$`]++|\\["\\$`])*+)"|\$'((?:[^'\\]++|\\(?:[abEfnrtv\\'"?]|[0-7]{3}))*+)')"""
 _VALUE = re.compile(_QUOTED)
-_KEY = re.compile(rb"""\[(?:([^\]\s"'$`\\]++)|""" + _QUOTED + rb")\]=")
+_ITEM = re.compile(rb"""\[(?:([^\]\s"'$`\\]++)|""" + _QUOTED + rb")\]=" + _QUOTED + b" ?")
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
 _ESCAPED = {
     b"a": b"\a", b"b": b"\b", b"E": b"\x1b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v",
@@ -429,7 +437,7 @@ def _entry(line: bytes) -> tuple[str, Variable]:
     value: str | tuple[tuple[str, str], ...] | None = None
     place = head.end()
     if head[4]:
-        value, place = _elements(line, place)
+        value, place = _elements(line, place, ordered="a" in attributes)
     elif head[3]:
         value, place = _value(line, place)
     is_array = "a" in attributes or "A" in attributes
@@ -441,29 +449,29 @@ def _entry(line: bytes) -> tuple[str, Variable]:
 _known_entry = lru_cache(maxsize=1024)(_entry)  # nearly all are the same after each command
 
 
-def _elements(line: bytes, place: int) -> tuple[tuple[tuple[str, str], ...], int]:
+def _elements(line: bytes, place: int, *, ordered: bool) -> tuple[tuple[tuple[str, str], ...], int]:
     items: list[tuple[str, str]] = []
-    while (key := _KEY.match(line, place)) is not None:
-        value, place = _value(line, key.end())
-        items.append((_text(key[1]) if key[1] is not None else _unquoted(key[2], key[3]), value))
-        if line[place : place + 1] == b" ":
-            place += 1
+    while (found := _ITEM.match(line, place)) is not None:
+        plain, *quoted_key, double, single = found.groups()
+        key = plain.decode(errors="surrogateescape") if plain is not None else _unquoted(*quoted_key)
+        items.append((key, _unquoted(double, single)))
+        place = found.end()
     if line[place : place + 1] != b")":
         raise BadDump("an array")
-    return tuple(items), place + 1
+    return tuple(items if ordered else sorted(items)), place + 1
 
 
 def _value(line: bytes, place: int) -> tuple[str, int]:
     found = _VALUE.match(line, place)
     if found is None:
         raise BadDump("a value")
-    return _unquoted(found[1], found[2]), found.end()
+    return _unquoted(*found.groups()), found.end()
 
 
 def _unquoted(double: bytes | None, single: bytes | None) -> str:
     r"""The text of `"…"` or of `$'…'`, in which bash writes what cannot be printed."""
     if double is not None:
-        return _text(_ESCAPE.sub(rb"\1", double[1:-1]))
+        return _text(_ESCAPE.sub(rb"\1", double) if b"\\" in double else double)
     return _text(_ESCAPE.sub(_escaped, single or b""))
 
 
