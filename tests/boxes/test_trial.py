@@ -1,0 +1,239 @@
+"""A command is tried first and judged by what it did: answered, asked about with exactly that, kept or dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ferrule import Answer, Choice, Question, RulePolicy, Runtime, Session, ToolResult
+from ferrule.tools import builtin_tools
+from ferrule.workspace.files import files_of
+from tests.boxes.hostile import tree
+
+
+class Desk:
+    """A session with somebody who answers, and what they were asked."""
+
+    def __init__(self, root: Path, answers: str = "", **policy: Any) -> None:
+        self.root = root
+        self.session = Session(workspace=root)
+        self.asked: list[Question] = []
+        self._answers = list(answers)
+        self.runtime = Runtime(
+            builtin_tools(), session=self.session, policy=RulePolicy(**policy), ask=self._ask if answers else None
+        )
+
+    async def _ask(self, question: Question) -> Answer:
+        self.asked.append(question)
+        await self.while_asked()
+        return Answer(Choice.ONCE) if self._answers.pop(0) == "y" else Answer(Choice.NO, "not now")
+
+    async def while_asked(self) -> None:
+        """What happens while the question is open."""
+
+    async def bash(self, command: str, **arguments: Any) -> ToolResult:
+        return await self.runtime.run("Bash", {"command": command, **arguments})
+
+
+@asynccontextmanager
+async def desk(root: Path, answers: str = "", **policy: Any) -> AsyncGenerator[Desk]:
+    made = Desk(root, answers, **policy)
+    try:
+        yield made
+    finally:
+        await made.session.close()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "project"
+    made.mkdir()
+    (made / "a.txt").write_text("one\ntwo\n")
+    (made / "b.txt").write_text("b\n")
+    (made / ".gitignore").write_text("build/\n*.log\n")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    for words in (("init", "-q"), ("add", "."), ("-c", "user.name=x", "-c", "user.email=x@y.z", "commit", "-qm", "x")):
+        subprocess.run(("git", *words), cwd=made, check=True, env=environment)
+    return made
+
+
+async def test_what_only_read_is_answered_at_once(root: Path) -> None:
+    async with desk(root) as at:
+        result = await at.bash("cat a.txt | sort -r; git status --short; python3 -c 'print(1)'")
+    assert (result.success, result.data["stdout"]) == (True, "two\none\n1\n")
+    assert result.metadata["box"] == "look"
+
+
+async def test_what_changed_something_asks_with_exactly_that(root: Path) -> None:
+    """P4: the user sees what it did, as a list and as a diff, and yes makes it real."""
+    async with desk(root, "y") as at:
+        result = await at.bash("sed -i s/two/2/ a.txt; rm b.txt; echo new > c.txt; chmod +x c.txt")
+    (question,) = at.asked
+    assert question.effects is not None
+    assert question.effects.lines() == [
+        "change a.txt (+1 -1)",
+        "delete b.txt (+0 -1)",
+        "create c.txt (+1 -0) (0755)",
+    ]
+    assert "-two\n+2\n" in question.effects.diff
+    assert (result.success, result.metadata["changed"]) == (True, 3)
+    assert (root / "a.txt").read_text() == "one\n2\n"
+    assert not (root / "b.txt").exists()
+    assert os.access(root / "c.txt", os.X_OK)
+
+
+async def test_a_no_drops_all_of_it(root: Path) -> None:
+    before = tree(root)
+    async with desk(root, "n") as at:
+        result = await at.bash("cd /; echo x > $OLDPWD/a.txt; export LEFT=1")
+        after = await at.bash("echo ${LEFT:-nothing}; basename $PWD")
+    assert tree(root) == before
+    assert result.error is not None
+    assert result.error.kind == "permission_error"
+    assert "not now" in result.llm_content
+    assert "change a.txt" in result.llm_content
+    assert after.data["stdout"] == "nothing\nproject\n"
+
+
+async def test_where_nobody_can_be_asked_the_refusal_lists_what_it_would_have_changed(root: Path) -> None:
+    async with desk(root) as at:
+        result = await at.bash("echo said; rm a.txt")
+    assert result.error is not None
+    assert "- delete a.txt" in result.error.message
+    assert "said" in result.llm_content
+    assert result.metadata["effects"]["counts"] == {"delete": 1}
+    assert (root / "a.txt").exists()
+
+
+async def test_what_was_kept_can_be_undone_and_redone(root: Path) -> None:
+    """P11."""
+    before = tree(root)
+    async with desk(root, "y") as at:
+        await at.bash("mkdir -p d/e; mv a.txt d/e/; ln -s d/e/a.txt link; rm b.txt; chmod 600 .gitignore")
+        after = tree(root)
+        history = files_of(at.session).history
+        assert after != before
+        history.undo()
+        assert tree(root) == before
+        history.redo()
+        assert tree(root) == after
+
+
+async def test_caches_and_build_output_stay_aside_for_later_commands(root: Path) -> None:
+    """Nothing of it is asked about, and nothing of it is in the workspace."""
+    before = tree(root)
+    async with desk(root) as at:
+        first = await at.bash("mkdir -p build; echo object > build/a.o; echo x > run.log")
+        second = await at.bash("cat build/a.o run.log")
+    assert (first.success, second.data["stdout"]) == (True, "object\nx\n")
+    assert tree(root) == before
+
+
+async def test_plan_mode_gives_the_result_and_drops_the_changes(root: Path) -> None:
+    before = tree(root)
+    async with desk(root, mode="plan") as at:
+        result = await at.bash("echo x > a.txt; cat a.txt")
+    assert (result.success, result.data["stdout"]) == (True, "x\n")
+    assert "change a.txt" in result.llm_content
+    assert tree(root) == before
+
+
+async def test_accepted_edits_are_kept_without_a_question_but_never_lose_what_git_does_not_hold(root: Path) -> None:
+    (root / "untracked.txt").write_text("nobody else has this\n")
+    async with desk(root, mode="accept-edits") as at:
+        kept = await at.bash("echo x >> a.txt; rm b.txt; mkdir made; echo y > made/y")
+        refused = await at.bash("rm untracked.txt")
+        guarded = await at.bash("echo x > .envrc")
+    assert (kept.success, kept.metadata["changed"]) == (True, 4)
+    assert (refused.success, guarded.success) == (False, False)
+    assert (root / "untracked.txt").exists()
+    assert not (root / ".envrc").exists()
+
+
+async def test_what_it_was_kept_from_is_named_and_opened_by_a_yes(root: Path) -> None:
+    (root / ".env").write_text("TOKEN=secret\n")
+    async with desk(root, "yn") as at:
+        yes = await at.bash("cat .env")
+        no = await at.bash("cat .env")
+    assert [".env" in question.effects.lines()[0] for question in at.asked if question.effects] == [True, True]
+    assert (yes.data["stdout"], yes.metadata["box"]) == ("TOKEN=secret\n", "work")
+    assert (no.data["stdout"], no.metadata["box"]) == ("", "look")
+
+
+async def test_a_workspace_that_changed_meanwhile_is_never_overwritten(root: Path) -> None:
+    async def somebody_edits() -> None:
+        (root / "a.txt").write_text("the user's own edit\n")
+
+    async with desk(root, "y") as at:
+        at.while_asked = somebody_edits
+        result = await at.bash("echo theirs > a.txt")
+    assert result.error is not None
+    assert "a.txt" in result.llm_content
+    assert (root / "a.txt").read_text() == "the user's own edit\n"
+
+
+async def test_its_time_is_up_asks_whether_to_run_it_for_real(root: Path) -> None:
+    async with desk(root, "n") as at:
+        result = await at.bash("sleep 30", timeout=300)
+    (question,) = at.asked
+    assert question.effects is not None
+    assert "did not finish within 0.3 s" in question.effects.lines()[0]
+    assert result.metadata["timed_out"]
+
+
+async def test_an_allowed_command_runs_for_real_at_once(root: Path) -> None:
+    async with desk(root, allow=["Bash(touch *)"]) as at:
+        result = await at.bash("touch made")
+    assert (result.success, result.metadata["box"], (root / "made").exists()) == (True, "work", True)
+
+
+async def test_a_function_of_an_unapproved_command_never_stands_behind_an_allowed_one(root: Path) -> None:
+    async with desk(root, allow=["Bash(touch *)"]) as at:
+        await at.bash("touch() { rm -f a.txt; }")
+        result = await at.bash("touch made")
+    assert result.metadata["box"] == "look"
+    assert (root / "a.txt").exists()
+
+
+async def test_dangerous_commands_ask_before_anything_runs(root: Path) -> None:
+    """S2."""
+    async with desk(root, "n") as at:
+        result = await at.bash("echo started; rm -rf /")
+    (question,) = at.asked
+    assert question.effects is None
+    assert "started" not in result.llm_content
+
+
+async def test_nothing_runs_on_after_its_call(root: Path) -> None:
+    async with desk(root) as at:
+        result = await at.bash("(sleep 0.3; echo x > late) & setsid sleep 60 & echo done")
+        await asyncio.sleep(0.6)
+    assert result.data["stdout"] == "done\n"
+    assert "run_in_background" in result.llm_content
+    assert not (root / "late").exists()
+
+
+async def test_a_record_says_which_box_and_what_it_would_have_changed(root: Path) -> None:
+    """O3."""
+    seen: list[Any] = []
+
+    class Keeps:
+        def record(self, record: Any) -> None:
+            seen.append(record)
+
+    session = Session(workspace=root)
+    runtime = Runtime(builtin_tools(), session=session, policy=RulePolicy(), recorders=[Keeps()])
+    await runtime.run("Bash", {"command": "ls"})
+    await runtime.run("Bash", {"command": "rm a.txt"})
+    await session.close()
+    assert [(one.box, one.effects and one.effects["counts"], one.verdict, one.outcome) for one in seen] == [
+        ("look", None, "allow", "success"),
+        ("look", {"delete": 1}, "ask", "permission_error"),
+    ]
