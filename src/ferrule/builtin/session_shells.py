@@ -125,7 +125,7 @@ def understand(command: str, folder: str) -> Analysis:
 def _understand(command: str, folder: str, home: str) -> Analysis:
     from ferrule.policy.commands.analyse import analyse
 
-    return analyse(command, directory=folder, home=home)
+    return analyse(command)
 
 
 def _choice(session: Session) -> SandboxChoice:

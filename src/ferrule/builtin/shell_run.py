@@ -62,9 +62,8 @@ def problems_of(command: str) -> list[Problem]:
 def runs_command(command: str, folder: str | None, session: Session) -> CallInfo:
     """What a call that runs a command would do: it touches the shell, and whatever the command may touch."""
     text = command_text(command, folder)
-    writes_else = not understand(text, str(shell_folder(session))).read_only
     return CallInfo(
-        touches=(writes("command", text), writes("shell", "main"), Touch("*", write=writes_else)),
+        touches=(writes("command", text), writes("shell", "main"), Touch("*", write=True)),
         signature=text,
     )
 
@@ -174,7 +173,7 @@ async def run(
 
 def only_reads(session: Session, text: str) -> bool:
     """Whether a command provably changes nothing, started where the session's shell is."""
-    return understand(text, str(shell_folder(session))).read_only
+    return False
 
 
 def require_folder(session: Session, folder: str | None) -> None:
@@ -258,8 +257,8 @@ def _without_network(session: Session, text: str, ended: Ended) -> Denial | None
     if profile.hosts is not None or sandbox_of(session).name == "none":
         return None
     analysis = understand(text, str(shell_folder(session)))
-    named = [host for part in analysis.parts for host in part.hosts if host and host not in _HERE]
-    if not named and (analysis.read_only or not speaks_of_network(f"{ended.stderr}\n{ended.stdout}")):
+    named = [host for host in analysis.hosts if host not in _HERE]
+    if not named and not speaks_of_network(f"{ended.stderr}\n{ended.stdout}"):
         return None
     return no_network(named[0] if named else "", profile)
 
