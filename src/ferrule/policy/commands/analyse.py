@@ -6,6 +6,7 @@ import re
 import shlex
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
@@ -13,7 +14,7 @@ from ferrule.core.phrases import phrase
 from .dangers import danger_of_writing, dangers_of, is_secret
 from .network import reaches
 from .parts import Analysis, Danger, Guess, Part, likely_name
-from .words import fields, is_assignment, plain_commands, split
+from .words import expansion_end, fields, is_assignment, plain_commands, split
 from .wrappers import FEEDERS, SHELLS, Unwrapped, unwrap
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _TAKES_REDIRECTS = _SIMPLE | {"pipeline", "list"}
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _NO_FILE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin"})
 _RUNS_INPUT = re.compile(r"(?:python|pypy|perl|ruby|node|nodejs|php|lua)[0-9.]*")
+_RUNS_DOWNLOAD = phrase("it runs what was downloaded")
 _BETWEEN = re.compile(r"[;&|\n(){}`]+|\$\(")
 
 
@@ -196,8 +198,8 @@ class _Reading:
         for index in self._reads_input:
             if index >= first and self.parts[index].fed:
                 loaded = any(reaches(list(part.words))[0] for part in self.parts[:index])
-                why = "it runs what was downloaded" if loaded else "it runs text that another command makes"
-                self.dangers.append(Danger(self.parts[index].text, _FED[why]))
+                why = _RUNS_DOWNLOAD if loaded else phrase("it runs text that another command makes")
+                self.dangers.append(Danger(self.parts[index].text, why))
 
     def _beside(self, work: Callable[[], None], *, beside: bool) -> None:
         """Within a function, mark what runs beside it: calling itself so is a bomb."""
@@ -221,15 +223,35 @@ class _Reading:
         """The substitutions in a word: what they run comes first."""
         for child in node.children:
             if child.type in ("command_substitution", "process_substitution"):
-                said = _said(child)
-                if said.startswith("`") and "\\`" in said:
-                    self._nested(said[1:-1].replace("\\`", "`").replace("\\\\", "\\"))
+                if (said := _said(child)).startswith("`"):
+                    self._substitutions(said)  # the grammar does not always see where these end
                 else:
                     self._inside_statement(child, fed=False)
             elif child.type == "subshell":
                 self._visit(child)
+            elif child.type == "heredoc_body":
+                self._here_document(child, node)
             elif child.type not in ("pipeline",):
                 self._inside(child)
+
+    def _here_document(self, body: Node, redirect: Node) -> None:
+        """What a here-document runs as it is filled in; with a quoted mark nothing is."""
+        marks = [_said(child) for child in redirect.children if child.type == "heredoc_start"]
+        if any(set(mark) & set("'\"\\") for mark in marks):
+            return
+        self._substitutions(_said(body))
+
+    def _substitutions(self, text: str) -> None:
+        at = 0
+        while at < len(text):
+            if text[at] == "\\":
+                at += 2
+            elif text[at] in "$`" and (end := expansion_end(text, at)) > at + 1:
+                inner = re.sub(r"\\([$`\\])", r"\1", text[at + 1 : end - 1])
+                self._nested(inner if text[at] == "`" else f": {text[at:end]}")
+                at = end
+            else:
+                at += 1
 
     # -- simple commands
 
@@ -318,7 +340,8 @@ class _Reading:
         for one in assignments:
             name, _, value = one.partition("=")
             try:
-                words = fields(value, self._values)
+                listed = split(value[1:-1]) if value.startswith("(") else [value]
+                words = [word for raw in listed for word in fields(raw, self._values)]
             except ValueError:
                 continue
             self._values[name.rstrip("+").partition("[")[0]] = " ".join(words)
@@ -364,16 +387,20 @@ class _Reading:
             if is_secret(path):
                 why = phrase("what `{path}` holds could leave over the network", path=path)
                 self.dangers.append(Danger(text, why))
-        for part in self.parts:
+        for at, part in enumerate(self.parts):
+            names = {
+                value for flag, value in pairwise(part.words) if flag in ("-o", "-O", "--output", "--output-document")
+            }
+            fetched = names - {"-", "/dev/null"} if part.program in ("curl", "wget") else set[str]()
+            for later in self.parts[at + 1 :] if fetched else []:
+                runs = later.program in SHELLS or _RUNS_INPUT.fullmatch(later.program) or later.program == "source"
+                if later.words[:1] and (
+                    later.words[0].removeprefix("./") in fetched or (runs and fetched & {*later.words})
+                ):
+                    self.dangers.append(Danger(later.text, _RUNS_DOWNLOAD))
             if part.program in ("env", "printenv") and len(part.words) == 1:
                 why = phrase("the environment, with its secrets, could leave over the network")
                 self.dangers.append(Danger(part.text, why))
-
-
-_FED = {
-    "it runs what was downloaded": phrase("it runs what was downloaded"),
-    "it runs text that another command makes": phrase("it runs text that another command makes"),
-}
 
 
 def _is_interactive(words: list[str]) -> bool:

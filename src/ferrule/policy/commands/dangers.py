@@ -140,37 +140,40 @@ _ALWAYS: dict[str, str] = {
     "nsenter": phrase("it enters other rooms of the machine"),
 }
 _ONLY_TELLS = frozenset({"--version", "--help", "-V", "-h"})
-# What of these only looks: their arguments, joined by spaces.
+# What of these only looks: their arguments, joined by spaces. Nothing here may backtrack: others choose the text.
+_FIREWALL = (
+    r"(?:(?:-[LSnvt]++|--list(?:-\w++)?|--line-numbers|status|verbose|numbered|list|show|ruleset|tables|[A-Z]++|nat|filter)"
+    r"(?: |\Z))++"
+)
 _LOOKS: dict[str, tuple[re.Pattern[str], str]] = {
     name: (re.compile(looks), why)
     for name, looks, why in (
         ("mount", r"|-l", _STATE),
-        ("hostname", r"(-(?![Fb])\S+ ?)*", _STATE),
-        ("ip", r"(-\S+ )*\w+( (show|list|ls|s|get)\b.*)?", _STATE),
+        ("hostname", r"(?:-(?![Fb])\S++(?: |\Z))*+", _STATE),
+        ("ip", r"(?:-\S++ )*+\w++(?: (?:show|list|ls|s|get)\b.*)?", _STATE),
         ("ifconfig", r"|-a|\w+", _STATE),
-        ("sysctl", r"(?!.*=)(?!.*(^| )-\w*[wpf]).+", _STATE),
-        ("arp", r"(-[ane]+ ?)+", _STATE),
-        ("route", r"|(-[ne]+ ?)+", _STATE),
+        ("sysctl", r"(?!.*=)(?!.*(?:^| )-\w*[wpf]).+", _STATE),
+        ("arp", r"(?:-[ane]++(?: |\Z))++", _STATE),
+        ("route", r"(?:-[ne]++(?: |\Z))*+", _STATE),
         ("swapon", r"-s|--show\S*", _STATE),
         ("ldconfig", r"-p|--print-cache", _STATE),
         ("service", r"--status-all|\S+ status", _STATE),
-        ("nmcli", r"|.*\b(status|show|list)\b.*", _STATE),
+        ("nmcli", r"|(?:\w++ )*?(?:status|show|list)\b.*", _STATE),
         (
             "systemctl",
-            r"|(-\S+ )*(status|show|cat|list-\S+|is-\S+|get-default|show-environment)\b.*|(-\S+ ?)*",
+            r"(?:-\S++(?: |\Z))*+(?:(?:status|show|cat|list-\S+|is-\S+|get-default|show-environment)\b.*)?",
             phrase("it starts, stops or changes services of the machine"),
         ),
         ("crontab", r"-l", phrase("it changes commands that run by themselves")),
         *(
-            (name, r"(?!.*\b(flush|delete|add)\b)((-[LSnvt]+|--list\S*|--line-numbers|status|verbose|numbered|list( \w+)*|show|[A-Z]+|nat|filter) ?)+",
-             phrase("it changes what the firewall lets through"))
+            (name, _FIREWALL, phrase("it changes what the firewall lets through"))
             for name in names("iptables ip6tables nft ufw firewall-cmd pfctl")
         ),
         ("history", r"|\d+", phrase("it hides what was done")),
         ("hash", r"(?!.*-\w*p).*", phrase("it changes which program a name starts")),
-        ("enable", r"|-[anp]+( \w+)?", phrase("it can load code into the shell")),
+        ("enable", r"|-[anp]+(?: \w+)?", phrase("it can load code into the shell")),
     )
-}  # fmt: skip
+}
 _DISK_LISTS = re.compile(r"(-l|--list|-V|--version|print)\b.*|.* print|list.*|status.*|get .*")
 _POWER = frozenset(
     names(
@@ -349,10 +352,20 @@ def _rsync(arguments: list[str]) -> Iterator[str]:
         yield phrase("it removes what the source lacks")
 
 
+def _source(arguments: list[str]) -> Iterator[str]:
+    if arguments and arguments[0].startswith(("<(", "$(", "`")):
+        yield phrase("it runs text that another command makes")
+
+
+def _scripted(arguments: list[str]) -> Iterator[str]:
+    """Programs with a language of their own that can start others."""
+    if any(re.search(r"\brm\s+-\w*[rf]|\bsudo\s|\bmkfs|\bdd\s+if=", word) for word in arguments):
+        yield phrase("the code that it is given removes or destroys things")
+
+
 def _tar(arguments: list[str]) -> Iterator[str]:
-    if Arguments(arguments).has("P", "--absolute-names") and any(
-        re.match(r"-?\w*x|--ext|--get", one) for one in arguments
-    ):
+    letters = "".join(word for at, word in enumerate(arguments) if re.fullmatch(r"-\w+", word) or at == 0)
+    if ("P" in letters or "--absolute-names" in arguments) and ("x" in letters or "--extract" in arguments):
         yield phrase("it writes wherever the archive says")
 
 
@@ -364,4 +377,6 @@ _CHECKS: dict[str, Callable[[list[str]], Iterator[str]]] = {
     "kill": _kill,
     "rsync": _rsync,
     **dict.fromkeys(("tar", "gtar", "bsdtar"), _tar),
+    **dict.fromkeys(("source", "."), _source),
+    **dict.fromkeys(names("awk gawk mawk nawk vim vi nvim ex emacs ed sed gsed make"), _scripted),
 }

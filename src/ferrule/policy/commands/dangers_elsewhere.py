@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
 
-from .parts import names
+from .parts import Guess, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ _DESTROYS_FILES = re.compile(
 _REACHES = re.compile(r"socket|urllib|requests\.|http\.|https?://|/dev/tcp|fetch\(|Net::HTTP|IO::Socket")
 _DESTROYS_DATA = re.compile(
     r"\b(drop\s+\w+|truncate\s+|delete\s+from|dropdatabase|\.drop\(|alter\s+table\s+\S+\s+drop|flushall|flushdb"
-    r"|copy\s.+\bprogram\b|load_file|into\s+outfile|deletemany|remove\(\{\}\)|shutdown|config\s+set)",
+    r"|copy\s.{1,200}\bprogram\b|load_file|into\s+outfile|deletemany|remove\(\{\}\)|shutdown|config\s+set)",
     re.IGNORECASE,
 )
 _REMOVES = re.compile(
@@ -58,6 +58,8 @@ def code_dangers(arguments: list[str]) -> Iterator[str]:
     code = " ".join(arguments)
     if not any(_INLINE.fullmatch(word) for word in arguments):
         return
+    if any(isinstance(word, Guess) and word.startswith(("$(", "`")) for word in arguments):
+        yield phrase("it runs text that is only known at run time")
     if _DESTROYS_FILES.search(code):
         yield phrase("the code that it is given removes or destroys things")
     elif re.search(r"\bset[ug]id\b", code):
@@ -83,7 +85,7 @@ def _git(arguments: list[str]) -> Iterator[str]:
     if verb == "push":
         if (
             letters & {"f", "d"}
-            or given("--force", "--force-with-lease", "--mirror", "--delete", "--prune")
+            or given("--force", "--force-with-lease", "--force-if-includes", "--mirror", "--delete", "--prune")
             or any(word.startswith(("+", ":")) for word in rest)
         ):
             yield phrase("it overwrites or removes what others have on the other side")
@@ -144,7 +146,7 @@ def _kubectl(arguments: list[str]) -> Iterator[str]:
 def _cloud(arguments: list[str]) -> Iterator[str]:
     verbs = [word for word in arguments if not word.startswith("-")][:4]
     flags = ("-destroy", "--delete", "--destroy", "-auto-approve", "--auto-approve")
-    if any(_REMOVES.fullmatch(verb) for verb in verbs) or any(word in flags for word in arguments):
+    if any(_REMOVES.fullmatch(verb.rpartition(":")[2]) for verb in verbs) or any(word in flags for word in arguments):
         yield phrase("it removes or changes what runs in the cloud, without a way back")
 
 
@@ -185,9 +187,8 @@ def _uninstalls(arguments: list[str]) -> Iterator[str]:
 
 
 def _publishes(arguments: list[str]) -> Iterator[str]:
-    if {"publish", "unpublish", "deprecate", "yank"} & set(
-        [word for word in arguments if not word.startswith("-")][:1]
-    ):
+    verbs = [word for word in arguments if not word.startswith("-")][:1]
+    if verbs and verbs[0] in ("publish", "unpublish", "deprecate", "yank", "push", "upload"):
         yield phrase("it publishes or removes a package for all the world")
 
 

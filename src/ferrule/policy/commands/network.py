@@ -89,7 +89,7 @@ def reaches(words: list[str]) -> tuple[bool, list[str]]:
         return False, []
     hosts = [found.group(1) for word in arguments if (found := _URL.match(word)) and not word.startswith("file://")]
     if name in ("curl", "wget", "wget2"):
-        addresses = hosts or [host for word in _operands(arguments) if (host := _host(word))]
+        addresses = hosts or [host for word in _operands(arguments, _CURL_VALUED) if (host := _host(word))]
         return bool(addresses) or any(isinstance(word, Guess) for word in arguments), addresses
     if name in _TALKS:
         operands = _operands(arguments)[:1]
@@ -116,14 +116,14 @@ def _fetches(name: str, operands: list[str]) -> bool:
     return True
 
 
-def _operands(arguments: list[str]) -> list[str]:
+def _operands(arguments: list[str], valued: frozenset[str] = frozenset()) -> list[str]:
     found: list[str] = []
     skip = False
     for word in arguments:
         if skip:
             skip = False
         elif word.startswith(("-", "+")) and len(word) > 1:
-            skip = word in _CURL_VALUED or word in ("-C", "--git-dir", "--prefix", "--cwd", "--directory")
+            skip = word in valued or word in ("-C", "--git-dir", "--prefix", "--cwd", "--directory")
         else:
             found.append(word)
     return found

@@ -6,6 +6,7 @@ and for what must not even be tried.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
@@ -72,9 +73,8 @@ def program_name(words: tuple[str, ...] | list[str]) -> str:
 
 def likely_name(words: list[str]) -> str:
     """The same, and where it is not known, what it most likely is: `rm` for `x=rm; $x`."""
-    if not words or words[0].startswith(("$", "`")):
-        return ""
-    return words[0].rpartition("/")[2]
+    name = words[0].rpartition("/")[2] if words else ""
+    return "" if re.search(r"[$`)}]", name) else name
 
 
 @dataclass(slots=True, frozen=True)

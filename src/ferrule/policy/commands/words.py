@@ -16,7 +16,7 @@ MOST_FIELDS = 256
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
-_DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*)(?::?[-=](.*))?\}", re.DOTALL)
+_DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*)(\[[@*0-9]+\])?(?::?[-=](.*))?\}", re.DOTALL)
 _PRINTS = re.compile(
     r"(?:\$\(|`)\s*(?:echo|printf)\s+(?:-[neE]+\s+)*(?:['\"]?%s['\"]?\s+)?([^|&;<>()`]*)[)`]", re.DOTALL
 )
@@ -25,10 +25,6 @@ _ANSI = re.compile(
     r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|c(.))"
 )
 _ANSI_CHARACTERS = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
-
-
-class Unclosed(ValueError):  # noqa: N818 - a finding about the text, not a fault of ours
-    """A quote, bracket or substitution that never ends."""
 
 
 @dataclass(slots=True)
@@ -130,7 +126,7 @@ def _double(text: str, at: int, pieces: list[_Piece], values: Mapping[str, str])
         else:
             literal += here
             at += 1
-    raise Unclosed("a double quote is never closed")
+    raise ValueError("a double quote is never closed")
 
 
 def _expanded(source: str, values: Mapping[str, str], *, quoted: bool) -> _Piece:
@@ -141,7 +137,8 @@ def _expanded(source: str, values: Mapping[str, str], *, quoted: bool) -> _Piece
         return _Piece(said or source, quoted, known=False)
     name, default = source[1:], None
     if (braced := _DEFAULT.fullmatch(source)) is not None:
-        name, default = braced.groups()
+        name, element, default = braced.groups()
+        quoted = quoted and not element  # `"${all[@]}"` is as many words as there are
     value = values.get(name)
     if value is None and default is not None:
         value = "".join(fields(default, values))
@@ -155,7 +152,7 @@ def expansion_end(text: str, at: int) -> int:
         while end < len(text) and text[end] != "`":
             end += 2 if text[end] == "\\" else 1
         if end >= len(text):
-            raise Unclosed("a backtick is never closed")
+            raise ValueError("a backtick is never closed")
         return end + 1
     opened = text[at + 1 : at + 2]
     if opened not in ("(", "{"):
@@ -190,13 +187,13 @@ def _closing(text: str, at: int) -> int:
             if not depth:
                 return at + 1
         at += 1
-    raise Unclosed("a bracket is never closed")
+    raise ValueError("a bracket is never closed")
 
 
 def _find(text: str, mark: str, at: int) -> int:
     end = text.find(mark, at)
     if end < 0:
-        raise Unclosed(f"a `{mark}` is never closed")
+        raise ValueError(f"a `{mark}` is never closed")
     return end
 
 
@@ -204,7 +201,7 @@ def _ansi_end(text: str, at: int) -> int:
     while at < len(text) and text[at] != "'":
         at += 2 if text[at] == "\\" else 1
     if at >= len(text):
-        raise Unclosed("a `$'` quote is never closed")
+        raise ValueError("a `$'` quote is never closed")
     return at
 
 
@@ -229,6 +226,8 @@ def _braces(pieces: list[_Piece]) -> Iterator[list[_Piece]]:
             atoms.append(piece)
         else:
             atoms += [_Piece(part) for part in re.split(r"([{},])", piece.text) if part]
+    if len(atoms) > MOST_FIELDS:
+        raise ValueError("a word has more braces than can be told apart")
     yield from _alternatives(atoms)
 
 

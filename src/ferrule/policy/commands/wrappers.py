@@ -141,6 +141,8 @@ def unwrap(words: list[str]) -> Unwrapped:
     if name == "trap":
         scripts = [word for word in arguments if not word.startswith("-")][:1] if len(arguments) > 1 else []
         return _scripts(scripts, unknown=_any_guess(scripts))
+    if name == "alias":
+        return _scripts([word.partition("=")[2] for word in arguments if "=" in word])
     if name in ("su", "script", "nix-shell", "tmux"):
         scripts = _values(arguments, ("-c", "--command", "--session-command", "--run"))
         if name == "tmux" and arguments[:1] and arguments[0].startswith("new"):
@@ -166,7 +168,7 @@ def _runner(name: str, arguments: list[str]) -> Unwrapped:
         while at < len(arguments) and is_assignment(arguments[at]):
             at += 1
     if name == "coproc" and re.fullmatch(r"[A-Z_]+", "".join(arguments[at : at + 1])):
-        at += 1
+        at += 1 + (arguments[at + 1 : at + 2] == ["{"])
     if name == "flock" and arguments[at + 1 : at + 2] in (["-c"], ["--command"]):
         return _scripts(arguments[at + 2 : at + 3])
     unknown = _any_guess(arguments[: at + skip])
@@ -201,6 +203,7 @@ def _past_options(arguments: list[str], short: str, long: list[str]) -> int:
 def _env(arguments: list[str]) -> Unwrapped:
     at = _past_options(arguments, "uCSP", ["unset", "chdir", "split-string", "argv0"])
     split = _values(arguments[:at], ("-S", "--split-string"))
+    split += [word[2:] for word in arguments[:at] if word.startswith("-S")]
     unknown = _any_guess(arguments[:at])
     while at < len(arguments) and "=" in arguments[at]:
         unknown = unknown or (isinstance(arguments[at], Guess) and "=" not in getattr(arguments[at], "start", ""))
