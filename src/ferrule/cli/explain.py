@@ -96,6 +96,8 @@ def _print(explanation: Explanation) -> None:
         _write_verdict("    ", part.verdict.value, _(": {why}").format(why=localised(part.because)) + source)
     for danger in explanation.dangers:
         write("\n  " + _("Dangerous: {what}").format(what=localised(danger)))
+    if explanation.box_why:
+        write("\n" + localised(explanation.box_why))
     if explanation.needed:
         write("\n" + _("Needed: {what}").format(what=localised(explanation.needed)))
 

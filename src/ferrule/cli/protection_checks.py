@@ -58,8 +58,8 @@ def _commands() -> Check:
     """A harmless command and one that hides a dangerous one, looked at as before any call."""
     from ferrule.policy.commands.analyse import analyse
 
-    harmless, hidden = analyse("ls -l | head", directory="/"), analyse('echo "$(env rm -rf /)"', directory="/")
-    if harmless.read_only and hidden.dangers:
+    harmless, hidden = analyse("ls -l | head"), analyse('echo "$(env rm -rf /)"')
+    if not harmless.unclear and hidden.dangers:
         return Check("commands", "ok", _("commands are understood before they run"))
     return Check("commands", "note", _("commands are not understood, so every one asks; pip install 'ferrule[shell]'"))
 

@@ -11,7 +11,7 @@ from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind
 from ferrule.pipeline.authorise import Verdict
 from ferrule.pipeline.confirm import Offer
-from ferrule.policy.command_patterns import HARMLESS_WRAPPERS, escape_command, join_words
+from ferrule.policy.command_patterns import escape_command, join_words
 from ferrule.policy.findings import inside
 from ferrule.policy.path_patterns import escape_path
 from ferrule.policy.rule_errors import RuleError
@@ -91,12 +91,13 @@ def _offers(policy: RulePolicy, invocation: Invocation, session: Session, judged
     request = judged.request
     if not request.commands:
         return list(_for_resources(policy, invocation, judged))
-    offers = list(_for_parts(policy, judged))
-    rules = [parse_rule(offer.rule, Verdict.ALLOW, SESSION) for offer in offers]
-    # Tried, not assumed: where a rule for each part is not enough, only the command to the letter is.
-    if policy.judge(invocation, session, rules).decision.verdict is Verdict.ALLOW:
-        return offers
-    return [_whole(analysis.command) for analysis in request.commands]
+    # Tried, not assumed: where a rule for each part is not enough, the command to the letter may be, or nothing is.
+    for offers in (list(_for_parts(judged)), [_whole(analysis.command) for analysis in request.commands]):
+        rules = [parse_rule(offer.rule, Verdict.ALLOW, SESSION) for offer in offers]
+        decision = policy.judge(invocation, session, rules).decision
+        if decision.verdict is Verdict.ALLOW and not decision.tentative:
+            return offers
+    return []
 
 
 def _for_resources(policy: RulePolicy, invocation: Invocation, judged: Judgement) -> Iterator[Offer]:
@@ -140,7 +141,7 @@ def _for_write(path: str, policy: RulePolicy, judged: Judgement) -> Offer:
 # Commands
 
 
-def _for_parts(policy: RulePolicy, judged: Judgement) -> Iterator[Offer]:
+def _for_parts(judged: Judgement) -> Iterator[Offer]:
     """A rule for each part that lacks leave and can have one by its first words."""
     lacking = {finding.what for finding in judged.findings if not finding.leave}
     for analysis in judged.request.commands:
@@ -150,8 +151,8 @@ def _for_parts(policy: RulePolicy, judged: Judgement) -> Iterator[Offer]:
 
 
 def _for_part(part: Part) -> Offer | None:
-    if not part.words or not part.fixed or not HARMLESS_WRAPPERS.issuperset(part.wrappers):
-        return None
+    if not part.plain:
+        return None  # a rule by its first words would not cover it
     prefix = prefix_of(part.words)
     if prefix is None or any("*" in word or "\\" in word or not word.isprintable() for word in prefix):
         return None

@@ -3,8 +3,9 @@ r"""Commands in a rule: `npm run test:*`, `git diff *`, or a command to the lett
 `*` stands for any text, spaces included. A space before the last `*` makes it whole words, and then the command alone
 counts too: `ls *` is `ls` and `ls -la`, and not `lsof`; `ls:*` says the same; `ls*` is all three. `\*` is a star.
 
-An allow rule must fit one part of a command as it stands. Deny and ask rules look further, because what they are for
-must not be slipped past: at `/bin/rm` for `rm`, at what a command is wrapped in, at flags in another order.
+An allow rule must fit one part of a command as it is typed. Deny and ask rules look further, because what they are for
+must not be slipped past: at `/bin/rm` for `rm`, at what a command is wrapped in, past options that stand between
+(`git -C . push`), at flags in another order, and at all that words may turn out to be which are only known at run time.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
+from ferrule.policy.commands.parts import Guess
 from ferrule.policy.rule_errors import RuleError
 
 if TYPE_CHECKING:
@@ -24,17 +26,13 @@ _PLAIN = re.compile(r"[^\s'\"\\]+")
 _PIECE = re.compile(r"\\([*\\])|(\*)|(.)", re.DOTALL)
 _STAR = "\0"  # stands for `\*` while a pattern is taken apart; no command holds one
 _OPERATOR = re.compile(r"[|&;<>\n]")
-# What a command may be wrapped in and still be the same command, on the same machine, for the same person.
-HARMLESS_WRAPPERS = frozenset(
-    {"env", "nice", "nohup", "timeout", "time", "stdbuf", "command", "builtin", "ionice", "setsid"}
-)
 _SAME_FLAG = {"--recursive": "-r", "-R": "-r", "--force": "-f"}
 
 
 class CommandPattern:
     """The commands that a rule is about."""
 
-    __slots__ = ("_flags", "_program", "_rest", "_shape", "_whole", "exact", "text")
+    __slots__ = ("_alone", "_body", "_flags", "_program", "_rest", "_shape", "_starts", "_whole", "exact", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -47,11 +45,14 @@ class CommandPattern:
         body = body.replace("\\*", _STAR)
         words = _words(body)
         self._shape = _compiled(join_words(words) if words is not None else body)
+        self._starts = words[0] if words and "*" not in words[0] else ""
+        self._body = " ".join(words) if words is not None else body
+        self._alone = self._body.endswith(" *") and self._body.count("*") == 1
         self._program, self._flags, self._rest = "", frozenset[str](), None
         if words and len(words) > 1 and "*" not in words[0]:
             flags, rest = _flags_of(words[1:])
             if flags and not any("*" in flag for flag in flags):
-                self._program, self._flags, self._rest = words[0], flags, _compiled(join_words(rest) or "*")
+                self._program, self._flags, self._rest = words[0], flags, " ".join(rest) or "*"
 
     @property
     def everything(self) -> bool:
@@ -67,19 +68,23 @@ class CommandPattern:
         return self._whole == command.strip()
 
     def covers(self, part: Part) -> bool:
-        """Whether an allow rule reaches this part."""
-        if not part.words or not HARMLESS_WRAPPERS.issuperset(part.wrappers):
+        """Whether an allow rule reaches this part: it fits the part as typed, assignments and wrappers included."""
+        if not part.words or not part.literal:
             return False
-        return self.everything or bool(self._shape.fullmatch(join_words(part.words)))
-
-    def concerns(self, part: Part, command: str) -> bool:
-        """Whether a deny or ask rule is about this part, however it is written."""
         if self.everything:
             return True
-        for text in (*_forms(part), part.text.strip(), command.strip()):
+        if not part.plain and self._starts != part.typed[0]:
+            return False  # a rule that begins with `*` says nothing of `LD_PRELOAD=… ls`
+        return bool(self._shape.fullmatch(join_words(part.typed)))
+
+    def concerns(self, part: Part, command: str) -> bool:
+        """Whether a deny or ask rule is about this part, however it is written, or may be once the part runs."""
+        if self.everything:
+            return True
+        for text in (part.text.strip(), command.strip()):
             if self._shape.fullmatch(text) or self._whole == text:
                 return True
-        return self._fits_loosely(part)
+        return any(_may_match(self._body, words, alone=self._alone) for words in _forms(part)) or self._loosely(part)
 
     def concerns_text(self, command: str) -> bool:
         """The same where nothing is known but the text."""
@@ -89,12 +94,13 @@ class CommandPattern:
         """Whether it fits a text that is no command, such as what a tool says of its call."""
         return self._whole == text.strip() or bool(self._shape.fullmatch(text.strip()))
 
-    def _fits_loosely(self, part: Part) -> bool:
+    def _loosely(self, part: Part) -> bool:
         """`rm -rf *` means `rm -r -f x` and `rm x --force -R` too."""
         if self._rest is None or part.program != self._program:
             return False
         flags, rest = _flags_of(part.words[1:])
-        return self._flags <= flags and bool(self._rest.fullmatch(join_words(rest)))
+        open_ended = any(isinstance(word, Guess) and word.start[:1] in ("", "-") for word in part.words[1:])
+        return (self._flags <= flags or open_ended) and _may_match(self._rest, rest)
 
 
 def join_words(words: Iterable[str]) -> str:
@@ -133,15 +139,77 @@ def _compiled(body: str) -> re.Pattern[str]:
     return re.compile(out + (r"(?:\s.*)?" if alone else ""), re.DOTALL)
 
 
-def _forms(part: Part) -> Iterator[str]:
+def _forms(part: Part) -> Iterator[Sequence[str]]:
     """A part as it may be meant: as it stands, by the program's own name, and with each of its wrappers."""
-    yield join_words(part.words)
     if not part.words:
         return
-    plain = (part.program, *part.words[1:])
-    yield join_words(plain)
-    for first in range(len(part.wrappers)):
-        yield join_words((*part.wrappers[first:], *plain))
+    yield part.typed
+    yield part.words
+    plain = (part.program, *part.words[1:]) if part.program else part.words
+    for first in range(len(part.wrappers) + 1):
+        yield (*part.wrappers[first:], *plain)
+
+
+def _may_match(pattern: str, words: Sequence[str], *, alone: bool = False) -> bool:
+    """Whether these words fit a pattern, or may once they are known; options that stand between are passed over.
+
+    Both may hold what is open: `*` in the pattern, and words that are only known at run time. So it goes through the
+    words with all places of the pattern at once where it may be by then.
+    """
+    end = len(pattern)
+    start = _opened({0}, pattern)
+    # For each word: the places in the pattern before it. An option, and the value behind it, can be left out.
+    reached: list[set[int]] = [set() for _ in range(len(words) + 2)]
+    reached[0] = start
+    for at, word in enumerate(words):
+        places = reached[at]
+        if not places:
+            continue
+        reached[at + 1] |= _after(word, places if at == 0 else _consumed(" ", places, pattern), pattern)
+        if isinstance(word, Guess):
+            reached[at + 1] |= places  # it may turn out to be no word at all
+        elif at and word.startswith("-"):
+            between = {place for place in places if place != end}
+            reached[at + 1] |= between
+            if "=" not in word and at + 2 <= len(words):
+                reached[at + 2] |= between
+    last = reached[len(words)]
+    return end in last or (alone and end - 2 in last)
+
+
+def _after(word: str, places: set[int], pattern: str) -> set[int]:
+    """Where a pattern may be after a word."""
+    if isinstance(word, Guess):
+        for letter in word.start:
+            places = _consumed(letter, places, pattern)
+        return set(range(min(places), len(pattern) + 1)) if places else places
+    for letter in word:
+        places = _consumed(letter, places, pattern)
+        if not places:
+            break
+    return places
+
+
+def _consumed(letter: str, places: set[int], pattern: str) -> set[int]:
+    found: set[int] = set()
+    for place in places:
+        if place < len(pattern):
+            here = pattern[place]
+            if here == "*":
+                found.add(place)
+            elif here == letter or (here == _STAR and letter == "*"):
+                found.add(place + 1)
+    return _opened(found, pattern)
+
+
+def _opened(places: set[int], pattern: str) -> set[int]:
+    """A `*` may stand for nothing."""
+    found = set(places)
+    for place in places:
+        while place < len(pattern) and pattern[place] == "*":
+            place += 1
+            found.add(place)
+    return found
 
 
 def _flags_of(words: Sequence[str]) -> tuple[frozenset[str], list[str]]:
@@ -149,7 +217,9 @@ def _flags_of(words: Sequence[str]) -> tuple[frozenset[str], list[str]]:
     flags: set[str] = set()
     rest: list[str] = []
     for word in words:
-        if word.startswith("--") and len(word) > 2:
+        if isinstance(word, Guess):
+            rest.append(word)
+        elif word.startswith("--") and len(word) > 2:
             name = word.partition("=")[0]
             flags.add(_SAME_FLAG.get(name, name))
         elif re.fullmatch(r"-[A-Za-z]{1,3}", word):

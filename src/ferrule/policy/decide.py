@@ -1,7 +1,8 @@
-"""The policy by rules: deny beats ask beats allow, from every source; then the mode; then what is provably harmless.
+"""The policy by rules: deny beats ask beats allow, from every source; then the mode.
 
-In order: a deny rule refuses; mode plan refuses what is not read-only; what is dangerous asks; an ask rule asks; what
-has leave for every part runs; mode bypass runs the rest; and the rest asks.
+In order: a deny rule refuses; mode plan refuses what can change something; what is dangerous asks; an ask rule asks;
+what has leave for every part runs; mode bypass runs the rest. Of what is left, a command that can be tried with its
+effects held back is, in mode plan too, and is judged again by what it did; anything else asks.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.phrases import joined, phrase
-from ferrule.pipeline.authorise import BYPASS, PLAN, READ_ONLY, Decision, Mode, Verdict, never_asked
+from ferrule.pipeline.authorise import BYPASS, PLAN, READ_ONLY, TENTATIVE, Decision, Mode, Verdict, never_asked
 from ferrule.policy.findings import Finding, Lists
 from ferrule.policy.request import Request, Requests
 from ferrule.policy.rule_set import RuleSet
@@ -25,11 +26,19 @@ if TYPE_CHECKING:
 
     from ferrule.core.call import Invocation
     from ferrule.core.context import Session
+    from ferrule.core.effects import Effects
     from ferrule.core.tool import Tool
     from ferrule.pipeline.confirm import Offer
     from ferrule.policy.doubts import Doubts
     from ferrule.policy.request import Analyser
     from ferrule.policy.rules import Rule
+
+TAINTED = "ferrule.tainted_names"
+"""Where a session's state holds the names (functions, aliases, variables) that an unapproved command changed in its
+shell: a frozenset, absent where there are none."""
+_TRIED_IN_PLAN = Decision(
+    Verdict.ALLOW, phrase("mode plan tries commands, and nothing that they change is kept"), tentative=True
+)
 
 
 @dataclass(slots=True, frozen=True)
@@ -89,8 +98,7 @@ class RulePolicy:
     def restrict(self, *, deny: Iterable[str] = (), ask: Iterable[str] = ()) -> None:
         """More rules that deny or ask, in the middle of a session: they hold from the next call on.
 
-        A shell that runs by then is renewed before its next command, with its state kept, so that its sandbox hides
-        what is denied now.
+        A command that runs by then goes on in its box; the next one's box hides what is denied by then.
         """
         for rule in parse_rules(deny, Verdict.DENY):
             self.deny.add(rule)
@@ -118,18 +126,27 @@ class RulePolicy:
             return None
         return found
 
-    def judge(self, invocation: Invocation, session: Session, extra: Iterable[Rule] = ()) -> Judgement:
-        """The decision with everything that led to it, as if the `extra` allow rules held too."""
-        request = self.requests.of(invocation, session)
-        granted = self._granted.get(session.id)
-        more = RuleSet.of(extra)
-        lists = Lists(
+    def decide_effects(self, invocation: Invocation, effects: Effects, session: Session) -> Decision:
+        """Whether what a tried call did may be made real."""
+        from ferrule.policy.request import roots_of
+        from ferrule.policy.weigh_effects import decide_effects
+
+        return decide_effects(effects, Request(roots_of(session)), self._lists(session), self.mode)
+
+    def _lists(self, session: Session, extra: Iterable[Rule] = ()) -> Lists:
+        allow = (self.allow, self._granted.get(session.id), RuleSet.of(extra))
+        return Lists(
             self.deny,
             self.ask,
-            tuple(rules for rules in (self.allow, granted, more) if rules),
+            tuple(rules for rules in allow if rules),
             self.guarded,
             self.mode is Mode.ACCEPT_EDITS,
         )
+
+    def judge(self, invocation: Invocation, session: Session, extra: Iterable[Rule] = ()) -> Judgement:
+        """The decision with everything that led to it, as if the `extra` allow rules held too."""
+        request = self.requests.of(invocation, session)
+        lists = self._lists(session, extra)
         findings = weigh_call(invocation, request, lists, self.mode)
         if request.commands:
             from ferrule.policy.weigh_command import weigh_command
@@ -144,14 +161,14 @@ class RulePolicy:
                 finding.leave = finding.leave or ("" if finding.need and finding.need != own.need else own.leave)
             findings = [own, *paths]
             for analysis in request.commands:
-                findings += weigh_command(analysis, name, request, lists, self.requests)
+                findings += weigh_command(analysis, name, request, lists, tainted=bool(session.state.get(TAINTED)))
         if self._remembered and (session.id, invocation.tool, word := invocation.always_rule) in self._remembered:
             _grant(findings, phrase("`{rule}` was always allowed in this session", rule=word))
         if self._doubts is not None and (why := self._doubts.about(invocation.tool)):
             findings[0].leave, findings[0].rule, findings[0].need = "", None, why
         judged = self._settled(invocation, request, lists, findings)
         if self.mode is Mode.DONT_ASK:
-            return Judgement(never_asked(judged.decision), request, findings, judged.by, judged.can_be_always)
+            return replace(judged, decision=never_asked(judged.decision))
         return judged
 
     def _settled(self, invocation: Invocation, request: Request, lists: Lists, findings: list[Finding]) -> Judgement:
@@ -170,30 +187,62 @@ class RulePolicy:
                     thing=thing,
                     rule=rule.text,
                 )
+            elif denied.unsure:
+                reason = phrase(
+                    "{rule} may deny {thing}: not all of its words are known before it runs; write them out",
+                    thing=thing,
+                    rule=rule.words,
+                )
             return settle(Decision(Verdict.DENY, reason, rule.text), rule, can_be_always=False)
-        if self.mode is Mode.PLAN and not _reads_alone(invocation, request):
+        can_be_tried = bool(request.commands) and invocation.info.tentative
+        if self.mode is Mode.PLAN and not can_be_tried and not _reads_alone(invocation, request):
             return settle(PLAN, can_be_always=False)
         dangers = [danger for analysis in request.commands for danger in analysis.dangers]
         if dangers and self._dangers_ask:
             listed = [phrase("`{part}` is dangerous: {why}", part=danger.part, why=danger.why) for danger in dangers]
             reason = joined("; ", dict.fromkeys(listed))
-            return settle(Decision(Verdict.ASK, reason), can_be_always=False)
+            return settle(self._asked_in_plan(Decision(Verdict.ASK, reason), request), can_be_always=False)
         if asked := next((finding for finding in findings if finding.asked), None):
             rule = asked.asked
             assert rule is not None  # noqa: S101 - just looked for
             reason = phrase("{rule} asks about {thing}", rule=rule.words, thing=_thing(asked, tool.name))
-            return settle(Decision(Verdict.ASK, reason, rule.text), rule, can_be_always=False)
+            decision = self._asked_in_plan(Decision(Verdict.ASK, reason, rule.text), request)
+            return settle(decision, rule, can_be_always=False)
+        if self.mode is Mode.PLAN and can_be_tried:
+            return settle(_TRIED_IN_PLAN, can_be_always=False)
         lacking = next((finding for finding in findings if not finding.leave), None)
         if lacking is None:
             rule = next((finding.rule for finding in findings if finding.rule), None)
             own = findings[-1 if request.commands else 0].leave
             reason = phrase("{rule} allows it", rule=rule.words) if rule is not None else own
             return settle(Decision(Verdict.ALLOW, reason, rule.text if rule is not None else None), rule)
+        if can_be_tried and self.mode is not Mode.BYPASS and findings[0].leave:
+            return settle(self._trying(request))
+        if path_asked := next((finding for finding in findings if finding.path_asked and not finding.leave), None):
+            rule, need = path_asked.path_asked, path_asked.need
+            return settle(Decision(Verdict.ASK, need, rule.text if rule else None), rule, can_be_always=False)
         guarded = next((finding for finding in findings if finding.guarded and not finding.leave), None)
-        if self.mode is Mode.BYPASS and guarded is None and not _in_doubt(request, lists):
+        if self.mode is Mode.BYPASS and guarded is None and not _in_doubt(request, lists, tried=can_be_tried):
             return settle(BYPASS)
         lacking = guarded or lacking
         return settle(Decision(Verdict.ASK, lacking.need or phrase("a tool that executes something asks first")))
+
+    def _trying(self, request: Request) -> Decision:
+        """Try it with its effects held back; what is certain to need the network would be tried in vain."""
+        needs = next((analysis.network for analysis in request.commands if analysis.network), "")
+        if not needs or self.mode is Mode.DONT_ASK:
+            return TENTATIVE
+        hosts = ", ".join(host for analysis in request.commands for host in analysis.hosts)
+        if hosts:
+            return Decision(Verdict.ASK, phrase("`{part}` needs the network ({hosts})", part=needs, hosts=hosts))
+        return Decision(Verdict.ASK, phrase("`{part}` needs the network", part=needs))
+
+    def _asked_in_plan(self, decision: Decision, request: Request) -> Decision:
+        """Mode plan runs no command for real, so there is nothing to say yes to."""
+        if self.mode is not Mode.PLAN or not request.commands:
+            return decision
+        reason = phrase("{reason}, and mode plan runs no command for real", reason=decision.reason)
+        return replace(decision, verdict=Verdict.DENY, reason=reason)
 
     # «Always»
 
@@ -221,13 +270,13 @@ class RulePolicy:
             granted.add(rule)
 
 
-def _in_doubt(request: Request, lists: Lists) -> bool:
-    """Whether something denied may hide in what is only known once a command runs; no mode overrides a denial."""
-    if not request.commands or not lists.deny:
+def _in_doubt(request: Request, lists: Lists, *, tried: bool) -> bool:
+    """Whether something denied may hide in what is only known once a command runs, with no box to keep it from it."""
+    if tried or not request.commands or not lists.deny:
         return False
-    from ferrule.policy.weigh_command import in_doubt
+    from ferrule.policy.weigh_command import may_be_denied
 
-    return any(in_doubt(analysis, request, lists) for analysis in request.commands)
+    return any(may_be_denied(analysis, lists) for analysis in request.commands)
 
 
 def _grant(findings: list[Finding], why: str) -> None:
@@ -240,7 +289,7 @@ def _grant(findings: list[Finding], why: str) -> None:
 
 def _reads_alone(invocation: Invocation, request: Request) -> bool:
     if request.commands:
-        return not request.writes and all(analysis.read_only for analysis in request.commands)
+        return False
     return invocation.tool.read_only and not request.writes and not request.writes_else
 
 

@@ -48,12 +48,16 @@ class Explanation:
     dangers: tuple[str, ...]
     needed: str
     """What would let it run without a question; empty when it runs."""
+    box: str = ""
+    """Of a command: the box that it would get, `look` or `work`; empty where it would not run at all."""
+    box_why: str = ""
+    """What that means for it; a whole sentence."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "tool": self.tool, "verdict": self.verdict.value, "reason": self.reason, "rule": self.rule,
             "file": self.file, "parts": [part.to_dict() for part in self.parts], "dangers": list(self.dangers),
-            "needed": self.needed,
+            "needed": self.needed, "box": self.box or None, "box_why": self.box_why,
         }  # fmt: skip
 
 
@@ -64,6 +68,7 @@ def explain(policy: RulePolicy, invocation: Invocation, session: Session) -> Exp
     findings = judged.findings
     if judged.request.commands and len(findings) > 1 and not (findings[0].denied or findings[0].asked):
         findings = findings[1:]  # of a tool that runs commands, the commands are what matters
+    box, box_why = _box(judged)
     return Explanation(
         tool=invocation.tool.name,
         verdict=Verdict(decision.verdict),
@@ -77,7 +82,25 @@ def explain(policy: RulePolicy, invocation: Invocation, session: Session) -> Exp
             for danger in analysis.dangers
         ),
         needed=_needed(policy, invocation, session, judged),
+        box=box,
+        box_why=box_why,
     )
+
+
+def _box(judged: Judgement) -> tuple[str, str]:
+    """The box that a command would get, and what that means."""
+    decision = judged.decision
+    if not judged.request.commands or decision.verdict is Verdict.DENY:
+        return "", ""
+    if decision.tentative:
+        return "look", phrase(
+            "It is tried in the look box: no network, no secret files, and what it changes is held back until approved."
+        )
+    if decision.verdict is Verdict.ASK:
+        return "work", phrase(
+            "Once approved it runs in the work box: it may change the workspace, except what is guarded."
+        )
+    return "work", phrase("It runs in the work box: it may change the workspace, except what is guarded.")
 
 
 def _explained(finding: Finding) -> Explained:
@@ -103,7 +126,7 @@ def _explained(finding: Finding) -> Explained:
 
 def _needed(policy: RulePolicy, invocation: Invocation, session: Session, judged: Judgement) -> str:
     decision, by = judged.decision, judged.by
-    if decision.verdict is Verdict.ALLOW:
+    if decision.verdict is Verdict.ALLOW and not decision.tentative:
         return ""
     if by is not None and by.verdict is Verdict.DENY:
         if by.source.file is None:
@@ -114,7 +137,7 @@ def _needed(policy: RulePolicy, invocation: Invocation, session: Session, judged
             place=by.source.place,
         )
     if policy.mode == "plan":
-        return phrase("Another mode: plan runs what is read-only alone.")
+        return phrase("Another mode: plan changes nothing.")
     if by is not None:
         return phrase(
             "A yes each time, or taking `{text}` out of {place}; an allow rule does not lift it.",
@@ -122,8 +145,10 @@ def _needed(policy: RulePolicy, invocation: Invocation, session: Session, judged
             place=by.source.place,
         )
     offer = policy.offer(invocation, session)
-    if offer is None:
+    if decision.tentative:
+        return phrase("To keep its changes without a question: {rule}", rule=offer.rule) if offer else ""
+    if offer is None and not judged.can_be_always:
         return phrase(
             'A yes each time. No rule lifts the question; `permissions.dangerous = "allow"` does, for all commands.'
         )
-    return phrase("A yes, or an allow rule: {rule}", rule=offer.rule)
+    return phrase("A yes, or an allow rule: {rule}", rule=offer.rule) if offer else phrase("A yes each time.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
+from ferrule.policy.rules import About
 
 if TYPE_CHECKING:
     from ferrule.policy.request import Request
@@ -28,6 +29,10 @@ class Finding:
     rule: Rule | None = None
     """The allow rule that gave leave."""
     need: str = ""
+    path_asked: Rule | None = None
+    """Of a part of a command: the rule that asks about a path it names."""
+    unsure: bool = False
+    """Whether a rule is about it only because some of it is not known before it runs."""
     guarded: bool = False
     """Whether it would write what other programs run or obey, which no mode allows."""
 
@@ -57,6 +62,12 @@ class Lists:
         if found is None and write:
             found = self.guarded.never.concerning_path(path, request.roots, write=True)
         return found
+
+    def denying_below(self, folder: str, request: Request) -> Rule | None:
+        """The rule that denies writing something which lies in a folder, and would go with it."""
+        roots = request.roots
+        below = (rule for rule in self.deny.listed(About.WRITE) if rule.path and rule.path.lies_in(folder, roots))
+        return next(below, None) or self.guarded.own_file_in(folder, roots)
 
 
 def inside(path: str, roots: tuple[str, ...]) -> bool:

@@ -7,7 +7,6 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped
@@ -15,6 +14,8 @@ from ferrule.core.phrases import phrase
 from ferrule.policy.commands.parts import Analysis
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ferrule.core.call import Invocation
     from ferrule.core.context import Session
 
@@ -26,7 +27,7 @@ COMMAND = "command:"
 class Analyser(Protocol):
     """Understands a command without running it."""
 
-    def __call__(self, command: str, *, directory: str, home: str) -> Analysis: ...
+    def __call__(self, command: str) -> Analysis: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -48,7 +49,7 @@ class Requests:
 
     def __init__(self, analyser: Analyser | None = None) -> None:
         self._analyser = analyser
-        self._understood: OrderedDict[tuple[str, str], Analysis] = OrderedDict()
+        self._understood: OrderedDict[str, Analysis] = OrderedDict()
 
     def of(self, invocation: Invocation, session: Session) -> Request:
         roots = roots_of(session)
@@ -64,7 +65,7 @@ class Requests:
         for resource, write in invocation.touches:
             scheme, _, name = resource.partition(":")
             if scheme == "command":
-                commands.append(self.understood(name, str(session.command_directory)))
+                commands.append(self.understood(name))
             elif scheme == "path":
                 if "\0" in name:  # the system would refuse it in words that nobody can act on
                     raise Stopped(
@@ -83,14 +84,13 @@ class Requests:
             roots, tuple(reads), tuple(writes), tuple(hosts), tuple(commands), str(session.command_directory), other
         )
 
-    def understood(self, command: str, directory: str) -> Analysis:
-        """What a command would do; the same one is looked at once."""
-        key = command, directory
-        found = self._understood.get(key)
+    def understood(self, command: str) -> Analysis:
+        """What the text of a command says; the same one is read once."""
+        found = self._understood.get(command)
         if found is None:
             if self._analyser is None:
                 self._analyser = _default_analyser()
-            found = self._understood[key] = self._analyser(command, directory=directory, home=str(Path.home()))
+            found = self._understood[command] = self._analyser(command)
             if len(self._understood) > _MOST_KEPT:
                 self._understood.popitem(last=False)
         return found
@@ -114,7 +114,7 @@ def _default_analyser() -> Analyser:
         return _not_understood
 
 
-def _not_understood(command: str, *, directory: str, home: str) -> Analysis:
-    """Without its grammar nothing is known of a command, so each one asks."""
-    why = "commands cannot be understood on this machine; `pip install 'ferrule[shell]'` mends that"
+def _not_understood(command: str) -> Analysis:
+    """Without its grammar nothing is known of a command's words."""
+    why = "commands cannot be read on this machine; `pip install 'ferrule[shell]'` mends that"
     return Analysis(command, unclear=(why,))

@@ -12,7 +12,7 @@ from ferrule.policy.rules import About
 from ferrule.policy.sources import BUILT_IN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ferrule.policy.decide import RulePolicy
     from ferrule.policy.rules import Rule
@@ -65,6 +65,52 @@ class RuleRestrictions:
         rules = [one for one in (policy.deny, policy.ask, policy.guarded.asks) if one.about(About.READ)]
         looks = [one.any_path(roots, write=False).fullmatch for one in rules]
         return [any(look(path) for look in looks) and self.holds_back(path, start, roots) is not None for path in paths]
+
+    # What a box hides, as the rules say. A user's yes to a command may open some of it again.
+
+    def hides(self, path: str, roots: tuple[str, ...]) -> str | None:
+        """Who hides this real path from commands: what is denied, and what asks before it is read."""
+        policy = self._policy
+        if denied := policy.deny.concerning_path(path, roots, write=False):
+            return _words(denied)
+        return _words(next(self._asking(path, roots), None))
+
+    def hidden_among(self, paths: Iterable[str], roots: tuple[str, ...]) -> list[str]:
+        """Of a listing of real paths those that are hidden, without what lies in a folder that is."""
+        policy = self._policy
+        rules = [one for one in (policy.deny, policy.ask, policy.guarded.asks) if one.about(About.READ)]
+        looks = [one.any_path(roots, write=False).fullmatch for one in rules]
+        found: list[str] = []
+        for path in sorted(paths):
+            if found and path.startswith(f"{found[-1]}/"):
+                continue
+            if any(look(path) for look in looks) and self.hides(path, roots):
+                found.append(path)
+        return found
+
+    def hidden_places(self, roots: tuple[str, ...]) -> list[str]:
+        """Real paths that are hidden wherever they lie, outside the workspace too, whether they are there or not."""
+        policy = self._policy
+        places: list[str] = []
+        for rule in (
+            *policy.deny.listed(About.READ),
+            *policy.ask.listed(About.READ),
+            *policy.guarded.asks.listed(About.READ),
+        ):
+            if rule.path is None:
+                continue
+            if rule.path.anywhere:
+                name = rule.path.name
+                places += [f"{root}/{name}" for root in roots if name and not set(name) & set("*?[")]
+            else:
+                places += [base for base in rule.path.bases(roots) if rule.path.concerns(f"{base}/x", roots)]
+        return self.hidden_among(dict.fromkeys(place for place in places if place not in (*roots, "/")), roots)
+
+    def unwritable_places(self, roots: tuple[str, ...]) -> list[str]:
+        """The fixed places that a rule says may not be written: a box that may write can have them read-only."""
+        rules = [rule.path for rule in self._policy.deny.listed(About.WRITE) if rule.path and not rule.path.anywhere]
+        bases = [base for path in rules for base in path.bases(roots) if path.concerns(f"{base}/x", roots)]
+        return list(dict.fromkeys(base for base in bases if base not in (*roots, "/")))
 
     @property
     def denies_reads(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.nearest import nearest
 from ferrule.pipeline.authorise import Verdict
-from ferrule.policy.commands.parts import Effect, Part
+from ferrule.policy.commands.parts import Part
 from ferrule.policy.request import Requests
 from ferrule.policy.rule_errors import RuleError
 from ferrule.policy.rules import BASH, EDITS, FETCH, READ, About, parse_rule
@@ -102,14 +102,14 @@ class RuleChecks:
         return command.concerns_text(subject) or any(command.concerns(part, subject) for part in parts)
 
     def _parts(self, command: str) -> Sequence[Part]:
-        found = self._requests.understood(command, str(self._workspace))
+        found = self._requests.understood(command)
         if found.parts:
             return found.parts
         try:
             words = tuple(shlex.split(command))
         except ValueError:
             words = ()
-        return [Part(command, words, Effect.RUNS, "")] if words else []
+        return [Part(command, words, words)] if words else []
 
     def _check_examples(self, rule: Rule, written: Written) -> None:
         for example in written.match:

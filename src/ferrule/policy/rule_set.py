@@ -70,11 +70,11 @@ class RuleSet:
     # For an allow list: it must fit
 
     def covering_part(self, part: Part, tool: str) -> Rule | None:
-        return next((rule for rule in self._commands(tool) if rule.command and rule.command.covers(part)), None)
+        return next((rule for rule in self.commands(tool) if rule.command and rule.command.covers(part)), None)
 
     def covering_command(self, command: str, tool: str) -> Rule | None:
         """The rule that is this very command, to the letter."""
-        return next((rule for rule in self._commands(tool) if rule.command and rule.command.is_whole(command)), None)
+        return next((rule for rule in self.commands(tool) if rule.command and rule.command.is_whole(command)), None)
 
     def covering_path(self, path: str, roots: Sequence[str], *, write: bool, naming: Rule | None = None) -> Rule | None:
         """The rule that covers a path. Where Ferrule itself asks about it (`naming`), a rule for all paths is not
@@ -99,12 +99,12 @@ class RuleSet:
 
     def concerning_part(self, part: Part, command: str, tool: str) -> Rule | None:
         return next(
-            (rule for rule in self._commands(tool) if rule.command and rule.command.concerns(part, command)), None
+            (rule for rule in self.commands(tool) if rule.command and rule.command.concerns(part, command)), None
         )
 
     def concerning_command(self, command: str, tool: str) -> Rule | None:
         return next(
-            (rule for rule in self._commands(tool) if rule.command and rule.command.concerns_text(command)), None
+            (rule for rule in self.commands(tool) if rule.command and rule.command.concerns_text(command)), None
         )
 
     def concerning_path(self, path: str, roots: Sequence[str], *, write: bool) -> Rule | None:
@@ -130,7 +130,8 @@ class RuleSet:
             None,
         )
 
-    def _commands(self, tool: str) -> Iterator[Rule]:
+    def commands(self, tool: str) -> Iterator[Rule]:
+        """The rules about commands that hold for a tool which runs them."""
         yield from self.listed(About.COMMAND)
         yield from (rule for rule in self.listed(About.CALL) if rule.tool == tool)
 

@@ -1,4 +1,4 @@
-"""Understanding a command: a corpus of 2,020 of them, what is said of each part, and how much is too much."""
+"""What the text of a command says: its parts and words, its dangers (S2), and how much is too much."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule.policy.commands.analyse import analyse
-from ferrule.policy.commands.parts import Effect
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -21,17 +20,6 @@ def corpus(name: str) -> list[str]:
     return [command for group in groups.values() for command in group]
 
 
-@pytest.mark.parametrize("command", corpus("harmless"))
-def test_a_harmless_command_does_not_ask(command: str):
-    analysis = analyse(command)
-    assert analysis.read_only, (analysis.unclear, analysis.dangers, [part.why for part in analysis.parts])
-
-
-@pytest.mark.parametrize("command", corpus("ask"))
-def test_what_writes_or_runs_or_hides_it_asks(command: str):
-    assert not analyse(command).read_only
-
-
 @pytest.mark.parametrize("command", corpus("dangerous"))
 def test_s2_a_dangerous_command_says_why(command: str):
     analysis = analyse(command)
@@ -39,33 +27,110 @@ def test_s2_a_dangerous_command_says_why(command: str):
     assert all(danger.why and danger.part for danger in analysis.dangers)
 
 
-def test_the_corpus_is_large_and_says_nothing_twice():
-    everything = [*corpus("harmless"), *corpus("ask")]
-    assert len(everything) + len(corpus("dangerous")) > 1_500
-    assert set(corpus("harmless")).isdisjoint([*corpus("ask"), *corpus("dangerous")])
+@pytest.mark.parametrize("command", corpus("everyday"))
+def test_an_everyday_command_is_read_and_is_not_called_dangerous(command: str):
+    """Nobody is asked before it runs."""
+    analysis = analyse(command)
+    assert not analysis.dangers, analysis.dangers
+    assert not analysis.unclear, analysis.unclear
+    assert not analysis.network, analysis.network
 
 
-def test_parts_stand_without_their_wrappers_as_they_were_written():
+@pytest.mark.parametrize("command", corpus("network"))
+def test_what_is_certain_to_need_the_network_says_so(command: str):
+    assert analyse(command).network
+
+
+def test_the_corpora_are_large_and_say_nothing_twice():
+    """S2: at least 250 spellings of what is dangerous."""
+    assert len(set(corpus("dangerous"))) > 400
+    assert len(set(corpus("everyday"))) > 700
+    assert set(corpus("everyday")).isdisjoint([*corpus("dangerous"), *corpus("network")])
+
+
+def test_parts_stand_without_their_wrappers_and_know_how_they_were_typed():
     parts = analyse("X=1 env -i nice -n 5 git  diff 'a b' > out | xargs -0 wc -l").parts
-    assert [(part.text, part.words, part.wrappers) for part in parts] == snapshot(
+    assert [(part.text, part.words, part.wrappers, part.typed[:3], part.writes) for part in parts] == snapshot(
         [
-            ("env -i nice -n 5 git  diff 'a b'", (), ()),
-            ("git  diff 'a b'", ("git", "diff", "a b"), ("env", "nice")),
-            ("wc -l …", ("wc", "-l", "…"), ("xargs",)),
+            ("git diff 'a b'", ("git", "diff", "a b"), ("env", "nice"), ("X=1", "env", "-i"), ("out",)),
+            ("wc -l …", ("wc", "-l", "…"), ("xargs",), ("xargs", "-0", "wc"), ()),
         ]
     )
 
 
-def test_each_part_says_why_it_has_its_effect():
-    parts = analyse("sort -o b a; ls; ./x; curl https://e.org/x -o y").parts
-    assert [(part.effect.value, part.why, part.reads, part.writes, part.hosts) for part in parts] == snapshot(
-        [
-            ("writes", "`sort -o` writes its output to a file", ("a",), ("b",), ()),
-            ("reads", "`ls` lists files", (), (), ()),
-            ("runs", "`./x` is a program that nobody described", ("./x",), (), ()),
-            ("runs", "`curl` reaches the network", (), ("y",), ("e.org",)),
-        ]
-    )
+@pytest.mark.parametrize(
+    ("command", "plain"),
+    [
+        ("ls -la", True),
+        ("git commit -m 'a b' && npm test 2>&1 | tail -5", True),
+        ('echo "a b" > /dev/null; [ -f x ] && ls src/*.py', True),
+        ("cd -- 'my folder' || exit\nnpm test", True),
+        ("ls é ~/x", True),
+        ("X=1 ls", False),
+        ("env ls", False),
+        ("timeout 5 ls", False),
+        ("bash -c ls", False),
+        ("ls > out", False),
+        ("ls < in", False),
+        ("cat <<< x", False),
+        ("cat <<E\nE", False),
+        ("ls $x", False),
+        ('ls "$x"', False),
+        ("ls $(id)", False),
+        ("ls `id`", False),
+        ("ls *.txt", False),
+        ("ls -*", False),
+        ("ls {a,b}", False),
+        ("ls a\\ b", False),
+        ("(ls)", False),
+        ("for i in a; do ls; done", False),
+        ("if true; then ls; fi", False),
+        ("! ls", False),
+        ("ls # x", False),
+        ("ls \\\n-l", False),
+        ("ls 'x", False),
+        ("ls &> out", False),
+        ("f() { ls; }", False),
+    ],
+)
+def test_a_part_is_plain_when_its_typed_words_are_all_there_is(command: str, plain: bool):
+    analysis = analyse(command)
+    assert (not analysis.unclear and all(part.plain for part in analysis.parts)) is plain
+
+
+def test_the_words_of_a_part_are_without_quotes():
+    part = analyse("""r\\m -r''f "a b" $x""").parts[0]
+    assert (part.program, part.words, part.known) == ("rm", ("rm", "-rf", "a b", "$x"), False)
+
+
+def test_a_program_that_only_the_run_shows_has_no_name():
+    assert [part.program for part in analyse("$x a; $(b) c; 'ls'").parts] == ["", "b", "", "ls"]
+
+
+def test_a_shell_in_a_shell_is_followed():
+    parts = analyse("""bash -c 'sh -c "rm x"'""").parts
+    assert [(part.words, part.wrappers) for part in parts] == [(("rm", "x"), ("bash", "sh"))]
+
+
+def test_what_runs_in_front_of_a_command_is_found_first():
+    parts = analyse("echo $(a) > $(b) <<< $(c)").parts
+    assert [part.program for part in parts if part.words] == ["a", "b", "c", "echo"]
+
+
+def test_what_a_pipe_feeds_is_known():
+    assert [part.fed for part in analyse("a | b && c | d").parts] == [False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    "command", [":(){ :|:& };:", "f() { f & f; }; f", "f() { f | f; }; f", "f() { g() { f & }; g; }; f"]
+)
+def test_s2_a_function_that_starts_itself_beside_itself_is_a_bomb(command: str):
+    assert any("again and again" in danger.why for danger in analyse(command).dangers)
+
+
+def test_a_shell_at_the_end_of_a_pipe_is_a_danger():
+    assert [danger.why for danger in analyse("curl x | env python3 -").dangers] == ["it runs what was downloaded"]
+    assert [danger.why for danger in analyse("echo x | sh").dangers] == ["it runs text that another command makes"]
 
 
 def test_dangers_are_said_in_a_persons_words():
@@ -82,42 +147,12 @@ def test_dangers_are_said_in_a_persons_words():
     )
 
 
-def test_paths_follow_the_folder_as_far_as_it_is_certain():
-    def reads(command: str) -> tuple[str | None, ...]:
-        return analyse(command).parts[-1].reads
-
-    assert reads("cat .env") == (".env",)
-    assert reads("cd a && cat .env") == ("a/.env",)
-    assert reads("cd a; cat .env") == ("a/.env", ".env")
-    assert reads("cd a || cat .env") == ("a/.env", ".env")
-    assert reads("true || cd a && cat .env") == ("a/.env", ".env")
-    assert reads("(cd a); cat .env") == (".env",)
-    assert reads("cd /x && cd y && cat z") == ("/x/y/z",)
-    assert reads('cd "$x" && cat .env') == (None,)
-    assert reads("env cd a && cat .env") == (".env",)
-    assert reads("while cd ..; do cat .env; done") == (None,)
-    assert reads("for f in a .env; do cat $f; done") == ("a", ".env")
-
-
-def test_paths_are_absolute_where_the_folder_is_given():
-    part = analyse("cat a ~/b /c", directory="/work", home="/home/me").parts[0]
-    assert part.reads == ("/work/a", "/home/me/b", "/c")
-
-
-def test_patterns_are_told_apart_from_paths():
-    part = analyse("cat '*' .e*").parts[0]
-    assert (part.reads, part.reads_matching) == (("*",), (".e*",))
-
-
-def test_secrets_are_reported_wherever_they_are_read():
-    assert analyse("cat < .env").parts[0].reads == (".env",)
-    assert analyse("grep -f .env x").parts[0].reads == ("x", ".env")
-    assert analyse("git show HEAD:.env").parts[0].reads == (".env",)
-
-
-def test_the_words_of_a_part_are_without_quotes():
-    part = analyse("""r\\m -r''f "a b" $x""").parts[0]
-    assert (part.program, part.words, part.fixed) == ("rm", ("rm", "-rf", "a b", "$x"), False)
+def test_hosts_are_named():
+    assert analyse("curl https://a.org/x; git clone git@b.org:c/d; ssh me@e.org ls").hosts == (
+        "a.org",
+        "b.org",
+        "e.org",
+    )
 
 
 @pytest.mark.parametrize(
@@ -138,9 +173,8 @@ def test_the_words_of_a_part_are_without_quotes():
         "cat <<E\n" + "a\\\n" * 15_000,
         "\x00",
         "echo " + "{" * 60_000,
-        "chmod " + "ugo" * 10_000 + " $((x))",
         "nice " * 9_000,
-        '"$x' * 20_000,
+        '"$x' * 20_001,
     ],
     ids=lambda text: text[:12],
 )
@@ -150,23 +184,43 @@ def test_too_much_is_unclear_soon_and_without_a_crash(command: str):
     assert max(map(len, unclear)) <= 200
 
 
-def test_nothing_at_all_is_harmless():
-    assert analyse("").read_only
+@pytest.mark.parametrize(
+    "command",
+    [
+        "iptables " + "A" * 60_000 + "!",
+        "iptables " + "A " * 30_000 + "!",
+        "systemctl " + "-a" * 30_000 + "!",
+        "hostname " + "-a" * 30_000 + " x",
+        "psql " + "copy " * 12_000,
+        "rm " + "/a" * 30_000,
+        "python -c '" + "while (" * 8_000 + "'",
+        "git " + "-c " * 20_000,
+        "ls " + "a*" * 30_000,
+    ],
+    ids=lambda text: text[:14],
+)
+def test_no_text_makes_it_go_on_and_on(command: str):
+    """Patterns that backtrack would take years for these."""
+    assert analyse(command).parts
+
+
+def test_what_could_not_be_read_is_still_looked_through_for_dangers():
+    for command in ("rm -rf / )", "if true; then sudo ls", "ls 'x; rm -rf y", "{rm,-rf,x}"):
+        analysis = analyse(command)
+        assert analysis.unclear
+        assert analysis.dangers, command
+
+
+def test_nothing_at_all_has_no_parts():
+    assert analyse("").parts == ()
     assert analyse(" # only words\n").parts == ()
 
 
-def test_a_shell_in_a_shell_is_followed():
-    parts = analyse("""bash -c 'sh -c "rm x"'""").parts
-    assert [(part.words, part.wrappers, part.effect) for part in parts] == [
-        (("rm", "x"), ("bash", "sh"), Effect.WRITES)
-    ]
-
-
-def test_without_the_grammar_every_command_asks_and_says_what_to_install():
+def test_without_the_grammar_no_command_is_read_and_it_says_what_to_install():
     script = (
         "import sys; sys.modules['tree_sitter'] = None\n"
         "from ferrule.policy.commands.analyse import analyse\n"
         "print(*analyse('ls').unclear)"
     )
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert said == snapshot("the shell grammar is missing, so no command can be understood; install `ferrule[shell]`\n")
+    assert said == snapshot("the shell grammar is missing, so no command can be read; install `ferrule[shell]`\n")

@@ -1,36 +1,441 @@
-"""Understanding a command before it may run: every program that it would start, and what each would do."""
+"""Reading a command before it runs, with tree-sitter's bash grammar: its parts, its dangers, what it would reach."""
 
 from __future__ import annotations
 
-from .parts import Analysis
-from .syntax import Unreadable
+import re
+import shlex
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
-_INSTALL = "the shell grammar is missing, so no command can be understood; install `ferrule[shell]`"
+from ferrule.core.phrases import phrase
+
+from .dangers import danger_of_writing, dangers_of, is_secret
+from .network import reaches
+from .parts import Analysis, Danger, Guess, Part, likely_name
+from .words import expansion_end, fields, is_assignment, plain_commands, split
+from .wrappers import FEEDERS, SHELLS, Unwrapped, unwrap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tree_sitter import Node
+
+MOST_CHARACTERS = 64_000
+MOST_COMMANDS = 200
+DEEPEST_SCRIPT = 8
+_DEEPEST_WRAPPING = 20
+_LONGEST_REASON = 200
+_INSTALL = "the shell grammar is missing, so no command can be read; install `ferrule[shell]`"
+_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+_SIMPLE = frozenset({"command", "declaration_command", "unset_command", "test_command"})
+_TAKES_REDIRECTS = _SIMPLE | {"pipeline", "list"}
+_REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
+_NO_FILE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin"})
+_RUNS_INPUT = re.compile(r"(?:python|pypy|perl|ruby|node|nodejs|php|lua)[0-9.]*")
+_RUNS_DOWNLOAD = phrase("it runs what was downloaded")
+_BETWEEN = re.compile(r"[;&|\n(){}`]+|\$\(")
 
 
-def analyse(command: str, *, directory: str | None = None, home: str | None = None) -> Analysis:
-    """What `command` would do in bash. Nothing is run, and nothing on the disk is looked at.
+class _Missing(Exception):  # noqa: N818 - a state of the machine, not a fault
+    """The grammar is not installed."""
 
-    With `directory`, where the command would start, paths come out absolute; without it they stay relative to there.
-    `home` is what `~` stands for.
-    """
-    from .gathering import brief
-    from .walker import Walker
-    from .witness import NotInstalled
 
-    walker = Walker(directory, home)
+def analyse(command: str) -> Analysis:
+    """What the text of a command says. Nothing is run, and nothing on the disk is looked at."""
+    reading = _Reading()
     try:
-        walker.text(command)
-        walker.finish()
-    except NotInstalled:
+        reading.text(command)
+    except _Missing:
         return Analysis(command, unclear=(_INSTALL,))
-    except Unreadable as doubt:
-        walker.unclear.append(str(doubt))
     except RecursionError:
-        walker.unclear.append("it nests too deep")
+        reading.unclear.append("it nests too deep")
+    except ValueError as doubt:
+        reading.unclear.append(str(doubt))
+    if reading.unclear:
+        reading.rough(command)
+    reading.finish()
     return Analysis(
         command,
-        tuple(walker.parts),
-        tuple(dict.fromkeys(walker.dangers)),
-        tuple(dict.fromkeys(map(brief, walker.unclear))),
+        _checked(command, reading.parts),
+        tuple(dict.fromkeys(reading.dangers)),
+        tuple(dict.fromkeys(map(_brief, reading.unclear))),
+        tuple(dict.fromkeys(reading.hosts)),
+        reading.network,
     )
+
+
+def _checked(command: str, parts: list[Part]) -> tuple[Part, ...]:
+    """Parts are literal only where a second, much narrower reading finds the very same words."""
+    typed = list({id(part.typed): list(part.typed) for part in parts}.values())
+    if plain_commands(command) == typed:
+        return tuple(parts)
+    return tuple(replace(part, literal=False) for part in parts)
+
+
+def _brief(reason: str) -> str:
+    return reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 1]}…"
+
+
+@cache
+def _grammar() -> Callable[[bytes], Node]:
+    try:
+        import tree_sitter_bash
+        from tree_sitter import Language, Parser
+    except ImportError as missing:
+        raise _Missing from missing
+    parser = Parser(Language(tree_sitter_bash.language()))
+    return lambda text: parser.parse(text).root_node
+
+
+class _Reading:
+    """Goes through a command in order and gathers what it finds."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.dangers: list[Danger] = []
+        self.unclear: list[str] = []
+        self.hosts: list[str] = []
+        self.network = ""
+        self._values: dict[str, str] = {}
+        self._defining: list[tuple[str, bool]] = []
+        self._wrappers: tuple[str, ...] = ()
+        self._typed: tuple[str, ...] | None = None
+        self._fed = False
+        self._depth = 0
+        self._reads_input: list[int] = []
+        self._read: list[str] = []
+
+    def text(self, script: str) -> None:
+        """Read a text as bash would."""
+        if len(script) > MOST_CHARACTERS:
+            raise ValueError(f"it is longer than {MOST_CHARACTERS:,} characters")
+        if (hidden := _HIDDEN.search(script)) is not None:
+            self.unclear.append(f"it holds the invisible character U+{ord(hidden.group()):04X}")
+        root = _grammar()(script.encode("utf-8", "replace"))
+        if root.has_error:
+            self.unclear.append("the shell grammar finds an error in it")
+        self._visit(root)
+
+    def rough(self, command: str) -> None:
+        """Look at a text that could not be read for what is dangerous in it, wherever commands may begin."""
+        for piece in _BETWEEN.split(command[:MOST_CHARACTERS])[:MOST_COMMANDS]:
+            try:
+                words = [word for raw in split(piece) for word in fields(raw, self._values)]
+            except ValueError:
+                words = piece.replace("'", " ").replace('"', " ").split()
+            while words and (words[0] in ("then", "do", "else", "!", "time") or is_assignment(words[0])):
+                words = words[1:]
+            if words:
+                self.dangers += [Danger(_brief(piece.strip()), why) for why in dangers_of(words)]
+        if "{" in command and " " not in command.strip():
+            try:
+                self.dangers += [Danger(_brief(command), why) for why in dangers_of(fields(command.strip(), {}))]
+            except ValueError:
+                return
+
+    # -- what holds commands together
+
+    def _visit(self, node: Node, redirects: Iterable[Node] = (), *, fed: bool = False) -> None:
+        kind = node.type
+        if kind in _SIMPLE:
+            self._simple(node, list(redirects), fed=fed)
+        elif kind == "redirected_statement":
+            self._redirected(node, fed=fed)
+        elif kind == "pipeline":
+            self._pipeline(node, redirects, fed=fed)
+        elif kind in ("variable_assignment", "variable_assignments"):
+            self._inside(node)
+            self._assign([_said(child) for child in _assignments(node)])
+            self._add(_said(node), [], tuple(_said(child) for child in _assignments(node)), literal=False)
+        elif kind == "function_definition":
+            self._function(node)
+        else:
+            self._inside_statement(node, redirects if kind == "list" else (), fed=fed)
+
+    def _inside_statement(self, node: Node, redirects: Iterable[Node] = (), *, fed: bool) -> None:
+        """Groups, loops, conditions and lists: every command in them may run."""
+        if node.type == "for_statement" and (variable := node.child_by_field_name("variable")) is not None:
+            values = node.children_by_field_name("value")
+            self._assign([f"{_said(variable)}={_said(value)}" for value in values])
+        endless = node.type in ("while_statement", "c_style_for_statement")
+        if endless and re.search(r"[^&>]&(?![&>])\s*(done|\n|;|$)|& *done", _said(node)):
+            self.dangers.append(Danger(_brief(_said(node)), phrase("it may start processes without end")))
+        children = node.children
+        for at, child in enumerate(children):
+            if child.is_named and child.type not in ("comment", "heredoc_end", "heredoc_start"):
+                beside = at + 1 < len(children) and children[at + 1].type == "&"
+                last = redirects if at == len(children) - 1 else ()
+                self._beside(lambda child=child, last=last: self._visit(child, last, fed=fed), beside=beside)
+
+    def _redirected(self, node: Node, *, fed: bool) -> None:
+        redirects = node.children_by_field_name("redirect")
+        body = node.child_by_field_name("body")
+        if body is not None:
+            self._visit(body, redirects, fed=fed)
+        if body is None or (body.type not in _TAKES_REDIRECTS and not all(map(_goes_nowhere, redirects))):
+            self._simple(None, redirects, fed=fed)
+        # Behind a here-document's mark the grammar hangs what else stands on that line.
+        for redirect in redirects:
+            for child in redirect.children:
+                if child.type == "pipeline":
+                    self._pipeline(child, (), fed=True)
+                elif redirect.field_name_for_child(redirect.children.index(child)) == "right":
+                    self._visit(child)
+
+    def _pipeline(self, node: Node, redirects: Iterable[Node], *, fed: bool) -> None:
+        began: list[int] = []
+        commands = [child for child in node.children if child.is_named and child.type != "comment"]
+        for at, child in enumerate(commands):
+            began.append(len(self.parts))
+            last = redirects if at == len(commands) - 1 else ()
+            self._beside(
+                lambda child=child, last=last, at=at: self._visit(child, last, fed=fed or at > 0),
+                beside=len(commands) > 1,
+            )
+        first = began[0] if began else 0
+        for index in self._reads_input:
+            if index >= first and self.parts[index].fed:
+                loaded = any(reaches(list(part.words))[0] for part in self.parts[:index])
+                why = _RUNS_DOWNLOAD if loaded else phrase("it runs text that another command makes")
+                self.dangers.append(Danger(self.parts[index].text, why))
+
+    def _beside(self, work: Callable[[], None], *, beside: bool) -> None:
+        """Within a function, mark what runs beside it: calling itself so is a bomb."""
+        if not beside or not self._defining:
+            work()
+            return
+        name, _ = self._defining[-1]
+        self._defining[-1] = (name, True)
+        work()
+        self._defining[-1] = (name, False)
+
+    def _function(self, node: Node) -> None:
+        name = node.child_by_field_name("name")
+        self._defining.append((_said(name) if name is not None else "", False))
+        body = node.child_by_field_name("body")
+        if body is not None:
+            self._visit(body, node.children_by_field_name("redirect"))
+        self._defining.pop()
+
+    def _inside(self, node: Node) -> None:
+        """The substitutions in a word: what they run comes first."""
+        for child in node.children:
+            if child.type in ("command_substitution", "process_substitution"):
+                if (said := _said(child)).startswith("`"):
+                    self._substitutions(said)  # the grammar does not always see where these end
+                else:
+                    self._inside_statement(child, fed=False)
+            elif child.type == "subshell":
+                self._visit(child)
+            elif child.type == "heredoc_body":
+                self._here_document(child, node)
+            elif child.type not in ("pipeline",):
+                self._inside(child)
+
+    def _here_document(self, body: Node, redirect: Node) -> None:
+        """What a here-document runs as it is filled in; with a quoted mark nothing is."""
+        marks = [_said(child) for child in redirect.children if child.type == "heredoc_start"]
+        if any(set(mark) & set("'\"\\") for mark in marks):
+            return
+        self._substitutions(_said(body))
+
+    def _substitutions(self, text: str) -> None:
+        at = 0
+        while at < len(text):
+            if text[at] == "\\":
+                at += 2
+            elif text[at] in "$`" and (end := expansion_end(text, at)) > at + 1:
+                inner = re.sub(r"\\([$`\\])", r"\1", text[at + 1 : end - 1])
+                self._nested(inner if text[at] == "`" else f": {text[at:end]}")
+                at = end
+            else:
+                at += 1
+
+    # -- simple commands
+
+    def _simple(self, node: Node | None, redirects: list[Node], *, fed: bool) -> None:
+        if len(self.parts) >= MOST_COMMANDS:
+            raise ValueError(f"it has more than {MOST_COMMANDS} commands")
+        more: list[str] = []
+        cut = list(redirects)
+        if node is not None:
+            self._inside(node)
+            cut += [child for child in node.children if child.type in _REDIRECTS]
+        for redirect in cut:
+            self._inside(redirect)
+            # What stands behind a redirection's target is a word of the command again.
+            more += [_said(one) for one in redirect.children_by_field_name("destination")[1:]]
+            more += [_said(one) for one in redirect.children_by_field_name("argument")]
+        raws = [*split(_without(node, cut) if node is not None else ""), *more]
+        count = next((at for at, raw in enumerate(raws) if not is_assignment(raw)), len(raws))
+        self._assign(raws[:count])
+        assigned = [" ".join(fields(raw, self._values)) for raw in raws[:count]]
+        words = [word for raw in raws[count:] for word in fields(raw, self._values)]
+        if words[:1] and words[0] in ("export", "declare", "typeset", "local", "readonly"):
+            self._assign([raw for raw in raws[count + 1 :] if is_assignment(raw)])
+        text = _said(node) if node is not None else " ".join(_said(one) for one in cut)
+        outer = self._typed
+        self._typed = (*assigned, *words) if outer is None else outer
+        first = len(self.parts)
+        self._call(
+            text, words, all(map(_goes_nowhere, cut)), fed=fed or any(one.type != "file_redirect" for one in cut)
+        )
+        self._typed = outer
+        reads, writes = self._redirect(cut)
+        if (reads or writes) and first < len(self.parts):
+            self.parts[first] = replace(self.parts[first], reads=reads, writes=writes)
+        if likely_name(words) in SHELLS:
+            self._input_script(cut)
+
+    def _call(self, text: str, words: list[str], literal: bool, *, fed: bool) -> None:
+        """One program with its words: a simple command, or what a wrapper starts."""
+        if len(self._wrappers) > _DEEPEST_WRAPPING:
+            raise ValueError(f"it wraps a command more than {_DEEPEST_WRAPPING} times")
+        name = likely_name(words)
+        self.dangers += [Danger(_brief(text), why) for why in dangers_of(words)]
+        self._recursion(name, text)
+        inner = unwrap(words) if words else Unwrapped()
+        if inner.unknown:
+            self.unclear.append(f"what `{name}` runs is only known once it runs")
+            if name in SHELLS or name == "eval":
+                self.dangers.append(Danger(_brief(text), phrase("it runs text that is only known at run time")))
+        if not inner.stands_for_it:
+            if inner.reads_input or (_RUNS_INPUT.fullmatch(name) and _is_interactive(words)):
+                self._reads_input.append(len(self.parts))
+            self._add(text, words, (), literal=literal, fed=fed)
+        wrappers = self._wrappers
+        self._wrappers = (*wrappers, name)
+        for one in inner.inner:
+            if one.script:
+                self._nested(one.script)
+            else:
+                self._call(_joined(one.words), one.words, literal, fed=fed)
+        self._wrappers = wrappers
+
+    def _add(self, text: str, words: list[str], typed: tuple[str, ...], *, literal: bool, fed: bool = False) -> None:
+        typed = self._typed if self._typed is not None else typed
+        if self._wrappers and not FEEDERS.isdisjoint(self._wrappers):
+            literal = False
+        self.parts.append(Part(_brief(text), tuple(words), typed, self._wrappers, literal, fed))
+        certain, hosts = reaches(words)
+        self.hosts += hosts
+        if certain and not self.network:
+            self.network = _brief(text)
+
+    def _recursion(self, name: str, text: str) -> None:
+        if any(name == defined for defined, _ in self._defining) and any(beside for _, beside in self._defining):
+            why = phrase("it starts itself again and again until the machine stands still")
+            self.dangers.append(Danger(_brief(text), why))
+
+    def _nested(self, script: str) -> None:
+        self._depth += 1
+        if self._depth > DEEPEST_SCRIPT:
+            raise ValueError(f"it has more than {DEEPEST_SCRIPT} scripts within scripts")
+        self.text(script)
+        self._depth -= 1
+
+    def _assign(self, assignments: list[str]) -> None:
+        for one in assignments:
+            name, _, value = one.partition("=")
+            try:
+                listed = split(value[1:-1]) if value.startswith("(") else [value]
+                words = [word for raw in listed for word in fields(raw, self._values)]
+            except ValueError:
+                continue
+            self._values[name.rstrip("+").partition("[")[0]] = " ".join(words)
+
+    # -- redirections
+
+    def _redirect(self, redirects: list[Node]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The files that redirections read and write, and the dangers of that."""
+        reads: list[str] = []
+        writes: list[str] = []
+        for node in redirects:
+            operator = next((child.type for child in node.children if not child.is_named), "")
+            targets = node.children_by_field_name("destination")[:1] if node.type == "file_redirect" else []
+            for path in (path for target in targets for path in fields(_said(target), self._values)):
+                if path.startswith(("/dev/tcp/", "/dev/udp/")):
+                    why = phrase("it talks to another machine past all other programs")
+                    self.dangers.append(Danger(_said(node), why))
+                    self.hosts += [path.split("/")[3]] if path.count("/") > 3 else []
+                elif not _goes_nowhere(node):
+                    (reads if operator.startswith("<") else writes).append(path)
+                    if not operator.startswith("<") and (danger := danger_of_writing(path)):
+                        self.dangers.append(Danger(_said(node), danger))
+        self._read += reads
+        return tuple(reads), tuple(writes)
+
+    def _input_script(self, redirects: list[Node]) -> None:
+        """A shell that reads its commands from a here-document or here-string runs these."""
+        for redirect in redirects:
+            if redirect.type == "herestring_redirect":
+                said = _said(redirect).removeprefix("<<<").strip()
+                self._nested(" ".join(fields(said, self._values)))
+            elif redirect.type == "heredoc_redirect":
+                for body in redirect.children:
+                    if body.type == "heredoc_body":
+                        self._nested(_said(body))
+
+    def finish(self) -> None:
+        """What only the whole shows: secrets read in a command that also reaches the network."""
+        if not self.network and not self.hosts:
+            return
+        named = [(part.text, re.split(r"[@=]", word)[-1]) for part in self.parts for word in part.words[1:]]
+        for text, path in (*named, *((f"< {path}", path) for path in self._read)):
+            if is_secret(path):
+                why = phrase("what `{path}` holds could leave over the network", path=path)
+                self.dangers.append(Danger(text, why))
+        for at, part in enumerate(self.parts):
+            names = {
+                value for flag, value in pairwise(part.words) if flag in ("-o", "-O", "--output", "--output-document")
+            }
+            fetched = names - {"-", "/dev/null"} if part.program in ("curl", "wget") else set[str]()
+            for later in self.parts[at + 1 :] if fetched else []:
+                runs = later.program in SHELLS or _RUNS_INPUT.fullmatch(later.program) or later.program == "source"
+                if later.words[:1] and (
+                    later.words[0].removeprefix("./") in fetched or (runs and fetched & {*later.words})
+                ):
+                    self.dangers.append(Danger(later.text, _RUNS_DOWNLOAD))
+            if part.program in ("env", "printenv") and len(part.words) == 1:
+                why = phrase("the environment, with its secrets, could leave over the network")
+                self.dangers.append(Danger(part.text, why))
+
+
+def _is_interactive(words: list[str]) -> bool:
+    """Whether an interpreter is given no code, so that it runs what it reads."""
+    return all(word.startswith("-") and not re.match(r"-\w*[cemr]|--", word) for word in words[1:]) or words[1:2] == [
+        "-"
+    ]
+
+
+def _joined(words: list[str]) -> str:
+    return " ".join(word if isinstance(word, Guess) else shlex.quote(word) for word in words)
+
+
+def _said(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+def _assignments(node: Node) -> list[Node]:
+    return [node] if node.type == "variable_assignment" else [one for one in node.children if one.is_named]
+
+
+def _without(node: Node, cut: list[Node]) -> str:
+    """The text of a command without its redirections."""
+    source, start = node.text or b"", node.start_byte
+    for one in sorted(cut, key=lambda one: one.start_byte, reverse=True):
+        if node.start_byte <= one.start_byte and one.end_byte <= node.end_byte:
+            source = source[: one.start_byte - start] + b" " + source[one.end_byte - start :]
+    return source.decode("utf-8", "replace")
+
+
+def _goes_nowhere(redirect: Node) -> bool:
+    """Whether a redirection leads to no file: to another descriptor, or to `/dev/null`."""
+    if redirect.type != "file_redirect":
+        return False
+    targets = redirect.children_by_field_name("destination")
+    said = _said(targets[0]) if targets else "-"
+    duplicates = any(child.type in (">&", "<&", ">&-", "<&-") for child in redirect.children)
+    return said in _NO_FILE or (duplicates and (said.isdigit() or said == "-"))

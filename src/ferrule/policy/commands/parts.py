@@ -1,56 +1,85 @@
-"""What is known of a command before it runs: its parts, and what each would do."""
+"""What the text of a command says: its parts with their words, what is dangerous about it, and what it would reach.
+
+Nothing here says what a command may do: that is decided by the box it runs in. The words are for rules, for questions,
+and for what must not even be tried.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from enum import StrEnum
 
 
-class Effect(StrEnum):
-    """The worst that a part can do, as far as can be proven."""
+def names(text: str) -> tuple[str, ...]:
+    """A long list of names, written as running text."""
+    return tuple(text.split())
 
-    READS = "reads"
-    """Provably reads alone: it may run without asking."""
-    WRITES = "writes"
-    """Changes files, processes or settings, in ways that are known."""
-    RUNS = "runs"
-    """May do anything: an interpreter, a build, a program nobody described."""
+
+class Guess(str):
+    """A word that is only known once the command runs; as text, what it most likely is."""
+
+    __slots__ = ("start",)
+
+    start: str
+    """The literal text that it surely begins with."""
+
+    def __new__(cls, text: str, start: str = "") -> Guess:
+        word = super().__new__(cls, text)
+        word.start = start
+        return word
 
 
 @dataclass(slots=True, frozen=True)
 class Part:
-    """One simple command as it would run, wrappers taken off: `env X=1 nice rm -rf a` has the part `rm -rf a`.
-
-    `words` are its literal words, quotes removed; a word that is only known at run time stands as it was written, and
-    makes `fixed` false. Paths are as the command names them, `~` and `cd` of earlier parts already followed where they
-    are known; a path that cannot be known is None.
-    """
+    """One simple command, wrappers taken off: `env X=1 nice rm -rf a` has the part `rm -rf a`."""
 
     text: str
     words: tuple[str, ...]
-    effect: Effect
-    why: str
-    """Why it has that effect, in a person's words: "`sort -o` writes a file"."""
-    reads: tuple[str | None, ...] = ()
-    writes: tuple[str | None, ...] = ()
-    hosts: tuple[str | None, ...] = ()
-    fixed: bool = True
+    """Quotes removed; one that is only known once it runs is a `Guess`."""
+    typed: tuple[str, ...] = ()
+    """All words as they were typed, with assignments and wrappers; an allow rule must fit these."""
     wrappers: tuple[str, ...] = ()
-    """The words of what it is wrapped in, outermost first: `("env", "nice")`."""
-    reads_matching: tuple[str, ...] = ()
-    """Patterns whose matches it reads, as the shell fills them in: `*.py`. They are placed as paths are.
-
-    Of a part that does more than read, these are all patterns among its words: it may change what they match."""
+    """The names of what it is wrapped in, outermost first: `("env", "nice")`."""
+    literal: bool = True
+    """Whether it is nothing but its literal words: no expansion, and no redirection to or from a file."""
+    fed: bool = False
+    """Whether its input is the output of another part."""
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    """The files that its redirections name."""
 
     @property
     def program(self) -> str:
-        """The program's name without its folder; empty for a bare assignment or redirect."""
-        return self.words[0].rpartition("/")[2] if self.words else ""
+        """The program's name without its folder; empty for a bare assignment or redirect, or where it is not known."""
+        return program_name(self.words)
+
+    @property
+    def known(self) -> bool:
+        """Whether its words are known before it runs."""
+        return not any(isinstance(word, Guess) for word in self.words)
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is typed just as it runs: literal words, no assignment before it, and no wrapper."""
+        return self.literal and self.typed == self.words and not self.wrappers
+
+
+def program_name(words: tuple[str, ...] | list[str]) -> str:
+    """The name of the program that these words start; empty where that is not known."""
+    if not words or isinstance(words[0], Guess):
+        return ""
+    return words[0].rpartition("/")[2]
+
+
+def likely_name(words: list[str]) -> str:
+    """The same, and where it is not known, what it most likely is: `rm` for `x=rm; $x`."""
+    name = words[0].rpartition("/")[2] if words else ""
+    return "" if re.search(r"[$`)}]", name) else name
 
 
 @dataclass(slots=True, frozen=True)
 class Danger:
-    """Something that always asks (S2), and why."""
+    """Something that asks before it runs, whatever is allowed (S2), and why."""
 
     part: str
     why: str
@@ -58,14 +87,13 @@ class Danger:
 
 @dataclass(slots=True, frozen=True)
 class Analysis:
-    """A whole command, understood. What was not understood is said in `unclear`, and asks."""
+    """A whole command. What could not be read is said in `unclear`."""
 
     command: str
     parts: tuple[Part, ...] = ()
     dangers: tuple[Danger, ...] = ()
     unclear: tuple[str, ...] = ()
-
-    @property
-    def read_only(self) -> bool:
-        """Whether every part provably reads alone."""
-        return not self.unclear and not self.dangers and all(part.effect is Effect.READS for part in self.parts)
+    hosts: tuple[str, ...] = ()
+    """The hosts that it names."""
+    network: str = ""
+    """The part that is certain to need the network, if one is."""

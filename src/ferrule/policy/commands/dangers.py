@@ -1,0 +1,382 @@
+"""What asks before it runs, whatever a rule or mode allows (S2): what destroys, takes rights, or cannot be undone here.
+
+A box keeps what a command does from the workspace, so what is missed here is still judged by what it did. These are the
+commands that a user would rather not see tried at all.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from ferrule.core.phrases import phrase
+
+from .dangers_elsewhere import ELSEWHERE, INTERPRETERS, code_dangers
+from .parts import Guess, likely_name, names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_WIDE = re.compile(
+    r"/\*?|~/?\*?|\.\.?/?\*?|\*|\.\*|\.\./.*|/[a-zA-Z0-9_]+/?\*?|\$\{?HOME\}?/?\*?|\$\{?PWD\}?/?\*?|/home/[^/]+/?\*?"
+    r"|/root/?\*?|/Users/[^/]+/?\*?"
+)
+_OPEN_TO_ALL = re.compile(
+    r"0*[0-7]*[2367]|(?:.*,)?[ugo]*[oa][ugoa]*[+=][rxXst]*w.*|=[rxXst]*w.*|(?:.*,)?ugo?a?[+=]rwx.*"
+)
+_SET_ID = re.compile(r"[2-7][0-7]{3}|0[2-7][0-7]{3}|.*[+=][rwxXt]*s.*")
+_CLOSED_TO_ALL = re.compile(r"0{1,4}|a?[-=]rwx|a=|ugo=|-rwx|a-[rwx]+|ugo-[rwx]+")
+_LONGEST_MODE = 64
+
+_PROTECTED: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r"/dev/(?!null$|zero$|full$|std(in|out|err)$|tty$|fd/|shm/|pts/|ptmx$|u?random$|tcp/|udp/).*"),
+        phrase("it writes straight to a device"),
+    ),
+    (re.compile(r"/proc/(?!self/fd/).*|/sys/.*"), phrase("it changes the running kernel")),
+    (re.compile(r"(.*/)?\.ssh(/.*)?"), phrase("it changes who may log in")),
+    (
+        re.compile(
+            r"(.*/)?\.(bash(rc|_profile|_login|_logout|_aliases)|profile|zsh(rc|env)|zprofile|zlog(in|out)|[kct]?shrc"
+            r"|login|inputrc|pam_environment|x(initrc|profile|session|sessionrc)|gitconfig|npmrc|yarnrc(\.yml)?|pypirc"
+            r"|netrc|n?vimrc|exrc|tmux\.conf|screenrc|envrc|gdbinit|lldbinit|pythonrc(\.py)?|Rprofile|psqlrc|wgetrc"
+            r"|curlrc|mailcap|forward|rhosts|gemrc|pythonstartup)"
+        ),
+        phrase("it changes what runs when a shell or program starts"),
+    ),
+    (
+        re.compile(r"(.*/)?\.git/(hooks(/.*)?|config|info/attributes|modules/.*/(hooks/.*|config))"),
+        phrase("it changes what git runs by itself"),
+    ),
+    (
+        re.compile(
+            r"(.*/)?\.config/(autostart|systemd|fish|git|environment\.d|nvim|pip|kitty)(/.*)?"
+            r"|.*/Library/Launch(Agents|Daemons)/.*"
+        ),
+        phrase("it changes what runs by itself"),
+    ),
+    (
+        re.compile(r"(.*/)?\.(vscode|idea|claude|cursor|ferrule|gemini|codex|husky)/.*|(.*/)?\.mcp\.json"),
+        phrase("it changes settings that decide what runs"),
+    ),
+    (
+        re.compile(r"/var/spool/cron.*|(.*/)?crontab|(.*/)?authorized_keys|(.*/)?sudoers(\.d/.*)?"),
+        phrase("it changes what runs, or who may"),
+    ),
+    (
+        re.compile(r"/(etc|boot|usr|bin|sbin|lib(32|64)?|opt|System|Library)(/.*)?|/"),
+        phrase("it changes files of the system"),
+    ),
+)
+_SECRET = re.compile(
+    r"(.*/)?(\.ssh(/.*)?|\.env(\..*)?|\.aws/.*|\.netrc|\.pgpass|\.gnupg(/.*)?|\.kube/config|\.docker/config\.json"
+    r"|\.npmrc|\.pypirc|\.git-credentials|id_(rsa|dsa|ecdsa|ed25519)|[^/]*\.(pem|key|p12|pfx|keystore|kdbx)"
+    r"|credentials(\.json)?|secrets?(\.[a-z]+)?|\.my\.cnf|\.config/(gcloud|gh)/.*|\.bash_history|\.zsh_history|shadow"
+    r"|gshadow|master\.passwd|passwd|environ|\.vault-token|\.password-store/.*)"
+)
+_RAW = re.compile(r"/dev/(sd|nvme|vd|hd|xvd|mmcblk|dm-|mapper/|disk/|mem|kmem|port|loop|ram|md).*|/proc/kcore")
+
+_STATE = phrase("it changes how the whole machine works")
+_STOPS = phrase("it stops or restarts the machine")
+_DISKS = phrase("it can destroy everything on a disk")
+_PEOPLE = phrase("it changes who may use the machine")
+_OTHER_RIGHTS = phrase("it takes the rights of another user, often the administrator's")
+_LATER = phrase("it runs a command later, when nobody watches")
+_BEYOND_RECOVERY = phrase("it destroys what files hold beyond recovery")
+_ALWAYS: dict[str, str] = {
+    **dict.fromkeys(
+        names(
+            """
+                sudo doas pkexec sudoedit gosu su-exec run0 please dzdo su runuser sg capsh
+            """
+        ),
+        _OTHER_RIGHTS,
+    ),
+    **dict.fromkeys(names("shutdown reboot halt poweroff init telinit"), _STOPS),
+    **dict.fromkeys(
+        names(
+            """
+                fdisk sfdisk cfdisk gdisk sgdisk parted wipefs blkdiscard hdparm mkswap pvcreate
+                pvremove vgcreate vgremove lvcreate lvremove lvresize cryptsetup mdadm resize2fs
+                tune2fs e2fsck fsck debugfs badblocks zpool zfs btrfs diskutil hdiutil newfs partprobe
+                losetup dmsetup sg_format
+            """
+        ),
+        _DISKS,
+    ),
+    **dict.fromkeys(
+        names(
+            """
+                useradd userdel usermod adduser deluser groupadd groupdel groupmod passwd chpasswd
+                gpasswd chsh chfn visudo vipw vigr newgrp newusers chage dscl
+            """
+        ),
+        _PEOPLE,
+    ),
+    **dict.fromkeys(
+        names(
+            """
+                insmod modprobe rmmod depmod kexec umount swapoff setenforce aa-disable aa-teardown
+                apparmor_parser pivot_root switch_root ipvsadm iwconfig tc ethtool brctl update-grub
+                grub-install efibootmgr bcdedit auditctl semanage setsebool update-alternatives spctl
+                csrutil nvram launchctl rc-service update-rc.d chkconfig initctl wall logger
+            """
+        ),
+        _STATE,
+    ),
+    **dict.fromkeys(names("pkill killall xkill skill slay killall5"), phrase("it ends every process that fits a name")),
+    **dict.fromkeys(["at", "batch", "systemd-run", "anacron"], _LATER),
+    **dict.fromkeys(["shred", "wipe", "srm"], _BEYOND_RECOVERY),
+    **dict.fromkeys(["dd", "dcfldd"], phrase("it copies raw bytes over whatever is there")),
+    **dict.fromkeys(["chown", "chgrp"], phrase("it changes who owns files")),
+    "truncate": phrase("it throws away what files hold"),
+    "mknod": phrase("it makes a device"),
+    "chattr": phrase("it can lock files or unlock protected ones"),
+    "setfacl": phrase("it changes who may use files"),
+    "setcap": phrase("it gives a program rights of the administrator"),
+    "chroot": phrase("it makes another folder the root"),
+    "unshare": phrase("it changes what a command may do"),
+    "nsenter": phrase("it enters other rooms of the machine"),
+}
+_ONLY_TELLS = frozenset({"--version", "--help", "-V", "-h"})
+# What of these only looks: their arguments, joined by spaces. Nothing here may backtrack: others choose the text.
+_FIREWALL = (
+    r"(?:(?:-[LSnvt]++|--list(?:-\w++)?|--line-numbers|status|verbose|numbered|list|show|ruleset|tables|[A-Z]++|nat|filter)"
+    r"(?: |\Z))++"
+)
+_LOOKS: dict[str, tuple[re.Pattern[str], str]] = {
+    name: (re.compile(looks), why)
+    for name, looks, why in (
+        ("mount", r"|-l", _STATE),
+        ("hostname", r"(?:-(?![Fb])\S++(?: |\Z))*+", _STATE),
+        ("ip", r"(?:-\S++ )*+\w++(?: (?:show|list|ls|s|get)\b.*)?", _STATE),
+        ("ifconfig", r"|-a|\w+", _STATE),
+        ("sysctl", r"(?!.*=)(?!.*(?:^| )-\w*[wpf]).+", _STATE),
+        ("arp", r"(?:-[ane]++(?: |\Z))++", _STATE),
+        ("route", r"(?:-[ne]++(?: |\Z))*+", _STATE),
+        ("swapon", r"-s|--show\S*", _STATE),
+        ("ldconfig", r"-p|--print-cache", _STATE),
+        ("service", r"--status-all|\S+ status", _STATE),
+        ("nmcli", r"|(?:\w++ )*?(?:status|show|list)\b.*", _STATE),
+        (
+            "systemctl",
+            r"(?:-\S++(?: |\Z))*+(?:(?:status|show|cat|list-\S+|is-\S+|get-default|show-environment)\b.*)?",
+            phrase("it starts, stops or changes services of the machine"),
+        ),
+        ("crontab", r"-l", phrase("it changes commands that run by themselves")),
+        *(
+            (name, _FIREWALL, phrase("it changes what the firewall lets through"))
+            for name in names("iptables ip6tables nft ufw firewall-cmd pfctl")
+        ),
+        ("history", r"|\d+", phrase("it hides what was done")),
+        ("hash", r"(?!.*-\w*p).*", phrase("it changes which program a name starts")),
+        ("enable", r"|-[anp]+(?: \w+)?", phrase("it can load code into the shell")),
+    )
+}
+_DISK_LISTS = re.compile(r"(-l|--list|-V|--version|print)\b.*|.* print|list.*|status.*|get .*")
+_POWER = frozenset(
+    names(
+        """
+            poweroff reboot halt kexec suspend hibernate hybrid-sleep soft-reboot rescue emergency isolate
+        """
+    )
+)
+_WRITES_LAST = frozenset(names("cp mv ln install rsync scp gcp"))
+_WRITES_ALL = frozenset(
+    names(
+        """
+        tee rm grm rmdir unlink touch mkdir truncate shred mv chmod chown sponge
+    """
+    )
+)
+
+
+class Arguments:
+    """Options told from operands, without knowing the program: letters, long names, and the rest."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        self.letters: set[str] = set()
+        self.long: list[str] = []
+        self.operands: list[str] = []
+        for at, word in enumerate(arguments):
+            if word == "--":
+                self.operands += arguments[at + 1 :]
+                return
+            if word.startswith("--"):
+                self.long.append(word.partition("=")[0])
+            elif word.startswith("-") and len(word) > 1:
+                self.letters |= set(word[1:])
+            else:
+                self.operands.append(word)
+
+    def has(self, letters: str, *names: str) -> bool:
+        """Whether one of these is given; long names may be shortened, as programs allow."""
+        if not self.letters.isdisjoint(letters):
+            return True
+        return any(len(one) > 3 and name.startswith(one) for one in self.long for name in names)
+
+
+def dangers_of(words: list[str]) -> list[str]:
+    """Why these words ask before they run; none for most."""
+    name, arguments = likely_name(words), words[1:]
+    if not name:
+        return list(_of_unknown(words)) if words else []
+    if len(arguments) == 1 and arguments[0] in _ONLY_TELLS:
+        return []
+    found = list(_by_name(name, arguments))
+    found += _of_written(name, arguments)
+    if any(_RAW.fullmatch(word.removeprefix("if=")) for word in arguments):
+        found.append(phrase("it reads a whole disk or the memory, past all rights"))
+    return list(dict.fromkeys(found))
+
+
+def danger_of_writing(path: str) -> str:
+    """Why writing to this path asks first; empty where it need not."""
+    path = re.sub(r"^(\$\{?HOME\}?)(?=/)", "~", path)
+    return next((why for pattern, why in _PROTECTED if pattern.fullmatch(path)), "")
+
+
+def is_secret(path: str) -> bool:
+    """Whether a file is likely to hold secrets."""
+    return _SECRET.fullmatch(path) is not None
+
+
+def _by_name(name: str, arguments: list[str]) -> Iterator[str]:
+    said = " ".join(arguments)
+    if (looks := _LOOKS.get(name)) is not None:
+        if any(isinstance(word, Guess) for word in arguments) or looks[0].fullmatch(said) is None:
+            yield _STOPS if name == "systemctl" and not _POWER.isdisjoint(arguments) else looks[1]
+    elif name in _ALWAYS:
+        if not (_ALWAYS[name] is _DISKS and _DISK_LISTS.fullmatch(said)):
+            yield _ALWAYS[name]
+    elif (check := _CHECKS.get(name) or ELSEWHERE.get(name)) is not None:
+        yield from check(arguments)
+    elif re.fullmatch(r"mkfs(\..+)?|mke2fs|mkntfs|mkdosfs|newfs_.+", name):
+        yield phrase("it wipes a whole disk")
+    elif re.fullmatch(rf"(?:{'|'.join(map(re.escape, INTERPRETERS))})-?[0-9.]*", name):
+        yield from code_dangers(arguments)
+
+
+def _of_unknown(words: list[str]) -> Iterator[str]:
+    """A program that only the run shows: asked about where its words would be dangerous for one that removes."""
+    first = words[0]
+    if first.startswith(("$(", "`")) and "/" not in first[-24:].rpartition(")")[2]:
+        yield phrase("which program it runs is only known once it runs")
+    for name in ("rm", "chmod", "dd"):
+        known = [word for word in words[1:] if not isinstance(word, Guess)]
+        if name != "dd" or any(word.startswith("of=") for word in known):
+            yield from (_CHECKS[name](words[1:]) if name in _CHECKS else [_ALWAYS[name]] if known else [])
+
+
+def _of_written(name: str, arguments: list[str]) -> Iterator[str]:
+    operands = [word for word in arguments if not word.startswith("-")]
+    written: list[str] = []
+    if name in _WRITES_ALL:
+        written = operands
+    elif name in _WRITES_LAST:
+        written = operands[-1:]
+    elif name in ("sed", "gsed", "perl") and any(re.match(r"-\w*i|--in-place", word) for word in arguments):
+        written = operands[1:]
+    elif name == "dd":
+        written = [word[3:] for word in operands if word.startswith("of=")]
+    elif name in ("curl", "wget"):
+        flags = ("-o", "--output", "-O", "--output-document", "-P")
+        written = [value for flag, value in pairwise(arguments) if flag in flags]
+    yield from filter(None, map(danger_of_writing, written))
+
+
+def wide(path: str) -> bool:
+    """Whether a path names a tree far wider than one project: the root, a home, all that is here."""
+    return _WIDE.fullmatch(path) is not None
+
+
+def _rm(arguments: list[str]) -> Iterator[str]:
+    given = Arguments(arguments)
+    recursive, wide_one = given.has("rR", "--recursive"), any(wide(path) for path in given.operands)
+    if recursive and given.has("f", "--force"):
+        yield phrase("it removes folders with all that they hold, without asking")
+    elif recursive and wide_one:
+        yield phrase("it removes a whole tree that holds much more than one project's files")
+    elif recursive and any(isinstance(path, Guess) for path in given.operands):
+        yield phrase("it removes folders with all that they hold, and which ones is only known at run time")
+    elif wide_one:
+        yield phrase("it removes everything that stands in a folder")
+    if any(word.startswith("--no-pr") for word in given.long):
+        yield phrase("it would remove the root folder")
+    if any(isinstance(word, Guess) and word.startswith("$") and not word.start for word in arguments[:1]):
+        yield phrase("whether it removes whole folders is only known at run time")
+
+
+def _chmod(arguments: list[str]) -> Iterator[str]:
+    given = Arguments(arguments)
+    taken_away = next((word for word in arguments if re.fullmatch(r"-[rwxXst]+", word)), "")
+    mode, *paths = [taken_away, *given.operands] if taken_away else given.operands or [""]
+    if "--reference" in given.long:
+        return
+    if len(mode) > _LONGEST_MODE or (isinstance(mode, Guess) and mode.startswith("$")):
+        yield phrase("which rights it gives is only known at run time")
+        return
+    if _SET_ID.fullmatch(mode):
+        yield phrase("it lets a program run with its owner's rights")
+    elif _OPEN_TO_ALL.fullmatch(mode):
+        yield phrase("it lets everybody on the machine change the files")
+    recursive = "R" in given.letters or "--recursive" in given.long
+    if recursive and (_CLOSED_TO_ALL.fullmatch(mode) or any(wide(path) for path in paths)):
+        yield phrase("it changes the rights of a whole tree")
+    elif _CLOSED_TO_ALL.fullmatch(mode):
+        yield phrase("it takes all rights away")
+
+
+def _mv(arguments: list[str]) -> Iterator[str]:
+    operands = Arguments(arguments).operands
+    if operands and operands[-1].startswith("/dev/"):
+        yield phrase("it throws files away")
+    if any(wide(source) for source in operands[:-1]):
+        yield phrase("it moves a whole tree away")
+
+
+def _find(arguments: list[str]) -> Iterator[str]:
+    if "-delete" in arguments:
+        yield phrase("it removes all that it finds, folders and all, without asking")
+
+
+def _kill(arguments: list[str]) -> Iterator[str]:
+    everything = [word for word in arguments[1:] if word == "-1"] + [word for word in arguments if word in ("0", "1")]
+    if everything and arguments[0] not in ("-0", "-l", "-L"):
+        yield phrase("it ends every process that it can")
+
+
+def _rsync(arguments: list[str]) -> Iterator[str]:
+    if any(word.startswith(("--del", "--remove-source")) for word in arguments):
+        yield phrase("it removes what the source lacks")
+
+
+def _source(arguments: list[str]) -> Iterator[str]:
+    if arguments and arguments[0].startswith(("<(", "$(", "`")):
+        yield phrase("it runs text that another command makes")
+
+
+def _scripted(arguments: list[str]) -> Iterator[str]:
+    """Programs with a language of their own that can start others."""
+    if any(re.search(r"\brm\s+-\w*[rf]|\bsudo\s|\bmkfs|\bdd\s+if=", word) for word in arguments):
+        yield phrase("the code that it is given removes or destroys things")
+
+
+def _tar(arguments: list[str]) -> Iterator[str]:
+    letters = "".join(word for at, word in enumerate(arguments) if re.fullmatch(r"-\w+", word) or at == 0)
+    if ("P" in letters or "--absolute-names" in arguments) and ("x" in letters or "--extract" in arguments):
+        yield phrase("it writes wherever the archive says")
+
+
+_CHECKS: dict[str, Callable[[list[str]], Iterator[str]]] = {
+    **dict.fromkeys(("rm", "grm"), _rm),
+    "chmod": _chmod,
+    "mv": _mv,
+    **dict.fromkeys(("find", "gfind"), _find),
+    "kill": _kill,
+    "rsync": _rsync,
+    **dict.fromkeys(("tar", "gtar", "bsdtar"), _tar),
+    **dict.fromkeys(("source", "."), _source),
+    **dict.fromkeys(names("awk gawk mawk nawk vim vi nvim ex emacs ed sed gsed make"), _scripted),
+}

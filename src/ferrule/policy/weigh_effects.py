@@ -1,0 +1,144 @@
+"""Decides about what a tried call would change: by the rules about paths and hosts, then by the mode, else the user."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ferrule.core.phrases import joined, phrase
+from ferrule.pipeline.authorise import BYPASS, Decision, Mode, Verdict, never_asked
+from ferrule.policy.findings import Finding, inside, weigh_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ferrule.core.effects import Barrier, Effects, FileEffect
+    from ferrule.policy.findings import Lists
+    from ferrule.policy.request import Request
+
+_ACCEPTED = phrase("mode accept-edits keeps changes of the workspace that git can bring back")
+_OF_PLAN = phrase("mode plan tries commands and keeps nothing of what they change")
+
+
+def decide_effects(effects: Effects, request: Request, lists: Lists, mode: Mode) -> Decision:
+    """Whether these effects may be made real."""
+    weighed = [(effect, list(_weigh_file(effect, request, lists))) for effect in effects.files]
+    findings = [finding for _, found in weighed for finding in found]
+    findings += [_weigh_barrier(barrier, request, lists) for barrier in effects.barriers]
+    for finding in findings:
+        if finding.denied is not None:
+            reason = phrase("{rule} denies {thing}", rule=finding.denied.words, thing=f"`{finding.what}`")
+            return Decision(Verdict.DENY, reason, finding.denied.text)
+    if mode is Mode.PLAN:
+        return Decision(Verdict.DENY, _OF_PLAN, tentative=True)
+    decision = _asking(effects, findings) or _allowing(effects, weighed, request, mode)
+    if decision is None:
+        decision = Decision(Verdict.ASK, would(effects))
+    return never_asked(decision) if mode is Mode.DONT_ASK else decision
+
+
+def would(effects: Effects) -> str:
+    """What a call would do, in one sentence: "it would change 2 files and delete 1 file"."""
+    counts = effects.counts
+    listed = [phrase(words, files=_files(counts[action])) for action, words in _ACTIONS.items() if counts.get(action)]
+    done = [phrase("it would {what}", what=_in_words(listed))] if listed else []
+    return joined(", ", [*done, *dict.fromkeys(_kept_from(barrier) for barrier in effects.barriers)])
+
+
+_ACTIONS = {
+    "create": phrase("create {files}"),
+    "change": phrase("change {files}"),
+    "delete": phrase("delete {files}"),
+    "rename": phrase("rename {files}"),
+    "mode": phrase("change the mode of {files}"),
+}
+
+
+def _files(count: int) -> str:
+    return phrase("1 file") if count == 1 else phrase("{count} files", count=f"{count:,}")
+
+
+def _in_words(listed: Sequence[str]) -> str:
+    if len(listed) < 2:
+        return joined(", ", listed)
+    return phrase("{first} and {last}", first=joined(", ", listed[:-1]), last=listed[-1])
+
+
+def _kept_from(barrier: Barrier) -> str:
+    subject = barrier.subject
+    match barrier.kind:
+        case "network":
+            return phrase("it reaches {host}", host=subject) if subject else phrase("it needs the network")
+        case "read":
+            return phrase("it reads `{path}`, which was hidden from it", path=subject)
+        case "write" | "guarded":
+            return phrase("it writes `{path}`, which was kept from it", path=subject)
+        case "time":
+            return phrase("its time for being tried was up")
+        case _:
+            return phrase("it met a limit").because(barrier.message)
+
+
+def _weigh_file(effect: FileEffect, request: Request, lists: Lists) -> Iterator[Finding]:
+    """What the rules say of the path, and of the one that it was renamed from."""
+    paths = [effect.path]
+    if effect.action == "rename" and effect.detail:
+        paths.append(os.path.join(request.roots[0], effect.detail.removeprefix("from ")))  # noqa: PTH118 - text
+    for path in paths:
+        finding = weigh_path(path, request, lists, write=True)
+        if finding.denied is None and effect.node == "folder" and effect.action in ("delete", "rename"):
+            finding.denied = lists.denying_below(path, request)
+        yield finding
+
+
+def _weigh_barrier(barrier: Barrier, request: Request, lists: Lists) -> Finding:
+    subject = barrier.subject
+    if barrier.kind in ("read", "write", "guarded") and subject:
+        path = os.path.join(request.roots[0], subject)  # noqa: PTH118 - text
+        return weigh_path(path, request, lists, write=barrier.kind != "read")
+    finding = Finding(phrase("reach {host}", host=subject), "reaches")
+    if barrier.kind == "network" and subject:
+        finding.denied = lists.deny.concerning_host(subject)
+        finding.asked = lists.ask.concerning_host(subject)
+    return finding
+
+
+def _asking(effects: Effects, findings: list[Finding]) -> Decision | None:
+    """What asks in every mode: a rule, a guarded place, what cannot be applied, and what was only kept from it."""
+    for finding in findings:
+        if finding.asked is not None:
+            reason = phrase("{rule} asks about {thing}", rule=finding.asked.words, thing=f"`{finding.what}`")
+            return Decision(Verdict.ASK, reason, finding.asked.text)
+    for finding in findings:
+        if finding.guarded:
+            return Decision(Verdict.ASK, finding.need)
+    if effects.barriers or any(effect.node == "special" for effect in effects.files):
+        return Decision(Verdict.ASK, would(effects))
+    return None
+
+
+def _allowing(
+    effects: Effects, weighed: list[tuple[FileEffect, list[Finding]]], request: Request, mode: Mode
+) -> Decision | None:
+    if mode is Mode.BYPASS:
+        return BYPASS
+    rules = [finding.rule for _, found in weighed for finding in found]
+    if not effects.files:
+        return None
+    if all(rules) and rules[0] is not None:
+        return Decision(Verdict.ALLOW, phrase("{rule} allows it", rule=rules[0].words), rules[0].text)
+    kept = all(
+        finding.rule is not None or (bool(finding.leave) and effect.recoverable and not _leads_out(effect, request))
+        for effect, found in weighed
+        for finding in found
+    )
+    return Decision(Verdict.ALLOW, _ACCEPTED) if kept and mode is Mode.ACCEPT_EDITS else None
+
+
+def _leads_out(effect: FileEffect, request: Request) -> bool:
+    """Whether it makes a link to somewhere outside the workspace."""
+    if effect.node != "link" or effect.action == "delete":
+        return False
+    target = effect.detail.rpartition("-> ")[2]
+    place = os.path.normpath(os.path.join(os.path.dirname(effect.path), target))  # noqa: PTH118, PTH120 - text
+    return not target or not inside(place, request.roots)
