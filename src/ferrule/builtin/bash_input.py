@@ -56,7 +56,7 @@ async def bash_input(
     async with undoable(context) as told:
         ended = await shell.answer(text, timeout=seconds)
     adopt(session, shell, ended, tainted=False)
-    told.notes += [f"{one.message} {one.suggestion}" for one in denials_of(session, ended, work_profile(session))]
+    told.notes += [f"{one.message} {one.suggestion}" for one in denials_of(session, "", ended, work_profile(session))]
     if ended.timed_out:
         return timed_out(context, ended, told, seconds, phrase("Run it again with more time."))
     ran = command_run(ended, told)

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from ferrule.workspace.snapshots.changes import Origin
     from ferrule.workspace.snapshots.shell_changes import ShellChanges
 
+_HERE = ("localhost", "127.0.0.1", "::1", "[::1]", "0.0.0.0")  # noqa: S104 - names of this machine, not bound to
+
 
 def command_text(command: str, folder: str | None) -> str:
     """The very text that bash gets; a folder to run in is gone to first, and the shell stays there."""
@@ -168,7 +170,7 @@ async def _work(
             may_move=may_move,
         )
     adopt(session, shell, ended, tainted=False)
-    told.notes += [f"{one.message} {one.suggestion}" for one in denials_of(session, ended, profile)]
+    told.notes += [f"{one.message} {one.suggestion}" for one in denials_of(session, text, ended, profile)]
     if ended.moved_to_background:
         await watch_on(context, ended.moved_to_background)
     return ended, told
@@ -320,7 +322,7 @@ class _Trial:
         kinds = {"network": "network", "read": "read", "write": "write", "guarded": "guarded"}
         return tuple(
             Barrier(kinds.get(one.kind, "limit"), one.subject, one.message)  # type: ignore[arg-type]
-            for one in denials_of(self._session, ended, profile)
+            for one in denials_of(self._session, self._text, ended, profile)
         )
 
 
@@ -328,16 +330,35 @@ def _effect_lines(told: Told) -> list[str]:
     return told.effects.lines() if told.effects is not None else []
 
 
-def denials_of(session: Session, ended: Ended, profile: Profile) -> list[Denial]:
+def denials_of(session: Session, text: str, ended: Ended, profile: Profile) -> list[Denial]:
     """What its box kept a command from: what the box itself knows, or else what the command complained of."""
     sandbox, code = sandbox_of(session), ended.exit_code or 0
     denials = list(ended.denials)
     if not denials and sandbox.confines:
-        found = sandbox.explain_denial(code, ended.stderr, profile) or (
-            sandbox.explain_denial(code, ended.stdout, profile)  # `2>&1`, and a terminal
+        found = (
+            sandbox.explain_denial(code, ended.stderr, profile)
+            or sandbox.explain_denial(code, ended.stdout, profile)  # `2>&1`, and a terminal
+            or _without_network(text, ended, profile)
         )
         denials += [found] if found else []
     return denials
+
+
+def _without_network(text: str, ended: Ended, profile: Profile) -> Denial | None:
+    """A program that reaches for a host gets nowhere, also where it fails without a word as `curl -s` does."""
+    from ferrule.policy.commands.analyse import analyse
+    from ferrule.process.sandbox.denials import no_network, speaks_of_network
+
+    if profile.hosts is not None:
+        return None
+    analysis = analyse(text)
+    complained = bool(ended.exit_code) and speaks_of_network(f"{ended.stderr}\n{ended.stdout}")
+    if not analysis.network and not complained:
+        return None
+    named = [host for host in analysis.hosts if host not in _HERE]
+    if analysis.hosts and not named:
+        return None
+    return no_network(named[0] if named else "", profile)
 
 
 # What can be undone, and what is told
