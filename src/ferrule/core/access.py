@@ -36,8 +36,8 @@ WRITES_ANYTHING: Touches = (Touch("*", write=True),)
 SETTINGS = frozenset({
     "ferrule.toml", ".ferrule", ".vscode", ".idea", ".zed", ".fleet", ".cursor", ".windsurf", ".claude", ".codex",
     ".gemini", ".mcp.json", ".devcontainer", ".devcontainer.json", ".vs", ".nvim.lua", ".nvimrc", ".exrc", ".vimrc",
-    ".dir-locals.el", ".envrc", ".gitconfig", ".bash_aliases", ".bashrc", ".bash_profile", ".bash_login",
-    ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin",
+    ".dir-locals.el", ".envrc", ".husky", ".gitmodules", ".gitconfig", ".bash_aliases", ".bashrc", ".bash_profile",
+    ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin",
 })  # fmt: skip
 """Names that other programs run or obey wherever they lie: settings of editors, agents and shells."""
 OF_GIT = frozenset({"config", "config.worktree", "hooks", "commondir"})

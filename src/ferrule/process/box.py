@@ -49,7 +49,7 @@ class BoxFailed(SandboxRefused):
             phrase("The command was not started: setting up its sandbox failed ({step}: {why}).", step=step, why=why),
             phrase("Run `ferrule doctor` to see what the sandbox needs."),
         )
-        self.step = step
+        self.step, self.why = step, why
 
 
 class Box:

@@ -302,8 +302,14 @@ def _begin(order: dict[str, Any], port: _socket.socket, given: list[int]) -> NoR
         _tell(port, STARTED, os.getpid())
         _become(order, given)
     except BaseException as error:  # noqa: BLE001 - told to Ferrule; the child must never return
-        _tell(port, FAILED, 0, f"{step}: {getattr(error, 'strerror', None) or error!r}")
+        _tell(port, FAILED, 0, f"{step}: {_reason(error)}")
     os._exit(126)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return repr(error)
 
 
 def _die_with(parent: int, number: int) -> None:
@@ -325,11 +331,7 @@ def _become(order: dict[str, Any], given: list[int]) -> NoReturn:
         _limit(which, limit)
     if order["rules"] >= 0 or order["filter"]:
         _confine(order["rules"], order["filter"])
-    try:
-        os.execve(order["arguments"][0], order["arguments"], order["environment"])  # noqa: S606 - never a shell line
-    except OSError as error:
-        os.write(2, f"{order['arguments'][0]}: {error.strerror}\n".encode(errors="surrogateescape"))
-    os._exit(127)
+    os.execve(order["arguments"][0], order["arguments"], order["environment"])  # noqa: S606 - never a shell line
 
 
 def _place(given: list[int], numbers: list[int]) -> None:
@@ -427,17 +429,22 @@ def _become_warden(order: dict[str, Any], port: _socket.socket, given: list[int]
     if _LINUX:
         _check(_libc.prctl(_SUB_REAPER, 1, 0, 0, 0))
     warden = os.getpid()
+    told, tell = os.pipe()
     command = os.fork()
     if command == 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         try:
             os.setsid()
             _die_with(warden, signal.SIGKILL)
-            _tell(port, STARTED, warden)
             _become(order, given)
         except BaseException as error:  # noqa: BLE001 - as above
-            _tell(port, FAILED, 0, f"start: {getattr(error, 'strerror', None) or error!r}")
+            os.write(tell, _reason(error).encode())
         os._exit(126)
+    os.close(tell)
+    if failure := os.read(told, PACKET):  # nothing comes of it once exec has closed the other end
+        _tell(port, FAILED, 0, f"start: {failure.decode(errors='replace')}")
+        os._exit(126)
+    _tell(port, STARTED, warden)
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(nothing, standard)

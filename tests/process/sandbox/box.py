@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures.thread
 import encodings.idna
 import os
@@ -17,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ferrule.process.profile import Profile
+from ferrule.process.box import open_box
+from ferrule.process.profile import LayerMount, Profile
 from ferrule.process.sandbox.bubblewrap import Bubblewrap
 from ferrule.process.sandbox.choose import _binds_descriptors
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from ferrule.process.sandbox.sandbox import Denial, Sandbox
-from ferrule.process.sandbox.spawner import spawn
 
 # Python's own files may lie where an ordinary user cannot read them, so what is imported late is imported now.
 IMPORTED_LATE = (concurrent.futures.thread, encodings.idna)
@@ -37,7 +38,7 @@ class Outcome:
     err: str
     denials: tuple[Denial, ...]
     explained: Denial | None
-    stale: bool
+    layered: bool
 
 
 def as_user(uid: int, environment: dict[str, str], work: Callable[[], Any]) -> Any:
@@ -56,6 +57,7 @@ def as_user(uid: int, environment: dict[str, str], work: Callable[[], Any]) -> A
             os.environ.clear()
             os.environ.update(environment)
             tempfile.tempdir = environment.get("TMPDIR")
+            sys.executable = python_for_all() or sys.executable
             try:
                 answer = (True, work())
             except BaseException as error:
@@ -74,21 +76,23 @@ def as_user(uid: int, environment: dict[str, str], work: Callable[[], Any]) -> A
 
 
 def run(sandbox: Sandbox, profile: Profile, arguments: list[str]) -> Outcome:
-    with sandbox.prepare(profile, arguments) as prepared:
-        prepared.before_command()
-        process = spawn(prepared.launch, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return asyncio.run(run_in_box(sandbox, profile, arguments))
+
+
+async def run_in_box(sandbox: Sandbox, profile: Profile, arguments: list[str]) -> Outcome:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open("rb") as nothing:
+        streams = {"stdin": nothing.fileno(), "stdout": out.fileno(), "stderr": err.fileno()}
+        box = await open_box(sandbox, profile, arguments, **streams)
         try:
-            out, err = process.communicate(timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, err = process.communicate()
-            raise AssertionError(f"it hangs: {out!r} {err!r}") from None
-        denials = prepared.after_command()
-        complaints = err.decode(errors="replace")
-        explained = sandbox.explain_denial(process.returncode, complaints, profile)
-        return Outcome(
-            process.returncode, out.decode(errors="replace"), complaints, denials, explained, bool(prepared.stale)
-        )
+            done, _ = await asyncio.wait({box.ended}, timeout=SECONDS)
+            await box.end(patience=0)
+            said, complaints = (os.pread(file.fileno(), 1 << 20, 0).decode(errors="replace") for file in (out, err))
+            assert done, f"it hangs: {said!r} {complaints!r}"
+            code = box.ended.result()
+            explained = sandbox.explain_denial(code, complaints, profile)
+            return Outcome(code, said, complaints, box.denials(), explained, box.layered)
+        finally:
+            box.close()
 
 
 @dataclass
@@ -147,10 +151,22 @@ class Box:
         return self.run_program(["bash", "-c", script], variables=variables, **profile)
 
     def run_program(self, arguments: list[str], *, variables: dict[str, str] | None = None, **given: Any) -> Outcome:
-        given = {"writable": (self.workspace,), "folder": self.workspace} | given
-        profile = Profile(**given)
+        profile = Profile(**({"writable": (self.workspace,), "folder": self.workspace} | given))
         environment = self.environment | {"LANG": "C.UTF-8"} | (variables or {})
         return as_user(self.uid, environment, lambda: run(self.sandbox, profile, arguments))
+
+    def look(self, script: str, *, below: tuple[Path, ...] = (), **given: Any) -> Outcome:
+        """What a script did in a look box; what it wrote is in `upper`."""
+        for place in (self.upper, self.folder / "work"):
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+            os.chown(place, self.uid, self.uid)
+        layers = (LayerMount(self.workspace, self.upper, self.folder / "work", below),)
+        return self.run(script, **({"look": True, "layers": layers} | given))
+
+    @property
+    def upper(self) -> Path:
+        return self.folder / "upper"
 
     def do(self, work: Callable[[], Any]) -> Any:
         """Something as the user, outside the sandbox."""
@@ -163,7 +179,9 @@ class Box:
 
 def bubblewrap() -> Bubblewrap | None:
     program = shutil.which("bwrap")
-    return Bubblewrap(program, by_descriptor=_binds_descriptors(program)) if program else None
+    return (
+        Bubblewrap(program, by_descriptor=_binds_descriptors(program), nests=True, has_layers=True) if program else None
+    )
 
 
 def landlock() -> LandlockSandbox:

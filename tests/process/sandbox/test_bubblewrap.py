@@ -5,10 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
-import subprocess
-import threading
 import time
 from pathlib import Path
 
@@ -248,52 +245,6 @@ def test_memory_is_bounded_when_asked_for(box: Box) -> None:
     needs(python := python_for_all(), "a Python that every user can run")
     done = box.run_program([str(python), "-c", "x = bytearray(500 << 20)"], bounds=Bounds(memory=100 << 20))
     assert "MemoryError" in done.err
-
-
-def test_everything_ends_with_the_one_who_started_it(box: Box) -> None:
-    """PDEATHSIG: a kill -9 of the starter takes the whole sandbox with it, setsid and double forks included."""
-    mark = f"ferrule-{os.getpid()}-{box.uid}"
-    script = f"(setsid bash -c 'exec -a {mark} sleep 1000' &) ; (setsid nohup bash -c 'exec -a {mark} sleep 1000' & ) ; echo ready; exec -a {mark} sleep 1000"
-
-    def start_and_hang() -> None:
-        from ferrule.process.sandbox.spawner import spawn
-
-        with box.sandbox.prepare(Profile((box.workspace,), box.workspace), ["bash", "-c", script]) as prepared:
-            process = spawn(prepared.launch, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-            assert process.stdout is not None
-            process.stdout.readline()
-            (box.workspace / "ready").write_text(str(os.getpid()))
-            signal.pause()
-
-    thread = threading.Thread(target=lambda: _until_killed(box, start_and_hang))
-    thread.start()
-    ready = box.workspace / "ready"
-    assert _soon(lambda: ready.exists() and ready.read_text() != "")
-    assert _soon(lambda: _running(mark) == 3)
-    os.kill(int(ready.read_text()), signal.SIGKILL)
-    thread.join()
-    assert _soon(lambda: _running(mark) == 0)
-
-
-def test_killing_the_program_ends_all_it_started(box: Box) -> None:
-    mark = f"ferrule-{os.getpid()}-{box.uid}-b"
-    script = f"(setsid bash -c 'exec -a {mark} sleep 1000' &) ; echo ready; exec -a {mark} sleep 1000"
-
-    def start_and_kill() -> bool:
-        from ferrule.process.sandbox.spawner import spawn
-
-        with box.sandbox.prepare(Profile((box.workspace,), box.workspace), ["bash", "-c", script]) as prepared:
-            assert prepared.launch.contains_all
-            process = spawn(prepared.launch, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-            assert process.stdout is not None
-            process.stdout.readline()
-            ran = _soon(lambda: _running(mark) == 2)
-            process.kill()
-            process.communicate()
-            return ran
-
-    assert box.do(start_and_kill)
-    assert _soon(lambda: _running(mark) == 0)
 
 
 EVERYDAY = [

@@ -19,8 +19,7 @@ from ferrule.process.sandbox.sandbox import SandboxRefused
 
 @pytest.fixture(autouse=True)
 def anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "_best", None)
-    monkeypatch.setattr(choose, "_tried", ())
+    monkeypatch.setattr(choose, "_found", {})
 
 
 @pytest.fixture
@@ -80,7 +79,7 @@ def test_a_bubblewrap_that_does_not_confine_is_not_taken(
     assert sandbox.name == "none"
     assert advice in choose.probe_report()[0].message
     with pytest.raises(SandboxRefused):
-        sandbox.prepare(Profile((tmp_path,), tmp_path), ["true"])
+        sandbox.prepare(Profile((tmp_path,), tmp_path, look=True), ["true"])
 
 
 def test_a_bubblewrap_of_the_workspace_is_never_started(
@@ -95,12 +94,31 @@ def test_a_bubblewrap_of_the_workspace_is_never_started(
 def test_with_nothing_left_the_refusal_says_what_to_do(tmp_path: Path, no_bubblewrap: None, no_landlock: None) -> None:
     sandbox = choose.best_sandbox()
     with pytest.raises(SandboxRefused) as refused:
-        sandbox.prepare(Profile((tmp_path,), tmp_path), ["true"])
+        sandbox.prepare(Profile((tmp_path,), tmp_path, look=True), ["true"])
     assert (refused.value.message, refused.value.suggestion) == snapshot(
         (
-            "No sandbox works on this machine, so only commands that are known to change nothing may run.",
-            "Ask the person to run `ferrule doctor` and mend this: bubblewrap: there is no `bwrap` program; install it with the system's package manager (`apt-get install bubblewrap`, `dnf install bubblewrap`, `pacman -S bubblewrap`). landlock: this kernel has no Landlock; a kernel from 5.13 on with Landlock turned on has it.",
+            "No sandbox works on this machine, so no command can be tried without approval.",
+            "Ask the user to run `ferrule doctor` and fix this: bubblewrap: there is no `bwrap` program; install it with the system's package manager (`apt-get install bubblewrap`, `dnf install bubblewrap`, `pacman -S bubblewrap`). landlock: this kernel has no Landlock; a kernel from 5.13 on with Landlock turned on has it.",
         )
+    )
+
+
+def test_layers_are_proven_over_the_workspace_and_in_the_folder_for_them(tmp_path: Path) -> None:
+    needs(bubblewrap(), "bubblewrap (`bwrap` on PATH)")
+    workspace, layers = tmp_path / "workspace", tmp_path / "layers"
+    workspace.mkdir()
+    assert choose.best_sandbox((workspace,), layers).has_layers
+    assert (list(workspace.iterdir()), list(layers.iterdir())) == ([], [])
+
+
+def test_where_no_layer_can_be_put_the_reason_is_told(tmp_path: Path) -> None:
+    needs(bubblewrap(), "bubblewrap (`bwrap` on PATH)")
+    sandbox = choose.best_sandbox((tmp_path,), Path("/proc/layers"))
+    assert (sandbox.has_layers, sandbox.confines) == (False, True)
+    (outcome,) = choose.probe_report((tmp_path,), Path("/proc/layers"))
+    assert outcome.works
+    assert outcome.notes[-1] == snapshot(
+        "unapproved commands see the workspace read-only: no layer can be put over it ([Errno 2] No such file or directory: '/proc/layers')"
     )
 
 
@@ -119,7 +137,7 @@ def test_without_user_namespaces_an_ordinary_user_falls_back(room: Path) -> None
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
         Path("/proc/sys/user/max_user_namespaces").write_text("0")
-        tried = choose._try_bubblewrap(())
+        tried = choose._try_bubblewrap((), None)
         return tried[1].name, tried[1].message
 
     uid = 65534

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 from tests.needs import needs
@@ -12,7 +13,10 @@ from tests.needs import needs
 from ferrule.process.profile import Bounds
 from ferrule.process.sandbox import control_group as module
 from ferrule.process.sandbox.control_group import can_count_processes, control_group
-from ferrule.process.sandbox.limits import bounded
+
+
+def joined(group: Path, script: str) -> list[str]:
+    return ["bash", "-c", 'echo 0 >"$0" && eval "$1"', str(group), script]
 
 
 def test_it_bounds_processes_also_for_root() -> None:
@@ -23,9 +27,7 @@ def test_it_bounds_processes_also_for_root() -> None:
     with control_group(Bounds(processes=5)) as group:
         assert group is not None
         script = "for i in 1 2 3 4 5 6 7 8; do sleep 0.2 & done; wait"
-        done = subprocess.run(
-            bounded(Bounds(processes=5), ["bash", "-c", script], group), capture_output=True, text=True
-        )
+        done = subprocess.run(joined(group, script), capture_output=True, text=True)
         assert "Resource temporarily unavailable" in done.stderr
     assert not group.parent.exists()
 
@@ -58,9 +60,7 @@ def test_a_group_that_is_still_in_use_is_removed_later() -> None:
         return
     with control_group(Bounds()) as joining:
         assert joining is not None
-        process = subprocess.Popen(
-            bounded(Bounds(), ["sh", "-c", "echo ready; exec sleep 60"], joining), stdout=subprocess.PIPE
-        )
+        process = subprocess.Popen(joined(joining, "echo ready; exec sleep 60"), stdout=subprocess.PIPE)
         assert process.stdout is not None
         process.stdout.readline()
     assert joining.parent.exists()

@@ -28,7 +28,7 @@ def make(folder: Path, *paths: str) -> None:
         (folder / path).write_text("x")
 
 
-def test_every_repository_and_the_top_are_looked_at(tree: GuardedTree, tmp_path: Path) -> None:
+def test_every_repository_and_every_folder_are_looked_at(tree: GuardedTree, tmp_path: Path) -> None:
     for where in (".", "a/b", "a/.git/modules/sub"):
         subprocess.run(
             ["git", "init", "-q", *(["--bare"] if "modules" in where else []), str(tmp_path / where)], check=True
@@ -38,6 +38,12 @@ def test_every_repository_and_the_top_are_looked_at(tree: GuardedTree, tmp_path:
         "ferrule.toml",
         "a/b/.vscode/x",
         "a/c/.vscode/x",
+        "a/c/.husky/pre-commit",
+        "a/.envrc",
+        "a/.git/HEAD",
+        "a/.git/info/attributes",
+        "info/attributes",
+        "node_modules/x/.vscode/x",
         "named/file",
         "w/.git",
         "a/.git/worktrees/t/config.worktree",
@@ -45,7 +51,9 @@ def test_every_repository_and_the_top_are_looked_at(tree: GuardedTree, tmp_path:
     found = tree.look()
     assert set(found.marks) == {
         ".git/config", ".git/hooks", "a/b/.git/config", "a/b/.git/hooks", "a/.git/modules/sub/config",
-        "a/.git/modules/sub/hooks", "ferrule.toml", "a/b/.vscode", "named/file", "w/.git",
+        "a/.git/modules/sub/hooks",
+        "ferrule.toml", "a/b/.vscode", "a/c/.vscode", "a/c/.husky", "a/.envrc", "a/.git/info/attributes", "named/file",
+        "w/.git",
         "a/.git/worktrees/t/config.worktree",
     }  # fmt: skip
     assert found.repositories == {"", "a", "a/b", "w"}
@@ -55,6 +63,24 @@ def test_every_repository_and_the_top_are_looked_at(tree: GuardedTree, tmp_path:
 def test_a_folder_that_looks_like_a_repository_hides_nothing_below_it(tree: GuardedTree, tmp_path: Path) -> None:
     make(tmp_path, "HEAD", "objects/x", "refs/x", "config", "sub/.git/config", ".vscode/x")
     assert set(tree.look().marks) == {"config", "sub/.git/config", ".vscode"}
+
+
+@pytest.mark.parametrize(
+    ("line", "guarded"),
+    [
+        ("hooksPath = .githooks", ".githooks"),
+        ('HOOKSPATH="tools/../scripts/hooks" ; ours', "scripts/hooks"),
+        ("hookspath = /elsewhere/hooks", None),
+        ("hooksPath = ../out", None),
+        ("hooksPath = .", None),
+    ],
+)
+def test_the_folder_that_git_takes_hooks_from_is_guarded(
+    tree: GuardedTree, tmp_path: Path, line: str, guarded: str | None
+) -> None:
+    make(tmp_path, ".git/HEAD", ".githooks/pre-commit", "scripts/hooks/pre-commit")
+    (tmp_path / ".git/config").write_text(f"[core]\n\t{line}\n")
+    assert set(tree.look().marks) == {".git/config"} | ({guarded} if guarded else set())
 
 
 def test_links_are_not_followed(tree: GuardedTree, tmp_path: Path) -> None:

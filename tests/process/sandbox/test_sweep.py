@@ -37,6 +37,40 @@ def everything_below(folder: Path) -> dict[str, bytes | str | None]:
 # In the sandbox
 
 
+def test_the_hooks_that_a_configuration_names_are_locked_and_swept(box: Box) -> None:
+    repository = box.repository()
+    (repository / ".git/config").write_text("[core]\n\thooksPath = .hooks\n[include]\n\tpath = x\n")
+    box.write("sub/keep", "")
+    first = box.run("mkdir .hooks && echo evil >.hooks/pre-commit")
+    assert subjects(first.denials) == [".hooks"]
+    assert not (repository / ".hooks").exists()
+    box.write(".hooks/pre-commit", "mine")
+    second = box.run("echo evil >.hooks/pre-commit; echo evil >.hooks/post-merge; rm -rf .hooks; mv .hooks x")
+    assert everything_below(repository / ".hooks") == {"pre-commit": b"mine"}
+    assert second.denials == ()
+
+
+@pytest.mark.parametrize("name", [".envrc", ".husky/pre-commit", ".mcp.json", ".vscode/tasks.json", ".gitmodules"])
+def test_at_any_depth_what_is_there_is_locked_and_what_is_not_is_swept(box: Box, name: str) -> None:
+    box.write(f"a/b/{name}", "mine")
+    box.write("a/c/file", "")
+    done = box.run(f"echo evil >a/b/{name}; mkdir -p $(dirname a/c/{name}); echo evil >a/c/{name}; echo evil >x")
+    assert (box.workspace / f"a/b/{name}").read_text() == "mine"
+    assert subjects(done.denials) == [f"a/c/{name.partition('/')[0]}"]
+    assert not (box.workspace / f"a/c/{name}").exists()
+    assert (box.workspace / "x").read_text() == "evil\n"
+
+
+def test_nothing_is_left_to_put_back_what_was_swept(box: Box) -> None:
+    """A loop in the background re-creates it as long as it can, and cannot any more when the sweep begins."""
+    box.repository()
+    loop = "setsid sh -c 'while :; do echo evil >.mcp.json; echo evil >.git/info/attributes; done' >/dev/null 2>&1 &"
+    done = box.run(f"({loop}) ; kill -9 -1; sleep 0.2; ({loop}); sleep 0.2; kill -9 $PPID; true")
+    assert set(subjects(done.denials)) == {".mcp.json", ".git/info/attributes"}
+    assert not (box.workspace / ".mcp.json").exists()
+    assert not (box.workspace / ".git/info/attributes").exists()
+
+
 @pytest.mark.parametrize("where", [".", "vendor/library"])
 def test_hooks_and_configuration_are_locked_in_every_repository(box: Box, where: str) -> None:
     repository = box.repository(where)
@@ -176,7 +210,7 @@ def test_named_places_are_guarded_too(box: Box) -> None:
 
 
 def test_someone_outside_may_change_them_meanwhile(box: Box) -> None:
-    """The person's own editor and git go on working while a command runs, and the sandbox is not to be used again."""
+    """The person's own editor and git go on working while a command runs."""
     repository = box.repository()
     fifo = box.workspace / "fifo"
     os.mkfifo(fifo)
@@ -193,7 +227,6 @@ def test_someone_outside_may_change_them_meanwhile(box: Box) -> None:
     done = box.run("cat fifo")
     thread.join()
     assert subjects(done.denials) == []
-    assert done.stale
     assert "Ada" in (repository / ".git/config").read_text()
 
 

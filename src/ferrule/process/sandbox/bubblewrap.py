@@ -176,7 +176,9 @@ class _Preparation:
             self._arguments += ["--bind" if writable else "--ro-bind", root, root]
         for layer in self._layers:
             for path in (layer.upper, layer.work, *layer.below):
-                if not any(is_within(str(path), folder) for folder in (*self._places.folders, "/tmp")):  # noqa: S108
+                # In the very folder that it covers the kernel keeps it from being opened.
+                covered = (*layered, *self._places.folders, "/tmp")  # noqa: S108 - inside the sandbox
+                if not any(is_within(str(path), folder) for folder in covered):
                     self._arguments += _hidden(str(path))
         for root in self._roots:
             if is_within(self._places.home, root):
@@ -254,14 +256,13 @@ class _Preparation:
 def _begun(command: tuple[str, ...], terminal: bool, processes: int | None) -> tuple[str, ...]:
     """The command, begun inside by a shell where something has to be done there first.
 
-    An ordinary user's processes can be counted for this box alone from inside its namespace only. And a terminal is
-    given to whoever opens it first as the leader of a session, which inside is the shell; bubblewrap itself stays
-    outside that session, so that no key ends it.
+    An ordinary user's processes can be counted for this box alone from inside its namespace only. And the terminal is
+    taken by a session inside, to which bubblewrap does not belong, so that no key ends bubblewrap.
     """
     script = [] if processes is None else [f"ulimit {_processes_flag()} {processes}"]
     if not script and not terminal:
         return command
-    script.append('exec "$@"' + (" <>/proc/self/fd/0" if terminal else ""))
+    script.append('exec setsid -c "$@"' if terminal else 'exec "$@"')
     return (_SHELL, "-c", " && ".join(script), "sh", *command)
 
 

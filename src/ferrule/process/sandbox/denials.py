@@ -85,8 +85,16 @@ def _about(path: str, profile: Profile, *, certain: bool) -> Denial | None:
             "Do without it. Only the person can change that rule.",
         )
     if any(is_within(whole, root) for root in roots):
-        if not certain and "/.git/" not in whole:
+        if not certain and "/.git/" not in whole and not (profile.look and not profile.layers):
             return None
+        if profile.look:
+            return Denial(
+                "write",
+                path,
+                f"The sandbox kept the command from changing `{_shown(whole, roots)}`: unapproved commands see the "
+                "workspace read-only.",
+                "Ask the user to approve the command.",
+            )
         return Denial(
             "guarded",
             path,

@@ -29,6 +29,7 @@ _OF_PERSON = {
     ("user", "name"), ("user", "email"), ("init", "defaultbranch"), ("core", "autocrlf"), ("core", "eol"),
     ("pull", "rebase"), ("pull", "ff"), ("push", "default"), ("push", "autosetupremote"), ("safe", "directory"),
 }  # fmt: skip
+_HOOKS_PATH = re.compile(r"^[^#;\n]*?\bhookspath\s*=[ \t]*(.+)$", re.IGNORECASE | re.MULTILINE)
 _MOST = 1 << 20
 
 
@@ -73,6 +74,12 @@ def harmless(text: str) -> list[Setting] | None:
         if setting.name in ("url", "pushurl") and ("::" in setting.value or setting.value.startswith("-")):
             return None  # a transport that is a program
     return settings
+
+
+def hooks_paths(text: str) -> list[str]:
+    """Every value that `core.hooksPath` may have in a file; rather one too many than one too few."""
+    found = (value.strip() for value in _HOOKS_PATH.findall(text[:_MOST]))
+    return [value[1:].partition('"')[0] if value.startswith('"') else _plain(value) for value in found]
 
 
 def of_person(text: str) -> str:

@@ -1,5 +1,6 @@
 """Finds the places of a workspace that make programs outside the sandbox do things: git's hooks and configuration in
-every repository, and the settings of Ferrule, editors and agents at the top of each.
+every repository, the folder that `core.hooksPath` names, and the settings of Ferrule, editors, agents and shells in
+every folder but those of dependencies.
 
 The whole tree is looked at once. Afterwards only folders that changed are listed again: a new name in a folder
 changes its `ctime`, which no program can set back.
@@ -14,13 +15,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ferrule.core.access import OF_GIT, SETTINGS
-from ferrule.process.sandbox.plain_path import opened
+from ferrule.process.sandbox.git_config import hooks_paths
+from ferrule.process.sandbox.places import hooks_of_person
+from ferrule.process.sandbox.plain_path import opened, read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _GIT_FOLDER_HAS = frozenset({"HEAD", "objects", "refs"})
-_WALKED_OF_GIT = frozenset({"modules", "worktrees"})
+_WALKED_OF_GIT = frozenset({"modules", "worktrees", "info"})
+_OF_DEPENDENCIES = frozenset({"node_modules", "site-packages"})
+"""Folders of other people's packages, where nobody opens an editor or a shell."""
 _MOST_FOLDERS, _MOST_INSIDE, _MOST_REMEMBERED = 100_000, 2_000, 8
 _CLOCK_STEP = 20_000_000  # of the coarsest clock a file system uses, in nanoseconds
 
@@ -41,6 +46,8 @@ class Found:
     marks: dict[str, Mark]
     repositories: frozenset[str]
     """Folders that have a `.git`."""
+    folders: frozenset[str]
+    """All that were looked at."""
     git_folders: tuple[str, ...]
     """Folders that git keeps its own files in."""
     complete: bool
@@ -97,17 +104,32 @@ class GuardedTree:
                 git_folders.append(path)
             for name in folder.guarded:
                 self._mark(start + name, marks, deep=deep)
-        for path in self.named:
+        for path in (*self.named, *self._hooks(git_folders)):
             self._mark(path, marks, deep=deep)
         self._folders = _remembered[self.root] = folders
         while len(_remembered) > _MOST_REMEMBERED:
             _remembered.pop(next(iter(_remembered)))
-        return Found(marks, frozenset(repositories), tuple(git_folders), not waiting)
+        return Found(marks, frozenset(repositories), frozenset(folders), tuple(git_folders), not waiting)
 
     def deepen(self, found: Found) -> None:
         """Take in what is inside of those that are not locked, after a look that did not."""
         for path in found.marks.keys() - self.locked:
             self._mark(path, found.marks, deep=True)
+
+    def _hooks(self, git_folders: list[str]) -> Iterator[str]:
+        """The folders below this one that git takes hooks from because a configuration says so."""
+        of_person = hooks_of_person()
+        for path in git_folders:
+            values = list(of_person)
+            for name in ("config", "config.worktree"):
+                if (read := read_plain(self.descriptor, f"{path}/{name}" if path else name)) is not None:
+                    values += hooks_paths(read[0].decode(errors="replace"))
+            above, _, last = path.rpartition("/")
+            top = f"{self.root}/{above if last == '.git' else path}"
+            for value in values:
+                target = os.path.normpath(os.path.join(top, value))  # noqa: PTH118 - no links are to be followed
+                if target.startswith(self.root + "/"):
+                    yield target[len(self.root) + 1 :]
 
     def _folder(self, path: str) -> _Folder | None:
         try:
@@ -132,8 +154,10 @@ class GuardedTree:
             below = tuple(name for name in folders if name in _WALKED_OF_GIT)
             return _Folder(state.st_ino, changed, below, tuple(OF_GIT & names.keys()), False, True)
         guarded: set[str] = set()
-        if path == "" or ".git" in names:
+        if _OF_DEPENDENCIES.isdisjoint(path.split("/")):
             guarded |= SETTINGS & names.keys()
+        if "attributes" in names and self._is_info(path):
+            guarded.add("attributes")
         if names.get(".git") is False:
             guarded.add(".git")  # a file or a link that says where the repository is
         bare = names.keys() >= _GIT_FOLDER_HAS  # git takes such a folder for a repository, whatever else is in it
@@ -141,6 +165,17 @@ class GuardedTree:
             guarded |= OF_GIT & names.keys()
         below = tuple(name for name in folders if name not in guarded)
         return _Folder(state.st_ino, changed, below, tuple(guarded), ".git" in names, bare)
+
+    def _is_info(self, path: str) -> bool:
+        """Whether it is the folder of a repository in which git looks for attributes."""
+        above, _, name = path.rpartition("/")
+        if name != "info":
+            return False
+        try:
+            os.stat(f"{above}/HEAD" if above else "HEAD", dir_fd=self.descriptor, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
 
     def _mark(self, path: str, marks: dict[str, Mark], *, deep: bool) -> None:
         try:

@@ -1,4 +1,4 @@
-"""No sandbox: either none works here, and then only what needs none may run, or the person turned it off."""
+"""No sandbox: none works here, or the person turned it off. Nothing can be tried, and what was approved runs bare."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class NoSandbox:
-    """With `off`, the person chose it and everything runs. Without, only what its profile lets change nothing."""
+    """With `off`, the person chose it. Either way it has no look box: every command has to be approved beforehand."""
 
     def __init__(self, *, off: bool = False, reasons: tuple[str, ...] = ()) -> None:
         self.off = off
@@ -31,7 +31,7 @@ class NoSandbox:
     def notes(self) -> tuple[str, ...]:
         if self.off:
             return ("the sandbox is turned off: commands may do whatever the person may",)
-        return ("no sandbox works here: only commands that are known to change nothing run", *self._reasons)
+        return ("no sandbox works here: every command asks before it runs, and runs unconfined", *self._reasons)
 
     @property
     def confines(self) -> bool:
@@ -42,13 +42,11 @@ class NoSandbox:
         return False
 
     def prepare(self, profile: Profile, arguments: Sequence[str], *, terminal: bool = False) -> Prepared:
-        """A bare start with a clean environment. A profile in which nothing is writable stands for a command that
-        was proven to only read; hiding and the network cannot be had.
-        """
-        if not self.off and (profile.writable or profile.hosts is not None):
+        """A bare start with a clean environment: hiding, guarding and the network by host cannot be had."""
+        if profile.look:
             raise SandboxRefused(
-                phrase("No sandbox works on this machine, so only commands that are known to change nothing may run."),
-                joined(" ", [phrase("Ask the person to run `ferrule doctor` and mend this:"), *self._reasons]),
+                phrase("No sandbox works on this machine, so no command can be tried without approval."),
+                joined(" ", [phrase("Ask the user to run `ferrule doctor` and fix this:"), *self._reasons]),
             )
         environment = clean_environment(os.environ, profile.environment)
         program = found_program(arguments[0], environment)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ferrule.process.sandbox.git_config import of_person
+from ferrule.process.sandbox.git_config import hooks_paths, of_person
 
 # Homes, the sockets of services, and folders that everyone may write.
 _REPLACED_FOLDERS = ("/home", "/root", "/run", "/var/tmp")  # noqa: S108 - to be hidden
@@ -108,18 +108,27 @@ def _is_ours(folder: str) -> bool:
 
 def git_settings(home: str) -> bytes:
     """The person's name and habits for git, without the rest of its configuration, which may hold tokens."""
+    return of_person(_git_config(home)).encode()
+
+
+def hooks_of_person() -> list[str]:
+    """Where the person has git look for hooks in every repository, relative to it."""
+    return [value for value in hooks_paths(_git_config(system_places().home)) if not value.startswith(("/", "~"))]
+
+
+def _git_config(home: str) -> str:
     for path in (Path(home, ".gitconfig"), Path(home, ".config/git/config")):
         try:
             state = path.stat()
         except OSError:
             continue
-        return _read_git_settings(path, state.st_mtime_ns, state.st_size)
-    return b""
+        return _read_git_config(path, state.st_mtime_ns, state.st_size)
+    return ""
 
 
 @lru_cache(maxsize=4)
-def _read_git_settings(path: Path, changed: int, size: int) -> bytes:
+def _read_git_config(path: Path, changed: int, size: int) -> str:
     try:
-        return of_person(path.read_text(encoding="utf-8", errors="replace")).encode()
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return b""
+        return ""

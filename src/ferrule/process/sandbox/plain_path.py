@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+_MOST_READ = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -38,3 +40,15 @@ def opened(folder: int, path: str, flags: int = _FOLDER) -> Generator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def read_plain(root: int, path: str) -> tuple[bytes, int] | None:
+    """The content and mode of a plain file of moderate size; None for anything else."""
+    try:
+        with opened(root, path, os.O_RDONLY | os.O_NONBLOCK) as file:
+            state = os.fstat(file)
+            if not stat.S_ISREG(state.st_mode) or state.st_size > _MOST_READ:
+                return None
+            return os.read(file, _MOST_READ), stat.S_IMODE(state.st_mode)
+    except OSError:
+        return None

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ferrule.core.access import OF_GIT, SETTINGS
 from ferrule.process.sandbox.git_config import harmless
-from ferrule.process.sandbox.plain_path import opened
+from ferrule.process.sandbox.plain_path import opened, read_plain
 from ferrule.process.sandbox.quarantine import Quarantine
 from ferrule.process.sandbox.sandbox import Denial
 
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from ferrule.process.sandbox.guarded import Found, GuardedTree, Mark
-
-_MOST_READ = 1 << 20
 
 
 @dataclass(slots=True)
@@ -161,9 +158,7 @@ def _may_stay(one: Watched, path: str, before: Found) -> bool:
     if path in one.hidden:
         return False
     if name in SETTINGS and path not in one.tree.named:
-        return (
-            parent != "" and parent not in before.repositories
-        )  # what a fresh clone brings is for its reader to judge
+        return parent not in before.folders  # what a fresh clone brings is for its reader to judge
     if name in OF_GIT or name == ".git":
         return _runs_nothing(one.tree, path, name)
     return False
@@ -200,18 +195,6 @@ def _only_samples(root: int, path: str) -> bool:
             return all(entry.name.endswith(".sample") and entry.is_file(follow_symlinks=False) for entry in entries)
     except OSError:
         return False
-
-
-def read_plain(root: int, path: str) -> tuple[bytes, int] | None:
-    """The content and mode of a plain file of moderate size; None for anything else."""
-    try:
-        with opened(root, path, os.O_RDONLY | os.O_NONBLOCK) as file:
-            state = os.fstat(file)
-            if not stat.S_ISREG(state.st_mode) or state.st_size > _MOST_READ:
-                return None
-            return os.read(file, _MOST_READ), stat.S_IMODE(state.st_mode)
-    except OSError:
-        return None
 
 
 def _contents(tree: GuardedTree, found: Found) -> Iterator[tuple[str, tuple[bytes, int]]]:
