@@ -1,7 +1,7 @@
-"""What a command costs in a warm session, against bare bash running the same: `python benchmarks/shell.py`.
+"""What a command costs in a session, from call to result: `python benchmarks/shell.py`.
 
-Bare is a bash that is kept open and fed over a pipe, with an `echo` that marks each command's end: the least that
-anyone who keeps a shell open must do. `bash -c` anew for each command is there to be known. Contenders run in turn;
+Each command is a bash of its own in a box of its own, with the session's state going in and coming out. Beside each
+figure stands the same box around a bare `bash -c`, so that what the session adds can be seen. Contenders run in turn;
 interference only ever adds time, so the bar is on the best rounds, and the medians stand beside them. Then two
 gigabytes of output, and by how much memory grows meanwhile.
 """
@@ -12,106 +12,113 @@ import argparse
 import asyncio
 import os
 import resource
-import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from _measure import Row, report
-from ferrule.process.profile import Profile
+from ferrule.process.box import Box, open_box
+from ferrule.process.profile import LayerMount, Profile
 from ferrule.process.sandbox.choose import best_sandbox
 from ferrule.process.sandbox.no_sandbox import NoSandbox
-from ferrule.process.shell.shell_session import ShellSession
+from ferrule.process.shell.running import Opener, Streams
+from ferrule.process.shell.session import ShellSession
 from ferrule.process.spill import SpillFolder
 
-COMMANDS = ("true", "echo hi", "ls")
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
 FLOOD = "head -c 2000000000 /dev/zero"
+MOST_MILLISECONDS = 30
 
 
-class BareBash:
-    """A bash on pipes, and nothing else."""
-
-    def __init__(self, folder: Path) -> None:
-        self._process = subprocess.Popen(
-            ["bash", "--noprofile", "--norc"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd=folder,
-        )
-
-    async def run(self, command: str) -> bytes:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        os.write(self._process.stdin.fileno(), f"{command}\necho MARK\n".encode())
-        seen = b""
-        while not seen.endswith(b"MARK\n"):
-            seen += os.read(self._process.stdout.fileno(), 1 << 16)
-        return seen
-
-    def close(self) -> None:
-        self._process.communicate()
-
-
-async def _once(folder: Path, command: str) -> None:
-    subprocess.run(  # noqa: ASYNC221 - nothing else is to run meanwhile
-        ["bash", "--noprofile", "--norc", "-c", command], cwd=folder, capture_output=True, check=True
-    )
-
-
-def _session(folder: Path, sandboxed: bool) -> ShellSession:
+def opener(folder: Path, kind: str) -> Opener:
     workspace = folder / "workspace"
     workspace.mkdir(exist_ok=True)
-    sandbox = best_sandbox() if sandboxed else NoSandbox(off=True)
-    profile = Profile((workspace,), workspace)
-    return ShellSession(lambda arguments: sandbox.prepare(profile, arguments), spills=SpillFolder(folder / "spills"))
+    sandbox = NoSandbox(off=True) if kind == "without a sandbox" else best_sandbox()
+    profile = Profile((workspace,), workspace, look=kind == "look box")
+
+    async def opened(arguments: Sequence[str], environment: Mapping[str, str], streams: Streams) -> Box:
+        layers: tuple[LayerMount, ...] = ()
+        if profile.look:
+            upper, work = (Path(tempfile.mkdtemp(dir=folder)) for _ in range(2))
+            layers = (LayerMount(workspace, upper, work),)
+        return await open_box(
+            sandbox,
+            replace(profile, environment=environment, layers=layers),
+            arguments,
+            stdin=streams.stdin,
+            stdout=streams.stdout,
+            stderr=streams.stderr,
+            passed=streams.passed,
+            terminal=streams.terminal,
+        )
+
+    return opened
+
+
+async def bare(open_one: Opener) -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    try:
+        box = await open_one(
+            ("/bin/bash", "--noprofile", "--norc", "-c", "true"), {}, Streams(nothing, nothing, nothing, ())
+        )
+        await asyncio.wait({box.ended})
+        await asyncio.to_thread(box.denials)
+        box.close()
+    finally:
+        os.close(nothing)
 
 
 async def measure_commands(folder: Path, rounds: int) -> list[Row]:
-    plain, confined = _session(folder, False), _session(folder, True)
-    bare = BareBash(folder / "workspace")
-    rows: list[Row] = []
+    openers = {kind: opener(folder, kind) for kind in ("without a sandbox", "work box", "look box")}
+    sessions = {kind: ShellSession(folder=str(folder / "workspace")) for kind in openers}
+    contenders: dict[str, Callable[[], Awaitable[object]]] = {}
+    for kind, session in sessions.items():
+
+        async def keep(session: ShellSession = session, kind: str = kind) -> None:
+            session.keep(await session.run("true", openers[kind]), tainted=False)
+
+        contenders[kind] = keep
+        contenders[f"bare {kind}"] = lambda kind=kind: bare(openers[kind])
+    taken: dict[str, list[float]] = {name: [] for name in contenders}
     try:
-        for command in COMMANDS:
-            contenders = {
-                "bare": lambda command=command: bare.run(command),
-                "bash -c": lambda command=command: _once(folder, command),
-                "session": lambda command=command: plain.run(command),
-                "sandboxed": lambda command=command: confined.run(command),
-            }
-            taken: dict[str, list[float]] = {name: [] for name in contenders}
-            for turn in range(rounds):
-                for name, work in contenders.items():
-                    began = perf_counter()
-                    await work()
-                    taken[name].append(perf_counter() - began)
-                    await asyncio.sleep(0.001)  # a model thinks between two commands, and the shell saves its state
-                if turn == 5:
-                    taken = {name: [] for name in contenders}  # what went before was warming up
-            best = {name: min(times) * 1e3 for name, times in taken.items()}
-            middle = {name: median(times) * 1e3 for name, times in taken.items()}
-            for name, bar in (("session", 1.5), ("sandboxed", None)):
-                note = (
-                    f"{best[name]:.2f} ms against {best['bare']:.2f} ms, bash -c {best['bash -c']:.2f} ms; "
-                    f"medians {middle[name]:.2f} / {middle['bare']:.2f} / {middle['bash -c']:.2f}"
-                )
-                what = f"`{command}` in a warm session{', sandboxed' if bar is None else ''}, over bare bash"
-                rows.append(Row(what, best[name] - best["bare"], "ms", bar, note))
+        for turn in range(rounds):
+            for name, work in contenders.items():
+                began = perf_counter()
+                await work()
+                taken[name].append(perf_counter() - began)
+            if turn == 5:
+                taken = {name: [] for name in contenders}  # what went before was warming up
     finally:
-        bare.close()
-        await plain.close()
-        await confined.close()
-    return rows
+        for session in sessions.values():
+            await session.close()
+    best = {name: min(times) * 1e3 for name, times in taken.items()}
+    middle = {name: median(times) * 1e3 for name, times in taken.items()}
+    return [
+        Row(
+            f"`true` in a session, {kind}",
+            best[kind],
+            "ms",
+            MOST_MILLISECONDS,
+            f"bare bash in the same box {best[f'bare {kind}']:.1f} ms; "
+            f"medians {middle[kind]:.1f} / {middle[f'bare {kind}']:.1f}",
+        )
+        for kind in openers
+    ]
 
 
 async def measure_flood(folder: Path) -> list[Row]:
-    session = _session(folder, False)
+    session = ShellSession(folder=str(folder), spills=SpillFolder(folder / "spills"))
+    plain = opener(folder, "without a sandbox")
     try:
-        await session.run("true")
+        await session.run("true", plain)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         began = perf_counter()
-        ended = await session.run(FLOOD)
+        ended = await session.run(FLOOD, plain)
         seconds = perf_counter() - began
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     finally:
@@ -123,7 +130,7 @@ async def measure_flood(folder: Path) -> list[Row]:
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(description="What a warm shell session costs against bare bash.")
+    arguments = argparse.ArgumentParser(description="What a command costs in a shell session.")
     arguments.add_argument("--json", action="store_true", help="print JSON instead of a table")
     arguments.add_argument("--quick", action="store_true", help="fewer rounds: rougher figures in less time")
     chosen = arguments.parse_args()

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import fcntl
 import os
-import signal
 import struct
 import tempfile
 import termios
@@ -147,8 +146,6 @@ class RunningCommand:
     async def type(self, text: str) -> None:
         """Type into its terminal."""
         data = text.encode(errors="surrogateescape")
-        if b"\x03" in data and not self._rules_processes():
-            self.box.signal(signal.SIGINT)
         while data and not self.box.ended.done():
             try:
                 data = data[os.write(self.master, data) :]
@@ -156,13 +153,6 @@ class RunningCommand:
                 await asyncio.sleep(0.005)
             except OSError:
                 return  # its other side was closed
-
-    def _rules_processes(self) -> bool:
-        """Whether the terminal has processes in front, so that Ctrl-C typed into it reaches them; in some boxes not."""
-        try:
-            return os.tcgetpgrp(self.master) > 0
-        except OSError:
-            return False
 
     async def news(self, seconds: float) -> Why:
         """Wait for its end, the end of its time, or until it waits for input."""
