@@ -35,7 +35,15 @@ os.execvp("bash", ["bash", "-c", command])
 """
 
 
+# An ordinary user may not reach root's own Python; any other will do.
 _PYTHON = sys.executable if os.access(sys.executable, os.X_OK) else shutil.which("python3", path=os.defpath)
+
+
+def python(code: str, *arguments: str | Path) -> subprocess.Popen[str]:
+    """Another process of this very product, for tests that kill it."""
+    command = [_PYTHON or "python3", "-c", code, *arguments]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
 def run_above(layer: Layer, command: str) -> None:

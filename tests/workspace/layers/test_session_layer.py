@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.workspace.layers.overlay import Tree, put, run_above, told, tree
+from tests.workspace.layers.overlay import Tree, put, python, run_above, told, tree
 
 from ferrule.workspace.layers.reading import LayerChanges
 from ferrule.workspace.layers.session_layer import SessionLayer, layers_folder, remove_tree
@@ -158,17 +157,17 @@ def test_a_session_that_is_over_leaves_no_folder(session: Session) -> None:
 
 
 def test_what_a_killed_process_left_is_removed_and_what_a_living_one_has_is_not(root: Path, tmp_path: Path) -> None:
-    code = f"""
+    code = """
 import sys, time
 from pathlib import Path
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.layers.session_layer import SessionLayer
-layer = SessionLayer(Paths([Path({str(root)!r})]), Path({str(tmp_path / "layers")!r}))
+layer = SessionLayer(Paths([Path(sys.argv[1])]), Path(sys.argv[2]))
 layer.begin()
 print("ready", flush=True)
 time.sleep(600)
 """
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
+    with python(code, root, tmp_path / "layers") as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "ready\n"
         mine = Session(root)
@@ -214,7 +213,7 @@ OPERATIONS = st.one_of(
     st.builds("mkdir -p {0}".format, PATHS),
     st.builds("mv -T {0} {1}".format, PATHS, PATHS),
     st.builds("ln -sfnT {0} {1}".format, PATHS, PATHS),
-    st.builds("chmod {1} {0}".format, PATHS, st.sampled_from(["700", "755"])),
+    st.builds("chmod {1} {0}".format, PATHS, st.sampled_from(["700", "755", "555"])),
 )
 SCRIPTS = st.lists(st.lists(OPERATIONS, min_size=1, max_size=4).map("; ".join), min_size=1, max_size=4)
 
@@ -243,4 +242,4 @@ def test_commands_one_after_the_other_see_what_they_would_see_for_real(before: s
         assert tree(folder / "ws") == trees[0]
         session.layer.close()
     finally:
-        shutil.rmtree(folder)
+        remove_tree(folder)

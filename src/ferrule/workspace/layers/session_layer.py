@@ -218,12 +218,19 @@ class _Kept:
     def _move(self, layer: Layer, inner: str, before: Seen | None, *, special: bool = False) -> None:
         if special or not self._make_folders(layer, inner):
             return
+        source, target = layer.upper / inner, self.folder / inner
         hidden = look_at(self.folder, inner) is not None
         self._remove(inner)
-        (layer.upper / inner).rename(self.folder / inner)
-        if hidden and (self.folder / inner).is_dir() and not (self.folder / inner).is_symlink():
-            # What stood here hid the same folder of the workspace, and this must go on to do so.
-            os.setxattr(self.folder / inner, f"{layer.marks}opaque", b"y")
+        mode = source.lstat().st_mode
+        with _writable(source.parent, target.parent):
+            if not stat.S_ISDIR(mode):
+                source.rename(target)
+            else:
+                source.chmod(0o700)  # the kernel wants to write to a folder that moves
+                source.rename(target)
+                if hidden:  # what stood here hid the same folder of the workspace, and so must this
+                    os.setxattr(target, f"{layer.marks}opaque", b"y")
+                target.chmod(stat.S_IMODE(mode))
         self._over[inner] = before
 
     def _hide(self, layer: Layer, inner: str) -> None:
@@ -231,7 +238,8 @@ class _Kept:
         self._remove(inner)
         below = look_at(self.root, inner)
         if below is not None and self._make_folders(layer, inner):
-            os.mknod(self.folder / inner, stat.S_IFCHR, 0)
+            with _writable((self.folder / inner).parent):
+                os.mknod(self.folder / inner, stat.S_IFCHR, 0)
             self._over[inner] = below
 
     def _uncover(self, layer: Layer, inner: str) -> None:
@@ -248,7 +256,8 @@ class _Kept:
                 path = f"{folder}/{name}"
                 mode = os.lstat(path).st_mode
                 if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
-                    os.unlink(path)  # noqa: PTH108
+                    with _writable(Path(folder)):
+                        os.unlink(path)  # noqa: PTH108
 
     def _make_folders(self, layer: Layer, inner: str) -> bool:
         """The folders above a path, as they look where they come from; False where one of them is hidden here."""
@@ -258,7 +267,8 @@ class _Kept:
         for part in reversed(list(_folders_of(inner))):
             folder = self.folder / part
             try:
-                folder.mkdir()
+                with _writable(folder.parent):
+                    folder.mkdir()
             except FileExistsError:
                 if not stat.S_ISDIR(folder.lstat().st_mode):
                     return False
@@ -320,10 +330,27 @@ def _remove(path: Path) -> None:
         found = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return
-    if stat.S_ISDIR(found.st_mode):
-        remove_tree(path)
-    else:
-        path.unlink()
+    with _writable(path.parent):
+        if stat.S_ISDIR(found.st_mode):
+            remove_tree(path)
+        else:
+            path.unlink()
+
+
+@contextmanager
+def _writable(*folders: Path) -> Generator[None]:
+    """Change what is in folders that are ours, whatever mode a command gave them."""
+    closed: list[tuple[Path, int]] = []
+    for folder in folders:
+        mode = stat.S_IMODE(folder.lstat().st_mode)
+        if mode & 0o700 != 0o700:
+            closed.append((folder, mode))
+            folder.chmod(mode | 0o700)
+    try:
+        yield
+    finally:
+        for folder, mode in closed:
+            folder.chmod(mode)
 
 
 def _look_like(folder: Path, other: Path) -> None:

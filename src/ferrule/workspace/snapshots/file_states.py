@@ -230,7 +230,9 @@ class FileStates:
 
     def _remove_folders(self, change: Change, path: Path) -> None:
         """Remove the folders that were made for a file, unless something else is in them by now."""
-        place = self.place(path)
+        if not change.made:
+            return
+        place = self._in_place(path)
         for folder in path.parents[: change.made]:
             try:
                 above = self._paths.open(self._folder(place, folder.parent), os.O_RDONLY | os.O_DIRECTORY)

@@ -27,14 +27,14 @@ class Recovery:
             self.return_to(group, Side.BEFORE)
         elif group.phase is Phase.REDOING:
             self.return_to(group, Side.AFTER)
-        elif all(self._is_made(change) for change in group.changes):
+        elif all(self._is_made(group, change) for change in group.changes):
             self._store.journal.finish(group, self.new_modes(group))
         else:
             self.roll_back(group)
 
     def roll_back(self, group: Group) -> None:
         """Forget a change that was not made whole. What someone else has changed since stays, and in the list."""
-        kept = [change for change in reversed(group.changes) if not self._put(change, Side.BEFORE)]
+        kept = [change for change in reversed(group.changes) if not self._put(group, change, Side.BEFORE)]
         gone = [change for change in group.changes if change not in kept]
         self._store.remove(self._store.journal.forget(group, gone))
         if kept:
@@ -43,7 +43,7 @@ class Recovery:
     def return_to(self, group: Group, side: Side) -> None:
         """Bring every file of a group to one end, as far as nobody else has changed it."""
         for change in group.changes if side is Side.AFTER else reversed(group.changes):
-            if change.covered and not self._put(change, side):
+            if change.covered and not self._put(group, change, side):
                 self._store.notes.append(f"`{change.path.name}` was changed while {group} was undone or redone.")
         self._store.journal.mark(group, Phase.UNDONE if side is Side.BEFORE else Phase.DONE)
 
@@ -57,14 +57,25 @@ class Recovery:
                     found[change.seq] = state.mode
         return found
 
-    def _is_made(self, change: Change) -> bool:
-        return self._files.is_at(change, Side.AFTER) if change.covered else self._files.got_there(change)
+    def _is_made(self, group: Group, change: Change) -> bool:
+        if not change.covered:
+            return self._files.got_there(change)
+        return self._files.is_at(change, Side.AFTER) or self._is_past(group, change, Side.AFTER)
 
-    def _put(self, change: Change, side: Side) -> bool:
+    def _put(self, group: Group, change: Change, side: Side) -> bool:
         """Whether a change is at that end now; a file that is at neither is left alone."""
         if not change.covered:
             return not self._files.got_there(change)
         try:
-            return self._files.finish(change, side, self._store.contents.get)
+            done = self._files.finish(change, side, self._store.contents.get)
         except (PathProblem, ContentLost, OSError):
             return False
+        return done or self._is_past(group, change, side)
+
+    def _is_past(self, group: Group, change: Change, side: Side) -> bool:
+        """Whether what stands there is further that way than the change alone goes: a folder that gives way to a file
+        is removed by one change of a group, and the file made by the next.
+        """
+        at = group.changes.index(change)
+        others = group.changes[:at] if side is Side.BEFORE else group.changes[at + 1 :]
+        return any(one.path == change.path and self._files.is_at(one, side) for one in others)
