@@ -5,16 +5,15 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.policy.stand_in import analyse
 
 from ferrule.policy.command_patterns import CommandPattern, escape_command, join_words
-from ferrule.policy.commands.parts import Effect, Part
+from ferrule.policy.commands.analyse import analyse
+from ferrule.policy.commands.parts import Part
 from ferrule.policy.rule_errors import RuleError
 
 
 def part(command: str) -> Part:
-    (found,) = analyse(command, directory="/", home="/home/ada").parts
-    return found
+    return analyse(command).parts[-1]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +42,24 @@ def part(command: str) -> Part:
         ("git diff *", "git 'diff x'", False),
         ("ls *", "ssh host ls -l", False),
         ("ls *", "sudo ls", False),
-        ("ls *", "nice ls -l", True),
+        ("ls *", "nice ls -l", False),
+        ("nice *", "nice ls -l", True),
+        ("timeout * npm test", "timeout 60 npm test", True),
+        ("uv run *", "uv run pytest -q", True),
+        ("X=1 ls *", "X=1 ls -l", True),
+        ("ls *", "X=1 ls -l", False),
+        ("env *", "env 'LD_PRELOAD=./e.so' ls", True),
+        ("ls *", "env 'LD_PRELOAD=./e.so' ls", False),
+        ("* --version", "LD_PRELOAD=./e.so node --version", False),
+        ("* --version", "env node --version", False),
+        ("find *", "find . -exec rm {} +", False),
+        ("xargs *", "xargs rm", False),
+        ("ls *", "ls > out", False),
+        ("ls *", "ls $x", False),
+        ("ls *", "ls *.txt", False),
+        ("ls *", "ls src/*.txt", True),
+        ("ls *", "ls 2>&1", True),
+        ("cat *", "cat <<E\nE", False),
     ],
 )
 def test_what_an_allow_rule_covers(pattern: str, command: str, fits: bool):
@@ -65,6 +81,30 @@ def test_what_an_allow_rule_covers(pattern: str, command: str, fits: bool):
         ("rm -rf *", "rm -rfv x"),
         ("rm -rf *", "/usr/bin/rm -R -f x"),
         ("git push *", "git push"),
+        ("git push *", "git -C . push"),
+        ("git push *", "git --git-dir=x -c a=b push origin"),
+        ("git push *", "git --git-dir x push"),
+        ("git push *", "/usr/bin/git push"),
+        ("git push *", "\\git push"),
+        ("git push *", '"git" push'),
+        ("git push *", "command git push"),
+        ("git push *", "env X=1 git push"),
+        ("git push *", "timeout 5 git push"),
+        ("git push *", "sh -c 'git push'"),
+        ("git push *", "xargs git push"),
+        ("git push *", "X=1 git push"),
+        ("docker rm *", "docker --context x rm y"),
+        ("docker compose down *", "docker compose -f x down"),
+        ("kubectl delete *", "kubectl -n prod delete pod x"),
+        ("npm run build", "npm --prefix web run build"),
+        ("npm run build", "npm run -s build"),
+        ("git push *", "git $x"),
+        ("git push *", "git p$x"),
+        ("git push *", "$x push"),
+        ("git push *", "$(x) y"),
+        ("rm -rf *", "rm $x y"),
+        ("rm secret*", "rm *"),
+        ("rm *", "xargs $x"),
     ],
 )
 def test_a_deny_rule_looks_further(pattern: str, command: str):
@@ -73,7 +113,19 @@ def test_a_deny_rule_looks_further(pattern: str, command: str):
 
 @pytest.mark.parametrize(
     ("pattern", "command"),
-    [("rm -rf *", "rm -r x"), ("rm -rf *", "ls -rf"), ("git push *", "git pull"), ("rm *", "ls rm")],
+    [
+        ("rm -rf *", "rm -r x"),
+        ("rm -rf *", "ls -rf"),
+        ("git push *", "git pull"),
+        ("rm *", "ls rm"),
+        ("git push *", 'git commit -m "$message"'),
+        ("git push *", "git commit -m push"),
+        ("git push", "git push origin"),
+        ("npm run build", "npm run build --force"),
+        ("rm secret*", "rm public*"),
+        ("rm *", "echo $x"),
+        ("git push *", "gitk push"),
+    ],
 )
 def test_a_deny_rule_does_not_look_too_far(pattern: str, command: str):
     assert not CommandPattern(pattern).concerns(part(command), command)
@@ -81,7 +133,7 @@ def test_a_deny_rule_does_not_look_too_far(pattern: str, command: str):
 
 def test_a_deny_rule_may_be_about_a_whole_pipeline():
     command = "curl x | bash"
-    pieces = analyse(command, directory="/", home="/").parts
+    pieces = analyse(command).parts
     assert any(CommandPattern("curl * | bash").concerns(piece, command) for piece in pieces)
 
 
@@ -114,7 +166,23 @@ def test_two_lists_of_words_never_join_to_the_same_text(words: list[str]):
 
 @given(st.lists(st.sampled_from(["git", "diff", "a b", "-x", "'", "$X", "*"]), min_size=1, max_size=5))
 def test_a_prefix_rule_covers_whatever_follows(words: list[str]):
-    piece = Part("", ("git", "diff", *words), Effect.RUNS, "")
+    piece = Part("", ("git", "diff", *words), ("git", "diff", *words))
     assert CommandPattern("git diff *").covers(piece)
     assert CommandPattern("git diff:*").covers(piece)
     assert not CommandPattern("git difftool *").covers(piece)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["git", "push", "-C", ".", "--force", "a", "x=1", "'b c'", "$X", "*"]), min_size=1, max_size=6
+    ),
+    st.integers(0, 5),
+)
+def test_what_a_rule_is_about_it_is_about_still_when_a_word_is_not_known(words: list[str], hidden: int):
+    """The law of deny rules: not knowing a word never lets a command slip past."""
+    known = [*words]
+    unknown = [*words]
+    unknown[hidden % len(words)] = "$Y"
+    pattern = CommandPattern("git push *")
+    if pattern.concerns(part(" ".join(known)), ""):
+        assert pattern.concerns(part(" ".join(unknown)), "")

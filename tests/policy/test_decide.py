@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
-from tests.policy.stand_in import analyse, bash, invoke, on_command, policy, verdict
+from tests.policy.stand_in import bash, invoke, on_command, policy, verdict
 
 from ferrule import Mode, Runtime, Session, tool
 from ferrule.builtin.edit import edit
@@ -74,16 +73,17 @@ Suggestion: Do not try the same call again; go on another way, or ask the person
 
 def test_where_there_is_nobody_to_ask_the_rule_that_would_help_is_named(session: Session):
     runtime = Runtime([bash], policy=policy(), session=session)
-    assert asyncio.run(runtime.run("Bash", {"command": "git commit -m x"})).llm_content == snapshot(
+    call = {"command": "git commit -m x", "terminal": True}
+    assert asyncio.run(runtime.run("Bash", call)).llm_content == snapshot(
         """\
-Error (permission_error): `Bash` was not run: `git commit -m x` may do anything: `git` is not known, and there is nobody to ask.
+Error (permission_error): `Bash` was not run: no rule allows `git commit -m x`, and there is nobody to ask.
 
 Suggestion: The person can allow it: `--allow 'Bash(git commit *)'` on the command line, or that rule in their settings.\
 """  # noqa: E501
     )
     assert asyncio.run(runtime.run("Bash", {"command": "rm -rf x"})).llm_content == snapshot(
         """\
-Error (permission_error): `Bash` was not run: `rm -rf x` is dangerous: it removes folders with all in them, and there is nobody to ask.
+Error (permission_error): `Bash` was not run: `rm -rf x` is dangerous: it removes folders with all that they hold, without asking, and there is nobody to ask.
 
 Suggestion: No rule lets it run unasked. Go on another way, or ask the person to run it where they can answer.\
 """  # noqa: E501
@@ -102,23 +102,24 @@ def test_a_dangerous_command_asks_even_under_an_allow_rule(session: Session, lis
 def test_the_switch_for_dangerous_commands_leaves_all_other_questions(session: Session):
     """P4: `dangerous_cmd` of A."""
     off = policy(dangerous="allow")
-    assert on_command(off, session, "rm -rf x") == "ask"
+    assert on_command(off, session, "rm -rf x") == "try"
+    assert verdict(off, session, bash, command="rm -rf x", terminal=True) == "ask"
     assert on_command(policy(dangerous="allow", deny=["Bash(rm *)"]), session, "rm -rf x") == "deny"
 
 
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
-        ("default", "allow ask ask ask allow ask"),
-        ("plan", "allow deny deny deny allow deny"),
-        ("accept-edits", "allow allow ask ask allow allow"),
-        ("dont-ask", "allow deny deny deny allow deny"),
+        ("default", "try try ask ask allow ask"),
+        ("plan", "try try try deny allow deny"),
+        ("accept-edits", "try try ask ask allow allow"),
+        ("dont-ask", "try try try deny allow deny"),
         ("bypass", "allow allow allow ask allow allow"),
     ],
 )
 def test_what_each_mode_lets_run(session: Session, mode: str, expected: str):
     rules = policy(mode=mode)
-    commands = [on_command(rules, session, command) for command in ("ls", "mkdir x", "npm test", "rm -rf x")]
+    commands = [on_command(rules, session, command) for command in ("ls", "npm test", "git push", "rm -rf x")]
     files = [
         verdict(rules, session, read, file_path="a"),
         verdict(rules, session, write, file_path="a", content=""),
@@ -130,6 +131,7 @@ def test_an_ask_rule_asks_about_what_would_run(session: Session):
     rules = policy(ask=["Bash(git diff *)", "read"], allow=["Bash", "read"])
     assert on_command(rules, session, "git diff HEAD") == "ask"
     assert on_command(rules, session, "git log") == "allow"
+    assert on_command(policy(ask=["Bash(git diff *)"], mode="plan"), session, "git diff") == "deny"
     assert verdict(rules, session, READ) == "ask"
     assert verdict(policy(ask=["read"], mode="dont-ask"), session, READ) == "deny"
     assert verdict(policy(ask=["read"], mode="bypass"), session, READ) == "ask"
@@ -185,7 +187,7 @@ calls = st.one_of(
     st.sampled_from(["a", ".env", "sub/b"]).map(lambda path: (read, {"file_path": path})),
 )
 modes = st.sampled_from(list(Mode))
-STRICTNESS = {"deny": 0, "ask": 1, "allow": 2}
+STRICTNESS = {"deny": 0, "ask": 1, "try": 1.5, "allow": 2}
 on_real_folders = hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 
 
@@ -231,10 +233,8 @@ def test_a_looser_mode_runs_all_that_a_stricter_one_runs(
 ):
     one, arguments = call
     order = (Mode.PLAN, Mode.DONT_ASK, Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.BYPASS)
-    runs = [
-        verdict(policy(mode=mode, allow=allow, ask=ask, deny=deny), session, one, **arguments) == "allow"
-        for mode in order
-    ]
+    found = [verdict(policy(mode=mode, allow=allow, ask=ask, deny=deny), session, one, **arguments) for mode in order]
+    runs = [one == "allow" for one in found]
     assert runs == sorted(runs)
 
 
@@ -247,10 +247,6 @@ def test_one_more_allow_rule_never_lets_less_run(
     was = verdict(policy(allow=allow, deny=deny), session, one, **arguments)
     now = verdict(policy(allow=[*allow, more], deny=deny), session, one, **arguments)
     assert STRICTNESS[now] >= STRICTNESS[was]
-
-
-def test_the_stand_in_is_an_analyser(tmp_path: Path):
-    assert analyse("ls", directory=str(tmp_path), home=str(tmp_path)).read_only
 
 
 def test_a_restriction_that_comes_later_holds_from_the_next_call_on(session: Session) -> None:

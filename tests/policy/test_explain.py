@@ -36,17 +36,17 @@ def test_each_part_its_effect_and_why_and_the_rule_and_file_that_decided(session
             "parts": [
                 {
                     "what": "ls",
-                    "effect": "reads",
-                    "why": "`ls` reads",
-                    "verdict": "allow",
-                    "because": "it provably reads alone",
+                    "effect": "runs",
+                    "why": "",
+                    "verdict": "ask",
+                    "because": "no rule allows `ls`",
                     "rule": None,
                     "file": None,
                 },
                 {
                     "what": "git push",
                     "effect": "runs",
-                    "why": "`git` is not known",
+                    "why": "",
                     "verdict": "allow",
                     "because": "`Bash(git push *)` from the person's `ferrule.toml` allows it",
                     "rule": "Bash(git push *)",
@@ -54,8 +54,8 @@ def test_each_part_its_effect_and_why_and_the_rule_and_file_that_decided(session
                 },
                 {
                     "what": "rm x",
-                    "effect": "writes",
-                    "why": "`rm` changes files",
+                    "effect": "runs",
+                    "why": "",
                     "verdict": "deny",
                     "because": "`Bash(rm *)` denies it",
                     "rule": "Bash(rm *)",
@@ -64,6 +64,8 @@ def test_each_part_its_effect_and_why_and_the_rule_and_file_that_decided(session
             ],
             "dangers": [],
             "needed": "Nothing but taking `Bash(rm *)` out of /home/ada/ferrule.toml; no other rule or mode lifts a denial.",  # noqa: E501
+            "box": None,
+            "box_why": "",
         }
     )
 
@@ -71,14 +73,32 @@ def test_each_part_its_effect_and_why_and_the_rule_and_file_that_decided(session
 @pytest.mark.parametrize(
     ("command", "lists", "needed"),
     [
-        ("ls", {}, ""),
-        ("git commit -m x", {}, "A yes, or an allow rule: Bash(git commit *)"),
-        ("git commit -m x", {"mode": "plan"}, "Another mode: plan runs what is read-only alone."),
-        ("git commit -m x", {"mode": "dont-ask"}, "A yes, or an allow rule: Bash(git commit *)"),
+        ("ls", {"mode": "bypass"}, ""),
+        ("git commit -m x", {}, "To keep its changes without a question: Bash(git commit *)"),
+        ("git push", {}, "A yes, or an allow rule: Bash(git push)"),
+        ("git commit -m x", {"mode": "plan"}, "Another mode: plan changes nothing."),
+        ("git commit -m x", {"mode": "dont-ask"}, "To keep its changes without a question: Bash(git commit *)"),
     ],
 )
 def test_what_would_be_needed(session: Session, command: str, lists: dict[str, Any], needed: str):
     assert explained(session, command, **lists)["needed"] == needed
+
+
+@pytest.mark.parametrize(
+    ("command", "lists", "box"),
+    [
+        ("ls", {}, "look"),
+        ("ls", {"mode": "plan"}, "look"),
+        ("ls", {"allow": ["Bash(ls *)"]}, "work"),
+        ("ls", {"mode": "bypass"}, "work"),
+        ("rm -rf x", {}, "work"),
+        ("ls", {"deny": ["Bash(ls *)"]}, None),
+    ],
+)
+def test_it_says_which_box_a_command_would_get(session: Session, command: str, lists: dict[str, Any], box: str | None):
+    found = explained(session, command, **lists)
+    assert found["box"] == box
+    assert bool(found["box_why"]) is (box is not None)
 
 
 def test_a_denial_and_an_ask_rule_are_lifted_by_taking_them_out_alone(session: Session):
@@ -90,7 +110,7 @@ def test_a_denial_and_an_ask_rule_are_lifted_by_taking_them_out_alone(session: S
 
 def test_a_danger_is_named_with_its_switch(session: Session):
     found = explained(session, "rm -rf x", allow=["Bash"])
-    assert found["dangers"] == ["rm -rf x: it removes folders with all in them"]
+    assert found["dangers"] == ["rm -rf x: it removes folders with all that they hold, without asking"]
     assert "permissions.dangerous" in found["needed"]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.policy.stand_in import analyse
 
 from ferrule import tool
 from ferrule.pipeline.authorise import Verdict
@@ -31,7 +30,7 @@ TOOLS = {"save_note": save_note, "rename_branch": rename_branch}
 
 
 def checks(tmp_path: Path, *, complete: bool = True) -> RuleChecks:
-    return RuleChecks(tmp_path, Known(TOOLS.get, list(TOOLS), complete=complete), analyse)
+    return RuleChecks(tmp_path, Known(TOOLS.get, list(TOOLS), complete=complete))
 
 
 def test_an_error_names_the_file_the_rule_and_what_to_do(tmp_path: Path):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ferrule.pipeline.authorise import Verdict
-from ferrule.policy.commands.parts import Effect, Part
+from ferrule.policy.commands.parts import Part
 from ferrule.policy.rule_set import RuleSet
 from ferrule.policy.rules import About, parse_rules
 
-LS = Part("ls -l", ("ls", "-l"), Effect.READS, "")
+LS = Part("ls -l", ("ls", "-l"), ("ls", "-l"))
 
 
 def rules(*texts: str) -> RuleSet:

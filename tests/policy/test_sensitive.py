@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,34 +12,41 @@ from ferrule import Session
 from ferrule.builtin.edit import edit
 from ferrule.builtin.read import read
 from ferrule.builtin.write import write
+from ferrule.policy.request import roots_of
+from ferrule.policy.restrictions import RuleRestrictions
 from ferrule.policy.sensitive import Guarded
 
 
 @pytest.mark.parametrize(
     "path", ["~/.ssh/id_rsa", "~/.aws/credentials", "~/.netrc", ".env", "sub/.env.local", "/etc/shadow"]
 )
-def test_reading_a_secret_asks_whichever_tool_reads_it(session: Session, path: str):
-    assert on_command(policy(), session, f"cat {path}") == "ask"
-    assert on_command(policy(), session, f"echo < {path}") == "ask"
+def test_reading_a_secret_asks_and_a_box_hides_it(session: Session, path: str):
     assert verdict(policy(), session, read, file_path=path) == "ask"
+    roots = roots_of(session)
+    hidden = RuleRestrictions(policy())
+    real = os.path.realpath(session.workspace / Path(path).expanduser())
+    assert hidden.hides(real, roots)
+    assert hidden.hidden_among([real, f"{roots[0]}/other"], roots) == [real]
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "README.md", ".env.example", "src/environment.py"])
 def test_reading_anything_else_does_not(session: Session, path: str):
-    assert on_command(policy(), session, f"cat {path}") == "allow"
+    assert verdict(policy(), session, read, file_path=path) == "allow"
+    assert not RuleRestrictions(policy()).hides(os.path.realpath(session.workspace / path), roots_of(session))
 
 
 def test_a_rule_about_the_path_lifts_the_question_and_a_tools_name_does_not(session: Session):
     assert verdict(policy(allow=["Read"]), session, read, file_path=".env") == "ask"
     assert verdict(policy(allow=["Read(.env)"]), session, read, file_path=".env") == "allow"
-    assert on_command(policy(allow=["Bash(cat *)"]), session, "cat .env") == "ask"
-    assert on_command(policy(allow=["Read(.env)"]), session, "cat .env") == "allow"
+    (session.workspace / ".env").write_text("KEY=1")
+    assert on_command(policy(allow=["Bash(cat *)"]), session, "cat .env") == "try"
+    assert on_command(policy(allow=["Bash(cat *)", "Read(.env)"]), session, "cat .env") == "allow"
 
 
 def test_a_link_to_a_secret_is_the_secret(session: Session):
     (session.workspace / ".env").write_text("KEY=1")
     (session.workspace / "notes").symlink_to(".env")
-    assert on_command(policy(), session, "cat notes") == "ask"
+    assert on_command(policy(allow=["Bash(cat *)"]), session, "cat notes") == "try"
     assert verdict(policy(), session, read, file_path="notes") == "ask"
 
 
@@ -56,12 +64,12 @@ def test_what_other_programs_run_asks_in_every_mode_unless_a_rule_names_it(sessi
     """S2, P4: a tool's name, `**` and the mode are no leave for what git, an editor, a shell or an agent obeys."""
     blanket = policy(mode=mode, allow=["*", "Write", "Edit(**)", "Edit(~/**)", "Bash"], dangerous="allow")
     assert verdict(blanket, session, write, file_path=path, content="x") == "ask"
-    assert on_command(blanket, session, f"echo x > {path}") == "ask"
-    assert on_command(blanket, session, f"cp evil {path}") == "ask"
+    held = "ask" if mode == "bypass" else "try"
+    assert on_command(blanket, session, f"echo x > {path}") == held
+    assert on_command(blanket, session, f"cp evil {path}") == held
     named = policy(mode=mode, allow=["Edit(**)", f"Edit({path})"])
     assert verdict(named, session, write, file_path=path, content="x") == "allow"
     assert verdict(policy(mode="dont-ask"), session, write, file_path=path, content="x") == "deny"
-    assert on_command(named, session, f"echo x > {path}") == "allow"
 
 
 @pytest.mark.parametrize(
@@ -93,11 +101,11 @@ def test_settings_are_never_written_by_a_tool_or_a_command(session: Session, mod
 def test_a_folder_that_holds_the_settings_is_not_removed_or_moved(session: Session):
     rules = policy(allow=["Bash"], dangerous="allow")
     (session.workspace / ".claude").mkdir()
-    assert on_command(rules, session, "rm -r .claude") == "ask"
+    assert on_command(rules, session, "rm -r .claude") == "try"
     (session.workspace / ".claude" / "settings.json").write_text("{}")
     assert on_command(rules, session, "rm -r .claude") == "deny"
     assert on_command(rules, session, "mv .claude elsewhere") == "deny"
-    assert on_command(rules, session, "touch .claude") == "ask"
+    assert on_command(rules, session, "touch .claude") == "try"
 
 
 def test_stars_are_filled_in_as_the_shell_would(session: Session):
@@ -118,3 +126,41 @@ def test_the_rule_is_named():
     found = Guarded().asking("/ws/.env", ("/ws",), write=False)
     assert found is not None
     assert found.text == "Read(.env)"
+
+
+def test_a_box_hides_what_rules_deny_or_ask_about_and_opens_what_they_allow(session: Session):
+    roots = roots_of(session)
+    root = roots[0]
+    listing = [f"{root}/{name}" for name in (".env", "a.py", "deep/.env", "keys/a", "keys/b/c", "notes/x", "src/.env")]
+
+    def hidden(**lists: object) -> list[str]:
+        found = RuleRestrictions(policy(**lists)).hidden_among(listing, roots)
+        return [path.removeprefix(f"{root}/") for path in found]
+
+    assert hidden() == [".env", "deep/.env", "src/.env"]
+    assert hidden(allow=["Read(src/.env)", "Bash", "*"]) == [".env", "deep/.env"]
+    assert hidden(deny=["Read(keys)"], ask=["Read(./notes/**)"]) == [
+        ".env", "deep/.env", "keys/a", "keys/b/c", "notes/x", "src/.env",
+    ]  # fmt: skip
+    assert hidden(deny=["Read(src/.env)"], mode="bypass") == ["src/.env"]
+
+
+def test_places_outside_the_workspace_are_hidden_by_name(session: Session):
+    roots = roots_of(session)
+    found = RuleRestrictions(policy(deny=["Read(//srv/keys/**)", "Read(./secrets/**)"])).hidden_places(roots)
+    home = os.path.realpath(Path.home())
+    assert {
+        f"{home}/.ssh",
+        f"{home}/.netrc",
+        "/etc/shadow",
+        "/srv/keys",
+        f"{roots[0]}/secrets",
+        f"{roots[0]}/.env",
+    } <= {*found}
+    assert not {"/", "/proc", "/etc", home, *roots} & {*found}
+
+
+def test_a_box_that_may_write_can_have_denied_places_read_only(session: Session):
+    roots = roots_of(session)
+    found = RuleRestrictions(policy(deny=["Edit(./keep/**)", "Edit(*.lock)", "Edit(./**)"])).unwritable_places(roots)
+    assert found == [f"{roots[0]}/keep"]

@@ -18,6 +18,7 @@ from ferrule.policy.rule_errors import RuleError
 from ferrule.policy.rules import BASH, FETCH, parse_rule
 from ferrule.policy.sources import SESSION
 from ferrule.policy.subcommands import neighbour_of, prefix_of
+from ferrule.policy.weigh_command import needs_no_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,10 +145,10 @@ def _for_write(path: str, policy: RulePolicy, judged: Judgement) -> Offer:
 def _for_parts(judged: Judgement) -> Iterator[Offer]:
     """A rule for each part that lacks leave and can have one by its first words."""
     lacking = {finding.what for finding in judged.findings if not finding.leave}
-    for analysis in judged.request.commands:
-        for part in analysis.parts:
-            if part.text in lacking and (offer := _for_part(part)) is not None:
-                yield offer
+    parts = [part for analysis in judged.request.commands for part in analysis.parts if part.text in lacking]
+    for part in [part for part in parts if not needs_no_rule(part)] or parts:
+        if (offer := _for_part(part)) is not None:
+            yield offer
 
 
 def _for_part(part: Part) -> Offer | None:

@@ -75,7 +75,7 @@ def explain(policy: RulePolicy, invocation: Invocation, session: Session) -> Exp
         reason=decision.reason,
         rule=judged.by.text if judged.by is not None else None,
         file=judged.by.source.place if judged.by is not None else None,
-        parts=tuple(_explained(finding) for finding in findings),
+        parts=tuple(_explained(finding, tried=decision.tentative) for finding in findings),
         dangers=tuple(
             phrase("{part}: {why}", part=danger.part, why=danger.why)
             for analysis in judged.request.commands
@@ -103,7 +103,7 @@ def _box(judged: Judgement) -> tuple[str, str]:
     return "work", phrase("It runs in the work box: it may change the workspace, except what is guarded.")
 
 
-def _explained(finding: Finding) -> Explained:
+def _explained(finding: Finding, *, tried: bool) -> Explained:
     rule: Rule | None
     if finding.denied is not None:
         rule, verdict, because = finding.denied, Verdict.DENY, phrase("`{text}` denies it", text=finding.denied.text)
@@ -111,6 +111,8 @@ def _explained(finding: Finding) -> Explained:
         rule, verdict, because = finding.asked, Verdict.ASK, phrase("`{text}` asks about it", text=finding.asked.text)
     elif finding.leave:
         rule, verdict, because = finding.rule, Verdict.ALLOW, finding.leave
+    elif tried:
+        rule, verdict, because = None, Verdict.ALLOW, phrase("it is tried first, for {why}", why=finding.need)
     else:
         rule, verdict, because = None, Verdict.ASK, finding.need
     return Explained(

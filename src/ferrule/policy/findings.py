@@ -31,6 +31,8 @@ class Finding:
     need: str = ""
     path_asked: Rule | None = None
     """Of a part of a command: the rule that asks about a path it names."""
+    names_kept: bool = False
+    """Of a part of a command: whether it names a path that asks, so that a rule for the command is not enough."""
     unsure: bool = False
     """Whether a rule is about it only because some of it is not known before it runs."""
     guarded: bool = False

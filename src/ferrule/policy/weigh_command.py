@@ -6,10 +6,13 @@ here has to know what a program does. Only what is denied must be found beforeha
 
 from __future__ import annotations
 
+import glob
 import os
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
+from ferrule.policy.commands.parts import Guess
 from ferrule.policy.findings import Finding, weigh_path
 from ferrule.policy.rules import About
 
@@ -28,6 +31,7 @@ _FILTERS = frozenset({"head", "tail", "wc", "cat", "grep", "cut", "tr"})
 # Of these no word names a file, or the first does not.
 _SAY_ONLY = frozenset({"echo", "printf", "export", "declare", "local", "readonly", "alias", "set", "exit", "return"})
 _PATTERN_FIRST = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "sed", "awk", "gawk", "jq", "find", "git"})
+_MOST_MATCHES = 500
 _REMOVERS = frozenset({"rm", "rmdir", "mv", "shred", "unlink"})
 _WRITERS = _REMOVERS | {"tee", "touch", "mkdir", "cp", "ln", "install", "truncate", "chmod", "chown", "rsync", "sed"}
 
@@ -42,13 +46,13 @@ def weigh_command(analysis: Analysis, tool: str, request: Request, lists: Lists,
     findings = [_weigh_part(part, analysis, tool, request, lists, named) for part in analysis.parts]
     beside = any(finding.rule is not None for finding in findings)
     for part, finding in zip(analysis.parts, findings, strict=True):
-        if beside and not finding.leave and not finding.need and _needs_no_rule(part):
+        if beside and not finding.leave and not finding.need and needs_no_rule(part):
             finding.leave = phrase("beside a part that is allowed it needs no rule")
     if analysis.unclear or not findings:
         findings.append(_unclear(analysis, tool, lists, named))
     whole = next((rule for rules in lists.allow if (rule := rules.covering_command(analysis.command, tool))), None)
     for finding in findings:
-        if whole is not None and not tainted:
+        if whole is not None and not tainted and not finding.names_kept:
             finding.leave, finding.rule, finding.need = phrase("{rule} allows it", rule=whole.words), whole, ""
         elif tainted and named is None and finding.leave and analysis.parts:
             finding.rule = None
@@ -84,6 +88,7 @@ def _weigh_part(
             finding.denied, finding.unsure = found.denied, False
         finding.path_asked = finding.path_asked or found.asked
         finding.guarded = finding.guarded or found.guarded
+        finding.names_kept = finding.names_kept or found.asked is not None or bool(found.need)
         if found.asked is not None:
             finding.lacks(phrase("{rule} asks about {thing}", rule=found.asked.words, thing=f"`{found.what}`"))
         elif found.need:
@@ -100,7 +105,8 @@ def _about(part: Part) -> str:
     return ""
 
 
-def _needs_no_rule(part: Part) -> bool:
+def needs_no_rule(part: Part) -> bool:
+    """Whether a part is let along with others that a rule allows: it can do nothing but print."""
     return part.plain and (part.program in _BUILTINS or (part.fed and part.program in _FILTERS))
 
 
@@ -128,20 +134,23 @@ def _paths(part: Part, request: Request, lists: Lists) -> Iterator[Finding]:
         operands = operands[1:]
     changes = part.program in _WRITERS
     for word in (*operands, *part.reads):
-        path = _placed(word, request)
-        if path is not None and os.path.lexists(path):
-            yield weigh_path(os.path.realpath(path), request, lists, write=False)
+        for path in _placed(word, request):
+            if os.path.lexists(path):
+                yield weigh_path(os.path.realpath(path), request, lists, write=False)
     for word in (*(operands if changes else ()), *part.writes):
-        path = _placed(word, request)
-        if path is not None:
+        for path in _placed(word, request):
             yield _written(os.path.realpath(path), part, request, lists)
 
 
-def _placed(word: str, request: Request) -> str | None:
+def _placed(word: str, request: Request) -> list[str]:
+    """Where a word leads if it names a path, or what its stars stand for."""
     named = word.rpartition("=")[2].lstrip("@")
     if not named or "\0" in named:
-        return None
-    return os.path.normpath(os.path.join(request.directory, os.path.expanduser(named)))  # noqa: PTH111, PTH118
+        return []
+    path = os.path.normpath(os.path.join(request.directory, os.path.expanduser(named)))  # noqa: PTH111, PTH118
+    if isinstance(word, Guess) and "$" not in word and glob.has_magic(path):
+        return list(islice(glob.iglob(path), _MOST_MATCHES))  # noqa: PTH207 - as the shell does
+    return [path]
 
 
 def _written(path: str, part: Part, request: Request, lists: Lists) -> Finding:

@@ -81,9 +81,9 @@ def _kept_from(barrier: Barrier) -> str:
 
 def _weigh_file(effect: FileEffect, request: Request, lists: Lists) -> Iterator[Finding]:
     """What the rules say of the path, and of the one that it was renamed from."""
-    paths = [effect.path]
+    paths = [os.path.normpath(effect.path)]
     if effect.action == "rename" and effect.detail:
-        paths.append(os.path.join(request.roots[0], effect.detail.removeprefix("from ")))  # noqa: PTH118 - text
+        paths.append(os.path.normpath(os.path.join(request.roots[0], effect.detail.removeprefix("from "))))  # noqa: PTH118
     for path in paths:
         finding = weigh_path(path, request, lists, write=True)
         if finding.denied is None and effect.node == "folder" and effect.action in ("delete", "rename"):
