@@ -32,6 +32,7 @@ IgnoredFiles = Literal["session", "drop", "keep", "ask"]
 question, or are asked about like all others."""
 MOST_KEPT = 2 << 30
 _LOCK = "lock"
+_NAME_LENGTH = 16
 
 
 class SessionLayer:
@@ -120,10 +121,10 @@ class SessionLayer:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _locked(folder / _LOCK):
             for other in folder.iterdir():
-                if other.name != _LOCK and not _is_held(other / _LOCK):
+                if len(other.name) == _NAME_LENGTH and not _is_held(other / _LOCK):  # not the probe of another process
                     with suppress(OSError):
                         remove_tree(other)
-            own = folder / secrets.token_hex(8)
+            own = folder / secrets.token_hex(_NAME_LENGTH // 2)
             own.mkdir(mode=0o700)
             self._held = os.open(own / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._held, fcntl.LOCK_EX)
