@@ -26,15 +26,17 @@ def _data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_model_reads_of_it() -> None:
     assert lint_tool(bash) == []
     assert bash.description.text == snapshot("""\
-Run a command in a bash that keeps its folder, variables and functions between calls.
+Run a command in bash; its folder, variables and functions are there for the next call.
 
 Use this to build, test and start programs. To read, search or change files use the tools for that.
 
 Usage notes:
-- It runs in a sandbox: the workspace can be written, the rest is read-only, and there is no network unless the person allowed a host. What the sandbox kept it from is said in the result.
+- It runs at once in a sandbox that holds its changes back; they become real once the user, a rule or the mode approves them. Caches and build output stay aside for later commands.
+- There is no network unless the user allowed a host. What the sandbox kept it from is said in the result.
 - Nothing can be typed into it unless `terminal` is set: a program that asks gets end of file at once.
 - Long output is cut in the middle; the result names a file with all of it.
-- What it changed in the workspace can be undone by the person.\
+- Processes that it leaves running end with it; use `run_in_background` for a server or a watcher.
+- What it changed in the workspace can be undone by the user.\
 """)
     fields: Any = bash.params.schema
     assert {name: one.get("description") for name, one in fields["properties"].items()} == snapshot(
@@ -59,7 +61,8 @@ err\
         assert await desk.bash("true") == snapshot("[Done; it wrote nothing.]")
         assert await desk.bash("echo some; exit 3") == snapshot("""\
 some
-[Exit code 3.]\
+[Exit code 3.]
+[The command ended its shell (as `exit`, `exec`, `set -e` and signals do). The folder, variables, functions and options are as they were before this command.]\
 """)
         assert await desk.bash("mkdir -p a; pwd", working_directory=".") == snapshot("/ws")
         assert await desk.bash("pwd", working_directory="a") == snapshot("/ws/a")
@@ -77,17 +80,15 @@ some
         begun = "until grep -qz ^sleep /proc/$!/cmdline; do :; done"
         assert await desk.bash(f"sleep 600 & {begun}; echo on", description="leave something") == snapshot("""\
 on
-[1 process is still running in the background (PID: sleep 600); further output goes to `main_1`.]
-[Read on with BashOutput, end it with KillShell.]\
+[1 process that the command left running was ended with it. To keep one running, start it with `run_in_background`.]\
 """)
         await desk.bash("mkfifo fifo")
         assert await desk.bash("{ read x <fifo; } &\necho on", description="leave a copy of the shell") == snapshot("""\
 on
-[1 process is still running in the background (PID: `{ read x <fifo; } & echo on`); further output goes to `main_2`.]
-[Read on with BashOutput, end it with KillShell.]\
+[1 process that the command left running was ended with it. To keep one running, start it with `run_in_background`.]\
 """)
         assert await desk.bash("sleep 600", run_in_background=True) == snapshot(
-            "Started in the background as `main_3`. Read on with BashOutput, end it with KillShell."
+            "Started in the background as `main_1`. Read on with BashOutput, end it with KillShell."
         )
         assert await desk.bash("read -p 'ok? ' x", terminal=True) == snapshot("""\
 ok? \n\
@@ -119,10 +120,10 @@ Error (timeout_error): The command did not finish within 0.5 s and was ended, wi
 Suggestion: Give it more time with `timeout`, or start it with `run_in_background`.
 
 until then
-Terminated\
+[The folder, variables, functions and options are as they were before this command.]\
 """)
         assert await desk.bash("sleep 600", timeout=300, background_on_timeout=True) == snapshot("""\
-[It goes on in the background as `main_1`. Variables, functions and options are as they were before this command.]
+[It goes on in the background as `main_1`. The folder, variables, functions and options are as they were before this command.]
 [Read on with BashOutput, end it with KillShell.]\
 """)
         assert await desk.bash("touch /etc/x") == snapshot("""\
@@ -151,7 +152,7 @@ Error (execution_error): The command waited for someone to type, and was ended: 
 Suggestion: Give it what it asks for in the command itself (`git commit -m`, `--yes`, a file to read), or run it with `terminal` and answer with BashInput.
 
 editing
-Terminated\
+[The folder, variables, functions and options are as they were before this command.]\
 """)
         assert await desk.words("executeCommand", command=editor) == snapshot("""\
 Error (execution_error): The command waited for someone to type, and was ended: it has no terminal, so nothing can be typed.
@@ -159,7 +160,7 @@ Error (execution_error): The command waited for someone to type, and was ended: 
 Suggestion: Give it in the command itself what it asks for, as `git commit -m` does.
 
 editing
-Terminated\
+[The folder, variables, functions and options are as they were before this command.]\
 """)
 
 

@@ -49,7 +49,8 @@ age? \n\
         assert await desk.words("BashInput", text="7\n") == snapshot("""\
 7
 Bob is 7
-[Exit code 3.]\
+[Exit code 3.]
+[The command ended its shell (as `exit`, `exec`, `set -e` and signals do). The folder, variables, functions and options are as they were before this command.]\
 """)
 
 
@@ -67,7 +68,7 @@ Error (timeout_error): The command did not finish within 0.3 s and was ended, wi
 Suggestion: Run it again with more time.
 
 x
-Terminated\
+[The folder, variables, functions and options are as they were before this command.]\
 """)
     async with shell_desk(tmp_path, policy=RulePolicy()) as desk:
         assert await desk.words("BashInput", text="x\n") == snapshot("""\

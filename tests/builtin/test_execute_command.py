@@ -50,7 +50,8 @@ async def test_what_a_program_gets_and_what_is_displayed(tmp_path: Path, monkeyp
         assert result.display_content == snapshot("""\
 out
 err
-[Exit code 3.]\
+[Exit code 3.]
+[The command ended its shell (as `exit`, `exec`, `set -e` and signals do). The folder, variables, functions and options are as they were before this command.]\
 """)
         assert result.data == snapshot(
             {
@@ -59,7 +60,9 @@ err
                 "stderr": "err\n",
                 "exitCode": 3,
                 "success": False,
-                "notes": [],
+                "notes": [
+                    "The command ended its shell (as `exit`, `exec`, `set -e` and signals do). The folder, variables, functions and options are as they were before this command."
+                ],
             }
         )
         assert result.metadata["exit_code"] == 3
@@ -97,7 +100,7 @@ Error (timeout_error): The command did not finish within 0.3 s and was ended, wi
 Suggestion: Do it in smaller steps.
 
 a
-Terminated\
+[The folder, variables, functions and options are as they were before this command.]\
 """)
 
 

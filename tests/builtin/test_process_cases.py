@@ -103,9 +103,11 @@ CASES: dict[str, Case] = {
     "the folder can be elsewhere": Case(["cd /tmp", "pwd"], writes("/tmp\n")),
     "variables stay": Case(["export A=1; B=2", 'echo $A$B; sh -c "echo $A"'], writes("12\n1\n")),
     "functions stay": Case(["f() { echo called; }", "f"], writes("called\n")),
-    "options stay": Case(["set -u; shopt -s nullglob", "echo x*; echo $missing"], codes(0, 1)),
+    "options stay": Case(
+        ["set -u; shopt -s nullglob", "echo x*; echo $missing"], lambda told, _: told[1].data["exit_code"] in (1, 127)
+    ),
     "aliases stay": Case(["shopt -s expand_aliases; alias ll='echo listed'", "ll"], writes("listed\n")),
-    "exit ends the command, not the tool": Case(["x=5; exit 3", "echo $x"], both(codes(3, 0), writes("5\n"))),
+    "exit ends the command, not the tool": Case(["x=5; exit 3", "echo on$x"], both(codes(3, 0), writes("on\n"))),
     "set -e ends the command, not the tool": Case(["set -e; false; echo no", "echo on"], codes(1, 0)),
     "exec ends the command, not the tool": Case(["exec ls", "echo on"], both(codes(0, 0), writes("on\n"))),
     "a syntax error is told with its line": Case(["echo a\nif then"], says("line 2: syntax error", "Exit code 2")),
@@ -124,8 +126,8 @@ CASES: dict[str, Case] = {
     "a batch keeps its order": Case(
         [["batch", [bash(f"echo {number} >>log; cat log") for number in range(4)]]], writes("0\n1\n2\n3\n")
     ),
-    "sessions side by side do not mix": Case(
-        [bash("echo t; x=1", terminal=True), "echo p$x"], lambda told, root: told[-1].out == "p\n"
+    "a command on a terminal has the same state": Case(
+        [bash("echo t; x=1", terminal=True), "echo p$x"], writes("p1\n")
     ),
     # Time limits
     **{
@@ -139,7 +141,8 @@ CASES: dict[str, Case] = {
     ),
     "a loop in the shell itself ends": Case([short("while :; do :; done"), "echo on"], timed_out()),
     "background processes hold nothing up": Case(
-        [f"sleep {MARK} & echo started", "kill %1; echo on"], says("started", "still running", "`main_1`", last=0)
+        [f"sleep {MARK} & echo started", "echo on"],
+        both(says("started", "was ended with it", "`run_in_background`", last=0), lambda told, root: not alive(MARK)),
     ),
     "time can move it to the background": Case(
         [
@@ -310,13 +313,13 @@ CASES: dict[str, Case] = {
     ),
     # Modes
     "plan runs what only reads": Case(["cat a"], writes("1"), {"a": "1"}, {"rules": {"mode": "plan"}}),
-    "plan refuses what may write": Case(
-        ["rm a"], both(refused("mode plan"), kept("a", "1")), {"a": "1"}, {"rules": {"mode": "plan"}}
+    "plan keeps nothing that a command changes": Case(
+        ["rm a"], both(says("mode plan", "delete a"), kept("a", "1")), {"a": "1"}, {"rules": {"mode": "plan"}}
     ),
-    "plan refuses interpreters": Case(["python3 -c 1"], refused("mode plan"), given={"rules": {"mode": "plan"}}),
-    "plan refuses the assistant's name too": Case(
+    "plan runs interpreters": Case(["python3 -c 'print(1)'"], writes("1\n"), given={"rules": {"mode": "plan"}}),
+    "plan keeps nothing under the assistant's name either": Case(
         [["executeCommand", {"command": "touch made"}]],
-        both(refused("mode plan"), absent("made")),
+        both(says("mode plan", "create made"), absent("made")),
         given={"rules": {"mode": "plan"}},
     ),
     "bypass asks about what is dangerous": Case(

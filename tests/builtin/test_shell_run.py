@@ -21,6 +21,7 @@ from tests.says_yes import SaysYes
 
 from ferrule import Invocation, Runtime, Session, Touch
 from ferrule.builtin.all_tools import builtin_tools
+from ferrule.builtin.session_shells import SandboxChoice
 from ferrule.builtin.shell_run import command_text, problems_of, require_folder, runs_command
 from ferrule.core.errors import ToolError
 from ferrule.pipeline.hooks import Hook
@@ -51,10 +52,13 @@ def test_what_is_no_command() -> None:
     assert problems_of("ls") == []
 
 
-def test_what_only_reads_may_run_beside_others(tmp_path: Path) -> None:
+def test_a_command_is_tried_first_unless_it_stays_or_nothing_holds_it_back(tmp_path: Path) -> None:
     session = Session(workspace=tmp_path)
-    assert Touch("*") in cast("Any", runs_command("cat a", None, session).touches)
-    assert Touch("*", write=True) in cast("Any", runs_command("rm a", None, session).touches)
+    off = Session(workspace=tmp_path, config={"sandbox": SandboxChoice(enabled=False)})
+    assert runs_command("cat a", None, session).tentative
+    assert not runs_command("cat a", None, session, stays=True).tentative
+    assert not runs_command("cat a", None, off).tentative
+    assert Touch("*", write=True) in cast("Any", runs_command("cat a", None, session).touches)
 
 
 def test_a_folder_of_the_workspace_must_be_there(tmp_path: Path) -> None:

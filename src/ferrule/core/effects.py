@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ferrule.core.phrases import joined, phrase
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Action = Literal["create", "change", "delete", "rename", "mode"]
 NodeKind = Literal["file", "folder", "link", "special"]
@@ -85,17 +88,11 @@ class Effects:
 
     @property
     def reason(self) -> str:
-        """Why it asks: what it would do, counted, or what it was kept from."""
+        """What it would do and what it was kept from: "it would change 2 files and delete 1 file"."""
         counts = self.counts
-        said = [
-            phrase("create {n}", n=counts.get("create", 0)) if counts.get("create") else "",
-            phrase("change {n}", n=changed) if (changed := counts.get("change", 0) + counts.get("mode", 0)) else "",
-            phrase("rename {n}", n=counts.get("rename", 0)) if counts.get("rename") else "",
-            phrase("delete {n}", n=counts.get("delete", 0)) if counts.get("delete") else "",
-        ]
-        if any(said):
-            return phrase("it would change the workspace ({what})", what=joined(", ", said))
-        return self.barriers[0].message.rstrip(".") if self.barriers else phrase("it changed nothing")
+        listed = [phrase(said, files=_files(counts[action])) for action, said in _ACTIONS.items() if counts.get(action)]
+        done = [phrase("it would {what}", what=_in_words(listed))] if listed else []
+        return joined(", ", [*done, *dict.fromkeys(_kept_from(barrier) for barrier in self.barriers)])
 
     def lines(self, most: int = 20) -> list[str]:
         """One line for each file and each barrier, bounded."""
@@ -111,6 +108,40 @@ class Effects:
             "files": [{"action": one.action, "path": one.shown, "node": one.node} for one in self.files[:most]],
             "kept_from": [{"kind": one.kind, "subject": one.subject} for one in self.barriers],
         }
+
+
+_ACTIONS = {
+    "create": phrase("create {files}"),
+    "change": phrase("change {files}"),
+    "delete": phrase("delete {files}"),
+    "rename": phrase("rename {files}"),
+    "mode": phrase("change the mode of {files}"),
+}
+
+
+def _files(count: int) -> str:
+    return phrase("1 file") if count == 1 else phrase("{count} files", count=f"{count:,}")
+
+
+def _in_words(listed: Sequence[str]) -> str:
+    if len(listed) < 2:
+        return joined(", ", listed)
+    return phrase("{first} and {last}", first=joined(", ", listed[:-1]), last=listed[-1])
+
+
+def _kept_from(barrier: Barrier) -> str:
+    subject = barrier.subject
+    match barrier.kind:
+        case "network":
+            return phrase("it reaches {host}", host=subject) if subject else phrase("it needs the network")
+        case "read":
+            return phrase("it reads `{path}`, which was hidden from it", path=subject)
+        case "write" | "guarded":
+            return phrase("it writes `{path}`, which was kept from it", path=subject)
+        case "time":
+            return phrase("its time for being tried was up")
+        case _:
+            return phrase("it met a limit").because(barrier.message.rstrip("."))
 
 
 @dataclass(slots=True, frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ferrule.core.phrases import joined, phrase
+from ferrule.core.phrases import phrase
 from ferrule.pipeline.authorise import BYPASS, Decision, Mode, Verdict, never_asked
 from ferrule.policy.findings import Finding, inside, weigh_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from ferrule.core.effects import Barrier, Effects, FileEffect
     from ferrule.policy.findings import Lists
@@ -33,50 +33,8 @@ def decide_effects(effects: Effects, request: Request, lists: Lists, mode: Mode)
         return Decision(Verdict.DENY, _OF_PLAN, tentative=True)
     decision = _asking(effects, findings) or _allowing(effects, weighed, request, mode)
     if decision is None:
-        decision = Decision(Verdict.ASK, would(effects))
+        decision = Decision(Verdict.ASK, effects.reason)
     return never_asked(decision) if mode is Mode.DONT_ASK else decision
-
-
-def would(effects: Effects) -> str:
-    """What a call would do, in one sentence: "it would change 2 files and delete 1 file"."""
-    counts = effects.counts
-    listed = [phrase(words, files=_files(counts[action])) for action, words in _ACTIONS.items() if counts.get(action)]
-    done = [phrase("it would {what}", what=_in_words(listed))] if listed else []
-    return joined(", ", [*done, *dict.fromkeys(_kept_from(barrier) for barrier in effects.barriers)])
-
-
-_ACTIONS = {
-    "create": phrase("create {files}"),
-    "change": phrase("change {files}"),
-    "delete": phrase("delete {files}"),
-    "rename": phrase("rename {files}"),
-    "mode": phrase("change the mode of {files}"),
-}
-
-
-def _files(count: int) -> str:
-    return phrase("1 file") if count == 1 else phrase("{count} files", count=f"{count:,}")
-
-
-def _in_words(listed: Sequence[str]) -> str:
-    if len(listed) < 2:
-        return joined(", ", listed)
-    return phrase("{first} and {last}", first=joined(", ", listed[:-1]), last=listed[-1])
-
-
-def _kept_from(barrier: Barrier) -> str:
-    subject = barrier.subject
-    match barrier.kind:
-        case "network":
-            return phrase("it reaches {host}", host=subject) if subject else phrase("it needs the network")
-        case "read":
-            return phrase("it reads `{path}`, which was hidden from it", path=subject)
-        case "write" | "guarded":
-            return phrase("it writes `{path}`, which was kept from it", path=subject)
-        case "time":
-            return phrase("its time for being tried was up")
-        case _:
-            return phrase("it met a limit").because(barrier.message)
 
 
 def _weigh_file(effect: FileEffect, request: Request, lists: Lists) -> Iterator[Finding]:
@@ -113,7 +71,7 @@ def _asking(effects: Effects, findings: list[Finding]) -> Decision | None:
         if finding.guarded:
             return Decision(Verdict.ASK, finding.need)
     if effects.barriers or any(effect.node == "special" for effect in effects.files):
-        return Decision(Verdict.ASK, would(effects))
+        return Decision(Verdict.ASK, effects.reason)
     return None
 
 
@@ -128,11 +86,16 @@ def _allowing(
     if all(rules) and rules[0] is not None:
         return Decision(Verdict.ALLOW, phrase("{rule} allows it", rule=rules[0].words), rules[0].text)
     kept = all(
-        finding.rule is not None or (bool(finding.leave) and effect.recoverable and not _leads_out(effect, request))
+        finding.rule is not None or (bool(finding.leave) and not _loses(effect) and not _leads_out(effect, request))
         for effect, found in weighed
         for finding in found
     )
     return Decision(Verdict.ALLOW, _ACCEPTED) if kept and mode is Mode.ACCEPT_EDITS else None
+
+
+def _loses(effect: FileEffect) -> bool:
+    """Whether it removes what git does not hold; a change is in the history, and can be undone."""
+    return effect.action == "delete" and not effect.recoverable
 
 
 def _leads_out(effect: FileEffect, request: Request) -> bool:
