@@ -13,7 +13,7 @@ import pytest
 from inline_snapshot import snapshot
 from tests.builtin.shell_desk import shell_desk
 from tests.needs import needs
-from tests.process.shell.shell_room import alive, new_mark
+from tests.process.shell.shell_room import alive, becomes, new_mark
 
 from ferrule import Session
 from ferrule.app.build import App
@@ -54,7 +54,7 @@ async def test_where_nothing_confines_every_command_asks_before_it_runs(tmp_path
     async with shell_desk(tmp_path, policy=RulePolicy()) as desk:
         (desk.workspace / "a").write_text("content\n")
         assert await desk.bash("cat a") == snapshot("""\
-Error (permission_error): The command was not run: it met a limit: No sandbox works on this machine, so the command runs with all rights of the user., and there is nobody to ask.
+Error (permission_error): The command was not run: it met a limit: No sandbox works on this machine, so the command runs with all rights of the user, and there is nobody to ask.
 
 Suggestion: The person can allow it: `--allow 'Bash(cat *)'` on the command line, or that rule in their settings. bubblewrap: there is no `bwrap` program.\
 """)
@@ -205,5 +205,5 @@ async def test_the_settings_decide_and_the_end_of_the_app_leaves_nothing(tmp_pat
             assert (tmp_path / "more" / "made").exists()
             started = {"command": f"touch late; setsid sleep {mark}", "run_in_background": True}
             assert (await app.runtime.run("Bash", started)).success
-            assert alive(mark)
+            assert becomes(lambda: alive(mark))
     assert not alive(mark)

@@ -15,7 +15,6 @@ from tests.policy.stand_in import bash, invoke, policy
 
 from ferrule import Mode, Runtime, Session
 from ferrule.core.effects import Barrier, Effects, FileEffect
-from ferrule.policy.weigh_effects import would
 from ferrule.testing import ScriptedAsker
 
 
@@ -65,7 +64,6 @@ def test_rules_that_allow_every_path_keep_all_of_it(session: Session):
     "more",
     [
         {"action": "delete", "path": "a", "recoverable": False},
-        {"action": "change", "path": "a", "recoverable": False},
         {"action": "create", "path": "../outside"},
         {"action": "create", "path": ".git/hooks/pre-commit"},
         {"action": "change", "path": "sub/.envrc"},
@@ -78,6 +76,10 @@ def test_rules_that_allow_every_path_keep_all_of_it(session: Session):
 )
 def test_accepted_edits_lose_nothing_and_reach_nothing_that_runs(session: Session, more: dict[str, Any]):
     assert judged(session, effect(session, **more), mode="accept-edits") == "ask"
+
+
+def test_accepted_edits_keep_changes_that_the_history_alone_can_undo(session: Session):
+    assert judged(session, effect(session, "change", "a", recoverable=False), mode="accept-edits") == "allow"
 
 
 def test_accepted_edits_keep_links_within_the_workspace(session: Session):
@@ -121,16 +123,16 @@ def test_a_denied_host_or_path_that_it_was_kept_from_is_no_question(session: Ses
 def test_what_it_would_do_is_said_in_one_sentence(session: Session):
     many = [effect(session, "change", f"{number}") for number in range(1_200)]
     assert [
-        would(
-            Effects((effect(session, "change", "a"), effect(session, "change", "b"), effect(session, "delete", "c")))
-        ),
-        would(Effects((effect(session, "create", "a"), *many, effect(session, "rename", "c")))),
-        would(Effects((effect(session, "mode", "a"),), barriers=tuple(BARRIERS))),
+        Effects(
+            (effect(session, "change", "a"), effect(session, "change", "b"), effect(session, "delete", "c"))
+        ).reason,
+        Effects((effect(session, "create", "a"), *many, effect(session, "rename", "c"))).reason,
+        Effects((effect(session, "mode", "a"),), barriers=tuple(BARRIERS)).reason,
     ] == snapshot(
         [
             "it would change 2 files and delete 1 file",
             "it would create 1 file, change 1,200 files and rename 1 file",
-            "it would change the mode of 1 file, it reaches a.org, it reads `.env`, which was hidden from it, it writes `.git/config`, which was kept from it, its time for being tried was up, it met a limit: It wrote more than 2 GB.",  # noqa: E501
+            "it would change the mode of 1 file, it reaches a.org, it reads `.env`, which was hidden from it, it writes `.git/config`, which was kept from it, its time for being tried was up, it met a limit: It wrote more than 2 GB",  # noqa: E501
         ]
     )
 
