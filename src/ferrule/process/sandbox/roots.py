@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
+import re
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ferrule.process.profile import Profile
 
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
 _OF_THE_SYSTEM = ("/usr", "/etc", "/proc", "/dev", "/sys", "/boot")
 
 
@@ -66,12 +67,29 @@ def layers_over(roots: Sequence[str], profile: Profile) -> tuple[LayerMount, ...
     for root in roots:
         if (layer := given.get(root)) is not None:
             upper, work, *lower = (Path(os.path.realpath(path)) for path in (layer.upper, layer.work, *layer.below))
-            shutil.copystat(root, upper)
+            state = os.stat(root)  # noqa: PTH116 - on every start
             if os.geteuid() == 0:
-                state = os.stat(root)  # noqa: PTH116 - on every start
                 os.chown(upper, state.st_uid, state.st_gid)
+            os.chmod(upper, stat.S_IMODE(state.st_mode))  # noqa: PTH101
+            os.utime(upper, ns=(state.st_atime_ns, state.st_mtime_ns))
             found.append(LayerMount(Path(root), upper, work, tuple(lower)))
     return tuple(found)
+
+
+def mounts_below(layers: Sequence[LayerMount]) -> tuple[str, ...]:
+    """Where other file systems are mounted below the roots of layers, outer ones first."""
+    roots = tuple(f"{layer.root}/" for layer in layers)
+    if not roots:
+        return ()
+    with open("/proc/self/mountinfo", "rb") as file:  # noqa: PTH123 - on every start
+        fields = (line.split(b" ", 5) for line in file)
+        places = {os.fsdecode(_ESCAPED.sub(_unescaped, line[4])) for line in fields}
+    found = sorted(place for place in places if place.startswith(roots))
+    return tuple(place for at, place in enumerate(found) if not any(is_within(place, one) for one in found[:at]))
+
+
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    return bytes((int(found[1], 8),))
 
 
 def names_of_hidden(hidden: Sequence[Path], roots: Sequence[str]) -> list[str]:
