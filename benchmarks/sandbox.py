@@ -1,13 +1,16 @@
-"""A sandboxed command against bare bubblewrap with the same flags: what finding out the flags and looking after cost.
+"""A command in a box against bare bubblewrap with the same flags: what the launcher, the layer and the looking cost.
 
     python benchmarks/sandbox.py [--rounds 100]
 
-Exits with 1 when a sandboxed `true` takes more than 1.2 times what bare bubblewrap takes, or 10 ms more.
+Exits with 1 when `true` in a work box takes more than 1.2 times what bare bubblewrap takes, in a look box more than 1.6
+times, or either 10 ms more.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import itertools
 import os
 import shutil
 import subprocess
@@ -19,10 +22,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from _measure import Row, report
-from ferrule.process.profile import Profile
+from ferrule.process.box import open_box
+from ferrule.process.profile import LayerMount, Profile
 from ferrule.process.sandbox.choose import best_sandbox
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
-from ferrule.process.sandbox.spawner import spawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,24 +33,48 @@ if TYPE_CHECKING:
     from ferrule.process.launch import Launch
     from ferrule.process.sandbox.sandbox import Sandbox
 
-MOST_RATIO, MOST_ADDED = 1.2, 10.0
+WORK_RATIO, LOOK_RATIO, MOST_ADDED = 1.2, 1.6, 10.0
 FOLDERS, FILES_EACH = 1_000, 20
 
 
-def sandboxed(sandbox: Sandbox, profile: Profile, true: str) -> None:
-    """All of it: prepare, start, wait, look at the guarded places, let go."""
-    with sandbox.prepare(profile, [true]) as prepared:
-        code = spawn(prepared.launch, stdin=subprocess.DEVNULL).wait()
-        assert code == 0
-        assert prepared.after_command() == ()
+class Boxes:
+    """Opens boxes on one event loop, as a session does."""
+
+    def __init__(self, layers: Path) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._nothing = os.open(os.devnull, os.O_RDWR)
+        self._layers = layers
+        self._numbers = itertools.count()
+
+    def run(self, sandbox: Sandbox, profile: Profile, true: str) -> None:
+        """All of it: prepare, start, wait, look at the guarded places, let go."""
+        self._loop.run_until_complete(self._run(sandbox, profile, true))
+
+    def look(self, sandbox: Sandbox, folder: Path, true: str) -> None:
+        """The same in a look box, with the folders of its layer made for it."""
+        self.run(sandbox, self.look_profile(folder), true)
+
+    def look_profile(self, folder: Path) -> Profile:
+        made = self._layers / str(next(self._numbers))
+        for name in ("upper", "work"):
+            (made / name).mkdir(parents=True)
+        layers = (LayerMount(folder, made / "upper", made / "work"),)
+        return Profile((folder,), folder, look=True, layers=layers)
+
+    async def _run(self, sandbox: Sandbox, profile: Profile, true: str) -> None:
+        nothing = self._nothing
+        box = await open_box(sandbox, profile, [true], stdin=nothing, stdout=nothing, stderr=nothing)
+        assert await box.ended == 0
+        assert box.denials() == ()
+        assert box.layered == profile.look or sandbox.name != "bubblewrap"
+        box.close()
 
 
 def bare(launch: Launch, true: str) -> Callable[[], None]:
     """Bubblewrap itself with the flags of a launch, and nothing of ours around it or inside."""
     arguments = list(launch.arguments)
-    start = next(at for at, argument in enumerate(arguments) if argument.endswith("/bwrap"))
-    flags = arguments[start : arguments.index("--", start)]
-    read = [int(flags[at + 1]) for at, flag in enumerate(flags) if flag in ("--seccomp", "--file")]
+    flags = arguments[: arguments.index("--")]
+    read = [int(flags[at + 1]) for at, flag in enumerate(flags) if flag in ("--seccomp", "--file", "--info-fd")]
 
     def run() -> None:
         for descriptor in read:
@@ -84,41 +111,46 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    sandbox = best_sandbox()
-    if sandbox.name != "bubblewrap":
-        sys.exit("This needs bubblewrap; `ferrule doctor` says what is wrong with it.")
     true = shutil.which("true") or "/bin/true"
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as made:
-        small, large = Path(made, "small"), Path(made, "large")
+        small, large, layers = Path(made, "small"), Path(made, "large"), Path(made, "layers")
+        sandbox = best_sandbox(layers=layers)
+        if sandbox.name != "bubblewrap" or not sandbox.has_layers:
+            sys.exit("This needs bubblewrap and layers; `ferrule doctor` says what is wrong with them.")
+        boxes = Boxes(layers)
         for folder in (small, large):
             folder.mkdir()
             subprocess.run(["git", "init", "-q", str(folder)], check=True)
         plant(large)
         for name, folder in (("a small workspace", small), (f"one of {FOLDERS * FILES_EACH:,} files", large)):
-            profile = Profile((folder,), folder)
-            with sandbox.prepare(profile, [true]) as prepared:
+            work, look = Profile((folder,), folder), boxes.look_profile(folder)
+            with sandbox.prepare(work, [true]) as as_work, sandbox.prepare(look, [true]) as as_look:
                 times = in_turn(
                     {
-                        "bare": bare(prepared.launch, true),
-                        "ferrule": lambda profile=profile: sandboxed(sandbox, profile, true),
+                        "bare work": bare(as_work.launch, true),
+                        "work": lambda work=work: boxes.run(sandbox, work, true),
+                        "bare look": bare(as_look.launch, true),
+                        "look": lambda folder=folder: boxes.look(sandbox, folder, true),
                     },
                     options.rounds,
                 )
-            rows += compared(name, times["ferrule"], times["bare"], is_bar=folder is small)
+            is_bar = folder is small
+            rows += compared(f"a work box, {name}", times["work"], times["bare work"], WORK_RATIO if is_bar else None)
+            rows += compared(f"a look box, {name}", times["look"], times["bare look"], LOOK_RATIO if is_bar else None)
         landlock = LandlockSandbox()
         if landlock.missing() is None:
             profile = Profile((small,), small)
-            times = in_turn({"landlock": lambda: sandboxed(landlock, profile, true)}, max(10, options.rounds // 5))
+            times = in_turn({"landlock": lambda: boxes.run(landlock, profile, true)}, max(10, options.rounds // 5))
             rows.append(Row("`true` under Landlock", median(times["landlock"]), "ms", note="the fallback, for itself"))
     return report(rows, as_json=options.json)
 
 
-def compared(name: str, ours: list[float], bares: list[float], *, is_bar: bool) -> list[Row]:
+def compared(name: str, ours: list[float], bares: list[float], most: float | None) -> list[Row]:
     note = f"{min(ours):.2f} ms against {min(bares):.2f} ms; median {median(ours):.2f} / {median(bares):.2f}"
     return [
-        Row(f"`true` in {name}", min(ours) / min(bares), "×", MOST_RATIO if is_bar else None, note),
-        Row("  added to bare bubblewrap", median(ours) - median(bares), "ms", MOST_ADDED if is_bar else None, "median"),
+        Row(f"`true` in {name}", min(ours) / min(bares), "×", most, note),
+        Row("  added to bare bubblewrap", median(ours) - median(bares), "ms", MOST_ADDED if most else None, "median"),
     ]
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.needs import needs
 
 from ferrule.app.settings import HookSettings, PermissionSettings, SandboxSettings, Settings, ToolSettings
 from ferrule.cli.protection_checks import protection_checks
@@ -17,8 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def fresh_probe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "_best", None)
-    monkeypatch.setattr(choose, "_tried", ())
+    monkeypatch.setattr(choose, "_found", {})
 
 
 def found(workspace: Path, name: str, **chosen: object) -> list[tuple[str, str]]:
@@ -34,13 +35,25 @@ def test_the_command_says_which_layers_stand(ferrule: Command) -> None:
     assert any(check["name"] == "sandbox" and check["message"].startswith(best.name) for check in checks)
 
 
+def test_what_unapproved_commands_get_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3: the layer where one can be had, and else why not."""
+    needs(shutil.which("bwrap"), "bubblewrap (`bwrap` on PATH)")
+    assert "unapproved ones write to a layer over the workspace" in found(tmp_path, "sandbox")[0][1]
+    monkeypatch.setattr(choose, "_found", {})
+    monkeypatch.setattr(choose, "_prove_layers", lambda *_: "no such file system")
+    assert found(tmp_path, "sandbox")[-1] == (
+        "note",
+        "bubblewrap: unapproved commands see the workspace read-only: no layer can be put over it (no such file system)",
+    )
+
+
 def test_without_any_sandbox_it_says_so_and_what_would_help(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose, "find_program", lambda *_: None)
     monkeypatch.setattr(choose.LandlockSandbox, "missing", lambda _self: "this kernel has no Landlock")
     states = found(tmp_path, "sandbox")
     assert {state for state, _ in states} == {"fail"}
     assert "apt-get install bubblewrap" in states[0][1]
-    assert states[-1][1] == "none works: only commands that provably read alone are run"
+    assert states[-1][1] == "none works: every command asks before it runs, and runs unconfined"
 
 
 def test_the_weaker_one_in_use_is_a_note_on_the_stronger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

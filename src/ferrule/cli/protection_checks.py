@@ -15,6 +15,7 @@ from ferrule.app.find_tools import build_tools
 from ferrule.app.load_settings import SettingsError
 from ferrule.cli.check import Check
 from ferrule.cli.words import _
+from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,14 +41,14 @@ def _sandbox(settings: Settings, workspace: Path) -> Iterator[Check]:
         return
     from ferrule.process.sandbox.choose import probe_report
 
-    tried = probe_report((workspace,))
+    tried = probe_report((workspace,), data_folder() / "layers")
     works = any(one.works for one in tried)
     for one in tried:
         yield Check("sandbox", "ok" if one.works else "note" if works else "fail", f"{one.name}: {one.message}")
         for note in one.notes:
             yield Check("sandbox", "note", f"{one.name}: {note}")
     if not works:
-        yield Check("sandbox", "fail", _("none works: only commands that provably read alone are run"))
+        yield Check("sandbox", "fail", _("none works: every command asks before it runs, and runs unconfined"))
     for folder in writable_folders(settings, workspace):
         if not folder.is_dir():
             missing = _("{folder}: named in `sandbox.writable`, and not there").format(folder=folder)

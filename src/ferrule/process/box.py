@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ferrule.process.profile import LayerMount, Profile
     from ferrule.process.sandbox.sandbox import Sandbox
 
-_KIND = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
 _SECONDS_TO_END = 30.0
 _SECONDS_BETWEEN_SIZES = 1.0
 _MOST_ENTRIES = 500_000
@@ -286,7 +285,7 @@ async def start_box(
     prepared: Prepared, streams: Iterable[int], passed: Iterable[int] = (), profile: Profile | None = None
 ) -> Box:
     """Start what was prepared, which belongs to the box from here on."""
-    near, far = socket.socketpair(socket.AF_UNIX, _KIND)
+    near, far = socket.socketpair(socket.AF_UNIX, launcher.KIND)
     box: Box | None = None
     try:
         with far:
@@ -372,7 +371,7 @@ def _command_line(pid: int) -> bytes:
 
 class _Connection:
     def __init__(self) -> None:
-        self._port, far = socket.socketpair(socket.AF_UNIX, _KIND)
+        self._port, far = socket.socketpair(socket.AF_UNIX, launcher.KIND)
         with far:
             self._process = subprocess.Popen(  # noqa: S603 - our own program; it starts at once
                 (os.path.realpath(sys.executable), "-I", "-S", launcher.__file__),
@@ -411,7 +410,7 @@ class _Connection:
             "filter": launch.filter,
         }
         with _in_memory(marshal.dumps(content)) as text:
-            descriptors = array.array("i", (text, port, *streams, *inherited))
+            descriptors = array.array("i", (port, text, *streams, *inherited))
             self._port.sendmsg([b"\0" * launcher.PACKET], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
 
     def drop(self) -> None:

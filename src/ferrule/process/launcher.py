@@ -18,6 +18,8 @@ import _socket
 import array
 import contextlib
 import ctypes
+import fcntl
+import gc
 import marshal
 import os
 import resource
@@ -33,12 +35,13 @@ MOST_DESCRIPTORS = 250  # the kernel's own limit for one packet is 253
 STARTED, FAILED, ENDED, KILL = "S", "F", "E", "K"
 
 _LINUX = sys.platform == "linux"
+KIND = _socket.SOCK_SEQPACKET if _LINUX else _socket.SOCK_STREAM
 _DEATH_SIGNAL, _SUB_REAPER, _DROP_CAPABILITY, _NO_NEW_PRIVILEGES, _SECCOMP, _BY_FILTER = 1, 36, 24, 38, 22, 2
 _LANDLOCK_RESTRICT = 446
 _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
 _RECURSIVE, _PRIVATE = 1 << 14, 1 << 18
 _TAKE_TERMINAL = 0x540E if _LINUX else 0x20007461
-_PARENT_CHECK_MILLISECONDS, _CLOSING_CHECK_MILLISECONDS = 2000, 20
+_PARENT_CHECK_MILLISECONDS, _SOON_MILLISECONDS = 2000, 20
 _SECONDS_TO_END = 20.0
 _RESET = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 
@@ -154,12 +157,13 @@ class Launcher:
             signal.signal(number, signal.SIG_IGN)  # only Ferrule, or its end, ends what runs here
         for descriptor in (self._port.fileno(), self._woken):
             self._poll.register(descriptor, select.POLLIN)
+        self._spare: tuple[int, _socket.socket] | None = None
 
     def serve(self) -> None:
         """Until Ferrule is gone."""
         while True:
-            closing = any(box.code is not None for box in self._running.values())
-            ready = self._poll.poll(_CLOSING_CHECK_MILLISECONDS if closing else _PARENT_CHECK_MILLISECONDS)
+            soon = self._spare is None or any(box.code is not None for box in self._running.values())
+            ready = self._poll.poll(_SOON_MILLISECONDS if soon else _PARENT_CHECK_MILLISECONDS)
             for descriptor, _ in ready:
                 if descriptor == self._woken:
                     os.read(self._woken, 4096)
@@ -173,6 +177,8 @@ class Launcher:
                 self._close(box)
             if not ready and os.getppid() != self._parent:
                 return  # a copy of the socket outlived Ferrule in some fork of it
+            if self._spare is None and (not ready or not self._running):
+                self._spare = self._fork_spare()  # while nothing waits for us
 
     def end_all(self) -> None:
         """Nothing of any box goes on."""
@@ -187,39 +193,48 @@ class Launcher:
             time.sleep(0.002)
 
     def _take_order(self) -> bool:
-        descriptors = array.array("i")
         try:
-            data, ancillary, _, _ = self._port.recvmsg(
-                PACKET,
-                _socket.CMSG_SPACE(MOST_DESCRIPTORS * descriptors.itemsize),
-                getattr(_socket, "MSG_CMSG_CLOEXEC", 0),
-            )
+            data, given = _receive(self._port)
         except OSError:
             return False
         if not data:
             return False
-        for _, _, content in ancillary:
-            descriptors.frombytes(content[: len(content) - len(content) % descriptors.itemsize])
-        given = descriptors.tolist()
-        for descriptor in given:
-            os.set_inheritable(descriptor, False)
-        port = _socket.socket(fileno=given[1])
+        port = _socket.socket(fileno=given[0])
         try:
-            order: dict[str, Any] = marshal.loads(os.pread(given[0], os.fstat(given[0]).st_size, 0))  # noqa: S302 - Ferrule's
-            os.close(given[0])
-            pid = os.fork()
-        except (OSError, ValueError) as error:
-            _tell(port, FAILED, 0, f"process: {error}")
+            pid = self._hand_over(given)
+        except OSError as error:
+            _tell(port, FAILED, 0, f"start: {error.strerror}")
             port.close()
         else:
-            if pid == 0:
-                _begin(order, port, given[2:])
-            box = self._running[pid] = self._by_port[port.fileno()] = _Running(pid, port)
+            self._running[pid] = self._by_port[port.fileno()] = _Running(pid, port)
             self._poll.register(port.fileno(), select.POLLIN)
-            del box
-        for descriptor in given[2:]:
+        for descriptor in given[1:]:
             os.close(descriptor)
         return True
+
+    def _hand_over(self, given: list[int]) -> int:
+        """Give an order to the child that waits for one; should that have been killed, to another."""
+        rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", given))]
+        spare, self._spare = self._spare or self._fork_spare(), None
+        try:
+            spare[1].sendmsg([b"\0"], rights)
+        except OSError:
+            spare[1].close()
+            spare = self._fork_spare()
+            spare[1].sendmsg([b"\0"], rights)
+        spare[1].close()
+        return spare[0]
+
+    def _fork_spare(self) -> tuple[int, _socket.socket]:
+        """A child that waits for the next order, so that no command has to wait for the fork."""
+        near, far = _socket.socketpair(_socket.AF_UNIX, KIND)
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            near.close()
+            _wait_for_order(far, parent)
+        far.close()
+        return pid, near
 
     def _hear(self, box: _Running) -> None:
         """Whatever comes on a box's socket, or its end, ends the box. What is left of it is found when it is over."""
@@ -244,9 +259,12 @@ class Launcher:
                 box.code = os.waitstatus_to_exitcode(status)
                 box.ended_at = time.monotonic()
 
+    def _knows(self, pid: int) -> bool:
+        return pid in self._running or (self._spare is not None and pid == self._spare[0])
+
     def _close(self, box: _Running) -> None:
         """Report the end once nothing is left: what its first process left behind is our child now, and no other is."""
-        left = [pid for pid in children(os.getpid()) if pid not in self._running] if _LINUX else []
+        left = [pid for pid in children(os.getpid()) if not self._knows(pid)] if _LINUX else []
         if left:
             stop_and_kill(left)
             if time.monotonic() - box.ended_at < _SECONDS_TO_END:
@@ -279,14 +297,38 @@ def _nothing(number: int, frame: object) -> None:
 # In the child: from here to the command
 
 
-def _begin(order: dict[str, Any], port: _socket.socket, given: list[int]) -> NoReturn:
+def _wait_for_order(line: _socket.socket, launcher: int) -> NoReturn:
+    """In a child that was forked beforehand."""
+    signal.set_wakeup_fd(-1)
+    for number in _RESET:
+        signal.signal(number, signal.SIG_DFL)
+    _die_with(launcher, signal.SIGKILL)
+    os.setsid()
+    data, given = _receive(line)
+    if data:
+        port = _socket.socket(fileno=given[0])
+        order: dict[str, Any] = marshal.loads(os.pread(given[1], os.fstat(given[1]).st_size, 0))  # noqa: S302 - Ferrule's
+        _begin(order, port, given[2:], launcher)
+    os._exit(0)
+
+
+def _receive(port: _socket.socket) -> tuple[bytes, list[int]]:
+    """A packet and the descriptors that came with it."""
+    descriptors = array.array("i")
+    room = _socket.CMSG_SPACE(MOST_DESCRIPTORS * descriptors.itemsize)
+    data, ancillary, _, _ = port.recvmsg(PACKET, room, getattr(_socket, "MSG_CMSG_CLOEXEC", 0))
+    for _, _, content in ancillary:
+        descriptors.frombytes(content[: len(content) - len(content) % descriptors.itemsize])
+    given = descriptors.tolist()
+    if not _LINUX:
+        for descriptor in given:
+            os.set_inheritable(descriptor, False)
+    return data, given
+
+
+def _begin(order: dict[str, Any], port: _socket.socket, given: list[int], parent: int) -> NoReturn:
     step = "start"
     try:
-        parent = os.getppid()
-        signal.set_wakeup_fd(-1)
-        for number in _RESET:
-            signal.signal(number, signal.SIG_DFL)
-        os.setsid()
         if order["joins"]:
             step = "control group"
             with open(order["joins"], "wb", 0) as file:  # noqa: PTH123
@@ -298,7 +340,7 @@ def _begin(order: dict[str, Any], port: _socket.socket, given: list[int]) -> NoR
         step = "start"
         if not order["contained"]:
             _become_warden(order, port, given, parent)
-        _die_with(parent, signal.SIGKILL)
+        _die_with(parent, signal.SIGKILL)  # once more: what was done meanwhile may have cleared it
         _tell(port, STARTED, os.getpid())
         _become(order, given)
     except BaseException as error:  # noqa: BLE001 - told to Ferrule; the child must never return
@@ -323,8 +365,6 @@ def _become(order: dict[str, Any], given: list[int]) -> NoReturn:
     numbers: list[int] = order["numbers"]
     _place(given, numbers)
     if order["takes_terminal"]:
-        import fcntl
-
         fcntl.ioctl(0, _TAKE_TERMINAL, 0)
     os.chdir(order["folder"])
     for which, limit in order["limits"]:
@@ -336,8 +376,6 @@ def _become(order: dict[str, Any], given: list[int]) -> NoReturn:
 
 def _place(given: list[int], numbers: list[int]) -> None:
     """Give each descriptor the number under which the program knows it; all else is closed by exec."""
-    import fcntl
-
     above = max(numbers) + 1
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # the numbers are Ferrule's, which may have many open
@@ -493,6 +531,8 @@ def main() -> None:
         os.dup2(nothing, standard)
     if _LINUX:
         _libc.prctl(_SUB_REAPER, 1, 0, 0, 0)
+    gc.disable()
+    gc.freeze()  # what a child touches is copied for it
     launcher = Launcher(port)
     launcher.serve()
     launcher.end_all()

@@ -197,7 +197,7 @@ class OutputRecord:
         lines = "1 line, " if left.lines == 1 else f"{left.lines:,} lines, " if left.lines else ""
         where = f"; the whole output is in `{self.path}`" if self.path and not self.problem else ""
         if self.problem:
-            where = f"; the output up to a point is in `{self.path}`: {self.problem}" if self.path else ""
+            where = f"; the output is in `{self.path}`, but not all of it: {self.problem}" if self.path else ""
         return f"{'' if starts_line else chr(10)}[… {lines}{left.bytes:,} bytes left out{where} …]\n"
 
 

@@ -275,7 +275,9 @@ def _processes_flag() -> str:
 @lru_cache(maxsize=8)
 def _system(places: Places, temporary: int) -> tuple[str, ...]:
     """What is the same for every command of this user."""
-    shown = ["--ro-bind", "/", "/", "--proc", "/proc", *_kernel_settings(), "--dev", "/dev"]
+    shown = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"]
+    if os.geteuid() == 0:  # the kernel's settings there are root's to write, with or without capabilities
+        shown += ["--remount-ro", "/proc"]
     for folder in ("/dev/shm", "/tmp"):  # noqa: S108 - inside the sandbox
         shown += ["--perms", "1777", "--size", str(temporary), "--tmpfs", folder]
     for folder in places.folders:
@@ -285,19 +287,6 @@ def _system(places: Places, temporary: int) -> tuple[str, ...]:
     for path in places.hidden:
         shown += _hidden(path)
     return tuple(shown)
-
-
-def _kernel_settings() -> list[str]:
-    """Of `/proc` what belongs to no process and is root's to write: it stays root's without any capability."""
-    shown: list[str] = []
-    if os.geteuid() == 0:
-        with os.scandir("/proc") as entries:
-            for entry in entries:
-                if entry.name.isdigit() or entry.is_symlink():
-                    continue
-                if entry.is_dir() or entry.stat().st_mode & 0o222:
-                    shown += ["--ro-bind", entry.path, entry.path]
-    return shown
 
 
 def _hidden(path: str) -> tuple[str, ...]:

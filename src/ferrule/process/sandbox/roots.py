@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -66,10 +65,11 @@ def layers_over(roots: Sequence[str], profile: Profile) -> tuple[LayerMount, ...
     for root in roots:
         if (layer := given.get(root)) is not None:
             upper, work, *lower = (Path(os.path.realpath(path)) for path in (layer.upper, layer.work, *layer.below))
-            shutil.copystat(root, upper)
+            state = os.stat(root)  # noqa: PTH116 - on every start
             if os.geteuid() == 0:
-                state = os.stat(root)  # noqa: PTH116 - on every start
                 os.chown(upper, state.st_uid, state.st_gid)
+            os.chmod(upper, stat.S_IMODE(state.st_mode))  # noqa: PTH101
+            os.utime(upper, ns=(state.st_atime_ns, state.st_mtime_ns))
             found.append(LayerMount(Path(root), upper, work, tuple(lower)))
     return tuple(found)
 
