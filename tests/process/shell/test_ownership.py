@@ -99,8 +99,7 @@ def test_after_a_command_nothing_of_it_is_left_and_that_is_said(room: Room, esca
     assert alive(mark) == []
     assert (ended.stdout, ended.exit_code, ended.timed_out) == ("started\n", 0, False)
     assert "".join(ended.notes) == snapshot(
-        "1 process that the command left running was ended with it. "
-        "To keep one running, start it with `run_in_background`."
+        "The command left 1 process running; it was stopped. To keep one running, start it with `run_in_background`."
     )
     assert after.stdout == "on\n"
 
@@ -133,7 +132,8 @@ async def main():
     opener = opener_in(Path(sys.argv[1]), sys.argv[2])
     session = ShellSession(folder=sys.argv[1])
     await session.background.start(sys.argv[4], opener)
-    print("ready", flush=True)
+    session.keep(await session.run("f() { echo ready; }; x=1", opener), tainted=False)
+    print((await session.run("f; echo $x", opener)).stdout, flush=True)
     await session.run(sys.argv[5], opener)
 
 asyncio.run(main())
@@ -179,7 +179,7 @@ def test_when_ferrule_is_killed_nothing_is_left(room: Room, uid: int) -> None:
     )
     assert child.stdout is not None
     try:
-        assert child.stdout.readline() == b"ready\n"
+        assert [child.stdout.readline() for _ in range(2)] == [b"ready\n", b"1\n"]
         assert becomes(lambda: len([one for one in alive(mark) if "sleep" in one.split()[1]]) >= 5)
     finally:
         child.send_signal(signal.SIGKILL)

@@ -255,7 +255,9 @@ async def awaited(running: Awaitable[Ended]) -> Ended:
 def test_a_folder_that_is_gone(room: Room) -> None:
     made, gone_now, there = room.run("mkdir d; cd d; rmdir ../d", "echo still", "pwd")
     assert made.cwd == f"{room.workspace}/d"
-    assert gone_now.notes == (f"The folder `{room.workspace}/d` is gone; the shell started in `{room.workspace}`.",)
+    assert gone_now.notes == (
+        f"The folder `{room.workspace}/d` no longer exists; the shell started in `{room.workspace}`.",
+    )
     assert (gone_now.stdout, there.stdout, there.notes) == ("still\n", f"{room.workspace}\n", ())
 
 

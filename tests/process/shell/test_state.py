@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from hypothesis import given as given_any
-from hypothesis import settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
@@ -199,6 +199,7 @@ def test_what_is_forged_well_is_only_data() -> None:
         forged(b'declare -a x=([$(touch pwned)]="a")\n'),
         forged(b'declare -A x=([a]="b" c)\n'),
         forged(b'declare -- x="1"\ndeclare -- x="2"\n'),
+        forged(b'declare -- BASH_ALIASES=([a]="b")\n'),
         forged(functions=b"declare -f f\ntouch pwned"),
         forged(functions=b"declare -f f\0touch pwned"),
         forged(functions=b"declare -f f\0g () \n{ \n:\n}"),
@@ -218,6 +219,34 @@ def test_what_bash_would_not_print_is_refused(dump: bytes) -> None:
     found, notes = parse(dump, ShellState(folder="/"))
     assert found is None
     assert notes[-1].endswith("The folder, variables, functions and options are as they were before this command.")
+
+
+RICH = "x='a b'; a=(1 2); declare -A m=([k]=v); f() { echo f; }; alias ll='ls -l'; set -- p q; set -u; trap : USR1"
+
+
+@pytest.fixture(scope="module")
+def real() -> bytes:
+    return dump_of(ShellState(folder="/"), RICH)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given_any(st.data())
+def test_whatever_comes_out_is_taken_or_refused_and_never_breaks_the_next(real: bytes, data: st.DataObject) -> None:
+    """Any damage to what bash printed: parsing never fails, and what it takes is lines that bash can read."""
+    damaged = bytearray(real)
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(damaged) - 1))
+        damaged[place : place + data.draw(st.integers(0, 40))] = data.draw(
+            st.binary(max_size=8)
+            | st.sampled_from([b"\0", b'"', b"'", b"\n", b"=(", b"declare -- y=", b"BASH_ALIASES", b"$("])
+        )
+    found, notes = parse(bytes(damaged), ShellState(folder="/"))
+    if found is None:
+        assert notes
+    else:
+        lines = given(found, b"", 20, 21).split(b"\0")[1]
+        checked = subprocess.run([BASH, "-n"], input=lines, capture_output=True)
+        assert (checked.returncode, checked.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize(
@@ -275,3 +304,12 @@ def test_a_variable_of_the_environment_that_was_removed_is_tainted() -> None:
     looked = ShellState(removed=frozenset({"GIT_CONFIG_NOSYSTEM"})).after(ShellState(), tainted=True)
     assert looked.tainted == {"GIT_CONFIG_NOSYSTEM"}
     assert ShellState().after(looked, tainted=False).tainted == frozenset()
+
+
+def test_only_names_that_an_alias_can_have_are_taken() -> None:
+    found, _ = parse(forged(b'declare -A BASH_ALIASES=(["git=evil"]="x" ["a b"]="y" [ll]="ls")\n'), ShellState())
+    assert found is not None
+    assert dict(found.aliases) == {"ll": "ls"}
+    found, _ = parse(forged(b'declare -- BASH_ALIASES="ab"\n'), ShellState())
+    assert found is not None
+    assert dict(found.aliases) == {}

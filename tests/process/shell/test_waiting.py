@@ -170,7 +170,7 @@ def test_others_run_while_one_waits_and_their_state_counts(room: Room) -> None:
         await session.run("read x; y=2", terminal=True)
         assert (await session.run("y=1; echo on")).stdout == "on\n"
         ended = await session.answer("5\n", timeout=20)
-        assert [note.partition(".")[0] for note in ended.notes] == ["Another command has run meanwhile"]
+        assert [note.partition(".")[0] for note in ended.notes] == ["Another command ran in the meantime"]
         assert (await session.run("echo ${x-none} $y")).stdout == "none 1\n"
 
     room.use(body)

@@ -172,8 +172,8 @@ class BackgroundCommands:
         self._session.check_open()
         if not self.has_room():
             raise ToolError(
-                phrase("{most} commands run in the background of this shell session already.", most=_MOST_RUNNING),
-                suggestion=phrase("Stop some of them first."),
+                phrase("Too many commands run in the background of this shell session."),
+                suggestion=phrase("Stop some of them first; each is listed with its number."),
             )
         self._starting += 1
         try:

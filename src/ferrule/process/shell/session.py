@@ -224,7 +224,7 @@ class ShellSession:
             if why != "ended":
                 state, notes = None, (KEPT_STATE,)
             if state is not None and front.before is not self.state:
-                state, notes = None, (*notes, f"Another command has run meanwhile. {KEPT_STATE}")
+                state, notes = None, (*notes, f"Another command ran in the meantime. {KEPT_STATE}")
             return self._ended(
                 front,
                 exit_code=front.exit_code if why == "ended" else None,
@@ -258,7 +258,7 @@ class ShellSession:
     ) -> Ended:
         record = front.reader.record
         if record.problem:
-            notes = (f"The file with the whole output is not whole: {record.problem}.", *notes)
+            notes = (f"The output file is incomplete: {record.problem}.", *notes)
         mixed = front.master >= 0
         return Ended(
             exit_code=exit_code,

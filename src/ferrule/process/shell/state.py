@@ -36,13 +36,13 @@ _SHELLS_OWN = frozenset({
     "SECONDS", "SHELLOPTS", "SHLVL", "SRANDOM", "UID",
 })  # fmt: skip
 """What every bash has and sets by itself; so do those that begin with `BASH`, but for these:"""
-_NOT_ITS_OWN = frozenset({"BASH_COMPAT", "BASH_ENV", "BASH_LOADABLES_PATH", "BASH_XTRACEFD"})
+_NOT_ITS_OWN = frozenset({"BASH_COMPAT", "BASH_ENV", "BASH_LOADABLES_PATH"})
 _OF_TERMINAL = frozenset({"COLUMNS", "LINES"})
 _NOT_KEPT_OPTIONS = frozenset({"noexec", "onecmd", "privileged", "restricted_shell", "login_shell"})
 """Options with which a shell would run nothing, or that nobody can set."""
 _OBEYED = frozenset({
-    "BASH_COMPAT", "BASH_ENV", "BASH_LOADABLES_PATH", "BASH_XTRACEFD", "CDPATH", "ENV", "EXECIGNORE", "GLOBIGNORE",
-    "HOME", "IFS", "PATH", "POSIXLY_CORRECT", "PS4", "TMPDIR",
+    "BASH_COMPAT", "BASH_ENV", "BASH_LOADABLES_PATH", "CDPATH", "ENV", "EXECIGNORE", "GLOBIGNORE", "HOME", "IFS",
+    "PATH", "POSIXLY_CORRECT", "PS4", "TMPDIR",
 })  # fmt: skip
 """Variables that bash itself obeys, exported or not."""
 
@@ -152,9 +152,7 @@ def given(state: ShellState, command: bytes, private: int, pause: int) -> bytes:
     out, errors = [number for number in (9, 8, 7, 6) if number not in (private, pause)][:2]
     after = _AFTERWARDS.format(private=private, pause=pause, out=out, errors=errors).encode()
     traced = b""
-    if state.set_options.get(
-        "xtrace"
-    ):  # only now, and in the command's first line, so that it traces the command alone
+    if state.set_options.get("xtrace"):  # from the command's first line on, so that ours are not traced
         traced = f"{{ \\builtin set -x; {_status(state) or ':'}; }} 2>/dev/null; ".encode()
     return b"".join(text + b"\0" for text in (traced + command, before, after))
 
@@ -262,7 +260,7 @@ def parse(dump: bytes, before: ShellState) -> tuple[ShellState | None, tuple[str
         return None, (f"The shell did not start. {KEPT_STATE}",) if not dump else (_unreadable("its start"),)
     notes: list[str] = []
     if before.folder is not None and start.folder != before.folder:
-        notes.append(f"The folder `{before.folder}` is gone; the shell started in `{start.folder}`.")
+        notes.append(f"The folder `{before.folder}` no longer exists; the shell started in `{start.folder}`.")
     if len(dump) > MOST_BYTES:
         too_large = f"The session's variables and functions take more than {MOST_BYTES >> 20} MiB."
         return None, (*notes, f"{too_large} {KEPT_STATE}")
@@ -273,13 +271,13 @@ def parse(dump: bytes, before: ShellState) -> tuple[ShellState | None, tuple[str
         return None, (*notes, f"{ended} {KEPT_STATE}")
     try:
         state = _state(sections[_Start.SECTIONS : -1], start, before, notes)
-    except (BadDump, UnicodeError) as error:
+    except BadDump as error:
         return None, (*notes, _unreadable(str(error)))
     return state, tuple(notes)
 
 
 def _unreadable(what: str) -> str:
-    return f"The state that the command left could not be read ({what}). {KEPT_STATE}"
+    return f"The shell state that the command left could not be read ({what}). {KEPT_STATE}"
 
 
 @dataclass(slots=True, frozen=True)
@@ -329,7 +327,8 @@ def _state(sections: list[bytes], start: _Start, before: ShellState, notes: list
     functions = _functions(section(), section, notes)
     if next(rest, None) is not None:
         raise BadDump("something is left over")
-    aliases = found.pop("BASH_ALIASES", Variable()).value
+    listed = found.pop("BASH_ALIASES", Variable()).value
+    aliases = listed if isinstance(listed, tuple) else ()
     if len(found.get("DIRSTACK", Variable()).value or ()) > 1:
         notes.append("The directory stack of `pushd` is not kept for the next command.")
     return ShellState(
@@ -339,7 +338,7 @@ def _state(sections: list[bytes], start: _Start, before: ShellState, notes: list
             name for name in (start.variables.keys() | before.removed) - found.keys() if not _is_shells_own(name)
         ),
         functions=functions,
-        aliases=dict(aliases) if isinstance(aliases, tuple) else {},
+        aliases={name: text for name, text in aliases if _ALIAS_NAME.fullmatch(name)},
         set_options=_changed(start.set_options, set_options),
         shopt_options=_changed(start.shopt_options, shopt_options),
         parameters=tuple(map(_text, parameters)),
@@ -407,6 +406,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,20}")
 _INDEX = re.compile(r"[0-9]{1,19}")
 _LISTED_FUNCTION = re.compile(rb"declare -([a-zA-Z]{1,10}) ([^\s\0]{1,1000})")
 _FUNCTION_NAME = re.compile(r"(?!(?:builtin|exec)$|-)[\w.:+@,^-]{1,200}")
+_ALIAS_NAME = re.compile(r"""[^\s/=$`'"\\<>|&;()]{1,200}""")
 _ENTRY = re.compile(rb"declare -([-acilnrtuxA]{1,12}) ([A-Za-z_][A-Za-z0-9_]*)(?:(=)(\()?)?")
 _QUOTED = rb"""(?:"((?:[^"\\$`]++|\\["\\$`])*+)"|\$'((?:[^'\\]++|\\(?:[abEfnrtv\\'"?]|[0-7]{3}))*+)')"""
 _VALUE = re.compile(_QUOTED)
@@ -487,7 +487,7 @@ def _is_shells_own(name: str) -> bool:
 @lru_cache(maxsize=64)
 def _options(listed: bytes) -> frozenset[str]:
     names = _text(listed).split(":") if listed else []
-    if not all(re.fullmatch("[a-z0-9_-]{1,40}", name) for name in names):
+    if not all(re.fullmatch("[a-z][a-z0-9_-]{0,39}", name) for name in names):
         raise BadDump("its options")
     return frozenset(names)
 
@@ -518,12 +518,8 @@ def _note_traps(printed: bytes, notes: list[str]) -> None:
 
 def _note_left(left: frozenset[bytes], notes: list[str]) -> None:
     if left:
-        many = (
-            "1 process that the command left running was"
-            if len(left) == 1
-            else (f"{len(left):,} processes that the command left running were")
-        )
-        notes.append(f"{many} ended with it. To keep one running, start it with `run_in_background`.")
+        many = "1 process running; it was" if len(left) == 1 else f"{len(left):,} processes running; they were"
+        notes.append(f"The command left {many} stopped. To keep one running, start it with `run_in_background`.")
 
 
 def _note_dropped(kind: str, names: list[str], notes: list[str]) -> None:
