@@ -39,6 +39,8 @@ SECONDS_TO_END = 60.0
 KEY = "sandbox"
 """Where a session's configuration may hold a `SandboxChoice`."""
 _LOOKING = {"GIT_OPTIONAL_LOCKS": "0"}  # git refreshes its index otherwise, and reading would be a change
+# The home is not there in a box; caches of compilers and package managers outlive their command in the session's /tmp.
+_CACHES = {"XDG_CACHE_HOME": "/tmp/.cache", "npm_config_cache": "/tmp/.cache/npm"}  # noqa: S108 - inside the box
 
 
 class SandboxChoice:
@@ -145,7 +147,8 @@ def work_profile(session: Session, *, hosts: Sequence[str] = (), opened: Sequenc
 
 def look_profile(session: Session, layers: Sequence[LayerMount]) -> Profile:
     """For a command that nobody approved: no network, no secrets, and every change lands in the layers."""
-    return replace(_profile(session, look=True), layers=tuple(layers), hosts=None, environment=_LOOKING)
+    profile = _profile(session, look=True)
+    return replace(profile, layers=tuple(layers), hosts=None, environment={**profile.environment, **_LOOKING})
 
 
 def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened: Sequence[str] = ()) -> Profile:
@@ -167,6 +170,7 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
         hosts=allowed or choice.hosts,
         look=look,
         temporary=_temporary(session),
+        environment=_CACHES if sandbox_of(session).name == "bubblewrap" else {},
     )
 
 
