@@ -30,8 +30,7 @@ from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ferrule.process.launch import Launch
-    from ferrule.process.sandbox.sandbox import Sandbox
+    from ferrule.process.sandbox.sandbox import Launch, Sandbox
 
 WORK_RATIO, LOOK_RATIO, MOST_ADDED = 1.2, 1.6, 10.0
 FOLDERS, FILES_EACH = 1_000, 20

@@ -40,10 +40,10 @@ def test_what_unapproved_commands_get_is_said(tmp_path: Path, monkeypatch: pytes
     needs(shutil.which("bwrap"), "bubblewrap (`bwrap` on PATH)")
     assert "unapproved ones write to a layer over the workspace" in found(tmp_path, "sandbox")[0][1]
     monkeypatch.setattr(choose, "_found", {})
-    monkeypatch.setattr(choose, "_prove_layers", lambda *_: "no such file system")
+    monkeypatch.setattr(choose, "_prove_layers", lambda *_: "no tmpfs")
     assert found(tmp_path, "sandbox")[-1] == (
         "note",
-        "bubblewrap: unapproved commands see the workspace read-only: no layer can be put over it (no such file system)",
+        "bubblewrap: unapproved commands see the workspace read-only: no layer can be put over it (no tmpfs)",
     )
 
 

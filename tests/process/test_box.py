@@ -277,6 +277,22 @@ def test_a_killed_launcher_takes_all_boxes_with_it_and_another_is_started(place:
     assert in_place(place, work) == (0, 5)
 
 
+def test_a_launcher_that_was_stopped_does_not_keep_a_box_alive(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SECONDS_TO_KILL", 0.1)
+
+    async def work() -> tuple[bool, int]:
+        started = await start(place, LEAVES_DAEMONS + "echo ready; sleep 1007", **mark(place))
+        await started.line()
+        stopped = module._connection().pid
+        os.kill(stopped, signal.SIGSTOP)
+        await started.box.end(patience=0)
+        left = running(place)
+        os.kill(stopped, signal.SIGCONT)
+        return started.box.ended.done(), left
+
+    assert in_place(place, work) == (True, 0)
+
+
 def test_one_box_is_none_of_anothers_business(place: Place) -> None:
     """What a box left behind lives on as long as the box does, whatever ends beside it."""
 

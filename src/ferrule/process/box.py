@@ -26,16 +26,15 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
 from ferrule.process import launcher
-from ferrule.process.sandbox.sandbox import Denial, Prepared, SandboxRefused
+from ferrule.process.sandbox.sandbox import Denial, Launch, Prepared, SandboxRefused
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
 
-    from ferrule.process.launch import Launch
     from ferrule.process.profile import LayerMount, Profile
     from ferrule.process.sandbox.sandbox import Sandbox
 
-_SECONDS_TO_END = 30.0
+_SECONDS_TO_KILL, _SECONDS_TO_END = 10.0, 30.0
 _SECONDS_BETWEEN_SIZES = 1.0
 _MOST_ENTRIES = 500_000
 
@@ -107,7 +106,11 @@ class Box:
             self.signal(signal.SIGCONT)
             await asyncio.wait({self.ended}, timeout=patience)
         self._kill()
-        await asyncio.wait({self.ended}, timeout=_SECONDS_TO_END)
+        await asyncio.wait({self.ended}, timeout=_SECONDS_TO_KILL)
+        if not self.ended.done():  # the launcher does not do its work: it may have been stopped
+            launcher.stop_and_kill([pid for pid in (self.pid, self._inner()) if pid])
+            self._lose()
+            await asyncio.wait({self.ended}, timeout=_SECONDS_TO_END)
 
     def end_now(self) -> None:
         """The same without patience and without an event loop, as for the end of the program."""
@@ -290,7 +293,7 @@ async def start_box(
     try:
         with far:
             box = Box(prepared, profile, near)
-            _connection().order(prepared.launch, far.fileno(), tuple(streams), tuple(passed))
+            _order(prepared.launch, far.fileno(), tuple(streams), tuple(passed))
         prepared.release()
         await box.started()
     except BaseException:
@@ -404,6 +407,7 @@ class _Connection:
             "limits": list(launch.limits),
             "joins": launch.joins,
             "overlays": [_texts(one) for one in launch.overlays],
+            "mounts": list(launch.mounts),
             "user_namespace": launch.user_namespace,
             "takes_terminal": launch.takes_terminal,
             "rules": launch.rules,
@@ -461,6 +465,16 @@ def _connection() -> _Connection:
                 _open_connection.drop()
             _open_connection = _Connection()
         return _open_connection
+
+
+def _order(launch: Launch, port: int, streams: tuple[int, ...], passed: tuple[int, ...]) -> None:
+    try:
+        try:
+            _connection().order(launch, port, streams, passed)
+        except (BrokenPipeError, ConnectionResetError):  # it was killed just now
+            _connection().order(launch, port, streams, passed)
+    except OSError as error:
+        raise BoxFailed("start", str(error)) from None
 
 
 def _stop() -> None:

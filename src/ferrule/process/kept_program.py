@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.process import launcher
 from ferrule.process.box import BoxFailed, start_box
-from ferrule.process.launch import Launch
-from ferrule.process.sandbox.sandbox import Prepared
+from ferrule.process.sandbox.sandbox import Launch, Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -39,7 +39,7 @@ KIND = _socket.SOCK_SEQPACKET if _LINUX else _socket.SOCK_STREAM
 _DEATH_SIGNAL, _SUB_REAPER, _DROP_CAPABILITY, _NO_NEW_PRIVILEGES, _SECCOMP, _BY_FILTER = 1, 36, 24, 38, 22, 2
 _LANDLOCK_RESTRICT = 446
 _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
-_RECURSIVE, _PRIVATE = 1 << 14, 1 << 18
+_BIND, _RECURSIVE, _PRIVATE = 1 << 12, 1 << 14, 1 << 18
 _TAKE_TERMINAL = 0x540E if _LINUX else 0x20007461
 _PARENT_CHECK_MILLISECONDS, _SOON_MILLISECONDS = 2000, 20
 _SECONDS_TO_END = 20.0
@@ -336,7 +336,7 @@ def _begin(order: dict[str, Any], port: _socket.socket, given: list[int], parent
         if order["overlays"] or order["user_namespace"]:
             step = "overlay" if order["overlays"] else "namespace"
             _unshare(mounts=bool(order["overlays"]))
-            _mount_layers(order["overlays"])
+            _mount_layers(order["overlays"], order["mounts"])
         step = "start"
         if not order["contained"]:
             _become_warden(order, port, given, parent)
@@ -425,10 +425,13 @@ def _unshare(*, mounts: bool) -> None:
             file.write(text)
 
 
-def _mount_layers(overlays: list[tuple[str, str, str, list[str]]]) -> None:
-    """Over each root a view of it whose changes land in its layer. All are opened before the first is covered."""
+def _mount_layers(overlays: list[tuple[str, str, str, list[str]]], mounts: list[str]) -> None:
+    """Over each root a view of it whose changes land in its layer. All are opened before the first is covered, and so
+    are other file systems below them, which an overlay does not show.
+    """
     if not overlays:
         return
+    below = [(path, os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)) for path in mounts]
     _mount(None, "/", None, _RECURSIVE | _PRIVATE)
     opened = [(root, list(map(_open, (upper, work, *below, root)))) for root, upper, work, below in overlays]
     for root, (upper, work, *lower) in opened:
@@ -438,9 +441,10 @@ def _mount_layers(overlays: list[tuple[str, str, str, list[str]]]) -> None:
             _mount("overlay", root, "overlay", 0, f"{options},volatile")
         except OSError:
             _mount("overlay", root, "overlay", 0, options)
-    for _, descriptors in opened:
-        for descriptor in descriptors:
-            os.close(descriptor)
+    for path, descriptor in below:
+        _mount(_named(descriptor), path, None, _BIND | _RECURSIVE)
+    for descriptor in (*(one for _, one in below), *(one for _, found in opened for one in found)):
+        os.close(descriptor)
 
 
 def _open(path: str) -> int:

@@ -7,6 +7,7 @@ With bubblewrap its writes land in a layer; with Landlock alone the workspace is
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import shutil
 import stat
@@ -18,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from tests.needs import needs
-from tests.process.sandbox.box import Box, as_user, bubblewrap, landlock, python_for_all, run_in_box
+from tests.process.sandbox.box import Box, as_user, bubblewrap, landlock, python_for_all, run, run_in_box
 from tests.process.sandbox.conftest import USERS
 
 from ferrule.process.box import clear_work
@@ -308,6 +309,34 @@ def test_what_others_own_can_be_changed_by_root(room: Path) -> None:
     (box.workspace / "theirs").chmod(0o666)
     assert box.look("echo more >>theirs && cat theirs").out == "xmore\n"
     assert (box.upper / "theirs").stat().st_uid == 1234
+
+
+def test_other_file_systems_in_the_workspace_are_seen_and_read_only(room: Path) -> None:
+    """An overlay shows one file system alone."""
+    if os.geteuid() != 0:
+        return
+    needs(sandbox := bubblewrap(), "bubblewrap (`bwrap` on PATH)")
+    assert sandbox is not None
+    box = Box(room / "box", 0, sandbox)
+    for name in ("odd name", "plain"):
+        (box.workspace / name).mkdir()
+
+    def work() -> str:
+        libc = ctypes.CDLL(None, use_errno=True)
+        assert libc.unshare(0x20000) == 0  # the mount is nobody else's
+        assert libc.mount(None, b"/", None, ctypes.c_ulong(1 << 14 | 1 << 18), None) == 0
+        assert libc.mount(b"x", os.fsencode(box.workspace / "odd name"), b"tmpfs", ctypes.c_ulong(0), None) == 0
+        (box.workspace / "odd name" / "file").write_text("content")
+        for folder in (box.upper, box.folder / "work"):
+            folder.mkdir()
+        layers = (LayerMount(box.workspace, box.upper, box.folder / "work"),)
+        profile = Profile((box.workspace,), box.workspace, look=True, layers=layers)
+        script = "cat 'odd name/file'; echo x >'odd name/file'; echo y >plain/made; cat 'odd name/file'"
+        done = run(sandbox, profile, ["sh", "-c", script])
+        return f"{done.out} {done.layered} {(box.workspace / 'odd name/file').read_text()}"
+
+    assert as_user(0, box.environment, work) == "contentcontent True content"
+    assert [str(path.relative_to(box.upper)) for path in box.upper.rglob("*")] == ["plain", "plain/made"]
 
 
 @pytest.mark.parametrize("kind", ["look", "work"])

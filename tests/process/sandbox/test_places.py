@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
 
-from ferrule.process.sandbox.places import _places, git_settings, is_within, system_places
+from ferrule.process.sandbox.places import _places, git_settings, is_within, sockets_of_others, system_places
 
 
 @pytest.fixture
@@ -64,3 +65,21 @@ def test_only_the_person_and_habits_are_taken_from_git(home: Path) -> None:
     assert git_settings(str(home)) == b""
     (home / ".gitconfig").write_text("[user]\nname = Ada\n[credential]\nhelper = !evil\n[github]\ntoken = x\n")
     assert git_settings(str(home)) == b'[user]\n\tname = "Ada"\n'
+
+
+def test_a_listening_socket_is_found_unless_it_is_covered(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        assert str(path.resolve()) in sockets_of_others(())
+        assert str(path.resolve()) not in sockets_of_others((str(tmp_path.resolve()),))
+
+
+def test_one_that_was_removed_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        path.unlink()
+        path.write_text("not a socket")
+        assert str(path.resolve()) not in sockets_of_others(())

@@ -7,8 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from ferrule.core.errors import ToolError
-from ferrule.process.launch import Launch
-from ferrule.process.sandbox.sandbox import Prepared, SandboxRefused
+from ferrule.process.sandbox.sandbox import Launch, Prepared, SandboxRefused
 
 
 def test_leaving_lets_go_of_everything_once() -> None:

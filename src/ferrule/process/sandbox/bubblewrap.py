@@ -15,18 +15,15 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
 from ferrule.process.environment import clean_environment
-from ferrule.process.launch import Launch
-from ferrule.process.sandbox.control_group import control_group
 from ferrule.process.sandbox.denials import explain
 from ferrule.process.sandbox.guarded import GuardedTree
-from ferrule.process.sandbox.limits import limits_of
+from ferrule.process.sandbox.limits import control_group, limits_of
 from ferrule.process.sandbox.network import network
-from ferrule.process.sandbox.places import Places, git_settings, is_within, system_places
+from ferrule.process.sandbox.places import Places, git_settings, is_within, sockets_of_others, system_places
 from ferrule.process.sandbox.plain_path import open_plain
-from ferrule.process.sandbox.roots import below, layers_over, names_of_hidden, writable_roots
-from ferrule.process.sandbox.sandbox import Denial, Name, Prepared, SandboxRefused
+from ferrule.process.sandbox.roots import below, layers_over, mounts_below, names_of_hidden, writable_roots
+from ferrule.process.sandbox.sandbox import Denial, Launch, Name, Prepared, SandboxRefused
 from ferrule.process.sandbox.seccomp import build_filter
-from ferrule.process.sandbox.sockets import sockets_of_others
 from ferrule.process.sandbox.sweep import Sweep, Watched, numbers_above
 from ferrule.process.sandbox.syscalls import this_machine
 
@@ -106,6 +103,7 @@ class _Preparation:
         self._descriptors: list[int] = []
         self._places = system_places()
         self._layers = layers_over(roots, profile)
+        self._mounts = mounts_below(self._layers)
 
     def close(self) -> None:
         self._starting.close()
@@ -141,6 +139,7 @@ class _Preparation:
             limits=limits_of(profile, processes=counted),
             joins=str(group) if group is not None else "",
             overlays=self._layers,
+            mounts=self._mounts,
             user_namespace=self.nests and not is_root,
             info=info,
         )
@@ -174,6 +173,8 @@ class _Preparation:
         for root in self._roots:
             writable = root in layered if self._profile.look else True
             self._arguments += ["--bind" if writable else "--ro-bind", root, root]
+        for place in self._mounts:
+            self._arguments += ["--ro-bind", place, place]
         for layer in self._layers:
             for path in (layer.upper, layer.work, *layer.below):
                 # In the very folder that it covers the kernel keeps it from being opened.

@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING
 from ferrule.core.phrases import phrase
 from ferrule.process.environment import clean_environment, found_program
 from ferrule.process.landlock import kernel_version, open_rules
-from ferrule.process.launch import Launch
-from ferrule.process.sandbox.control_group import control_group
 from ferrule.process.sandbox.denials import explain
 from ferrule.process.sandbox.guarded import GuardedTree
-from ferrule.process.sandbox.limits import limits_of, threads_of_person
+from ferrule.process.sandbox.limits import control_group, limits_of, threads_of_person
 from ferrule.process.sandbox.places import Places, git_settings, is_within, system_places
 from ferrule.process.sandbox.roots import below, names_of_hidden, writable_roots
-from ferrule.process.sandbox.sandbox import Denial, Name, Prepared, SandboxRefused
+from ferrule.process.sandbox.sandbox import Denial, Launch, Name, Prepared, SandboxRefused
 from ferrule.process.sandbox.seccomp import build_filter
 from ferrule.process.sandbox.sweep import Sweep, Watched
 from ferrule.process.sandbox.syscalls import this_machine

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import joined, phrase
 from ferrule.process.environment import clean_environment, found_program
-from ferrule.process.launch import Launch
-from ferrule.process.sandbox.sandbox import Denial, Name, Prepared, SandboxRefused
+from ferrule.process.sandbox.sandbox import Denial, Launch, Name, Prepared, SandboxRefused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,5 @@
-"""Which places of the system a command need not see, and which folders of a home hold its tools.
+"""Which places of the system a command need not see, sockets of services among them, and which folders of a home hold
+its tools.
 
 Homes are hidden whole, because no list of secrets is complete. What is shown of them again, read-only, are folders of
 tools and of packages that are known to hold no secrets.
@@ -7,13 +8,19 @@ tools and of packages that are known to hold no secrets.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ferrule.process.sandbox.git_config import hooks_paths, of_person
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MOST_SOCKETS = 64
 # Homes, the sockets of services, and folders that everyone may write.
 _REPLACED_FOLDERS = ("/home", "/root", "/run", "/var/tmp")  # noqa: S108 - to be hidden
 # Mail, print and cron queues, key material: of no use to a build.
@@ -132,3 +139,35 @@ def _read_git_config(path: Path, changed: int, size: int) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
+
+
+def sockets_of_others(covered: Sequence[str]) -> list[str]:
+    """Real paths of sockets that are in use now and lie in none of the `covered` folders. That a folder is read-only
+    keeps nobody from using them.
+    """
+    try:
+        with open("/proc/net/unix", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - on every start
+            lines = file.read().splitlines()[1:]
+    except OSError:
+        return []
+    found: dict[str, None] = {}
+    for line in lines:
+        at = line.find(" /")
+        if at < 0:
+            continue
+        path = line[at + 1 :]
+        if any(is_within(path, folder) for folder in covered):
+            continue
+        real = os.path.realpath(path)
+        if not any(is_within(real, folder) for folder in covered) and _is_socket(real):
+            found[real] = None
+        if len(found) >= _MOST_SOCKETS:
+            break
+    return list(found)
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.lstat(path).st_mode)
+    except OSError:
+        return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from ferrule.process.profile import Profile
 
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
 _OF_THE_SYSTEM = ("/usr", "/etc", "/proc", "/dev", "/sys", "/boot")
 
 
@@ -72,6 +74,22 @@ def layers_over(roots: Sequence[str], profile: Profile) -> tuple[LayerMount, ...
             os.utime(upper, ns=(state.st_atime_ns, state.st_mtime_ns))
             found.append(LayerMount(Path(root), upper, work, tuple(lower)))
     return tuple(found)
+
+
+def mounts_below(layers: Sequence[LayerMount]) -> tuple[str, ...]:
+    """Where other file systems are mounted below the roots of layers, outer ones first."""
+    roots = tuple(f"{layer.root}/" for layer in layers)
+    if not roots:
+        return ()
+    with open("/proc/self/mountinfo", "rb") as file:  # noqa: PTH123 - on every start
+        fields = (line.split(b" ", 5) for line in file)
+        places = {os.fsdecode(_ESCAPED.sub(_unescaped, line[4])) for line in fields}
+    found = sorted(place for place in places if place.startswith(roots))
+    return tuple(place for at, place in enumerate(found) if not any(is_within(place, one) for one in found[:at]))
+
+
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    return bytes((int(found[1], 8),))
 
 
 def names_of_hidden(hidden: Sequence[Path], roots: Sequence[str]) -> list[str]:

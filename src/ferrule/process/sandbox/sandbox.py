@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from ferrule.core.errors import ErrorKind, ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-    from ferrule.process.launch import Launch
-    from ferrule.process.profile import Profile
+    from ferrule.process.profile import LayerMount, Profile
     from ferrule.process.sandbox.proxy import Proxy
     from ferrule.process.sandbox.sweep import Sweep
 
@@ -42,12 +41,42 @@ class SandboxRefused(ToolError):  # noqa: N818 - reads as what it says
         super().__init__(message, kind=ErrorKind.PERMISSION, suggestion=suggestion)
 
 
+@dataclass(slots=True, frozen=True)
+class Launch:
+    """Arguments, environment, folder and descriptors, ready for exec. Nothing of the parent's environment is added."""
+
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    folder: str = "/"
+    descriptors: tuple[int, ...] = ()
+    """Open descriptors the program inherits besides the first three, under their own numbers."""
+    contains_all: bool = False
+    """Whether ending the program surely ends whatever it started (it is the first of a process namespace)."""
+    limits: tuple[tuple[int, int], ...] = ()
+    """Of the `resource` module: which, and how much."""
+    joins: str = ""
+    """The file that a process writes to, to join its control group."""
+    overlays: tuple[LayerMount, ...] = ()
+    mounts: tuple[str, ...] = ()
+    """Other file systems that are mounted below the roots of the overlays, and have to be seen in them."""
+    user_namespace: bool = False
+    """Whether an ordinary user's program starts in a user namespace of its own, where its processes are counted."""
+    takes_terminal: bool = False
+    """Whether its standard input becomes its controlling terminal."""
+    rules: int = -1
+    """Of `descriptors`, the one with Landlock rules that bind the program."""
+    filter: bytes = b""
+    """The filter of system calls that goes with the rules."""
+    info: int = -1
+    """Of `descriptors`, the file in which bubblewrap names the first process of its namespace."""
+
+
 class Prepared:
     """A confined start of a command. `launch` is good for one start, until this is closed.
 
-    Guarded places that do not exist yet cannot be locked beforehand, only watched. So call `before_command` when a
-    command begins and no other of this sandbox runs, and `after_command` when it has ended, before its result is
-    handed on: what it made in guarded places is moved out of the way, and comes back as denials.
+    Guarded places that do not exist yet cannot be locked beforehand, only watched. So call `after_command` when
+    everything that was started has ended, before its result is handed on: what it made in guarded places is moved out
+    of the way, and comes back as denials.
     """
 
     def __init__(
@@ -67,8 +96,6 @@ class Prepared:
         self._proxy = proxy
         self._closing = closing or ExitStack()
         self._starting = starting or ExitStack()
-        self.outdated: Callable[[], bool] = lambda: False
-        """Whether its profile is no longer what it should be; whoever knows the profile says so."""
 
     def __enter__(self) -> Prepared:
         return self
@@ -78,27 +105,11 @@ class Prepared:
     ) -> None:
         self.close()
 
-    def before_command(self) -> None:
-        """Take the guarded places as they are now for what they should be."""
-        if self._sweep is not None:
-            self._sweep.begin()
-
     def after_command(self) -> tuple[Denial, ...]:
-        """Undo what happened to guarded places since `before_command`; tell of it, and of hosts that were refused."""
+        """Undo what happened to guarded places since it was prepared; tell of it, and of hosts that were refused."""
         denials = self._sweep.end() if self._sweep is not None else ()
         hosts = self._proxy.take_denied() if self._proxy is not None else ()
         return (*denials, *(_host_refused(host) for host in hosts))
-
-    @property
-    def stale(self) -> str:
-        """Why this sandbox no longer protects all that it should; empty while it does.
-
-        The kernel lets go of a protected file when someone outside puts another in its place. Start the next
-        command in a new sandbox then.
-        """
-        if self._sweep is not None and self._sweep.stale:
-            return "a guarded file was replaced from outside"
-        return "what may not be read has changed" if self.outdated() else ""
 
     def release(self) -> None:
         """Let go of what the start alone needed."""

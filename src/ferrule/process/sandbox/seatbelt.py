@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 from ferrule.core.access import OF_GIT, SETTINGS
 from ferrule.core.phrases import phrase
 from ferrule.process.environment import clean_environment
-from ferrule.process.launch import Launch
 from ferrule.process.sandbox.denials import explain
 from ferrule.process.sandbox.guarded import GuardedTree
 from ferrule.process.sandbox.limits import limits_of
 from ferrule.process.sandbox.places import Places, system_places
 from ferrule.process.sandbox.roots import below, writable_roots
-from ferrule.process.sandbox.sandbox import Denial, Name, Prepared, SandboxRefused
+from ferrule.process.sandbox.sandbox import Denial, Launch, Name, Prepared, SandboxRefused
 from ferrule.process.sandbox.sweep import Sweep, Watched
 
 if TYPE_CHECKING:

@@ -44,7 +44,6 @@ class Sweep:
         self._watched = watched
         self._restores = restores
         self._quarantine = Quarantine()
-        self.stale = False
 
     def begin(self) -> None:
         """Take everything as it is now for right."""
@@ -64,7 +63,7 @@ class Sweep:
                 mark = after.marks[path]
                 if before.marks.get(path) == mark or _same(moved.get(mark.number), mark):
                     continue
-                if self._is_mounted(one, path, mark, before):
+                if self._is_mounted(one, path):
                     continue
                 if not _may_stay(one, path, before):
                     denials.append(self._take(one, path))
@@ -72,15 +71,10 @@ class Sweep:
             one.found = one.tree.look() if denials else after
         return tuple(denials)
 
-    def _is_mounted(self, one: Watched, path: str, mark: Mark, before: Found) -> bool:
+    def _is_mounted(self, one: Watched, path: str) -> bool:
         """Whether the sandbox could not have done it: the place is mounted read-only, and stands where it stood."""
         above = one.mounted.get(path)
-        if above is None or above != numbers_above(one.tree, path):
-            return False
-        known = before.marks.get(path)
-        if known is None or known.number != mark.number:
-            self.stale = True
-        return True
+        return above is not None and above == numbers_above(one.tree, path)
 
     def _take(self, one: Watched, path: str) -> Denial:
         try:

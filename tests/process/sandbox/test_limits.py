@@ -11,8 +11,8 @@ import pytest
 from tests.needs import needs
 
 from ferrule.process.profile import Bounds
-from ferrule.process.sandbox import control_group as module
-from ferrule.process.sandbox.control_group import can_count_processes, control_group
+from ferrule.process.sandbox import limits as module
+from ferrule.process.sandbox.limits import can_count_processes, control_group
 
 
 def joined(group: Path, script: str) -> list[str]:
