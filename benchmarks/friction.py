@@ -7,6 +7,8 @@ the workspace, or when fewer than 40 of 43 commands run without a question in `a
 A program that is not installed is named and left out.
 """
 
+# ruff: noqa: E501 - lists of commands
+
 from __future__ import annotations
 
 import argparse

@@ -62,7 +62,7 @@ err\
         assert await desk.bash("echo some; exit 3") == snapshot("""\
 some
 [Exit code 3.]
-[The command ended its shell (as `exit`, `exec`, `set -e` and signals do). The folder, variables, functions and options are as they were before this command.]\
+[It ended its own shell. The shell's folder and variables are as before this command.]\
 """)
         assert await desk.bash("mkdir -p a; pwd", working_directory=".") == snapshot("/ws")
         assert await desk.bash("pwd", working_directory="a") == snapshot("/ws/a")
@@ -120,10 +120,10 @@ Error (timeout_error): The command did not finish within 0.5 s and was ended, wi
 Suggestion: Give it more time with `timeout`, or start it with `run_in_background`.
 
 until then
-[The folder, variables, functions and options are as they were before this command.]\
+[The shell's folder and variables are as before this command.]\
 """)
         assert await desk.bash("sleep 600", timeout=300, background_on_timeout=True) == snapshot("""\
-[It goes on in the background as `main_1`. The folder, variables, functions and options are as they were before this command.]
+[It goes on in the background as `main_1`. The shell's folder and variables are as before this command.]
 [Read on with BashOutput, end it with KillShell.]\
 """)
         assert await desk.bash("touch /etc/x") == snapshot("""\
@@ -152,7 +152,7 @@ Error (execution_error): The command waited for someone to type, and was ended: 
 Suggestion: Give it what it asks for in the command itself (`git commit -m`, `--yes`, a file to read), or run it with `terminal` and answer with BashInput.
 
 editing
-[The folder, variables, functions and options are as they were before this command.]\
+[The shell's folder and variables are as before this command.]\
 """)
         assert await desk.words("executeCommand", command=editor) == snapshot("""\
 Error (execution_error): The command waited for someone to type, and was ended: it has no terminal, so nothing can be typed.
@@ -160,7 +160,7 @@ Error (execution_error): The command waited for someone to type, and was ended: 
 Suggestion: Give it in the command itself what it asks for, as `git commit -m` does.
 
 editing
-[The folder, variables, functions and options are as they were before this command.]\
+[The shell's folder and variables are as before this command.]\
 """)
 
 

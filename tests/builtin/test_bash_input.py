@@ -50,7 +50,7 @@ age? \n\
 7
 Bob is 7
 [Exit code 3.]
-[The command ended its shell (as `exit`, `exec`, `set -e` and signals do). The folder, variables, functions and options are as they were before this command.]\
+[It ended its own shell. The shell's folder and variables are as before this command.]\
 """)
 
 
@@ -68,7 +68,7 @@ Error (timeout_error): The command did not finish within 0.3 s and was ended, wi
 Suggestion: Run it again with more time.
 
 x
-[The folder, variables, functions and options are as they were before this command.]\
+[The shell's folder and variables are as before this command.]\
 """)
     async with shell_desk(tmp_path, policy=RulePolicy()) as desk:
         assert await desk.words("BashInput", text="x\n") == snapshot("""\

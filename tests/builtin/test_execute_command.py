@@ -51,7 +51,7 @@ async def test_what_a_program_gets_and_what_is_displayed(tmp_path: Path, monkeyp
 out
 err
 [Exit code 3.]
-[The command ended its shell (as `exit`, `exec`, `set -e` and signals do). The folder, variables, functions and options are as they were before this command.]\
+[It ended its own shell. The shell's folder and variables are as before this command.]\
 """)
         assert result.data == snapshot(
             {
@@ -60,9 +60,7 @@ err
                 "stderr": "err\n",
                 "exitCode": 3,
                 "success": False,
-                "notes": [
-                    "The command ended its shell (as `exit`, `exec`, `set -e` and signals do). The folder, variables, functions and options are as they were before this command."
-                ],
+                "notes": ["It ended its own shell. The shell's folder and variables are as before this command."],
             }
         )
         assert result.metadata["exit_code"] == 3
@@ -100,7 +98,7 @@ Error (timeout_error): The command did not finish within 0.3 s and was ended, wi
 Suggestion: Do it in smaller steps.
 
 a
-[The folder, variables, functions and options are as they were before this command.]\
+[The shell's folder and variables are as before this command.]\
 """)
 
 

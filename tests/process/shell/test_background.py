@@ -114,8 +114,7 @@ def test_a_command_moves_there_when_its_time_is_up(room: Room) -> None:
         assert (ended.timed_out, ended.exit_code, ended.stdout) == (True, None, "one\n")
         kept = session.background.get(str(ended.moved_to_background))
         assert "".join(ended.notes) == snapshot(
-            "It goes on in the background as `main_1`. "
-            "The folder, variables, functions and options are as they were before this command."
+            "It goes on in the background as `main_1`. The shell's folder and variables are as before this command."
         )
         assert (await session.run("echo $x")).stdout == "1\n"
         await session.run("echo two >hold")

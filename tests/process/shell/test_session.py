@@ -19,8 +19,8 @@ from ferrule.process.output import LeftOut, Piece
 from ferrule.process.shell.running import encoded, finished
 from ferrule.process.shell.session import Ended
 
-AS_BEFORE = "The folder, variables, functions and options are as they were before this command."
-ENDED_ITSELF = f"The command ended its shell (as `exit`, `exec`, `set -e` and signals do). {AS_BEFORE}"
+AS_BEFORE = "The shell's folder and variables are as before this command."
+ENDED_ITSELF = f"It ended its own shell. {AS_BEFORE}"
 
 
 def test_folder_variables_functions_options_and_aliases_stay(room: Room) -> None:

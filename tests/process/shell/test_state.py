@@ -218,7 +218,7 @@ def test_what_is_forged_well_is_only_data() -> None:
 def test_what_bash_would_not_print_is_refused(dump: bytes) -> None:
     found, notes = parse(dump, ShellState(folder="/"))
     assert found is None
-    assert notes[-1].endswith("The folder, variables, functions and options are as they were before this command.")
+    assert notes[-1].endswith("The shell's folder and variables are as before this command.")
 
 
 RICH = "x='a b'; a=(1 2); declare -A m=([k]=v); f() { echo f; }; alias ll='ls -l'; set -- p q; set -u; trap : USR1"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 8 << 20
 """How large a state may be, as bash prints it."""
-KEPT_STATE = "The folder, variables, functions and options are as they were before this command."
+KEPT_STATE = "The shell's folder and variables are as before this command."
 _MOST_NAMES = 20_000
 _LARGEST_FUNCTION = 120_000
 """What one variable of the environment may hold is 128 KiB on Linux."""
@@ -267,7 +267,7 @@ def parse(dump: bytes, before: ShellState) -> tuple[ShellState | None, tuple[str
     if len(sections) > _MOST_NAMES:
         return None, (*notes, _unreadable(f"it has more than {_MOST_NAMES:,} parts"))
     if sections[-1] != b"end":
-        ended = "The command ended its shell (as `exit`, `exec`, `set -e` and signals do)."
+        ended = "It ended its own shell."
         return None, (*notes, f"{ended} {KEPT_STATE}")
     try:
         state = _state(sections[_Start.SECTIONS : -1], start, before, notes)
