@@ -80,12 +80,12 @@ some
         begun = "until grep -qz ^sleep /proc/$!/cmdline; do :; done"
         assert await desk.bash(f"sleep 600 & {begun}; echo on", description="leave something") == snapshot("""\
 on
-[1 process that the command left running was ended with it. To keep one running, start it with `run_in_background`.]\
+[The command left 1 process running; it was stopped. To keep one running, start it with `run_in_background`.]\
 """)
         await desk.bash("mkfifo fifo")
         assert await desk.bash("{ read x <fifo; } &\necho on", description="leave a copy of the shell") == snapshot("""\
 on
-[1 process that the command left running was ended with it. To keep one running, start it with `run_in_background`.]\
+[The command left 1 process running; it was stopped. To keep one running, start it with `run_in_background`.]\
 """)
         assert await desk.bash("sleep 600", run_in_background=True) == snapshot(
             "Started in the background as `main_1`. Read on with BashOutput, end it with KillShell."

@@ -142,7 +142,7 @@ CASES: dict[str, Case] = {
     "a loop in the shell itself ends": Case([short("while :; do :; done"), "echo on"], timed_out()),
     "background processes hold nothing up": Case(
         [f"sleep {MARK} & echo started", "echo on"],
-        both(says("started", "was ended with it", "`run_in_background`", last=0), lambda told, root: not alive(MARK)),
+        both(says("started", "it was stopped", "`run_in_background`", last=0), lambda told, root: not alive(MARK)),
     ),
     "time can move it to the background": Case(
         [

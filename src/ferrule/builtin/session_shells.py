@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from ferrule.workspace.data_folder import data_folder
+from ferrule.workspace.file_finder import FileFinder
 from ferrule.workspace.files import files_of
-from ferrule.workspace.hidden_files import HiddenFiles
 from ferrule.workspace.restrictions import restrictions_of
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _LAYER = "ferrule.session_layer"
 _OUTPUTS = "ferrule.outputs"
 _TEMPORARY = "ferrule.temporary"
 _HIDDEN = "ferrule.hidden_files"
+_UNWRITABLE = "ferrule.unwritable_files"
 _WATCHERS = "ferrule.background_watchers"
 TAINTED = "ferrule.tainted_names"
 """Where the policy finds what commands that nobody approved left in the shell's state."""
@@ -160,10 +161,10 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
     return Profile(
         writable=(*roots, *choice.writable),
         folder=_existing(shell_folder(session), roots[0]),
-        guarded=tuple(session.config.get("guarded", ())),
+        guarded=(*session.config.get("guarded", ()), *(() if look else _unwritable_files(session))),
         hidden=tuple(
             path
-            for path in (*_own_folder(roots), *hidden_files(session, look=look))
+            for path in (*_own_folder(roots), *hidden_files(session))
             if not any(path == Path(one) for one in opened)
         ),
         readable=(outputs_of(session),),
@@ -179,26 +180,36 @@ def roots_of(session: Session) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(Path(os.path.realpath(root)) for root in session.folders))
 
 
-def hidden_files(session: Session, *, look: bool) -> tuple[Path, ...]:
-    """What no program may read: what a rule denies, and in a look box also what a rule or Ferrule would ask about."""
+def hidden_files(session: Session) -> tuple[Path, ...]:
+    """What no program may read without approval: what a rule denies, and what a rule or Ferrule asks about."""
     rules = restrictions_of(session) or _default_rules()
     names = tuple(map(str, roots_of(session)))
+    # Also what is not there yet: nobody may make it and have it read.
+    places = rules.hidden_places(names)
 
-    def hides(paths: Sequence[str]) -> Sequence[bool]:
-        if not look:
-            return [rules.denies_read(path, names) is not None for path in paths]
-        return [any(held) for held in zip(*(rules.held_back(paths, root, names) for root in names), strict=True)]
+    def hides(paths: Sequence[str]) -> list[bool]:
+        hidden = set(rules.hidden_among(paths, names))
+        return [path in hidden for path in paths]
 
-    key = rules.denied_reads, tuple(rules.left_out("/", names)), tuple(rules.places("/", names)), names
-    finder: HiddenFiles = session.state.setdefault(f"{_HIDDEN}.{'look' if look else 'work'}", HiddenFiles())
-    found = set(finder.find(names, hides, key)) if look or rules.denies_reads else set[str]()
-    # A name that is not there yet must not be made and read either, where a rule names just that.
-    if rules.denies_reads:
-        found |= {f"{root}/{name}" for root in names for name in rules.left_out(root, names) if "*" not in name}
-        found |= {place for place in rules.places("/", names) if rules.denies_read(f"{place}/x", names)}
-        found = {path for path in found if look or rules.denies_read(path, names)}
+    finder: FileFinder = session.state.setdefault(_HIDDEN, FileFinder())
+    found = {*finder.find(names, hides, (tuple(places), rules.denied_reads, names)), *places}
     tops = [path for path in sorted(found) if not any(path.startswith(f"{other}/") for other in found)]
     return tuple(Path(path) for path in tops if path not in (*names, "/"))
+
+
+def _unwritable_files(session: Session) -> tuple[Path, ...]:
+    """What a rule says may not be written, so that no program writes it either."""
+    rules = restrictions_of(session)
+    if rules is None or not rules.denied_writes:
+        return ()
+    names = tuple(map(str, roots_of(session)))
+
+    def denies(paths: Sequence[str]) -> list[bool]:
+        return [rules.denies_write(path, names) is not None for path in paths]
+
+    finder: FileFinder = session.state.setdefault(_UNWRITABLE, FileFinder())
+    found = finder.find(names, denies, (rules.denied_writes, names))
+    return tuple(Path(path) for path in dict.fromkeys((*found, *rules.unwritable_places(names))))
 
 
 @lru_cache(maxsize=1)

@@ -120,6 +120,10 @@ class RuleRestrictions:
     def denied_reads(self) -> tuple[str, ...]:
         return tuple(rule.text for rule in self._policy.deny.listed(About.READ))
 
+    @property
+    def denied_writes(self) -> tuple[str, ...]:
+        return tuple(rule.text for rule in self._policy.deny.listed(About.WRITE))
+
     def names(self, start: str, roots: tuple[str, ...]) -> list[str]:
         """Of Ferrule's own rules, which are about files; a person's `Read(secrets)` may well be about a folder."""
         about = self._about(start, roots)

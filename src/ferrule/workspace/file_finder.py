@@ -1,4 +1,4 @@
-"""The files of a workspace that a command may not read without approval, found without reading the tree each time.
+"""Finds the files of a workspace that rules are about, for a box to hide or lock, without listing the tree each time.
 
 A folder is listed once, and again only when it has changed: a new name in it changes its `ctime`, which no program can
 set back. So it costs one look at each folder, and not one at each file.
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    Hides = Callable[[Sequence[str]], Sequence[bool]]
-    """Of each of many real paths whether it is hidden."""
+    Concerns = Callable[[Sequence[str]], Sequence[bool]]
+    """Of each of many real paths whether the rules are about it."""
 
 _CLOCK_STEP = 20_000_000  # of the coarsest clock a file system uses, in nanoseconds
 _GIT_KEEPS = frozenset({"objects", "refs", "logs", "lfs"})
@@ -25,11 +25,11 @@ class _Folder(NamedTuple):
     number: int
     changed: int
     below: tuple[str, ...]
-    hidden: tuple[str, ...]
+    found: tuple[str, ...]
 
 
-class HiddenFiles:
-    """Remembers what it saw of each folder. `rules` names what `hides` goes by: when that changes, all is looked at
+class FileFinder:
+    """Remembers what it saw of each folder. `rules` names what `concerns` goes by: when that changes, all is looked at
     anew.
     """
 
@@ -37,8 +37,8 @@ class HiddenFiles:
         self._seen: dict[str, _Folder] = {}
         self._rules: object = None
 
-    def find(self, roots: Iterable[str], hides: Hides, rules: object) -> tuple[str, ...]:
-        """Every hidden file and folder; what lies in a hidden folder is not named."""
+    def find(self, roots: Iterable[str], concerns: Concerns, rules: object) -> tuple[str, ...]:
+        """Every file and folder that they are about; what lies in such a folder is not named."""
         if rules != self._rules:
             self._seen, self._rules = {}, rules
         found: list[str] = []
@@ -48,15 +48,15 @@ class HiddenFiles:
             path = waiting.pop()
             if path in seen:
                 continue  # a root that lies in another
-            folder = self._look(path, hides)
+            folder = self._look(path, concerns)
             if folder is not None:
                 seen[path] = folder
-                found += folder.hidden
+                found += folder.found
                 waiting += folder.below
         self._seen = seen
         return tuple(sorted(found))
 
-    def _look(self, path: str, hides: Hides) -> _Folder | None:
+    def _look(self, path: str, concerns: Concerns) -> _Folder | None:
         try:
             state = os.lstat(path)
             if not stat.S_ISDIR(state.st_mode):
@@ -70,10 +70,10 @@ class HiddenFiles:
         except OSError:
             return None  # gone meanwhile, or not ours to read: no command of ours reads it either
         names = list(listed)
-        hidden = {name for name, is_hidden in zip(names, hides(names), strict=True) if is_hidden}
-        folders = [name for name, is_folder in listed.items() if is_folder and name not in hidden]
+        found = {name for name, is_found in zip(names, concerns(names), strict=True) if is_found}
+        folders = [name for name, is_folder in listed.items() if is_folder and name not in found]
         if path.endswith("/.git"):  # nothing in there is found by its name
             folders = [name for name in folders if name.rpartition("/")[2] not in _GIT_KEEPS]
         # What changes within one step of the clock cannot be told by it: such a folder is listed again next time.
         changed = state.st_ctime_ns if state.st_ctime_ns < began - _CLOCK_STEP else -1
-        return _Folder(state.st_ino, changed, tuple(folders), tuple(hidden))
+        return _Folder(state.st_ino, changed, tuple(folders), tuple(found))
