@@ -168,7 +168,8 @@ def test_a_password_on_a_command_line_is_taken_out(command: str) -> None:
 @pytest.mark.parametrize(
     "command",
     ["mysql -p db", "mkdir -p a/b", "ls -p; unzip -p a b", "aws configure set region eu-west-1",
-     "docker login && mkdir -p a", "git config set user.name ada", "curl -b", "the login page - please look", "7z l x.7z"],
+     "docker login && mkdir -p a", "git config set user.name ada", "curl -b", "the login page - please look",
+     "7z l x.7z"],
 )  # fmt: skip
 def test_a_command_line_without_one_stays_as_it_is(command: str) -> None:
     assert redact_text(command) == command

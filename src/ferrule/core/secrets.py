@@ -84,6 +84,7 @@ _TOKENS: tuple[tuple[tuple[str, ...], str], ...] = (
 # most a few others between.
 _GIVEN = r"(?!\[redacted\])(?:'[^']*+'?|\"[^\"]*+\"?|[^\s'\";&|]++)"
 _BETWEEN = r"(?:\s[^\n;&|]{0,150}?)?"
+_PRINTED = r"((?:echo|printf)\s+(?:-n\s+)?"
 _OF_PROGRAMS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("mysql", "mariadb"), rf"(?:mysql|mariadb)[\w-]{{0,20}}+{_BETWEEN}\s-p"),
     (("7z",), rf"7z\w?{_BETWEEN}\s-p"),
@@ -118,12 +119,13 @@ _SHAPES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("://",), r"(://[^\s/:@\"']{0,256}+:)(?!\[redacted\]@)[^\s/\"']{1,512}@", rf"\1{REDACTED}@"),
     (
         ("chpasswd",),
-        r"((?:echo|printf)\s+[\"']?[^\s:\"']{1,64}+:)(?!\[redacted\])[^\s\"'|]{1,256}+(?=[\"']?\s{0,4}\|\s{0,4}(?:sudo )?chpasswd)",
+        _PRINTED
+        + r"[\"']?[^\s:\"']{1,64}+:)(?!\[redacted\])[^\s\"'|]{1,256}+(?=[\"']?\s{0,4}\|\s{0,4}(?:sudo )?chpasswd)",
         rf"\1{REDACTED}",
     ),
     (
         ("-stdin", "--with-token", "sudo -S", "passphrase-fd"),
-        rf"((?:echo|printf)\s+(?:-n\s+)?){_GIVEN}(?=\s{{0,4}}\|[^\n|]{{0,200}}?(?:-stdin|--with-token|passphrase-fd|sudo\s-S))",
+        rf"{_PRINTED}){_GIVEN}(?=\s{{0,4}}\|[^\n|]{{0,200}}?(?:-stdin|--with-token|passphrase-fd|sudo\s-S))",
         rf"\1{REDACTED}",
     ),
     *((hints, rf"(?<![\w.-])({before}){_GIVEN}", rf"\1{REDACTED}") for hints, before in _OF_PROGRAMS),
@@ -153,7 +155,10 @@ def _redact_shapes(text: str) -> str:
     for hints, pattern, replacement in _SHAPES:
         for hint in hints:
             if hint in text:
-                text = _compiled(pattern).sub(replacement, text)
+                shape = _compiled(pattern)
+                # Again until nothing is left: of two passwords of one program the first match takes the first alone.
+                while (redacted := shape.sub(replacement, text)) != text:
+                    text = redacted
                 break
     return text
 

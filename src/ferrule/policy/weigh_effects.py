@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ferrule.policy.findings import Lists
     from ferrule.policy.request import Request
 
-_ACCEPTED = phrase("mode accept-edits keeps changes of the workspace that git can bring back")
-_OF_PLAN = phrase("mode plan tries commands and keeps nothing of what they change")
+_ACCEPTED = phrase("mode accept-edits keeps changes in the workspace that git can restore")
+_OF_PLAN = phrase("mode plan tries commands and keeps none of their changes")
 
 
 def decide_effects(effects: Effects, request: Request, lists: Lists, mode: Mode) -> Decision:
@@ -68,13 +68,13 @@ def _kept_from(barrier: Barrier) -> str:
     subject = barrier.subject
     match barrier.kind:
         case "network":
-            return phrase("it reaches {host}", host=subject) if subject else phrase("it needs the network")
+            return phrase("it tried to reach {host}", host=subject) if subject else phrase("it needs the network")
         case "read":
-            return phrase("it reads `{path}`, which was hidden from it", path=subject)
+            return phrase("it tried to read `{path}`, which is hidden", path=subject)
         case "write" | "guarded":
-            return phrase("it writes `{path}`, which was kept from it", path=subject)
+            return phrase("it tried to write `{path}`, which is protected", path=subject)
         case "time":
-            return phrase("its time for being tried was up")
+            return phrase("its trial timed out")
         case _:
             return phrase("it met a limit").because(barrier.message)
 
