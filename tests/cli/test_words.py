@@ -128,7 +128,7 @@ def edit(old: str) -> str:
         (["save_note", '{"text": "x"}', "--mode", "dont-ask"], "而 dont-ask 模式从不询问。", ""),
         (["save_note", '{"text": "x"}', "--deny", "save_note"], "命令行中的 `save_note` 禁止此操作：该调用。", ""),
         (["Bash", '{"command": "rm -rf x"}'], "`rm -rf x` 是危险的：它不经询问就删除文件夹及其全部内容，", "没有规则"),
-        (["Bash", '{"command": "touch x"}'], "`touch x` 会更改内容，而这里无法请求批准。", "Bash(touch *)"),
+        (["Bash", '{"command": "touch x", "run_in_background": true}'], "没有规则允许 `touch x`，而", "Bash(touch *)"),
         (["Read", '{"file_path": "b.txt"}'], "`b.txt` 处没有文件。", "您是指 `a.txt` 吗？"),
         (["Read", '{"file_path": "../b.txt"}'], "`../b.txt` 在工作区之外。", "请使用工作区之内的路径"),
         (["Read", '{"file_path": "."}'], "`.` 是文件夹，不是文件。", "请改为列出它。"),

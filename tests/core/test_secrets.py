@@ -135,6 +135,46 @@ MIIB
     )
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mysql -u root -p{} db", "mysqldump -p'{}' x", "mariadb-dump -p{} x", "mysql --password={}",
+        "MYSQL_PWD={} mysql",
+        "PGPASSWORD={} psql -h x", "psql postgres://me:{}@h/db", "psql 'host=x password={}'", "mongosh -u a -p {} x",
+        "redis-cli -h x -a {} ping", "aws configure set aws_secret_access_key {}",
+        "aws configure set aws_session_token {} --profile x", "npm config set //registry/:_authToken {}",
+        "docker login -u me -p {} x", "podman login -p{}", "az login -u a -p {} --tenant b", "oc login --token={}",
+        "echo {} | docker login --password-stdin", "printf '{}' | gh auth login --with-token", "echo {} | sudo -S ls",
+        "sshpass -p {} ssh x", "sshpass -p{} ssh x", "twine upload -u a -p {} x", "curl -u me:{} x",
+        "curl --user me:{} x",
+        "curl -H 'Authorization: Token {}' x", 'curl -H "X-Api-Key: {}" x', "curl -b 'sid={}' x",
+        "curl --cookie sid={} x",
+        "wget --http-password={} x", "openssl enc -pass pass:{}", "openssl rsa -passin pass:{} -in x", "zip -P {} a b",
+        "7z a -p{} a b", "smbclient -U me%{} //x/y", "ldapsearch -x -w {} -b y", "htpasswd -b file me {}",
+        "htpasswd -cb file me {}", "vault login {}", "vault kv put secret/x password={}", "gh secret set X --body {}",
+        "kubectl create secret generic x --from-literal=a={}", "echo me:{} | sudo chpasswd", "gpg --passphrase {} x",
+        "export GH_TOKEN={}", "heroku config:set SECRET_KEY={}", "rclone config password={}",
+    ],
+)  # fmt: skip
+def test_a_password_on_a_command_line_is_taken_out(command: str) -> None:
+    """Also where nothing but the program's name says that it is one."""
+    redacted = redact_text(command.format(SECRET))
+    assert SECRET not in redacted
+    assert REDACTED in redacted
+    assert redact_value({"command": command.format(SECRET)}) == {"command": redacted}
+    assert may_hold_secret(json.dumps({"command": command.format(SECRET)}))
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["mysql -p db", "mkdir -p a/b", "ls -p; unzip -p a b", "aws configure set region eu-west-1",
+     "docker login && mkdir -p a", "git config set user.name ada", "curl -b", "the login page - please look",
+     "7z l x.7z"],
+)  # fmt: skip
+def test_a_command_line_without_one_stays_as_it_is(command: str) -> None:
+    assert redact_text(command) == command
+
+
 def test_values_are_redacted_at_any_depth() -> None:
     value = {
         "list": [{"deep": ({"apiKey": SECRET},)}],
@@ -228,7 +268,8 @@ def test_a_shaped_secret_never_comes_out(before: str, after: str, secret: str) -
         st.text(max_size=8)
         | st.sampled_from(
             ["password", "token", "=", ":", '"', "'", " ", "\\", "{", "[", "]", "}", ",", "--", "Bearer ",
-             "://", "@", "\n", "sk-abcdefghijklmnopqrst", REDACTED, "-----BEGIN PRIVATE KEY-----", "Cookie"]
+             "://", "@", "\n", "sk-abcdefghijklmnopqrst", REDACTED, "-----BEGIN PRIVATE KEY-----", "Cookie",
+             "mysql -p", "login -p ", "config set ", "echo ", "| x --password-stdin", "vault login "]
         ),
         max_size=15,
     )
@@ -242,7 +283,7 @@ def test_redacting_twice_is_redacting_once(parts: list[str]) -> None:
     "piece",
     ["a", "a=b ", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "://", "://a:", "eyJaaaaaa.", '"token": "',
      '"token": [', "password:", "password ", "sk-", "--", "-u a:", "key", "\\", "token=\\\"", "bearer ",
-     "AKIA", "token   ", "Cookie: "],
+     "AKIA", "token   ", "Cookie: ", "mysql ", "login -u x ", "curl -u ", "7z ", "config set a ", "echo a | "],
 )  # fmt: skip
 def test_time_grows_with_length_and_no_faster(piece: str) -> None:
     """No pattern may be made to run for ever by what a model sends."""

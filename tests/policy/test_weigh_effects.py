@@ -132,7 +132,7 @@ def test_what_it_would_do_is_said_in_one_sentence(session: Session):
         [
             "it would change 2 files and delete 1 file",
             "it would create 1 file, change 1,200 files and rename 1 file",
-            "it would change the mode of 1 file, it reaches a.org, it reads `.env`, which was hidden from it, it writes `.git/config`, which was kept from it, its time for being tried was up, it met a limit: It wrote more than 2 GB",  # noqa: E501
+            "it would change the mode of 1 file, it tried to reach a.org, it tried to read `.env`, which is hidden, it tried to write `.git/config`, which is protected, its trial timed out, it met a limit: It wrote more than 2 GB",  # noqa: E501
         ]
     )
 
@@ -146,9 +146,9 @@ def test_through_the_pipeline_a_yes_keeps_and_a_no_drops(session: Session):
 
     assert said("once", "no") == snapshot(["kept a: once", "dropped a: the person said no"])
     assert said() == snapshot(["dropped a: it would create 1 file, and there is nobody to ask"])
-    assert said(mode="plan") == snapshot(["dropped a: mode plan tries commands and keeps nothing of what they change"])
+    assert said(mode="plan") == snapshot(["dropped a: mode plan tries commands and keeps none of their changes"])
     assert said(mode="accept-edits") == snapshot(
-        ["kept a: mode accept-edits keeps changes of the workspace that git can bring back"]
+        ["kept a: mode accept-edits keeps changes in the workspace that git can restore"]
     )
     assert said(allow=["Edit(a)"]) == snapshot(["kept a: `Edit(a)` from the program allows it"])
 

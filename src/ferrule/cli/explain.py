@@ -91,7 +91,8 @@ def _print(explanation: Explanation) -> None:
     for part in explanation.parts:
         write(f"\n  {localised(part.what)}")
         why = details_of(part.why)
-        write("    " + (_("{what}: {why}").format(what=part.effect, why=why) if why else part.effect))
+        if why or part.effect != "runs":  # that a part of a command runs goes without saying
+            write("    " + (_("{what}: {why}").format(what=part.effect, why=why) if why else part.effect))
         source = _(" ({place})").format(place=localised(part.file)) if part.file else ""
         _write_verdict("    ", part.verdict.value, _(": {why}").format(why=localised(part.because)) + source)
     for danger in explanation.dangers:

@@ -133,13 +133,13 @@ def _kept_from(barrier: Barrier) -> str:
     subject = barrier.subject
     match barrier.kind:
         case "network":
-            return phrase("it reaches {host}", host=subject) if subject else phrase("it needs the network")
+            return phrase("it tried to reach {host}", host=subject) if subject else phrase("it needs the network")
         case "read":
-            return phrase("it reads `{path}`, which was hidden from it", path=subject)
+            return phrase("it tried to read `{path}`, which is hidden", path=subject)
         case "write" | "guarded":
-            return phrase("it writes `{path}`, which was kept from it", path=subject)
+            return phrase("it tried to write `{path}`, which is protected", path=subject)
         case "time":
-            return phrase("its time for being tried was up")
+            return phrase("its trial timed out")
         case _:
             return phrase("it met a limit").because(barrier.message.rstrip("."))
 

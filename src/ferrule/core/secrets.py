@@ -80,6 +80,28 @@ _TOKENS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("SG.",), r"SG\.[A-Za-z0-9_\-]{16,}+\.[A-Za-z0-9_\-]{16,}+"),
     (("eyJ",), r"eyJ[A-Za-z0-9_\-]{6,}+\.[A-Za-z0-9_\-]{4,}+(?:\.[A-Za-z0-9_\-]*+)?"),
 )
+# Programs that are given a password where nothing but the program's name says so: the words before the value, with at
+# most a few others between.
+_GIVEN = r"(?!\[redacted\])(?:'[^']*+'?|\"[^\"]*+\"?|[^\s'\";&|]++)"
+_BETWEEN = r"(?:\s[^\n;&|]{0,150}?)?"
+_PRINTED = r"((?:echo|printf)\s+(?:-n\s+)?"
+_OF_PROGRAMS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("mysql", "mariadb"), rf"(?:mysql|mariadb)[\w-]{{0,20}}+{_BETWEEN}\s-p"),
+    (("7z",), rf"7z\w?{_BETWEEN}\s-p"),
+    (("login",), rf"login{_BETWEEN}\s-p[ =]{{0,2}}(?![\s-])"),
+    (("sshpass", "twine"), rf"(?:sshpass|twine){_BETWEEN}\s-p[ =]{{0,2}}(?![\s-])"),
+    (("mongo",), rf"mongo\w{{0,10}}+{_BETWEEN}\s-p[ =]{{0,2}}(?![\s-])"),
+    (("zip",), rf"(?:un)?zip{_BETWEEN}\s-P\s{{0,2}}(?![\s-])"),
+    (("redis-cli",), rf"redis-cli{_BETWEEN}\s-a\s{{0,2}}(?![\s-])"),
+    (("ldap",), rf"ldap\w{{1,10}}+{_BETWEEN}\s-w\s{{0,2}}(?![\s-])"),
+    (("smbclient", "rpcclient"), rf"(?:smb|rpc)client{_BETWEEN}\s-U\s{{0,2}}[^\s%]{{1,128}}+%"),
+    (("curl",), rf"curl{_BETWEEN}\s-b\s{{0,2}}(?![\s-])"),
+    (("htpasswd",), r"htpasswd\s+-\w*b\w*\s+\S{1,256}+\s+\S{1,128}+\s+"),
+    (("vault",), r"vault\s+login\s+(?!-)"),
+    (("secret",), rf"secrets?\s+set{_BETWEEN}\s(?:-b|--body|--value)[ =]{{1,2}}"),
+    (("from-literal",), r"--from-literal[ =][^\s=]{1,128}+="),
+    (("pass:",), r"pass:(?=\S)"),
+)
 _SHAPES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     # Not `\b`: in Chinese no space comes before a token, and what comes is a letter to `\b`.
     *((hints, f"(?<![A-Za-z0-9])(?:{pattern})", REDACTED) for hints, pattern in _TOKENS),
@@ -95,6 +117,18 @@ _SHAPES: tuple[tuple[tuple[str, ...], str, str], ...] = (
         rf"\1\2{REDACTED}",
     ),
     (("://",), r"(://[^\s/:@\"']{0,256}+:)(?!\[redacted\]@)[^\s/\"']{1,512}@", rf"\1{REDACTED}@"),
+    (
+        ("chpasswd",),
+        _PRINTED
+        + r"[\"']?[^\s:\"']{1,64}+:)(?!\[redacted\])[^\s\"'|]{1,256}+(?=[\"']?\s{0,4}\|\s{0,4}(?:sudo )?chpasswd)",
+        rf"\1{REDACTED}",
+    ),
+    (
+        ("-stdin", "--with-token", "sudo -S", "passphrase-fd"),
+        rf"{_PRINTED}){_GIVEN}(?=\s{{0,4}}\|[^\n|]{{0,200}}?(?:-stdin|--with-token|passphrase-fd|sudo\s-S))",
+        rf"\1{REDACTED}",
+    ),
+    *((hints, rf"(?<![\w.-])({before}){_GIVEN}", rf"\1{REDACTED}") for hints, before in _OF_PROGRAMS),
     (
         ("-u", "--user"),
         r"(?<!\S)((?:-u|--user)[ =]{0,3}[\"']?[^\s:\"'\[]{1,128}+:)(?!\[redacted\])[^\s\"']{1,512}+",
@@ -121,7 +155,10 @@ def _redact_shapes(text: str) -> str:
     for hints, pattern, replacement in _SHAPES:
         for hint in hints:
             if hint in text:
-                text = _compiled(pattern).sub(replacement, text)
+                shape = _compiled(pattern)
+                # Again until nothing is left: of two passwords of one program the first match takes the first alone.
+                while (redacted := shape.sub(replacement, text)) != text:
+                    text = redacted
                 break
     return text
 
@@ -135,6 +172,7 @@ _NAME_HINTS = (
 _NAMED = (
     r"(?<![\w.\-])"
     r"(?:(?P<flag>--[\w.\-]{1,128}+)\s{1,3}(?=[^\s\-])"
+    r"|(?:config|configure|secret|variable)\s{1,3}set\s{1,3}(?P<set>[\w./:\-]{1,128}+)\s{1,3}(?=[^\s\-])"
     r"|(?P<name>[\w.\-]{1,128}+)(?:\\{0,8}[\"'])?\s{0,8}(?:=>|[:=])\s{0,8})"
 )
 # In quotes, in the escaped quotes of JSON inside a string, or as a bare word, which may hold a comma or a
@@ -177,7 +215,7 @@ def redact_text(text: str) -> str:
 
 
 def _redact_names(text: str) -> str:
-    if not (":" in text or "=" in text or "--" in text):
+    if not (":" in text or "=" in text or "--" in text or " set " in text):
         return text
     lowered = text.lower()
     if not any(hint in lowered for hint in _NAME_HINTS):
@@ -185,7 +223,7 @@ def _redact_names(text: str) -> str:
     named, out, copied, position = _compiled(_NAMED), list[str](), 0, 0
     while found := named.search(text, position):
         position = found.end()
-        name = found["flag"] or found["name"]
+        name = found["flag"] or found["set"] or found["name"]
         if not is_secret_name(name, number=text[position : position + 1].isdigit()):
             continue
         end = _end_of_value(text, position, line=bool(_HEADER.search(name)))

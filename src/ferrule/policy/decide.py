@@ -37,7 +37,7 @@ TAINTED = "ferrule.tainted_names"
 """Where a session's state holds the names (functions, aliases, variables) that an unapproved command changed in its
 shell: a frozenset, absent where there are none."""
 _TRIED_IN_PLAN = Decision(
-    Verdict.ALLOW, phrase("mode plan tries commands, and nothing that they change is kept"), tentative=True
+    Verdict.ALLOW, phrase("mode plan tries commands and keeps none of their changes"), tentative=True
 )
 
 

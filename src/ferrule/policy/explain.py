@@ -69,13 +69,16 @@ def explain(policy: RulePolicy, invocation: Invocation, session: Session) -> Exp
     if judged.request.commands and len(findings) > 1 and not (findings[0].denied or findings[0].asked):
         findings = findings[1:]  # of a tool that runs commands, the commands are what matters
     box, box_why = _box(judged)
+    dangers = {danger.part: danger.why for analysis in judged.request.commands for danger in analysis.dangers}
+    tried = bool(judged.request.commands) and invocation.info.tentative
+    allowed = decision.reason if decision.verdict is Verdict.ALLOW and not decision.tentative else ""
     return Explanation(
         tool=invocation.tool.name,
         verdict=Verdict(decision.verdict),
         reason=decision.reason,
         rule=judged.by.text if judged.by is not None else None,
         file=judged.by.source.place if judged.by is not None else None,
-        parts=tuple(_explained(finding, tried=decision.tentative) for finding in findings),
+        parts=tuple(_explained(finding, dangers.get(finding.what, ""), allowed, tried=tried) for finding in findings),
         dangers=tuple(
             phrase("{part}: {why}", part=danger.part, why=danger.why)
             for analysis in judged.request.commands
@@ -103,16 +106,20 @@ def _box(judged: Judgement) -> tuple[str, str]:
     return "work", phrase("It runs in the work box: it may change the workspace, except what is guarded.")
 
 
-def _explained(finding: Finding, *, tried: bool) -> Explained:
+def _explained(finding: Finding, danger: str, allowed: str, *, tried: bool) -> Explained:
     rule: Rule | None
     if finding.denied is not None:
         rule, verdict, because = finding.denied, Verdict.DENY, phrase("`{text}` denies it", text=finding.denied.text)
     elif finding.asked is not None:
         rule, verdict, because = finding.asked, Verdict.ASK, phrase("`{text}` asks about it", text=finding.asked.text)
+    elif allowed and not finding.leave:
+        rule, verdict, because = None, Verdict.ALLOW, allowed
+    elif danger and not allowed:
+        rule, verdict, because = None, Verdict.ASK, phrase("it is dangerous: {why}", why=danger)
     elif finding.leave:
         rule, verdict, because = finding.rule, Verdict.ALLOW, finding.leave
     elif tried:
-        rule, verdict, because = None, Verdict.ALLOW, phrase("it is tried first, for {why}", why=finding.need)
+        rule, verdict, because = None, Verdict.ALLOW, phrase("it is tried first: {why}", why=finding.need)
     else:
         rule, verdict, because = None, Verdict.ASK, finding.need
     return Explained(

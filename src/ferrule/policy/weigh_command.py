@@ -47,7 +47,7 @@ def weigh_command(analysis: Analysis, tool: str, request: Request, lists: Lists,
     beside = any(finding.rule is not None for finding in findings)
     for part, finding in zip(analysis.parts, findings, strict=True):
         if beside and not finding.leave and not finding.need and needs_no_rule(part):
-            finding.leave = phrase("beside a part that is allowed it needs no rule")
+            finding.leave = phrase("it needs no rule beside a part that is allowed")
     if analysis.unclear or not findings:
         findings.append(_unclear(analysis, tool, lists, named))
     whole = next((rule for rules in lists.allow if (rule := rules.covering_command(analysis.command, tool))), None)
@@ -57,7 +57,7 @@ def weigh_command(analysis: Analysis, tool: str, request: Request, lists: Lists,
         elif tainted and named is None and finding.leave and analysis.parts:
             finding.rule = None
             finding.lacks(
-                phrase("a command that was only tried has changed names of the shell, so the words may mean another")
+                phrase("an unapproved command changed names of the shell, so rules for commands do not apply")
             )
         elif not finding.leave and not finding.need:
             finding.need = phrase("no rule allows `{part}`", part=finding.what)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ferrule.policy.findings import Lists
     from ferrule.policy.request import Request
 
-_ACCEPTED = phrase("mode accept-edits keeps changes of the workspace that git can bring back")
-_OF_PLAN = phrase("mode plan tries commands and keeps nothing of what they change")
+_ACCEPTED = phrase("mode accept-edits keeps changes in the workspace that git can restore")
+_OF_PLAN = phrase("mode plan tries commands and keeps none of their changes")
 
 
 def decide_effects(effects: Effects, request: Request, lists: Lists, mode: Mode) -> Decision:

@@ -269,6 +269,8 @@ class _Reading:
             more += [_said(one) for one in redirect.children_by_field_name("destination")[1:]]
             more += [_said(one) for one in redirect.children_by_field_name("argument")]
         raws = [*split(_without(node, cut) if node is not None else ""), *more]
+        while raws[:1] == ["!"]:
+            raws = raws[1:]
         count = next((at for at, raw in enumerate(raws) if not is_assignment(raw)), len(raws))
         self._assign(raws[:count])
         assigned = [" ".join(fields(raw, self._values)) for raw in raws[:count]]

@@ -169,6 +169,8 @@ def _runner(name: str, arguments: list[str]) -> Unwrapped:
             at += 1
     if name == "coproc" and re.fullmatch(r"[A-Z_]+", "".join(arguments[at : at + 1])):
         at += 1 + (arguments[at + 1 : at + 2] == ["{"])
+    while name in ("time", "coproc") and arguments[at : at + 1] == ["!"]:
+        at += 1
     if name == "flock" and arguments[at + 1 : at + 2] in (["-c"], ["--command"]):
         return _scripts(arguments[at + 2 : at + 3])
     unknown = _any_guess(arguments[: at + skip])
