@@ -44,7 +44,7 @@ LINES = st.lists(st.lists(PIECES, min_size=1, max_size=5).map("".join), min_size
 NAMES = st.lists(st.sampled_from(["a", "b", "c", "ab", "é", "{a}", "a.b", "*", "d a", "!"]), min_size=1, max_size=4)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(NAMES, min_size=1, max_size=10), LINES, LINES, LINES)
 def test_git_says_the_same(files: list[list[str]], top: list[str], inner: list[str], exclude: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:

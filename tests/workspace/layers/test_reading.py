@@ -86,6 +86,31 @@ def test_a_deep_tree_is_read_and_one_too_deep_refused(root: Path) -> None:
         tried(root, "n=$(printf 'x%.0s' {1..200}); for i in {1..40}; do mkdir $n; cd $n; done")
 
 
+@pytest.mark.parametrize("mark", ["metacopy", "redirect"])
+def test_a_layer_in_a_form_that_keeps_content_elsewhere_is_refused(root: Path, mark: str) -> None:
+    layer = new_layer(root)
+    (layer.upper / "d").mkdir()
+    os.close(os.open(layer.upper / "f", os.O_CREAT | os.O_RDWR))
+    os.truncate(layer.upper / "f", 5000)
+    os.setxattr(layer.upper / ("f" if mark == "metacopy" else "d"), layer.marks + mark, b"")
+    with pytest.raises(PathProblem, match="cannot be read: the kernel keeps it in another form"):
+        read_layers(Paths([root]), [layer])
+
+
+def test_an_empty_file_may_stand_for_something_removed(root: Path) -> None:
+    put(root, {"a": "1", "b": "2"})
+    layer = new_layer(root)
+    put(layer.upper, {"a": "", "b": ""})
+    os.setxattr(layer.upper / "a", f"{layer.marks}whiteout", b"")
+    assert told(read_layers(Paths([root]), [layer]).changes) == ["-a", "~b"]
+
+
+def test_a_command_cannot_forge_the_marks_of_the_kernel(root: Path) -> None:
+    put(root, {"d/a": "1"})
+    forge = "import os; [os.setxattr('d', f'user.overlay.{name}', b'y') for name in ('opaque', 'redirect')]"
+    assert told(tried(root, f'touch d; python3 -c "{forge}"; touch d/b').changes) == ["+d/b"]
+
+
 def test_too_many_files_are_refused_and_counted_across_layers(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MOST_ENTRIES", 10)
     with pytest.raises(PathProblem, match="more than 10 files"):

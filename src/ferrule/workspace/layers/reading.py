@@ -12,6 +12,7 @@ import re
 import stat
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
@@ -19,13 +20,13 @@ from ferrule.core.phrases import phrase
 from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.layers.git_index import UnreadableIndex, parse_index
 from ferrule.workspace.layers.ignored import IgnoredPaths, is_guarded
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.names import one_line
+from ferrule.workspace.problems import PathProblem, failed
 from ferrule.workspace.snapshots.changes import Node
 from ferrule.workspace.snapshots.tree_scan import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
-    from pathlib import Path
 
     from ferrule.workspace.paths import Paths
 
@@ -36,7 +37,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _CHUNK = 1 << 20
 _NO_ATTRIBUTE = (errno.ENODATA, errno.ENOTSUP)
 _INDEX = re.compile(r"(?:.*/)?\.git/(?:(?:worktrees|modules)/.+/)?index", re.DOTALL)
-_SPECIAL = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+_SPECIAL = {stat.S_IFIFO: phrase("a pipe"), stat.S_IFSOCK: phrase("a socket")}
 _MARKS = "trusted.overlay." if os.geteuid() == 0 else "user.overlay."
 
 
@@ -120,7 +121,10 @@ def read_layers(paths: Paths, layers: Sequence[Layer], *, ignore: bool = True) -
     """
     found = LayerChanges(tuple(layers))
     for layer in layers:
-        one = _Reader(layer, found, ignore=ignore).read()
+        try:
+            one = _Reader(layer, found, ignore=ignore).read()
+        except OSError as error:
+            raise failed(one_line(paths.show(Path(os.fsdecode(error.filename or layer.root)))), error) from None
         held = paths.kept.all_held_back([str(change.path) for change in one.ignored], layer.root)
         one.changes += [change for change, secret in zip(one.ignored, held, strict=True) if secret]
         one.ignored = [change for change, secret in zip(one.ignored, held, strict=True) if not secret]
@@ -447,7 +451,7 @@ def _seen(found: os.stat_result, target: str = "") -> Seen:
 def _special(mode: int) -> str:
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode):
         return ""
-    return _SPECIAL.get(stat.S_IFMT(mode), "a device")
+    return _SPECIAL.get(stat.S_IFMT(mode), phrase("a device"))
 
 
 def _look(name: str, folder: int | None) -> os.stat_result | None:
@@ -524,17 +528,17 @@ def _attribute(entry: int | str, name: str) -> bytes | None:
 def _open_readable(upper: int, inner: str, flags: int) -> int:
     """Open an entry of a layer, which is ours whatever mode the command gave it."""
     flags |= os.O_CLOEXEC
-    try:
-        return os.open(inner, flags, dir_fd=upper)
-    except PermissionError:
-        pass
     found = os.stat(inner, dir_fd=upper, follow_symlinks=False)
     way = f"/proc/self/fd/{upper}/{inner}"
     mode = stat.S_IMODE(found.st_mode)
     if stat.S_ISDIR(found.st_mode):
-        os.chmod(way, mode | 0o700)  # noqa: PTH101 - it stays so: what is in it must be reached later on
+        if mode & 0o500 != 0o500:
+            os.chmod(way, mode | 0o500)  # noqa: PTH101 - it stays so: what is in it must be reached later on
         return os.open(inner, flags, dir_fd=upper)
-    os.chmod(way, mode | 0o400)  # noqa: PTH101
+    try:
+        return os.open(inner, flags, dir_fd=upper)
+    except PermissionError:
+        os.chmod(way, mode | 0o400)  # noqa: PTH101
     try:
         return os.open(inner, flags, dir_fd=upper)
     finally:
