@@ -219,6 +219,8 @@ class Connection:
 
     async def answers(self) -> bool:
         """Whether anybody is still there; an error is an answer too."""
+        if not self.alive:
+            return False
         session = self._client.session
         try:
             if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:

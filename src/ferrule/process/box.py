@@ -13,7 +13,6 @@ import contextlib
 import json
 import marshal
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -183,7 +182,7 @@ class Box:
     def _over(self, code: int) -> None:
         self._let_go()
         for layer in self._prepared.launch.overlays:
-            clear_work(layer.work)
+            make_removable(layer.work)
         self._tell_started()
         if not self.ended.done():
             self.ended.set_result(code)
@@ -324,18 +323,13 @@ def _close_made(making: asyncio.Future[Prepared]) -> None:
         making.result().close()
 
 
-def clear_work(work: Path) -> None:
-    """Empty the folder that the kernel used for a layer: it leaves one in it that nobody may enter."""
-    inner = work / "work"
+def make_removable(work: Path) -> None:
+    """Let the folders that the kernel made for a layer be entered by their owner, who may want to remove them."""
+    folder = f"{work}/work"
     with contextlib.suppress(OSError):
-        inner.chmod(0o700)
-        inner.rmdir()
-        return
-    for folder, names, _ in os.walk(inner):
-        for name in names:
-            with contextlib.suppress(OSError):
-                Path(folder, name).chmod(0o700)
-    shutil.rmtree(inner, ignore_errors=True)
+        for name in ("", "/incompat", "/volatile"):
+            folder += name
+            os.chmod(folder, 0o700)  # noqa: PTH101 - at every end
 
 
 def _size(uppers: Iterable[Path]) -> tuple[int, int]:

@@ -61,8 +61,10 @@ def children(pid: int) -> list[int]:
     """The processes that were started by one, or given to it when their parent ended."""
     found: list[int] = []
     try:
-        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - pathlib takes long to import
-            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123
+        # Of ourselves it is asked at every end, and we have one thread.
+        threads = [str(pid)] if pid == os.getpid() else os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+        for thread in threads:
+            with open(f"/proc/{pid}/task/{thread}/children", "rb", 0) as file:  # noqa: PTH123
                 found += map(int, file.read().split())
     except FileNotFoundError:
         if os.path.exists(f"/proc/{pid}/task"):  # noqa: PTH110 - a kernel without such lists

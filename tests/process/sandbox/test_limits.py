@@ -29,6 +29,10 @@ def test_it_bounds_processes_also_for_root() -> None:
         script = "for i in 1 2 3 4 5 6 7 8; do sleep 0.2 & done; wait"
         done = subprocess.run(joined(group, script), capture_output=True, text=True)
         assert "Resource temporarily unavailable" in done.stderr
+    with control_group(Bounds(processes=5)) as again, control_group(Bounds(processes=5)) as another:
+        assert again == group, "an empty one is used again"
+        assert another not in (None, group)
+    module._remove_idle()
     assert not group.parent.exists()
 
 
@@ -51,6 +55,7 @@ def test_groups_of_the_dead_are_removed() -> None:
     ended.wait()
     (parent / f"ferrule-{ended.pid}-0").mkdir()
     module._numbers = itertools.count()  # the first of a process
+    module._remove_idle()
     with control_group(Bounds()):
         assert not (parent / f"ferrule-{ended.pid}-0").exists()
 
@@ -66,5 +71,6 @@ def test_a_group_that_is_still_in_use_is_removed_later() -> None:
     assert joining.parent.exists()
     process.kill()
     process.communicate()
+    module._remove_idle()
     with control_group(Bounds()):
         assert not joining.parent.exists()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 _SECTION = re.compile(r'^\[\s*([A-Za-z0-9-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\](.*)$')
 _SETTING = re.compile(r"^([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?$")
@@ -82,6 +83,7 @@ def hooks_paths(text: str) -> list[str]:
     return [value[1:].partition('"')[0] if value.startswith('"') else _plain(value) for value in found]
 
 
+@lru_cache(maxsize=4)  # asked at every start
 def of_person(text: str) -> str:
     """The lines of a person's own configuration that a sandboxed git needs: who commits, and their habits."""
     wanted = [

@@ -7,6 +7,7 @@ count those of root at all: for root a control group holds the number.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import itertools
 import os
@@ -27,6 +28,9 @@ _PREFIX = "ferrule-"
 _TIDIED_EVERY = 64
 _numbers = itertools.count()
 _still_there: list[Path] = []
+# Groups that are empty again: the kernel takes longer to remove and make one than to start a command in it.
+_idle: dict[tuple[int | None, int | None], list[Path]] = {}
+_MOST_IDLE = 4
 
 
 def limits_of(profile: Profile, *, processes: bool, beside: int = 0) -> tuple[tuple[int, int], ...]:
@@ -65,10 +69,10 @@ def control_group(bounds: Bounds) -> Generator[Path | None]:
         with contextlib.suppress(OSError):
             made = _make(bounds)
     try:
-        yield None if made is None else made / _joined_by(made)
+        yield None if made is None else made / _joined_by(str(made.parent))
     finally:
         if made is not None:
-            _remove(made)
+            _give_back(made, bounds)
 
 
 def can_count_processes() -> bool:
@@ -80,6 +84,8 @@ def can_count_processes() -> bool:
 def _make(bounds: Bounds) -> Path | None:
     if bounds.processes is None or (parent := _parent()) is None:
         return None
+    if idle := _idle.get((bounds.processes, bounds.memory)):
+        return idle.pop()
     again, _still_there[:] = _still_there[:], []
     for group in again:
         _remove(group)
@@ -98,9 +104,29 @@ def _make(bounds: Bounds) -> Path | None:
     return group
 
 
-def _joined_by(group: Path) -> str:
+def _give_back(group: Path, bounds: Bounds) -> None:
+    """Keep an empty one for the next box with these bounds."""
+    idle = _idle.setdefault((bounds.processes, bounds.memory), [])
+    try:
+        is_empty = (group / "cgroup.procs").read_bytes() == b""
+    except OSError:
+        return
+    if is_empty and len(idle) < _MOST_IDLE:
+        idle.append(group)
+    else:
+        _remove(group)
+
+
+def _remove_idle() -> None:
+    for groups in _idle.values():
+        while groups:
+            _remove(groups.pop())
+
+
+@lru_cache(maxsize=4)
+def _joined_by(parent: str) -> str:
     """Of the old hierarchy the file that moves a thread alone: moving a process waits for the whole system."""
-    return "tasks" if (group / "tasks").exists() else "cgroup.procs"
+    return "tasks" if os.path.exists(f"{parent}/tasks") else "cgroup.procs"  # noqa: PTH110
 
 
 def _write(file: Path, number: int) -> None:
@@ -142,3 +168,7 @@ def _remove_abandoned(parent: Path) -> None:
         owner = group.name.removeprefix(_PREFIX).partition("-")[0]
         if owner.isdigit() and not Path(f"/proc/{owner}").exists():
             _remove(group)
+
+
+atexit.register(_remove_idle)
+os.register_at_fork(after_in_child=_idle.clear)
