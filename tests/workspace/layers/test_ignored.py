@@ -127,6 +127,12 @@ def test_what_git_ignores_is_apart_and_so_are_the_folders_made_for_it(repository
     ]  # fmt: skip
 
 
+def test_a_hidden_folder_with_nothing_in_it_is_no_change(root: Path) -> None:
+    found = tried(root, "mkdir .benchmarks .vscode plain; mkdir -p .used; touch .used/file")
+    assert told(found.changes) == ["+.used", "+.used/file", "+.vscode", "+plain"]
+    assert told(found.ignored) == ["+.benchmarks"]
+
+
 def test_a_command_cannot_hide_its_changes_with_a_gitignore_of_its_own(repository: Path) -> None:
     put(repository, {"src/a.c": "1"})
     script = f"""

@@ -35,13 +35,14 @@ def apply_layer(files: Files, changes: Sequence[LayerChange], origin: Origin | N
 
     Raises `PathProblem`, with nothing changed, where they cannot be made or the workspace has changed meanwhile.
     """
-    _Applied(files, changes).check()
     if not changes:
         return None
-    return _Applied(files, changes).make(origin)
+    applied = _Application(files, changes)
+    applied.check()
+    return applied.make(origin)
 
 
-class _Applied:
+class _Application:
     def __init__(self, files: Files, changes: Sequence[LayerChange]) -> None:
         self._files, self._changes = files, changes
         self._by_path: dict[Path, LayerChange] = {one.path: one for one in changes}

@@ -100,7 +100,7 @@ class LayerChange:
 
 @dataclass(slots=True)
 class LayerChanges:
-    """What a command did in all its layers, each list in the order of paths."""
+    """What a command did in all its layers, each list in the order of layers and paths."""
 
     layers: tuple[Layer, ...]
     changes: list[LayerChange] = field(default_factory=list[LayerChange])
@@ -125,18 +125,21 @@ def read_layers(paths: Paths, layers: Sequence[Layer], *, ignore: bool = True) -
             one = _Reader(layer, found, ignore=ignore).read()
         except OSError as error:
             raise failed(one_line(paths.show(Path(os.fsdecode(error.filename or layer.root)))), error) from None
-        held = paths.kept.all_held_back([str(change.path) for change in one.ignored], layer.root)
+        held = paths.kept.all_held_back([f"{layer.root}/{change.inner}" for change in one.ignored], layer.root)
         one.changes += [change for change, secret in zip(one.ignored, held, strict=True) if secret]
         one.ignored = [change for change, secret in zip(one.ignored, held, strict=True) if not secret]
-        _settle_folders(one)
-        found.changes += one.changes
-        found.ignored += one.ignored
+        _settle_folders(one, ignore=ignore)
+        found.changes += sorted(one.changes, key=_order)
+        found.ignored += sorted(one.ignored, key=_order)
         found.noise += one.noise
         if len(found.changes) > MOST_CHANGES:
             raise _too_many(MOST_CHANGES)
-    for changes in (found.changes, found.ignored):
-        changes.sort(key=lambda change: change.path.parts)
     return found
+
+
+def _order(change: LayerChange) -> list[str]:
+    """Folders before what is in them."""
+    return change.inner.split("/")
 
 
 class _Reader:
@@ -147,6 +150,7 @@ class _Reader:
         self._found = LayerChanges((layer,))
         self._git = IgnoredPaths(layer.root) if ignore else None
         self._left = MOST_ENTRIES - len(known.changes) - len(known.ignored)
+        self._length = len(os.fsencode(layer.root))
         self._linked: set[int] = set()
         self._waiting: list[tuple[str, bool, bool]] = []
         """Folders of the layer: the path, whether git ignores it, whether the workspace has the folder as well."""
@@ -292,8 +296,10 @@ class _Reader:
             return False
         if self._git.ignores(inner, folder=folder):
             return True
+        if not folder:
+            return False
         above = (one / inner for one in (self._layer.upper, *self._layer.below))
-        return folder and self._git.is_cache(inner, low is not None, above)
+        return self._git.is_cache(inner, low is not None, above)
 
     def _stands_out(self, inner: str) -> bool:
         """Whether a path is not ignored though its folder is."""
@@ -331,7 +337,7 @@ class _Reader:
         self._left -= 1
         if self._left < 0:
             raise _too_many(MOST_ENTRIES)
-        if len(os.fsencode(inner)) + len(os.fsencode(self._layer.root)) > _LONGEST:
+        if len(inner) + self._length > _LONGEST // 4 and len(os.fsencode(inner)) + self._length > _LONGEST:
             raise PathProblem(
                 "deep",
                 phrase("The command made folders too deep to be kept: a path has more than 4,000 bytes."),
@@ -389,9 +395,11 @@ def _same_index(change: LayerChange) -> bool:
 # Folders
 
 
-def _settle_folders(found: LayerChanges) -> None:
+def _settle_folders(found: LayerChanges, *, ignore: bool) -> None:
     """A folder belongs to what is in it: one that is made or removed for ignored files alone is ignored as well, one
     that is needed for a change is a change, and all that goes with a removed folder is removed.
+
+    A hidden folder with nothing in it is one that a program made in case it has something to keep later.
     """
     needed: set[str] = set()
     filled: set[str] = set()
@@ -406,7 +414,8 @@ def _settle_folders(found: LayerChanges) -> None:
             settled.append(change)
             _add_folders(change.inner, needed)
     for change in sorted(folders, key=lambda one: one.inner.count("/"), reverse=True):
-        if change.inner in needed or change.inner not in filled:
+        hidden = ignore and change.before is None and change.path.name.startswith(".") and not is_guarded(change.inner)
+        if change.inner in needed or not (change.inner in filled or hidden):
             settled.append(change)
             _add_folders(change.inner, needed)
         else:
@@ -417,7 +426,7 @@ def _settle_folders(found: LayerChanges) -> None:
     kept: list[LayerChange] = []
     for change in found.ignored:
         made_for = change.after is not None and change.of_folders and change.inner in needed
-        goes_with = change.after is None and gone and not gone.isdisjoint(_folders_of(change.inner))
+        goes_with = change.after is None and gone and not gone.isdisjoint(folders_of(change.inner))
         (settled if made_for or goes_with else kept).append(change)
     found.changes, found.ignored = settled, kept
 
@@ -426,14 +435,15 @@ def _stays(change: LayerChange) -> bool:
     return change.after is not None and change.after.node is Node.FOLDER
 
 
-def _folders_of(inner: str) -> Iterator[str]:
+def folders_of(inner: str) -> Iterator[str]:
+    """The folders that a path lies in, the nearest first."""
     while "/" in inner:
         inner = inner.rpartition("/")[0]
         yield inner
 
 
 def _add_folders(inner: str, known: set[str]) -> None:
-    for folder in _folders_of(inner):
+    for folder in folders_of(inner):
         if folder in known:
             return
         known.add(folder)

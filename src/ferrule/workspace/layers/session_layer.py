@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ferrule.workspace.data_folder import data_folder
-from ferrule.workspace.layers.reading import Layer, LayerChanges, is_whiteout, look_at, mark_of, read_layers
+from ferrule.workspace.layers.reading import Layer, LayerChanges, folders_of, is_whiteout, look_at, mark_of, read_layers
 from ferrule.workspace.snapshots.changes import Node
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class _Kept:
 
     def _is_covered(self, inner: str) -> bool:
         """Whether a folder is here for its own sake, or in one that is."""
-        return inner in self._over or any(folder in self._over for folder in _folders_of(inner))
+        return inner in self._over or any(folder in self._over for folder in folders_of(inner))
 
     def take_up(self, layer: Layer, changes: LayerChanges) -> None:
         """Lay the ignored part of a command's layer over what is here. Files are moved, not copied."""
@@ -178,7 +178,7 @@ class _Kept:
         if not ignored and not self._over:
             return
         changed = {one.inner for one in changes.changes if one.layer == layer}
-        mixed = {folder for inner in changed for folder in _folders_of(inner)}
+        mixed = {folder for inner in changed for folder in folders_of(inner)}
         waiting = [""]
         while waiting:
             inner = waiting.pop()
@@ -265,7 +265,7 @@ class _Kept:
         folder = self.folder
         folder.mkdir(parents=True, exist_ok=True)
         _look_like(folder, self.root)
-        for part in reversed(list(_folders_of(inner))):
+        for part in reversed(list(folders_of(inner))):
             folder = self.folder / part
             try:
                 with _writable(folder.parent):
@@ -361,12 +361,6 @@ def _look_like(folder: Path, other: Path) -> None:
         with suppress(PermissionError):
             os.chown(folder, found.st_uid, found.st_gid)
     folder.chmod(stat.S_IMODE(found.st_mode))
-
-
-def _folders_of(inner: str) -> Generator[str]:
-    while "/" in inner:
-        inner = inner.rpartition("/")[0]
-        yield inner
 
 
 @contextmanager
