@@ -41,7 +41,7 @@ def format_value(invocation: Invocation, value: Any, limits: Limits) -> ToolResu
     if type(value) in _PLAIN:  # nearly every value: nothing to take apart
         text, display = _own_words(tool, value) if tool.has_words else (None, None)
         if text is None:
-            text = _words_for(tool.name, value, [])
+            text = value if type(value) is str else _words_for(tool.name, value, [])
         return _bounded(invocation, text, display, value, {}, [], limits)
     if isinstance(value, ToolResult):  # a tool that passes on what another tool said
         passed_on = _bounded(
@@ -134,7 +134,8 @@ def _bounded(
 ) -> ToolResult:
     """The finished result: text that every encoder takes, no longer than allowed, and what was done on the way."""
     tool = invocation.tool
-    text = well_formed(text)
+    if not text.isascii():
+        text = well_formed(text)
     most = tool.max_result or limits.result_chars
     if len(text) > most:
         metadata["characters"] = len(text)
