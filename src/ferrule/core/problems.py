@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from inspect import iscoroutine
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +16,7 @@ from ferrule.core.phrases import phrase
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ferrule.core.phrases import Phrase
     from ferrule.core.tool import Tool
 
 PathPart = str | int
@@ -52,8 +54,7 @@ class InvalidParams(Exception):  # noqa: N818 - a finding, turned into words by 
     """The arguments do not fit. Carries every problem and, when it could be read, the value itself."""
 
     def __init__(self, problems: Sequence[Problem], value: Any = None) -> None:
-        super().__init__()
-        self.problems = list(problems)
+        self.problems = problems if isinstance(problems, list) else list(problems)
         self.value = value
 
     def __str__(self) -> str:
@@ -220,12 +221,17 @@ def unknown_field(
     close = [meant] if meant is not None else nearest(name, free, most=1)
     if close:
         return Problem(path, "unknown", phrase("unknown field. Did you mean `{name}`?", name=close[0]))
+    return Problem(path, "unknown", _known_fields(tuple(known)))
+
+
+@lru_cache(maxsize=512)
+def _known_fields(known: tuple[str, ...]) -> Phrase:
     if not known:
-        return Problem(path, "unknown", phrase("unknown field. It takes none"))
+        return phrase("unknown field. It takes none")
     fields = ", ".join(f"`{field}`" for field in known[:SHOWN])
     if len(known) > SHOWN:
         fields = phrase("{fields} and {count} more", fields=fields, count=len(known) - SHOWN)
-    return Problem(path, "unknown", phrase("unknown field. Known fields: {fields}", fields=fields))
+    return phrase("unknown field. Known fields: {fields}", fields=fields)
 
 
 HALF_PAIR = "a string holds half of a surrogate pair, which is not text"

@@ -175,13 +175,13 @@ class ErrorReader:
     `core` is the schema that pydantic validates by, `schema` the JSON Schema that models are shown.
     """
 
-    __slots__ = ("_core", "_fields", "_hints", "_schema")
+    __slots__ = ("_core", "_fields", "_missing", "_schema")
 
     def __init__(self, core: Any, schema: dict[str, Any]) -> None:
         self._core = core
         self._schema = schema
-        self._hints: dict[str, str] = {}
-        self._fields: tuple[list[str], dict[str, str]] | None = None
+        self._missing: dict[str, Problem] = {}
+        self._fields: tuple[tuple[str, ...], dict[str, str]] | None = None
 
     def read(self, error: ValidationError, text: str | bytes) -> InvalidParams:
         """Every error of one validation, in order; of a union, only what the form that was meant has wrong."""
@@ -192,7 +192,7 @@ class ErrorReader:
             value = from_json(text)
         except (ValueError, TypeError):
             return InvalidParams([Problem((), "json", HALF_PAIR)])
-        locator = Locator(self._core, self._schema, value)
+        locator: Locator | None = None
         found: list[tuple[Location, Problem]] = []
         problems: list[Problem] = []
         in_union = False
@@ -201,9 +201,11 @@ class ErrorReader:
             if kind == "default_factory_not_called" and len(errors) > 1:
                 continue  # only because of another error, which is there too
             name = loc[0] if len(loc) == 1 else None
-            problem = self._at_top(item, kind, name, value, locator) if isinstance(name, str) else None
+            problem = self._at_top(item, kind, name, value) if isinstance(name, str) else None
             place = _TOP
             if problem is None:
+                if locator is None:
+                    locator = self._locator(value)
                 place = locator.at(loc, kind)
                 problem = _problem(item, kind, place, value, self._schema)
                 in_union = in_union or bool(place.branches)
@@ -215,20 +217,25 @@ class ErrorReader:
             problems.append(Problem((), "limit", f"and more problems than the {_READ:,} that were looked at"))
         return InvalidParams(problems, value)
 
-    def _at_top(self, item: Any, kind: str, name: str, value: Any, locator: Locator) -> Problem | None:
+    def _locator(self, value: Any) -> Locator:
+        return Locator(self._core, self._schema, value)
+
+    def _at_top(self, item: Any, kind: str, name: str, value: Any) -> Problem | None:
         """The commonest problems of a field of the value itself, for which little has to be looked up."""
         if kind == "missing":
-            if (said := self._hints.get(name)) is None:
-                said = self._hints[name] = hint(locator.at((name,), kind).schema, self._schema)
-            return missing_field((name,), said)
+            if (known := self._missing.get(name)) is None:
+                said = hint(self._locator(value).at((name,), kind).schema, self._schema)
+                known = self._missing[name] = missing_field((name,), said)
+            return known
         if not isinstance(value, dict) or name not in value:
             return None
         if kind in UNKNOWN:
             if self._fields is None:
-                self._fields = locator.at((name,), kind).fields()
-            known, other_names = self._fields
+                fields, other_names = self._locator(value).at((name,), kind).fields()
+                self._fields = tuple(fields), other_names
+            fields, other_names = self._fields
             return unknown_field(
-                (name,), known, [one for one in cast("dict[str, Any]", value) if one != name], other_names
+                (name,), fields, [one for one in cast("dict[str, Any]", value) if one != name], other_names
             )
         expected = TYPES.get(kind)
         if expected is None or expected in ("object", "array"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import Invocation
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ferrule.core.call import RawCall
+    from ferrule.core.phrases import Phrase
     from ferrule.core.problems import PathPart
     from ferrule.core.tool import Tool
     from ferrule.pipeline.limits import Limits
@@ -50,7 +52,7 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
         try:
             params = tool.params.load(text)
         except InvalidParams as invalid:
-            short = is_text and len(text) <= min(limits.number_digits, 2 * limits.argument_depth)
+            short = is_text and len(text) <= limits.number_digits and len(text) <= 2 * limits.argument_depth
             if not short or invalid.problems[0].code == "json":
                 check_text(text, None, limits, duplicates=False)  # a limit says more than the parser's own words
             mended = repair(tool, text, invalid, limits)
@@ -153,24 +155,38 @@ def _invalid(tool: Tool[Any], problems: list[Problem]) -> Stopped:
             "The arguments of `{name}` were not accepted: {why}.", name=tool.name, why=listed[0]["message"]
         )
     else:
-        lines: list[str] = [
-            phrase("- `{path}`: {message}", path=problem["path"], message=problem["message"]) for problem in listed
-        ]
+        lines = [(_known_line if one["code"] in _BY_SCHEMA else _line)(one["path"], one["message"]) for one in listed]
         if len(problems) > _SHOWN_PROBLEMS:
             lines.append(phrase("- and {count} more", count=len(problems) - _SHOWN_PROBLEMS))
-        head = (
-            phrase("The arguments of `{name}` have 1 problem:", name=tool.name)
-            if len(problems) == 1
-            else phrase("The arguments of `{name}` have {count} problems:", name=tool.name, count=len(problems))
-        )
-        message = joined("\n", [head, *lines])
+        message = joined("\n", [_head(tool.name, len(problems)), *lines])
     return Stopped(
         Stage.VALIDATE,
         ErrorKind.VALIDATION,
         message,
-        phrase("Call `{name}` again with {form}.", name=tool.name, form=form),
+        _again(tool.name, form),
         {"problems": listed},
     )
+
+
+def _line(path: str, message: str) -> Phrase:
+    return phrase("- `{path}`: {message}", path=path, message=message)
+
+
+_BY_SCHEMA = ("missing", "unknown")
+"""Problems whose words hold nothing of the arguments but a name, and which models have again and again."""
+_known_line = lru_cache(maxsize=256, typed=True)(_line)
+
+
+@lru_cache(maxsize=256)
+def _head(name: str, count: int) -> Phrase:
+    if count == 1:
+        return phrase("The arguments of `{name}` have 1 problem:", name=name)
+    return phrase("The arguments of `{name}` have {count} problems:", name=name, count=count)
+
+
+@lru_cache(maxsize=256)
+def _again(name: str, form: str) -> Phrase:
+    return phrase("Call `{name}` again with {form}.", name=name, form=form)
 
 
 def listed_problem(problem: Problem) -> dict[str, str]:
@@ -186,6 +202,7 @@ def _fit(problem: Problem) -> str:
     message = clean_text(problem.message) if problem.code == "value" else problem.message
     if "got " not in message:
         return message
-    if any(isinstance(part, str) and is_secret_name(part) for part in problem.path):
-        return re.sub(r"\bgot .*", "got a value that is not shown", message, flags=re.DOTALL)
+    for part in problem.path:
+        if isinstance(part, str) and is_secret_name(part):
+            return re.sub(r"\bgot .*", "got a value that is not shown", message, flags=re.DOTALL)
     return message
