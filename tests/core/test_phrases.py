@@ -70,6 +70,17 @@ def test_a_detail_that_only_english_has_words_for_is_left_out_elsewhere() -> Non
     assert phrase("it is gone").because("") == "it is gone"
 
 
+@given(
+    st.lists(st.sampled_from(["{one}", "{two}", "{one!r}", "{two:>4}", "{{", "}}", "{{one}}", "`", " of ", "%s"])),
+    st.text(max_size=4),
+    st.text(max_size=4) | st.integers(),
+)
+def test_it_is_filled_in_as_str_format_does(parts: list[str], one: str, two: str | int) -> None:
+    template = "".join(parts)
+    assert phrase(template, one=one, two=two) == template.format(one=one, two=str(two))
+    assert phrase(template) == template
+
+
 TEXT = st.text(max_size=8)
 PHRASES = st.recursive(
     st.builds(lambda path: phrase("No file at `{path}`.", path=path), TEXT),

@@ -71,8 +71,12 @@ def phrase(template: str, /, **values: Any) -> Phrase:
 
 @lru_cache(maxsize=1024)
 def _pieces(template: str) -> tuple[str, ...]:
-    """Text, name, text, name, text: filling in those takes a third of the time that `str.format` takes to read them."""
-    return tuple(_FIELD.split(template)) if "{{" not in template and "}}" not in template else ()
+    """Text, name, text, name, text; nothing where there is more to a field than its name.
+
+    Filling these in takes a third of the time that `str.format` takes to read the template anew.
+    """
+    pieces = tuple(_FIELD.split(template))
+    return () if any("{" in text or "}" in text for text in pieces[::2]) else pieces
 
 
 def joined(separator: str, parts: Iterable[str]) -> Phrase:
