@@ -1,7 +1,8 @@
 """Closes the models that a tool's parameters are made of: a field nobody declared is an error, and so is infinity.
 
 Pydantic passes over what it does not know unless told otherwise, which turns a typing mistake into a silent default.
-A model that says `extra` itself is left as it says.
+A model that says `extra` itself is left as it says. And it reads an `Iterable` only when the tool does, item by item:
+here it is read at once, as a list, so that what is wrong with an item is told before the tool runs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def closed_validator(model: type[BaseModel]) -> SchemaValidator:
-    """The validator of a model in which every model inside refuses unknown fields; the model's own if none needs it."""
+    """The validator of a model in which every model inside refuses unknown fields and nothing is left to be read later.
+
+    It is the model's own if none needs it.
+    """
     from pydantic_core import SchemaError, SchemaValidator
 
     if not _any_open(model.__pydantic_core_schema__):
@@ -40,9 +44,15 @@ def _is_open(node: Any) -> bool:
     return node.get("type") == "model" and "extra" not in getattr(node.get("cls"), "model_config", {})
 
 
+def _is_lazy(node: Any) -> bool:
+    return node.get("type") == "generator"
+
+
 def _any_open(node: Any) -> bool:
     if isinstance(node, dict):
-        return _is_open(node) or any(_any_open(part) for part in cast("dict[str, Any]", node).values())
+        return (
+            _is_open(node) or _is_lazy(node) or any(_any_open(part) for part in cast("dict[str, Any]", node).values())
+        )
     return isinstance(node, (list, tuple)) and any(_any_open(part) for part in cast("list[Any]", node))
 
 
@@ -67,6 +77,8 @@ def _closed(node: Any, owner: Any) -> Any:
         copied = {key: _closed(part, owner) if key != "cls" else part for key, part in node.items()}
         if node.get("type") == "model-fields" and owner is not None and _is_open(owner):
             copied["extra_behavior"] = "forbid"
+        if _is_lazy(node):
+            copied["type"] = "list"
         return copied
     if isinstance(node, list):
         return [_closed(part, owner) for part in cast("list[Any]", node)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import dataclass
 from functools import cache
@@ -34,6 +35,7 @@ def compile_function(name: str, function: Callable[..., Any], local_names: Mappi
     from pydantic import ConfigDict, create_model
     from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
     from pydantic.fields import FieldInfo
+    from pydantic_core import SchemaError
 
     try:
         hints = hints_of(function, returned=False, local_names=local_names)
@@ -64,7 +66,8 @@ def compile_function(name: str, function: Callable[..., Any], local_names: Mappi
             raise DefinitionError(f"`{name}`: `{parameter.name}`: {_first_line(error)}") from error
         if info.description is None and parameter.name in described:
             info.description = described[parameter.name]
-        fields[parameter.name] = (annotation, info)
+        # Without its `Annotated`, whose parts the info has already: given both, pydantic would run a validator twice.
+        fields[parameter.name] = (info.annotation, info)
     config = ConfigDict(
         extra="forbid", allow_inf_nan=False, protected_namespaces=(), arbitrary_types_allowed=False,
         validate_by_name=False, validate_by_alias=True,
@@ -72,9 +75,20 @@ def compile_function(name: str, function: Callable[..., Any], local_names: Mappi
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*shadows an attribute.*")
-            model = create_model(name, __config__=config, __doc__=None, **fields)
+            warnings.filterwarnings("error", message="Mixing V1 models")
+            try:
+                model = create_model(name, __config__=config, __doc__=None, **fields)
+            except SchemaError:  # a pattern that looks ahead or behind, say: Python's own engine knows more of them
+                python_patterns = ConfigDict(**config, regex_engine="python-re")
+                model = create_model(name, __config__=python_patterns, __doc__=None, **fields)
     except PydanticSchemaGenerationError as error:
         raise DefinitionError(f"`{name}`: {_unknown_type(fields)}") from error
+    except SchemaError as error:
+        raise DefinitionError(f"`{name}`: {_wrong_schema(error)}") from error
+    except UserWarning as error:
+        raise DefinitionError(
+            f"`{name}`: a parameter is a model of pydantic.v1. Derive it from pydantic.BaseModel instead."
+        ) from error
     except (PydanticUserError, NameError, TypeError) as error:
         raise DefinitionError(f"`{name}`: {_first_line(error)}") from error
     return Compiled(ModelParams(model), context_name)
@@ -116,6 +130,14 @@ def _unknown_type(fields: dict[str, Any]) -> str:
         except Exception:  # noqa: BLE001 - only which one it is matters here
             return no_json_form(name, annotation)
     return "a parameter's type has no JSON form."
+
+
+def _wrong_schema(error: Exception) -> str:
+    """The place and the reason, out of the many lines in which pydantic says where it was."""
+    told = str(error)
+    reason = told.rpartition("\n")[2].strip().removeprefix("error: ")
+    field = re.search(r'Field "([^"]+)"', told)
+    return f"`{field[1]}`: {reason}." if field else f"{reason}."
 
 
 def _first_line(error: Exception) -> str:
