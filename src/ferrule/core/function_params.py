@@ -79,8 +79,8 @@ def compile_function(name: str, function: Callable[..., Any], local_names: Mappi
             try:
                 model = create_model(name, __config__=config, __doc__=None, **fields)
             except SchemaError:  # a pattern that looks ahead or behind, say: Python's own engine knows more of them
-                python_patterns = ConfigDict(**config, regex_engine="python-re")
-                model = create_model(name, __config__=python_patterns, __doc__=None, **fields)
+                config["regex_engine"] = "python-re"
+                model = create_model(name, __config__=config, __doc__=None, **fields)
     except PydanticSchemaGenerationError as error:
         raise DefinitionError(f"`{name}`: {_unknown_type(fields)}") from error
     except SchemaError as error:

@@ -332,6 +332,15 @@ class Tool(Generic[P]):
         except Exception:  # noqa: BLE001 - a type may be imported for type checkers alone, or fail in any other way
             return Any
 
+    def nothing_yielded(self) -> Any:
+        """What a generator without a piece comes to: no text, or an empty list where it yields something else."""
+        from ferrule.core.outputs import yields_text
+
+        try:
+            return "" if yields_text(self._returned()) else []
+        except Exception:  # noqa: BLE001 - as above: what its type is, nobody knows
+            return ""
+
     def _returned(self) -> Any:
         from ferrule.core.function_tool import hints_of
 

@@ -15,7 +15,7 @@ from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Style
 from ferrule.pipeline.eager import disown, start_task
 from ferrule.pipeline.stalls import NOTED, STALL, inside, watch_of
-from ferrule.pipeline.streaming import Collected, drain, drain_sync, finish, is_generator, is_unfinished
+from ferrule.pipeline.streaming import Collected, drain, drain_sync, finish, is_iterator, is_unfinished
 from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class Executor:
         return self._limits.grace if own is None else own
 
     def _collect(self, invocation: Invocation) -> Collected:
-        return Collected(self._limits, invocation.tool.max_result)
+        return Collected(self._limits, invocation.tool.max_result, invocation.tool.nothing_yielded)
 
     async def _wait(
         self,
@@ -362,9 +362,9 @@ class Executor:
         def work() -> Any:
             inside.set((invocation, context))
             value = tool.start(params, context)
-            if tool.style is not Style.SYNC_STREAM and not is_generator(value):
+            if tool.style is not Style.SYNC_STREAM and not is_iterator(value):
                 return value
-            return drain_sync(value, _shower(context), self._collect(invocation))
+            return drain_sync(value, _shower(context), self._collect(invocation), waiter.done)
 
         def settle(outcome: Outcome) -> None:
             outcomes.append(outcome)

@@ -1,8 +1,12 @@
-"""Collects what a streaming tool yields: each piece is shown at once, and the whole stays bounded."""
+"""Collects what a streaming tool yields: each piece is shown at once, and the whole stays bounded.
+
+What is not a generator but can be read only once, such as `map(…)` or an open file, is read here too, into a list: its
+data would be gone when somebody looks, and one without an end would defeat the time limit.
+"""
 
 from __future__ import annotations
 
-from types import GeneratorType
+from types import GeneratorType, NoneType
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.result import Output
@@ -14,12 +18,14 @@ if TYPE_CHECKING:
 
 _PIECES_PER_TURN = 64
 _NOTE = 80
+_FINISHED = frozenset({str, int, float, bool, NoneType, dict, list, tuple})
+"""Most results by far; nothing in them is left to do."""
 
 
 class Collected:
     """The pieces of one stream. Text keeps its head and its tail, other items the first so many."""
 
-    def __init__(self, limits: Limits, most: int | None = None) -> None:
+    def __init__(self, limits: Limits, most: int | None = None, empty: Callable[[], Any] = str) -> None:
         # Room for the note that says what was left out, or the whole would be cut a second time.
         self._half = max(0, (most or limits.result_chars) - _NOTE) // 2
         self._most_chars = 4 * self._half + _NOTE
@@ -27,9 +33,14 @@ class Collected:
         self._items: list[Any] = []
         self._chars = 0
         self._only_text = True
+        self._empty = empty
         self._chars_left_out = 0
         self._items_left_out = 0
         self.final: Output | None = None
+
+    def keep_apart(self) -> None:
+        """Make a list of the pieces, also of text."""
+        self._only_text = False
 
     def add(self, piece: Any) -> None:
         if isinstance(piece, Output):
@@ -62,6 +73,8 @@ class Collected:
         """The last `Output` if there was one, else the joined text, else the list of items."""
         if self.final is not None:
             return self.final
+        if self._only_text and not self._items:
+            return self._empty()
         metadata: dict[str, Any] = {}
         if self._only_text and self._chars_left_out:
             self._shrink()
@@ -97,9 +110,15 @@ async def drain(pieces: AsyncIterator[Any], show: Callable[[Any], None], collect
     return collected.result()
 
 
-def drain_sync(pieces: Iterator[Any], show: Callable[[Any], None], collected: Collected) -> Any:
-    """Take a sync generator to its end, in the thread that runs it."""
+def drain_sync(
+    pieces: Iterator[Any], show: Callable[[Any], None], collected: Collected, is_over: Callable[[], bool]
+) -> Any:
+    """Take a sync generator to its end, in the thread that runs it; or leave it once nobody waits any more."""
+    if not is_generator(pieces):
+        collected.keep_apart()
     for piece in pieces:
+        if is_over():
+            break
         if not isinstance(piece, Output):
             show(piece)
         collected.add(piece)
@@ -110,16 +129,26 @@ def is_generator(value: object) -> bool:
     return type(value) is GeneratorType
 
 
-def is_unfinished(value: object) -> bool:
-    """Whether a function handed on a coroutine, another awaitable, or a stream, instead of a result."""
+def is_iterator(value: object) -> bool:
+    """Whether it can be read once only."""
     kind = type(value)
-    return is_generator(value) or hasattr(kind, "__await__") or hasattr(kind, "__anext__")
+    return kind not in _FINISHED and hasattr(kind, "__next__")
+
+
+def is_unfinished(value: object) -> bool:
+    """Whether a function handed on a coroutine, another awaitable, or something to be read, instead of a result."""
+    kind = type(value)
+    return kind not in _FINISHED and (
+        hasattr(kind, "__next__") or hasattr(kind, "__await__") or hasattr(kind, "__anext__")
+    )
 
 
 async def finish(value: Any, show: Callable[[Any], None], collected: Collected) -> Any:
     """Await and drain what was handed on until there is a result."""
     while is_unfinished(value):
-        if is_generator(value):
+        if is_iterator(value):
+            if not is_generator(value):
+                collected.keep_apart()
             value = await drain(_in_turns(value), show, collected)
         elif hasattr(type(cast("object", value)), "__await__"):
             value = await value
