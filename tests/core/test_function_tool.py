@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import inspect
 import operator
 import os
 import weakref
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -33,7 +35,7 @@ from ferrule import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
     from decimal import Decimal
 
 
@@ -476,3 +478,49 @@ def test_the_type_of_the_result_is_a_schema() -> None:
 
     assert count.output_schema == snapshot({"items": {"type": "integer"}, "type": "array"})
     assert nothing.output_schema is None
+
+
+def test_it_still_says_of_itself_what_a_function_does() -> None:
+    @tool
+    def add(a: int, b: int = 1) -> int:
+        """Add two numbers."""
+        return a + b
+
+    class Bot:
+        @tool
+        def greet(self, name: str) -> str:
+            """Greet."""
+            return name
+
+    assert (add.__name__, add.__doc__, add.__module__) == ("add", "Add two numbers.", __name__)
+    assert list(inspect.signature(add).parameters) == ["a", "b"]
+    assert list(inspect.signature(Bot().greet).parameters) == ["name"]
+    assert functools.wraps(add)(lambda: None).__name__ == "add"
+    assert not hasattr(add, "no_such_thing")
+
+
+def test_what_needs_another_way_of_calling_is_refused_when_it_is_made() -> None:
+    @functools.singledispatch
+    def show(value: int) -> str:
+        return str(value)
+
+    @contextmanager
+    def opened(name: str) -> Generator[str]:
+        yield name
+
+    @asynccontextmanager
+    async def opened_later(name: str) -> AsyncGenerator[str]:
+        yield name
+
+    told: list[str] = []
+    for one in (show, opened, opened_later):
+        with pytest.raises(DefinitionError) as caught:
+            tool(one)
+        told.append(str(caught.value))
+    assert told == snapshot(
+        [
+            "`show` takes its first argument by position (singledispatch). Decorate a function that calls it.",
+            "`opened` is a context manager, whose value is for `with`. Decorate a function that uses it.",
+            "`opened_later` is a context manager, whose value is for `with`. Decorate a function that uses it.",
+        ]
+    )

@@ -69,6 +69,7 @@ class FunctionTool(Tool[Any]):
         chosen = name or _name_of(function)
         self._settle(chosen, options, style_of(function))
         target = written(function)
+        self.__doc__, self.__module__ = target.__doc__, getattr(target, "__module__", __name__)
         in_class, self._local_names = _surroundings(target)
         if isinstance(given, classmethod):
             self._binding = _Binding.CLASS
@@ -87,6 +88,14 @@ class FunctionTool(Tool[Any]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        """What programs ask of a function: its name, and what `inspect.signature` gives."""
+        if name in ("__name__", "__qualname__"):
+            return getattr(written(self.function), name)
+        if name == "__signature__":
+            return inspect.signature(self.function)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     # As a method
 
@@ -284,6 +293,15 @@ def _refuse_no_function(function: Any) -> None:
         raise DefinitionError(
             f"`{_name_of(function)}`: lru_cache would give the same coroutine or generator twice, and each can be used "
             f'only once. Leave it out, or use @tool(kind="readonly", cache=True).'
+        )
+    if hasattr(function, "dispatch") and hasattr(function, "registry"):
+        raise DefinitionError(
+            f"`{_name_of(function)}` takes its first argument by position (singledispatch). Decorate a function that "
+            f"calls it."
+        )
+    if getattr(function, "__globals__", {}).get("__name__") == "contextlib":
+        raise DefinitionError(
+            f"`{_name_of(function)}` is a context manager, whose value is for `with`. Decorate a function that uses it."
         )
 
 
