@@ -609,11 +609,11 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "no tools": (lambda: Runtime(cast("Any", None)), snapshot("Tools come in a list, not as None.")),
     "a timeout": (
         lambda: Runtime([add]).run_sync("add", timeout=cast("Any", "5")),
-        snapshot("A time limit is a number of seconds above 0, not '5'."),
+        snapshot("A time limit is more than 0 seconds, not '5'."),
     ),
     "no timeout": (
         lambda: Runtime([add]).run_sync("add", timeout=0),
-        snapshot("A time limit is a number of seconds above 0, not 0."),
+        snapshot("A time limit is more than 0 seconds, not 0."),
     ),
     "one call": (
         lambda: Runtime([add]).batch_sync(cast("Any", RawCall("add"))),

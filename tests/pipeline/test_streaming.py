@@ -220,6 +220,11 @@ ONCE: dict[str, tuple[Any, Any]] = {
     "file": (_lines, ["a\n", "b\n"]),
     "islice": (lambda: itertools.islice(itertools.count(), 2), [0, 1]),
     "empty": (lambda: map(str, ()), []),
+    "fresh": (lambda: {"rows": ([n] for n in range(9))}, {"rows": [[n] for n in range(9)]}),
+    "inside": (
+        lambda: {"rows": (i for i in range(2)), "n": [zip("a", "b", strict=True)]},
+        {"rows": [0, 1], "n": [[("a", "b")]]},
+    ),
 }
 
 
@@ -304,3 +309,17 @@ def test_a_generator_that_yields_nothing_is_empty_in_the_way_it_declares() -> No
     assert found == {
         "find_items": [], "find_later": [], "find_list": [], "find_words": "", "find_either": "", "find_any": "",
     }  # fmt: skip
+
+
+def test_a_value_that_holds_itself_is_looked_into_once() -> None:
+    """Neither for ever, nor once for every way that leads to it."""
+
+    @tool(kind="readonly")
+    def give() -> Any:
+        held: list[Any] = []
+        held += [held, held, held, iter([1])]
+        return held
+
+    result = Runtime([give]).run_sync("give")
+    assert result.error is not None
+    assert "no JSON form" in result.error.message

@@ -54,8 +54,8 @@ def test_a_rule_of_the_command_line_is_not_to_be_removed_from_a_file(tmp_path: P
     assert told == snapshot(
         [
             (
-                "the command line: the allow rule `Bash()` cannot work: nothing stands in the brackets; write `Bash` to "
-                "mean every call of it."
+                "the command line: the allow rule `Bash()` cannot work: nothing stands in the brackets; write `Bash` "
+                "to mean every call of it."
             ),
             (
                 "the command line: the allow rule `save_noet` cannot work: there is no tool `save_noet`; did you mean "

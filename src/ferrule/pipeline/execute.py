@@ -15,7 +15,7 @@ from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Style
 from ferrule.pipeline.eager import disown, start_task
 from ferrule.pipeline.stalls import NOTED, STALL, inside, watch_of
-from ferrule.pipeline.streaming import Collected, drain, drain_sync, finish, is_iterator, is_unfinished
+from ferrule.pipeline.streaming import Collected, drain, drain_sync, finish, is_iterator, is_unfinished, settled
 from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool
 
 if TYPE_CHECKING:
@@ -363,7 +363,7 @@ class Executor:
             inside.set((invocation, context))
             value = tool.start(params, context)
             if tool.style is not Style.SYNC_STREAM and not is_iterator(value):
-                return value
+                return settled(value)
             return drain_sync(value, _shower(context), self._collect(invocation), waiter.done)
 
         def settle(outcome: Outcome) -> None:
@@ -459,7 +459,7 @@ async def _guard(body: Awaitable[Any], invocation: Invocation, context: ToolCont
     """Turn whatever a tool raises into an outcome; only cancelling and the person's Ctrl-C go through."""
     inside.set((invocation, context))
     try:
-        return True, await body
+        return True, settled(await body)
     except (asyncio.CancelledError, KeyboardInterrupt):
         raise
     except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its outcome

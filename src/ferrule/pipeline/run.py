@@ -157,7 +157,7 @@ class Runtime:
         if not isinstance(call, RawCall):
             call = RawCall(call.name if isinstance(call, Tool) else call, arguments)
         if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"A time limit is a number of seconds above 0, not {timeout!r}.")
+            raise ValueError(f"A time limit is more than 0 seconds, not {timeout!r}.")
         return self.run_prepared(call, None, session=session, timeout=timeout, parent=parent)
 
     async def run_prepared(

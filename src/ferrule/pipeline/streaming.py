@@ -1,25 +1,29 @@
 """Collects what a streaming tool yields: each piece is shown at once, and the whole stays bounded.
 
-What is not a generator but can be read only once, such as `map(…)` or an open file, is read here too, into a list: its
-data would be gone when somebody looks, and one without an end would defeat the time limit.
+What is not a generator but can be read only once, such as `map(…)` or an open file, is read here too, into a list, also
+inside a dict or a list: its data would be gone when somebody looks, and one without an end would defeat the time limit.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from types import GeneratorType, NoneType
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.result import Output
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
     from ferrule.pipeline.limits import Limits
 
 _PIECES_PER_TURN = 64
 _NOTE = 80
-_FINISHED = frozenset({str, int, float, bool, NoneType, dict, list, tuple})
-"""Most results by far; nothing in them is left to do."""
+_SCALARS = frozenset({str, int, float, bool, NoneType})
+_HOLDERS = frozenset({dict, list, tuple})
+_LOOKED_AT = 32
+_FINISHED = _SCALARS | _HOLDERS
+"""Most results by far; nothing is left to do for them but to look into the last three."""
 
 
 class Collected:
@@ -141,6 +145,51 @@ def is_unfinished(value: object) -> bool:
     return kind not in _FINISHED and (
         hasattr(kind, "__next__") or hasattr(kind, "__await__") or hasattr(kind, "__anext__")
     )
+
+
+def settled(value: Any) -> Any:
+    """The same with all that can be read once only, inside dicts and lists, as a list."""
+    return _read_out(value, {}) if type(value) in _HOLDERS and _holds_iterator(value) else value
+
+
+def _holds_iterator(value: Any) -> bool:
+    """Looks at the first items of the first holders: one row is like the other, and a long result costs no more."""
+    waiting: list[Any] = [value]
+    seen = {id(value)}
+    while waiting:
+        held = waiting.pop()
+        items: Iterable[object] = cast("Any", held).values() if type(held) is dict else held
+        for item in islice(items, _LOOKED_AT):
+            kind = type(item)
+            if kind in _SCALARS:
+                continue
+            if kind in _HOLDERS:
+                if id(item) not in seen and len(seen) < _LOOKED_AT:
+                    seen.add(id(item))
+                    waiting.append(item)
+            elif hasattr(kind, "__next__"):
+                return True
+    return False
+
+
+def _read_out(value: object, known: dict[int, tuple[Any, Any]]) -> Any:
+    """A copy. `known` has the copies made, for a value may hold itself, and what they are of, so that each id is one's
+    own.
+    """
+    kind = type(value)
+    if kind in _SCALARS or not (kind in _HOLDERS or hasattr(kind, "__next__")):
+        return value
+    if id(value) in known:
+        return known[id(value)][1]
+    if kind is dict:
+        whole: dict[Any, Any] = {}
+        known[id(value)] = value, whole
+        whole.update((key, _read_out(item, known)) for key, item in cast("dict[Any, Any]", value).items())
+        return whole
+    items: list[Any] = []
+    known[id(value)] = value, items
+    items.extend(_read_out(item, known) for item in cast("Iterable[Any]", value))
+    return tuple(items) if kind is tuple else items
 
 
 async def finish(value: Any, show: Callable[[Any], None], collected: Collected) -> Any:
