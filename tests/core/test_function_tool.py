@@ -142,6 +142,12 @@ def test_bound_methods_and_callable_objects_are_tools_too() -> None:
 def untyped(x, y): ...  # type: ignore[no-untyped-def]
 
 
+def wants_context(context, name: str): ...  # type: ignore[no-untyped-def]
+
+
+def hidden(name: str, _secret: str = "") -> None: ...
+
+
 def two_contexts(first: ToolContext, second: ToolContext | None = None) -> None: ...
 
 
@@ -175,6 +181,8 @@ async def cached_coroutine() -> int:
         (lambda x, /: None, "has positional-only parameters"),
         (lambda x: x, "`f` is a lambda, which has no place for the type of `x`. Write a function with `def`."),
         (untyped, "`x`, `y` have no type. Write one, e.g. `x: str`"),
+        (wants_context, "`context` has no type. Write one, e.g. `context: ToolContext`"),
+        (hidden, "`_secret` begins with `_`, as no parameter of a tool can. Rename it"),
         (functools.partial(untyped, 1), "`y` has no type"),
         (5, "@tool goes on a function, not on 5"),
         (None, "@tool goes on a function, not on None"),
@@ -524,3 +532,11 @@ def test_what_needs_another_way_of_calling_is_refused_when_it_is_made() -> None:
             "`opened_later` is a context manager, whose value is for `with`. Decorate a function that uses it.",
         ]
     )
+
+
+def test_the_context_may_have_any_name() -> None:
+    @tool
+    def look(_context: ToolContext, name: str) -> str:
+        return f"{name} {_context.call_id != ''}"
+
+    assert run(look, {"name": "here"}).data == "here True"

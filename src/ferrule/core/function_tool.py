@@ -83,6 +83,9 @@ class FunctionTool(Tool[Any]):
         # A function without any annotation that could be the context is never handed one.
         may_be = [one for one in shown if _may_be_context(target, one, self._local_names)]
         self.wants_context = bool(may_be)
+        for one in shown:
+            if one[0] == "_" and one not in may_be:
+                raise DefinitionError(f"`{chosen}`: `{one}` begins with `_`, as no parameter of a tool can. Rename it.")
         if len(may_be) > 1:
             _refuse_second_context(chosen, function, may_be, self._local_names)
 
@@ -365,7 +368,9 @@ def _untyped_words(name: str, target: Any, untyped: Sequence[str]) -> str:
             f"`{name}` is a method without its object. Use the object's, tool(obj.{name}), or put @tool on the method "
             f"in its class."
         )
-    return f"`{name}`: {listed} {'has' if len(untyped) == 1 else 'have'} no type. Write one, e.g. `{untyped[0]}: str`."
+    example = "ToolContext" if untyped[0] in ("context", "ctx") else "str"
+    have = "has" if len(untyped) == 1 else "have"
+    return f"`{name}`: {listed} {have} no type. Write one, e.g. `{untyped[0]}: {example}`."
 
 
 # What a function says of itself
