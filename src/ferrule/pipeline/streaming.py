@@ -21,7 +21,7 @@ _PIECES_PER_TURN = 64
 _NOTE = 80
 _SCALARS = frozenset({str, int, float, bool, NoneType})
 _HOLDERS = frozenset({dict, list, tuple})
-_LOOKED_AT = 32
+_LOOKED_AT = 16
 _FINISHED = _SCALARS | _HOLDERS
 """Most results by far; nothing is left to do for them but to look into the last three."""
 
@@ -152,23 +152,19 @@ def settled(value: Any) -> Any:
     return _read_out(value, {}) if type(value) in _HOLDERS and _holds_iterator(value) else value
 
 
-def _holds_iterator(value: Any) -> bool:
-    """Looks at the first items of the first holders: one row is like the other, and a long result costs no more."""
-    waiting: list[Any] = [value]
-    seen = {id(value)}
-    while waiting:
-        held = waiting.pop()
-        items: Iterable[object] = cast("Any", held).values() if type(held) is dict else held
-        for item in islice(items, _LOOKED_AT):
-            kind = type(item)
-            if kind in _SCALARS:
-                continue
-            if kind in _HOLDERS:
-                if id(item) not in seen and len(seen) < _LOOKED_AT:
-                    seen.add(id(item))
-                    waiting.append(item)
-            elif hasattr(kind, "__next__"):
+def _holds_iterator(value: Any, deepest: int = 2) -> bool:
+    """Looks at the first items alone, and not deep: one row is like the other, and a long result costs no more."""
+    items: Iterable[object] = cast("Any", value).values() if type(value) is dict else value
+    first: Iterable[object] = items if len(cast("Any", value)) <= _LOOKED_AT else islice(items, _LOOKED_AT)
+    for item in first:
+        kind = type(item)
+        if kind in _SCALARS:
+            continue
+        if kind in _HOLDERS:
+            if deepest and _holds_iterator(item, deepest - 1):
                 return True
+        elif hasattr(kind, "__next__"):
+            return True
     return False
 
 
