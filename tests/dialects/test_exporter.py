@@ -8,11 +8,12 @@ import pickle
 import weakref
 from copy import copy, deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from pydantic import BaseModel
 
+from ferrule import Runtime, tool
 from ferrule.core.call import RawCall
 from ferrule.core.description import Description
 from ferrule.core.result import ToolResult
@@ -255,3 +256,28 @@ def test_a_call_goes_back_under_the_name_the_provider_knows() -> None:
     written = exporter.write_call(RawCall("house.look", "{}", id="call_1"))
     assert written["function"]["name"] == shown != "house.look"
     assert exporter.calls([written]) == [RawCall("house.look", "{}", id="call_1")]
+
+
+def test_what_is_no_list_of_tools_or_results_is_refused_in_words() -> None:
+    exporter = Exporter("openai")
+
+    @tool(kind="readonly")
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    wrong: list[Any] = [
+        lambda: exporter.definitions(cast("Any", add)),
+        lambda: exporter.definitions(cast("Any", [len])),
+        lambda: exporter.results(cast("Any", Runtime([add]).run_sync("add"))),
+    ]
+    told: list[str] = []
+    for one in wrong:
+        with pytest.raises(TypeError) as caught:
+            one()
+        told.append(str(caught.value))
+    assert told == [
+        "Tools come in a list, also where there is one: write [add].",
+        "Definitions are made of tools, not of <built-in function len>. Make one with @tool.",
+        "Results come in a list, also where there is one: write [result].",
+    ]

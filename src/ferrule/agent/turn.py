@@ -33,6 +33,7 @@ _MOST_GOING_ON = 3
 _MOST_EMPTY = 2
 
 INTERRUPTED = "The person stopped it."
+_OTHERWISE = "Say it in other words, or choose another model."
 
 
 class Turn:
@@ -50,6 +51,8 @@ class Turn:
         self._stopped: TurnEnded | None = None
         self._words = ""
         """The model's last words: those of its last answer, and of the ones it was cut off in before."""
+        self.failure: Exception | None = None
+        """Why the model gave no answer, where it gave none."""
         self.meter = Meter(agent.limits, agent.above)
 
     # Seen from outside
@@ -101,6 +104,10 @@ class Turn:
     def _ended(self, ending: Ending, problem: str = "", suggestion: str = "") -> TurnEnded:
         return TurnEnded(ending, self._words, self.meter.usage, self.meter.steps, problem, suggestion)
 
+    def _failed(self, error: ModelError) -> TurnEnded:
+        self.failure = error
+        return self._ended(Ending.FAILED, error.message, error.suggestion)
+
     # The work itself
 
     async def _work(self) -> TurnEnded:
@@ -111,10 +118,11 @@ class Turn:
             raise
         except ModelError as error:
             self._keep_what_was_said()
-            return self._ended(Ending.FAILED, error.message, error.suggestion)
+            return self._failed(error)
         except Exception as error:
             logger.exception("The turn broke")
             self._keep_what_was_said()
+            self.failure = error
             problem = f"The program failed while it worked with the model: {type(error).__name__}."
             return self._ended(Ending.FAILED, problem, "The log says more. Nothing of the conversation is lost.")
 
@@ -131,11 +139,8 @@ class Turn:
             if not message.text.strip() and not message.calls:
                 empty += 1
                 if empty > _MOST_EMPTY:
-                    return self._ended(
-                        Ending.FAILED,
-                        f"`{self._agent.model.name}` gave an empty answer {empty} times.",
-                        "Say it in other words, or choose another model.",
-                    )
+                    said = f"`{self._agent.model.name}` gave an empty answer {empty} times."
+                    return self._failed(ModelError(ModelFault.GARBLED, said, suggestion=_OTHERWISE))
                 self._conversation.add(UserMessage(SAY_SOMETHING))
                 continue
             self._conversation.add(message)
@@ -230,11 +235,8 @@ class Turn:
         if message.text.strip():
             self._conversation.add(AssistantMessage(message.text))
             self._words = message.text
-        return self._ended(
-            Ending.FAILED,
-            f"`{self._agent.model.name}` would not go on.",
-            "Say it in other words, or choose another model.",
-        )
+        said = f"`{self._agent.model.name}` would not go on."
+        return self._failed(ModelError(ModelFault.REFUSED, said, suggestion=_OTHERWISE))
 
     def _keep_what_was_said(self) -> None:
         """An answer that broke off was seen by the person; the model must know of it too."""

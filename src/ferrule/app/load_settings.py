@@ -124,12 +124,14 @@ def _read(file: Path, *, of_the_workspace: bool = False) -> dict[str, Any]:
 
     try:
         data = read_given(file) if of_the_workspace else file.read_bytes()
-        return tomllib.loads(data.decode())
+        return tomllib.loads(data.decode("utf-8-sig"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise SettingsError(f"{file} could not be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError:
+        raise SettingsError(f"{file} is not UTF-8 text. Save it as UTF-8.") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SettingsError(f"{file} is not valid TOML: {error}.") from None
 
 

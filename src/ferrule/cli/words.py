@@ -103,7 +103,7 @@ def _from_settings() -> str | None:
     import tomllib
 
     try:
-        return str(tomllib.loads(file.read_text()).get("lang") or "") or None
+        return str(tomllib.loads(file.read_text(encoding="utf-8-sig")).get("lang") or "") or None
     except (OSError, ValueError):
         return None
 

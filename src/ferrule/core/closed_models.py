@@ -1,7 +1,9 @@
 """Closes the models that a tool's parameters are made of: a field nobody declared is an error, and so is infinity.
 
 Pydantic passes over what it does not know unless told otherwise, which turns a typing mistake into a silent default.
-A model that says `extra` itself is left as it says. Infinity has no place in JSON, so no model has a say in that.
+A model that says `extra` itself is left as it says. Infinity has no place in JSON, so no model has a say in that. And
+pydantic reads an `Iterable` only when the tool does, item by item: here it is read at once, as a list, so that what is
+wrong with an item is told before the tool runs.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def closed_validator(model: type[BaseModel]) -> SchemaValidator | None:
-    """The validator of a model in which no model refuses less than it should; the model's own if none needs more.
+    """The validator of a model in which no model refuses less than it should, and nothing is left to be read later; the
+    model's own if none needs more.
 
     None for a schema of a kind that cannot be built again.
     """
@@ -43,6 +46,10 @@ def _is_open(node: Any) -> bool:
     return node.get("type") == "model" and "extra" not in getattr(node.get("cls"), "model_config", {})
 
 
+def _is_lazy(node: Any) -> bool:
+    return node.get("type") == "generator"
+
+
 def _any_open(node: Any, *, finite: bool) -> bool:
     if isinstance(node, dict):
         node = cast("dict[str, Any]", node)
@@ -53,7 +60,7 @@ def _any_open(node: Any, *, finite: bool) -> bool:
             finite = node.get("config", {}).get("allow_inf_nan") is False
             if _is_open(node):
                 return True
-        return any(_any_open(part, finite=finite) for part in node.values())
+        return _is_lazy(node) or any(_any_open(part, finite=finite) for part in node.values())
     return isinstance(node, (list, tuple)) and any(_any_open(part, finite=finite) for part in cast("list[Any]", node))
 
 
@@ -80,6 +87,8 @@ def _closed(node: Any, owner: Any) -> Any:
             copied["extra_behavior"] = "forbid"
         if node.get("type") == "float":
             copied["allow_inf_nan"] = False
+        if _is_lazy(node):
+            copied["type"] = "list"
         return copied
     if isinstance(node, list):
         return [_closed(part, owner) for part in cast("list[Any]", node)]

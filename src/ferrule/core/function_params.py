@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import dataclass
 from functools import cache, partial
@@ -73,7 +74,8 @@ def compile_function(
             raise DefinitionError(f"`{name}`: `{parameter}`: {_first_line(error)}") from error
         if info.description is None and parameter in described:
             info.description = described[parameter]
-        fields[parameter] = (annotation, info)
+        # Without its `Annotated`, whose parts the info has already: given both, pydantic would run a validator twice.
+        fields[parameter] = (info.annotation, info)
     build = partial(_model, name, fields)
     schema = plain_schema(name, {key: info for key, (_, info) in fields.items()})
     return Compiled(ModelParams(build() if schema is None else build, schema), context_name)
@@ -82,6 +84,7 @@ def compile_function(
 def _model(name: str, fields: dict[str, Any]) -> type[BaseModel]:
     from pydantic import ConfigDict, create_model
     from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+    from pydantic_core import SchemaError
 
     config = ConfigDict(
         extra="forbid", allow_inf_nan=False, protected_namespaces=(), arbitrary_types_allowed=False,
@@ -90,11 +93,22 @@ def _model(name: str, fields: dict[str, Any]) -> type[BaseModel]:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*shadows an attribute.*")
-            model = create_model(name, __config__=config, __doc__=None, **fields)
+            warnings.filterwarnings("error", message="Mixing V1 models")
+            try:
+                model = create_model(name, __config__=config, __doc__=None, **fields)
+            except SchemaError:  # a pattern that looks ahead or behind, say: Python's own engine knows more of them
+                config["regex_engine"] = "python-re"
+                model = create_model(name, __config__=config, __doc__=None, **fields)
         if not model.__pydantic_complete__:
             model.model_rebuild()  # says what it misses, such as a name that a model inside refers to
     except PydanticSchemaGenerationError as error:
         raise DefinitionError(f"`{name}`: {_unknown_type(fields)}") from error
+    except SchemaError as error:
+        raise DefinitionError(f"`{name}`: {_wrong_schema(error)}") from error
+    except UserWarning as error:
+        raise DefinitionError(
+            f"`{name}`: a parameter is a model of pydantic.v1. Derive it from pydantic.BaseModel instead."
+        ) from error
     except (PydanticUserError, NameError, TypeError) as error:
         raise DefinitionError(f"`{name}`: {_first_line(error)}") from error
     return model
@@ -147,6 +161,14 @@ def _parameters(function: Callable[..., Any]) -> list[tuple[str, Any]]:
     defaults = dict(zip(names[code.co_argcount - len(given) : code.co_argcount], given, strict=True))
     defaults |= function.__kwdefaults__ or {}
     return [(name, defaults.get(name, Parameter.empty)) for name in names]
+
+
+def _wrong_schema(error: Exception) -> str:
+    """The place and the reason, out of the many lines in which pydantic says where it was."""
+    told = str(error)
+    reason = told.rpartition("\n")[2].strip().removeprefix("error: ")
+    field = re.search(r'Field "([^"]+)"', told)
+    return f"`{field[1]}`: {reason}." if field else f"{reason}."
 
 
 def _first_line(error: Exception) -> str:

@@ -73,6 +73,7 @@ class FunctionTool(Tool[Any]):
         chosen = name or _name_of(function)
         self._settle(chosen, options, style_of(function))
         target = written(function)
+        self.__doc__, self.__module__ = target.__doc__, getattr(target, "__module__", __name__)
         in_class, self._local_names = _surroundings(target)
         if isinstance(given, classmethod):
             self._binding = _Binding.CLASS
@@ -86,11 +87,22 @@ class FunctionTool(Tool[Any]):
         # A function without any annotation that could be the context is never handed one.
         may_be = [one for one in shown if _may_be_context(target, one, self._local_names)]
         self.wants_context = bool(may_be)
+        for one in shown:
+            if one[0] == "_" and one not in may_be:
+                raise DefinitionError(f"`{chosen}`: `{one}` begins with `_`, as no parameter of a tool can. Rename it.")
         if len(may_be) > 1:
             _refuse_second_context(chosen, function, may_be, self._local_names)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        """What programs ask of a function: its name, and what `inspect.signature` gives."""
+        if name in ("__name__", "__qualname__"):
+            return getattr(written(self.function), name)
+        if name == "__signature__":
+            return inspect.signature(self.function)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     # As a method
 
@@ -294,6 +306,15 @@ def _refuse_no_function(function: Any) -> None:
             f"`{_name_of(function)}`: lru_cache would give the same coroutine or generator twice, and each can be used "
             f'only once. Leave it out, or use @tool(kind="readonly", cache=True).'
         )
+    if hasattr(function, "dispatch") and hasattr(function, "registry"):
+        raise DefinitionError(
+            f"`{_name_of(function)}` takes its first argument by position (singledispatch). Decorate a function that "
+            f"calls it."
+        )
+    if getattr(function, "__globals__", {}).get("__name__") == "contextlib":
+        raise DefinitionError(
+            f"`{_name_of(function)}` is a context manager, whose value is for `with`. Decorate a function that uses it."
+        )
 
 
 def _name_of(function: Callable[..., Any]) -> str:
@@ -356,7 +377,9 @@ def _untyped_words(name: str, target: Any, untyped: Sequence[str]) -> str:
             f"`{name}` is a method without its object. Use the object's, tool(obj.{name}), or put @tool on the method "
             f"in its class."
         )
-    return f"`{name}`: {listed} {'has' if len(untyped) == 1 else 'have'} no type. Write one, e.g. `{untyped[0]}: str`."
+    example = "ToolContext" if untyped[0] in ("context", "ctx") else "str"
+    have = "has" if len(untyped) == 1 else "have"
+    return f"`{name}`: {listed} {have} no type. Write one, e.g. `{untyped[0]}: {example}`."
 
 
 # What a function says of itself

@@ -53,6 +53,14 @@ def data_type(returned: Any) -> Any:
     return returned
 
 
+def yields_text(returned: Any) -> bool:
+    """Whether what a generator yields may be text, by its return annotation: then its pieces are joined."""
+    origin = get_origin(returned) or returned
+    if getattr(origin, "__name__", "") in _LAZY:
+        return any(one in (str, Any, object, Output) for one in _members((get_args(returned) or (Any,))[0]))
+    return origin is not list
+
+
 def typed_output(annotation: Any) -> TypedOutput | None:
     """What values of a return annotation are held to; None where it promises nothing that can be checked."""
     from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError

@@ -237,7 +237,9 @@ class Tool(Generic[P]):
         cache = options.get("cache", False)
         self.cache = CACHE_SECONDS if cache is True else float(cache)
         if self.cache and not self.read_only:
-            raise DefinitionError(f"`{name}`: only a read-only tool may be cached; a {self.kind} call must run.")
+            raise DefinitionError(
+                f'`{name}`: only a read-only tool may be cached. Say kind="readonly", or leave out cache.'
+            )
         if not 0 <= self.cache < float("inf"):
             raise DefinitionError(f"`{name}`: results are kept for some seconds or 0 for never, not {self.cache!r}.")
         if unknown := self.needs - _NEEDS:
@@ -332,6 +334,15 @@ class Tool(Generic[P]):
         except Exception:  # noqa: BLE001 - a type may be imported for type checkers alone, or fail in any other way
             return Any
 
+    def nothing_yielded(self) -> Any:
+        """What a generator without a piece comes to: no text, or an empty list where it yields something else."""
+        from ferrule.core.outputs import yields_text
+
+        try:
+            return "" if yields_text(self._returned()) else []
+        except Exception:  # noqa: BLE001 - as above: what its type is, nobody knows
+            return ""
+
     def _returned(self) -> Any:
         from ferrule.core.function_tool import hints_of
 
@@ -371,7 +382,10 @@ class Tool(Generic[P]):
             model = get_args(base)[0]
             if isinstance(model, type):
                 if not hasattr(model, "model_json_schema"):
-                    break
+                    raise DefinitionError(
+                        f"`{self.name}`: a {model.__name__} cannot be its parameters. Make it a pydantic model: "
+                        f"`class {model.__name__}(BaseModel)`."
+                    )
                 return cast("Params[P]", ModelParams(cast("Any", model)))
         raise DefinitionError(
             f"`{self.name}` does not say its parameters. Write `class {type(self).__name__}(Tool[ItsParams])`, where "

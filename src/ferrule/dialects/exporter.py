@@ -10,6 +10,8 @@ from weakref import WeakKeyDictionary
 
 from ferrule.core.call import RawCall
 from ferrule.core.errors import DefinitionError
+from ferrule.core.result import ToolResult
+from ferrule.core.tool import Tool
 from ferrule.dialects.known import dialect as find_dialect
 from ferrule.dialects.losses import ROOT, Loss
 from ferrule.dialects.names import NameMap
@@ -17,8 +19,6 @@ from ferrule.dialects.names import NameMap
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ferrule.core.result import ToolResult
-    from ferrule.core.tool import Tool
     from ferrule.dialects.dialect import Dialect
     from ferrule.dialects.losses import Exported
 
@@ -48,7 +48,11 @@ class Exporter:
         """The definitions, in the order given."""
         shown: list[Exported] = []
         self._left_out = []
+        if isinstance(tools, Tool):
+            raise TypeError(f"Tools come in a list, also where there is one: write [{tools.name}].")
         tools = list(tools)
+        if odd := [one for one in tools if not isinstance(one, Tool)]:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"Definitions are made of tools, not of {odd[0]!r}. Make one with @tool.")
         self.names.learn(tool.name for tool in tools)
         for tool in tools:
             try:
@@ -101,6 +105,8 @@ class Exporter:
 
     def results(self, results: Iterable[ToolResult], losses: list[Loss] | None = None) -> list[dict[str, Any]]:
         """What to append to the conversation, under the names the provider knows."""
+        if isinstance(results, ToolResult):
+            raise TypeError("Results come in a list, also where there is one: write [result].")
         shown = [replace(result, tool=self.names.external(result.tool)) for result in results]
         return self.dialect.results(shown, losses)
 

@@ -148,9 +148,14 @@ def open_model(
     """The model of that name, ready to be asked: `anthropic/claude-sonnet-4-5`, `ollama/qwen3`, or `local`.
 
     `local` is a small one on this machine, fetched when it is first asked. The key comes from the environment or the
-    keyring. Raises `ModelError` for a model that cannot be asked, with what to do about it.
+    keyring. Raises `ModelError` for a model that cannot be asked, with what to do about it, and `MissingExtra` where a
+    part of Ferrule is not installed.
     """
     from ferrule.models.http_model import HttpModel
+    from ferrule.models.transport import require_http
+
+    if not isinstance(model, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a setting that is not there
+        raise TypeError(f"A model is named as provider/name, not {model!r}.")
 
     known = all_providers(environment=environment) if known is None else known
     name, bare = (EMBEDDED, "") if model.lower() == EMBEDDED else split_name(model)
@@ -166,6 +171,7 @@ def open_model(
         raise ModelError(
             ModelFault.KEY, f"There is no key for {provider.label}.", suggestion=how_to_give_a_key(provider)
         )
+    require_http()
     endpoint = Endpoint(
         provider.name,
         provider.label,

@@ -10,6 +10,7 @@ import asyncio
 import json
 from contextlib import aclosing
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -51,8 +52,18 @@ def http() -> ModuleType:
     try:
         import httpx2
     except ImportError:
-        raise MissingExtra("Asking a model over HTTP", "models") from None
+        raise _missing() from None
     return httpx2
+
+
+def require_http() -> None:
+    """Raise `MissingExtra` where no model can be asked over HTTP; nothing is imported yet."""
+    if find_spec("httpx2") is None:
+        raise _missing()
+
+
+def _missing() -> MissingExtra:
+    return MissingExtra("Asking a model over HTTP", "models")
 
 
 class UnusableEnvironment(Exception):  # noqa: N818 - reads as what it says

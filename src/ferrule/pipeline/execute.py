@@ -16,7 +16,7 @@ from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Style
 from ferrule.pipeline.eager import callbacks_wait, disown, start_task
 from ferrule.pipeline.stalls import NOTED, STALL, inside, watch_of
-from ferrule.pipeline.streaming import Collected, drain, drain_sync, finish, is_generator, is_unfinished
+from ferrule.pipeline.streaming import Collected, drain, drain_sync, finish, is_iterator, is_unfinished, settled
 from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class Executor:
         return self._limits.grace if own is None else own
 
     def _collect(self, invocation: Invocation) -> Collected:
-        return Collected(self._limits, invocation.tool.max_result)
+        return Collected(self._limits, invocation.tool.max_result, invocation.tool.nothing_yielded)
 
     async def _wait(
         self,
@@ -374,9 +374,9 @@ class Executor:
         def work() -> Any:
             inside.set((invocation, context))
             value = tool.start(params, context)
-            if tool.style is not _SYNC_STREAM and not is_generator(value):
-                return value
-            return drain_sync(value, _shower(context), self._collect(invocation))
+            if tool.style is not _SYNC_STREAM and not is_iterator(value):
+                return settled(value)
+            return drain_sync(value, _shower(context), self._collect(invocation), waiter.done)
 
         def settle(outcome: Outcome) -> None:
             outcomes.append(outcome)
@@ -490,7 +490,7 @@ async def _guard(body: Awaitable[Any], invocation: Invocation, context: ToolCont
     """Turn whatever a tool raises into an outcome; only cancelling and the person's Ctrl-C go through."""
     inside.set((invocation, context))
     try:
-        return True, await body
+        return True, settled(await body)
     except (asyncio.CancelledError, KeyboardInterrupt):
         raise
     except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its outcome

@@ -247,15 +247,18 @@ def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
         if not attachments:
             return "Done. There is no output."
         return words_for_attached(attachments)
-    from ferrule.pipeline.json_form import NO_JSON_FORM, to_words
+    from ferrule.pipeline.json_form import NO_JSON_FORM, to_words, unfit_part
 
     try:
         return to_words(value)
     except NO_JSON_FORM as error:
+        name, part = type(value).__name__, unfit_part(error)
+        if part and part != f"a {name}":
+            name = f"{name} (holding {part})"
         raise Stopped(
             Stage.FORMAT,
             ErrorKind.EXECUTION,
-            phrase("`{tool}` ran, but gave a {name} that has no JSON form.", tool=tool, name=type(value).__name__),
+            phrase("`{tool}` ran, but gave a {name} that has no JSON form.", tool=tool, name=name),
             _WORK_IS_DONE,
             {"reason": clean_text(str(error))},
         ) from None

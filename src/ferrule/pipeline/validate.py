@@ -68,6 +68,10 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
         raise _invalid(tool, invalid.problems) from None
     except DefinitionError as error:
         raise _defined_wrongly(tool, error) from error
+    except Stopped:
+        raise
+    except Exception as error:  # a validator of the author's own can raise anything
+        raise _check_failed(tool, error) from error
     return Invocation(tool, params, call.id, repairs)
 
 
@@ -89,6 +93,10 @@ def validate_around(tool: Tool[Any], arguments: Any, places: list[tuple[PathPart
             if mended is None:
                 raise _invalid(tool, rest) from None
             arguments = mended
+        except DefinitionError:
+            raise
+        except Exception as error:
+            raise _check_failed(tool, error) from error
         else:
             return arguments
     raise _invalid(tool, [Problem((), "value", "they do not fit, whatever is mended")])
@@ -101,19 +109,23 @@ def _check(tool: Tool[Any], params: Any) -> None:
     except DefinitionError:
         raise
     except Exception as error:
-        logger.info("The check of tool %s failed", tool.name, exc_info=error)
-        raise Stopped(
-            Stage.VALIDATE,
-            ErrorKind.EXECUTION,
-            phrase(
-                "`{name}` was not run: its own check of the arguments failed. {error}",
-                name=tool.name,
-                error=clean_exception(error),
-            ),
-            phrase("Try other arguments or another tool; its author has to mend this one."),
-        ) from error
+        raise _check_failed(tool, error) from error
     if problems:
         raise InvalidParams(problems)
+
+
+def _check_failed(tool: Tool[Any], error: Exception) -> Stopped:
+    logger.info("The check of tool %s failed", tool.name, exc_info=error)
+    return Stopped(
+        Stage.VALIDATE,
+        ErrorKind.EXECUTION,
+        phrase(
+            "`{name}` was not run: its own check of the arguments failed. {error}",
+            name=tool.name,
+            error=clean_exception(error),
+        ),
+        phrase("Try other arguments or another tool; its author has to mend this one."),
+    )
 
 
 def as_json(tool: Tool[Any], arguments: Mapping[str, Any] | None) -> bytes:

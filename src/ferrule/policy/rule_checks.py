@@ -73,10 +73,11 @@ class RuleChecks:
                 note = self._check_name(rule)
                 self._check_examples(rule, one)
             except RuleError as error:
-                raise RuleError(
-                    f"{one.source.place}: the {one.verdict.value} rule `{one.text}` cannot work: {error}. "
-                    f"Nothing runs until it is mended or removed: ferrule rules remove {shlex.quote(one.text)}"
-                ) from None
+                end = "" if str(error).endswith("?") else "."
+                told = f"{one.source.place}: the {one.verdict.value} rule `{one.text}` cannot work: {error}{end}"
+                if one.source.file is not None:  # one of the command line or a program stands nowhere else
+                    told += f" Nothing runs until it is mended or removed: ferrule rules remove {shlex.quote(one.text)}"
+                raise RuleError(told) from None
             checked.rules.append(rule)
             checked.notes += [f"{one.source.place}: {note}"] if note else []
         return checked

@@ -28,10 +28,12 @@ class SettingsDocument:
         from tomlkit.exceptions import TOMLKitError
 
         try:
-            return tomlkit.parse(self.path.read_bytes().decode())
+            return tomlkit.parse(self.path.read_bytes().decode("utf-8-sig"))
         except FileNotFoundError:
             return tomlkit.document()
-        except (TOMLKitError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError:
+            raise RuleError(f"{self.path} is not UTF-8 text. Nothing was changed; save it as UTF-8.") from None
+        except TOMLKitError as error:
             raise RuleError(
                 f"{self.path} is not valid TOML: {error}. Nothing was changed; mend it in an editor."
             ) from None

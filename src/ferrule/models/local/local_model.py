@@ -122,12 +122,7 @@ class LocalModel:
     async def _ready(self, say: Callable[[str], None]) -> Guide:
         async with self._preparing:
             if self._guide is None:
-                if not is_installed():
-                    raise ModelError(
-                        ModelFault.NOT_FOUND,
-                        "Models on this machine need the extra `local`, which is not installed.",
-                        suggestion=f"Install it: {INSTALL}",
-                    )
+                _require_binding()
                 await fetch(self._weights, say)
                 self._engine = Engine(self._weights.path, context=CONTEXT, threads=self._threads)
                 self._guide = Guide(self._engine, _ability(self._weights))
@@ -138,7 +133,18 @@ class LocalModel:
 
 def local_model(name: str = "") -> LocalModel:
     """The model that `--model local/NAME` means; without a name the smallest that can be fetched."""
-    return LocalModel(find_weights(name))
+    weights = find_weights(name)
+    _require_binding()
+    return LocalModel(weights)
+
+
+def _require_binding() -> None:
+    if not is_installed():
+        raise ModelError(
+            ModelFault.NOT_FOUND,
+            "Models on this machine need the extra `local`, which is not installed.",
+            suggestion=f"Install it: {INSTALL}",
+        )
 
 
 def _ability(weights: Weights) -> Ability:
