@@ -10,6 +10,7 @@ from math import isfinite
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Protocol, Union, cast, get_args, get_origin
 
+from ferrule.core.phrases import phrase
 from ferrule.core.problems import InvalidParams, out_of_form
 from ferrule.core.result import Attachment, Output, ToolResult, plainly
 
@@ -114,7 +115,7 @@ class TypedOutput:
         if self._annotation is float and type(value) is float:
             if isfinite(value):
                 return value
-            raise InvalidParams([out_of_form((), "range", "be a finite number", value)], value)
+            raise InvalidParams([out_of_form((), "range", phrase("a finite number"), value)], value)
         if hasattr(value, "__next__"):  # it can be read once, and is read here
             value = list(value)
         adapter = self._compile()
