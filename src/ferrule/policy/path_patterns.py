@@ -71,10 +71,32 @@ class PathPattern:
             f"{shape.base}/".startswith(inside) for shape in self._shapes(roots, allow=False)
         )
 
-    @property
-    def literal_names(self) -> frozenset[str]:
-        """The names on the way that stand as they are, without `*` and the like."""
-        return frozenset(part.lower() for part in self._body.split("/") if part and not _SPECIAL.search(part))
+    def is_named_by(self, other: PathPattern, roots: Sequence[str]) -> bool:
+        """Whether another pattern names the place that this one is about, and does not just take it in.
+
+        A place that starts somewhere is named by what begins in it, or by its name; one that may be anywhere by a name
+        of its own. Names that only lead to the workspace name nothing in it.
+        """
+        names = other._names(roots)
+        if self.anywhere:
+            return not names.isdisjoint(_literal(self._body))
+        places = [base.lower().rstrip("/") for base in self.bases(roots)]
+        if other.anywhere:
+            return any(place.rpartition("/")[2] in names for place in places)
+        return any(f"{base.lower()}/".startswith(f"{place}/") for base in other.bases(roots) for place in places)
+
+    def _names(self, roots: Sequence[str]) -> frozenset[str]:
+        """The names that stand as they are, without `*` and the like."""
+        if self.anywhere or self._anchor is None:
+            return _literal(self._body)
+        rest = _fixed_part(self._body)[1]
+        for base in self.bases(roots):
+            for root in roots:
+                if f"{root}/".startswith(f"{base.rstrip('/')}/"):
+                    return _literal(rest)
+                if base.startswith(f"{root}/"):
+                    return _literal(base.removeprefix(root)) | _literal(rest)
+        return _literal(self._body)
 
     @property
     def name(self) -> str | None:
@@ -167,6 +189,10 @@ def _translate(body: str) -> str:
         else:
             out.append(re.escape(character))
     return "".join(out)
+
+
+def _literal(body: str) -> frozenset[str]:
+    return frozenset(part.lower() for part in body.split("/") if part and not _SPECIAL.search(part))
 
 
 def escape_path(path: str) -> str:
