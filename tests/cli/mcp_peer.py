@@ -11,6 +11,8 @@ from .conftest import Command, Done
 PLAIN = Path(__file__).parents[1] / "mcp_client" / "plain_peer.py"
 TOOLS = 24
 """How many it offers."""
+PATIENT = str(Path(__file__).with_name("patient_ferrule.py"))
+"""A program that waits for servers as long as it takes."""
 
 
 def add(ferrule: Command, name: str = "peer", behaviour: str = "good", *options: str) -> Done:

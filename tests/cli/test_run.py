@@ -7,13 +7,16 @@ import os
 import pty
 import signal
 import subprocess
+import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.mcp_client.peers import alive
 
-from .mcp_peer import add
+from .mcp_peer import PATIENT, add
 
 if TYPE_CHECKING:
     from .conftest import Command
@@ -227,15 +230,30 @@ def test_ctrl_c_while_servers_start_ends_it_before_any_model_is_asked(ferrule: C
     os.mkfifo(notes)  # the server says when it has been started
     add(ferrule, "peer", "silent")
     program = subprocess.Popen(
-        ferrule.arguments("run", "hello", script(ferrule, "It answered.")),
+        [sys.executable, PATIENT, "run", "hello", script(ferrule, "It answered.")],
         cwd=ferrule.workspace, env=ferrule.environment, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    server = int(notes.read_text().split()[1])
+    server = int(told(notes, program).split()[1])
     program.send_signal(signal.SIGINT)
-    out, err = program.communicate(timeout=30)
+    out, err = program.communicate(timeout=60)
     assert (program.returncode, out, err) == (130, "", "")
     assert not alive(server)
+
+
+def told(pipe: Path, program: subprocess.Popen[str]) -> str:
+    """A line from a named pipe; a program that ends without anybody writing one is not waited for."""
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    line = b""
+    try:
+        while not line.endswith(b"\n"):
+            assert program.poll() is None, program.communicate()
+            time.sleep(0.01)
+            with suppress(BlockingIOError):  # it is open at the other end, and nothing has come yet
+                line += os.read(reader, 1)
+    finally:
+        os.close(reader)
+    return line.decode()
 
 
 def test_servers_that_cannot_be_used_are_said_before_the_answer(ferrule: Command) -> None:
