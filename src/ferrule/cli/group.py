@@ -13,7 +13,7 @@ import click
 from ferrule._version import __version__
 from ferrule.app.load_settings import SettingsError
 from ferrule.cli.output import promise_json, write, write_json_error
-from ferrule.cli.words import LANGUAGES, _, as_error, localised, speak_english
+from ferrule.cli.words import LANGUAGES, _, as_error, localised, said_of, speak_english
 from ferrule.core.errors import MissingExtra, ToolError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined
@@ -96,7 +96,7 @@ def run(summaries: Mapping[str, str]) -> None:
         sys.exit(error.exit_code)
     except _mendable() as error:
         if not write_json_error(_kind_of(error), str(error)):
-            write(as_error(str(error)), err=True)
+            write(as_error(said_of(error)), err=True)
         sys.exit(2)
     except ToolError as error:  # from the parts that commands share with tools
         if not write_json_error(error.kind.value, error.message, error.suggestion):

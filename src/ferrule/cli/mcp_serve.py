@@ -27,7 +27,7 @@ from ferrule.cli.options import (
 )
 from ferrule.cli.output import write
 from ferrule.cli.plain_error import PlainError
-from ferrule.cli.words import _
+from ferrule.cli.words import _, said_of
 from ferrule.core.errors import MissingExtra
 from ferrule.process.signals import on_signal
 
@@ -96,7 +96,7 @@ def command(
     try:
         app = App(loaded.settings, workspace.resolve())
     except (ValueError, OSError) as error:
-        raise PlainError(str(error)) from None
+        raise PlainError(said_of(error)) from None
     _choose(app, tools)
     try:
         if taken is not None:
@@ -159,7 +159,7 @@ async def _serve_http(app: App, where: str, token: str | None) -> None:
         if token is not None:
             check_token(token)
     except BadAddress as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(said_of(error)) from None
     if token is None and not address.is_local:
         token = new_token()
         write(_("Clients must send this token, which is not shown again: {token}").format(token=token), err=True)

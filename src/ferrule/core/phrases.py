@@ -51,10 +51,22 @@ class Phrase(str):
 
 def phrase(template: str, /, **values: Any) -> Phrase:
     """The template filled in, as `str.format` does. It is looked up in catalogues, so it must be a literal."""
-    texts = {name: value if isinstance(value, Phrase) else str(value) for name, value in values.items()}
+    texts = {name: _text(value) for name, value in values.items()}
     made = Phrase(template.format(**texts) if texts else template)
     made.template, made.values = template, texts
     return made
+
+
+def said_by(error: BaseException) -> str:
+    """What an exception says, as the phrase it was made with, if it was made with one."""
+    first: Any = error.args[0] if error.args else None
+    return first if isinstance(first, Phrase) else str(error)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Phrase):
+        return value
+    return said_by(value) if isinstance(value, BaseException) else str(value)
 
 
 def joined(separator: str, parts: Iterable[str]) -> Phrase:

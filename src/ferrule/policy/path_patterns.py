@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.policy.rule_errors import RuleError
 
 if TYPE_CHECKING:
@@ -202,22 +203,30 @@ def escape_path(path: str) -> str:
 
 def _refuse_impossible(body: str) -> None:
     if not body:
-        raise RuleError("nothing stands in the brackets; leave them out to mean the tool, or write `**` for all paths")
+        raise RuleError(
+            phrase("nothing stands in the brackets; leave them out to mean the tool, or write `**` for all paths")
+        )
     if "\0" in body:
-        raise RuleError("the path holds a NUL byte, which no path has")
+        raise RuleError(phrase("the path holds a NUL byte, which no path has"))
     if body.startswith("!"):
-        raise RuleError("a rule has no exceptions with `!`; put what may be done in another list")
+        raise RuleError(phrase("a rule has no exceptions with `!`; put what may be done in another list"))
     if body.startswith("~") and body != "~" and not body.startswith("~/"):
-        raise RuleError(f"`{body.partition('/')[0]}` is nobody's home here; write `~/…`, or `//` and the whole path")
+        raise RuleError(
+            phrase(
+                "`{name}` is nobody's home here; write `~/…`, or `//` and the whole path", name=body.partition("/")[0]
+            )
+        )
     if re.search(r"(?<!\\)[{}]", body):
-        raise RuleError("`{a,b}` does not choose in a path; write a rule for each, or `[{]` for the brace itself")
+        raise RuleError(
+            phrase("`{a,b}` does not choose in a path; write a rule for each, or `[{]` for the brace itself")
+        )
     if body.endswith("\\") and not body.endswith("\\\\"):
-        raise RuleError("it ends with a backslash, which has nothing to stand before")
+        raise RuleError(phrase("it ends with a backslash, which has nothing to stand before"))
     if "://" in body:
-        raise RuleError("that is an address, not a path")
+        raise RuleError(phrase("that is an address, not a path"))
     for opened in re.finditer(r"(?<!\\)\[", body):
         if "]" not in body[opened.end() + 1 :]:
-            raise RuleError("a `[` is not closed; write `[[]` for the bracket itself")
+            raise RuleError(phrase("a `[` is not closed; write `[[]` for the bracket itself"))
     anchored = body.removeprefix("//").removeprefix("~/").removeprefix("/").removeprefix("./")
     if any(part == ".." for part in anchored.split("/")) and body.startswith(("**", "*")):
-        raise RuleError("`..` after `*` leads nowhere")
+        raise RuleError(phrase("`..` after `*` leads nowhere"))
