@@ -116,9 +116,7 @@ class Turn:
         except Exception as error:
             logger.exception("The turn broke")
             self._keep_what_was_said()
-            problem = phrase(
-                "The program failed while it worked with the model: {kind}.", kind=type(error).__name__
-            )
+            problem = phrase("The program failed while it worked with the model: {kind}.", kind=type(error).__name__)
             return self._ended(
                 Ending.FAILED, problem, phrase("The log says more. Nothing of the conversation is lost.")
             )

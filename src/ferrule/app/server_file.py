@@ -66,7 +66,11 @@ class ServerFile(SettingsDocument):
                 listed.append(fingerprint)
                 document = _with_key_first(document, listed)
                 if document.unwrap() != values:
-                    raise RuleError(f"{self.path} is written in a way that could not be kept. Nothing was changed.")
+                    raise RuleError(
+                        phrase(
+                            "{path} is written in a way that could not be kept. Nothing was changed.", path=self.path
+                        )
+                    )
             elif fingerprint in listed:
                 return
             else:

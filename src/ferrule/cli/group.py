@@ -81,6 +81,7 @@ def run(summaries: Mapping[str, str]) -> None:
         if context.invoked_subcommand is None:
             click.echo(context.get_help())
 
+    _teach_click()
     if "_FERRULE_COMPLETE" in os.environ:  # a shell asks for completions
         ferrule(prog_name="ferrule")
     try:
@@ -102,6 +103,16 @@ def run(summaries: Mapping[str, str]) -> None:
         if not write_json_error(error.kind.value, error.message, error.suggestion):
             write(as_error(localised(joined(" ", [error.message, error.suggestion or ""]))), err=True)
         sys.exit(1)
+
+
+def _teach_click() -> None:
+    """Let click say what it says in the language that was chosen: it looks words up by the environment alone."""
+    for module in (click.core, click.decorators, click.exceptions, click.formatting, click.parser, click.types):
+        vars(module).update(_=_, ngettext=_counted)
+
+
+def _counted(one: str, many: str, number: int) -> str:
+    return _(one if number == 1 else many)
 
 
 def _tell_of_usage(error: click.ClickException) -> None:

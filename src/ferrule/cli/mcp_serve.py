@@ -79,7 +79,7 @@ def command(
     from ferrule.mcp_server.standard_streams import claim_stdio
 
     if any(find_spec(needed) is None for needed in _NEEDED):  # importing them now would keep the client waiting
-        raise MissingExtra("Serving MCP", "mcp")
+        raise MissingExtra(_("Serving MCP"), "mcp")
     token = os.environ.pop(token_variable, None)  # no plugin and no command that a client runs may see it
     if http is not None and not token and (token is not None or _was_given("token_variable")):
         raise click.UsageError(_("The variable {name} holds no token.").format(name=token_variable))
@@ -106,7 +106,7 @@ def command(
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _NEEDED:
             raise
-        raise MissingExtra("Serving MCP", "mcp") from None
+        raise MissingExtra(_("Serving MCP"), "mcp") from None
 
 
 def _was_given(option: str) -> bool:

@@ -41,7 +41,7 @@ def connect(
         from ferrule.mcp_client.answering import Answering
         from ferrule.mcp_client.connection import Connection
     except ModuleNotFoundError as error:
-        raise MissingExtra("An MCP server", "mcp") from error
+        raise MissingExtra(phrase("An MCP server"), "mcp") from error
     transport = (
         _program(config, variables, folders, log) if config.command else _address(config, variables, tokens, ports)
     )

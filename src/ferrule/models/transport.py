@@ -52,7 +52,7 @@ def http() -> ModuleType:
     try:
         import httpx2
     except ImportError:
-        raise MissingExtra("Asking a model over HTTP", "models") from None
+        raise MissingExtra(phrase("Asking a model over HTTP"), "models") from None
     return httpx2
 
 
