@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from .conftest import Command, Done
 
@@ -28,3 +33,18 @@ def write_json(ferrule: Command, name: str = "theirs") -> None:
 def started(ferrule: Command) -> int:
     notes = ferrule.folder / "notes"
     return notes.read_text().count("started") if notes.exists() else 0
+
+
+def told(pipe: Path, program: subprocess.Popen[Any]) -> str:
+    """A line from a named pipe; a program that ends without anybody writing one is not waited for."""
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    line = b""
+    try:
+        while not line.endswith(b"\n"):
+            assert program.poll() is None, program.communicate()
+            time.sleep(0.01)
+            with suppress(BlockingIOError):  # it is open at the other end, and nothing has come yet
+                line += os.read(reader, 1)
+    finally:
+        os.close(reader)
+    return line.decode()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ferrule.app import build
+from ferrule.cli import mcp_state
 from ferrule.cli.main import main
 
 if __name__ == "__main__":
-    build._SERVERS_SECONDS = 60.0
+    build._SERVERS_SECONDS = mcp_state._SECONDS_TO_LIST = 60.0
     main()

@@ -8,15 +8,13 @@ import pty
 import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.mcp_client.peers import alive
 
-from .mcp_peer import PATIENT, add
+from .mcp_peer import PATIENT, add, told
 
 if TYPE_CHECKING:
     from .conftest import Command
@@ -239,21 +237,6 @@ def test_ctrl_c_while_servers_start_ends_it_before_any_model_is_asked(ferrule: C
     out, err = program.communicate(timeout=60)
     assert (program.returncode, out, err) == (130, "", "")
     assert not alive(server)
-
-
-def told(pipe: Path, program: subprocess.Popen[str]) -> str:
-    """A line from a named pipe; a program that ends without anybody writing one is not waited for."""
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    line = b""
-    try:
-        while not line.endswith(b"\n"):
-            assert program.poll() is None, program.communicate()
-            time.sleep(0.01)
-            with suppress(BlockingIOError):  # it is open at the other end, and nothing has come yet
-                line += os.read(reader, 1)
-    finally:
-        os.close(reader)
-    return line.decode()
 
 
 def test_servers_that_cannot_be_used_are_said_before_the_answer(ferrule: Command) -> None:
