@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import warnings
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
     from pydantic.json_schema import GenerateJsonSchema
+
+
+logger = logging.getLogger("ferrule.tools")
 
 
 @dataclass(slots=True)
@@ -125,7 +129,8 @@ def output_schema(returned: Any) -> dict[str, Any] | None:
         if promised is None:
             return None
         return TypeAdapter(promised).json_schema(mode="serialization", schema_generator=_untitled())
-    except Exception:  # noqa: BLE001 - a type may fail in any way, and a result does without a schema
+    except Exception:  # a type may fail in any way, and a result does without a schema
+        logger.debug("Results of type %s go without a schema", returned, exc_info=True)
         return None
 
 

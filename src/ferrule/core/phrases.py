@@ -55,7 +55,7 @@ def phrase(template: str, /, **values: Any) -> Phrase:
     """The template filled in, as `str.format` does. It is looked up in catalogues, so it must be a literal."""
     for value in values.values():
         if value.__class__ is not str and value.__class__ is not Phrase:
-            values = {name: one if isinstance(one, Phrase) else str(one) for name, one in values.items()}
+            values = {name: _text(one) for name, one in values.items()}
             break
     if not values:
         return _made(template, template)
@@ -79,6 +79,18 @@ def _pieces(template: str) -> tuple[str, ...]:
     return () if any("{" in text or "}" in text for text in pieces[::2]) else pieces
 
 
+def said_by(error: BaseException) -> str:
+    """What an exception says, as the phrase it was made with, if it was made with one."""
+    first: Any = error.args[0] if error.args else None
+    return first if isinstance(first, Phrase) else str(error)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Phrase):
+        return value
+    return said_by(value) if isinstance(value, BaseException) else str(value)
+
+
 def joined(separator: str, parts: Iterable[str]) -> Phrase:
     """Several texts in a row, as sentences or the items of a list; one alone is that one."""
     listed = tuple([part for part in parts if part])
@@ -100,6 +112,12 @@ def _made(
     return made
 
 
+def glued(*parts: str) -> Phrase:
+    """Texts with nothing between them."""
+    nothing = ""  # by name: what a call of `joined` is given as text is looked up in catalogues
+    return joined(nothing, parts)
+
+
 def translated(text: str, catalogue: Callable[[str], str]) -> str:
     """A phrase through a catalogue, with all that was filled in; any other text as it is."""
     if not isinstance(text, Phrase):
@@ -110,7 +128,7 @@ def translated(text: str, catalogue: Callable[[str], str]) -> str:
     else:
         template = catalogue(text.template) if text.template else ""  # catalogues keep their own notes under ""
         filled = {name: _filled(value, catalogue) for name, value in text.values.items()}
-        said = template.format(**filled) if filled else template
+        said = _filled_in(template, filled, text.values) if filled else template
     if not text.detail:
         return said
     if not isinstance(text.detail, Phrase) and f"{said}: {text.detail}" != text:
@@ -126,6 +144,31 @@ def _in_a_row(said: list[str], separator: str) -> str:
     for one in said:
         row += one if not row or row[-1] in "。！？；：）" else f" {one}"
     return row
+
+
+def _filled_in(template: str, filled: Mapping[str, Any], values: Mapping[str, Any]) -> str:
+    """A template keeps a space from Latin words that are filled in; between two Chinese ones there is none."""
+    from string import Formatter
+
+    row, value_ended = "", False
+    for literal, name, _spec, _conversion in Formatter().parse(template):
+        if value_ended and literal[:1] == " " and _is_wide(row[-1:]) and _is_wide(literal[1:2]):
+            literal = literal[1:]
+        row += literal
+        value_ended = False
+        if name is None:  # a brace that is meant as such
+            continue
+        value = str(filled[name])
+        if isinstance(values[name], Phrase):
+            if row[-1:] == " " and _is_wide(row[-2:-1]) and _is_wide(value[:1]):
+                row = row[:-1]
+            value_ended = True
+        row += value
+    return row
+
+
+def _is_wide(character: str) -> bool:
+    return "\u2e80" <= character <= "\uffef"
 
 
 def _filled(value: Any, catalogue: Callable[[str], str]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 from enum import Enum, StrEnum
 from functools import partial, wraps
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ferrule.core.outputs import OutputType
     from ferrule.core.params import Params
     from ferrule.core.problems import Problem
+
+logger = logging.getLogger("ferrule.tools")
 
 P = TypeVar("P")
 
@@ -331,7 +334,8 @@ class Tool(Generic[P]):
             return Any
         try:
             return self._returned()
-        except Exception:  # noqa: BLE001 - a type may be imported for type checkers alone, or fail in any other way
+        except Exception:  # a type may be imported for type checkers alone, or fail in any other way
+            logger.debug("What tool %s returns is not known", self.name, exc_info=True)
             return Any
 
     def nothing_yielded(self) -> Any:
@@ -498,7 +502,8 @@ def output_schema_of(tool: Tool[Any]) -> dict[str, Any] | None:
     """The schema of a tool's results; none where the tool's own code for it fails, for they do without."""
     try:
         return tool.output_schema
-    except Exception:  # noqa: BLE001 - as above
+    except Exception:  # as above
+        logger.debug("The results of tool %s go without a schema", tool.name, exc_info=True)
         return None
 
 

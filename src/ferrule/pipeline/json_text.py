@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.phrases import phrase
 from ferrule.core.problems import HALF_PAIR, InvalidParams, Problem, json_type
 
 if TYPE_CHECKING:
@@ -34,15 +35,10 @@ def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, dupl
         return
     openers = text.count("{") + text.count("[") if is_text else text.count(b"{") + text.count(b"[")
     if openers > limits.argument_depth and (depth := _depth(text)) > limits.argument_depth:
-        raise InvalidParams(
-            [
-                Problem(
-                    (),
-                    "limit",
-                    f"they are nested {depth} deep, where at most {limits.argument_depth} is taken",
-                )
-            ]
+        said = phrase(
+            "they are nested {depth} deep, where at most {most} is taken", depth=depth, most=limits.argument_depth
         )
+        raise InvalidParams([Problem((), "limit", said)])
     if len(text) > limits.number_digits:
         _check_numbers(text, limits.number_digits)
     if ("NaN" in text or "Infinity" in text) if is_text else (b"NaN" in text or b"Infinity" in text):
@@ -67,10 +63,11 @@ def _most_keys(text: str | bytes) -> int:
 def plain_problem(arguments: Any, error: Exception) -> Problem:
     """Why Python values could not become JSON, in words about the values."""
     if isinstance(error, RecursionError) or "ircular" in str(error):
-        return Problem((), "limit", "they are nested too deep or refer to themselves")
+        return Problem((), "limit", phrase("they are nested too deep or refer to themselves"))
     if "surrogate" in str(error):
         return Problem((), "json", HALF_PAIR)
-    return Problem((), "json", f"they are {json_type(arguments)} values that have no JSON form")
+    said = phrase("they are {kind} values that have no JSON form", kind=json_type(arguments))
+    return Problem((), "json", said)
 
 
 def _depth(text: str | bytes) -> int:
@@ -94,9 +91,9 @@ def _check_numbers(text: str | bytes, digits: int) -> None:
 
     def measure(number: str) -> None:
         if len(number.lstrip("-")) > digits:
-            raise InvalidParams(
-                [Problem((), "limit", f"a number has {len(number):,} digits, where at most {digits} are taken")]
-            )
+            size = f"{len(number):,}"
+            said = phrase("a number has {size} digits, where at most {most} are taken", size=size, most=digits)
+            raise InvalidParams([Problem((), "limit", said)])
 
     try:
         json.loads(plain, parse_int=measure, parse_float=measure)
@@ -106,7 +103,7 @@ def _check_numbers(text: str | bytes, digits: int) -> None:
 
 def _check_constants(text: str | bytes) -> None:
     def refuse(name: str) -> None:
-        raise InvalidParams([Problem((), "json", f"`{name}` is not JSON; numbers must be finite")])
+        raise InvalidParams([Problem((), "json", phrase("`{name}` is not JSON; numbers must be finite", name=name))])
 
     try:
         json.loads(text, parse_constant=refuse)
@@ -117,7 +114,8 @@ def _check_constants(text: str | bytes) -> None:
 def _check_floats(text: str | bytes) -> None:
     def refuse(number: str) -> None:
         if float(number) in (float("inf"), float("-inf")):
-            raise InvalidParams([Problem((), "limit", f"the number {number[:20]} is larger than any that can be kept")])
+            said = phrase("the number {number} is larger than any that can be kept", number=number[:20])
+            raise InvalidParams([Problem((), "limit", said)])
 
     try:
         json.loads(text, parse_float=refuse)
@@ -149,7 +147,6 @@ def _check_keys(text: str | bytes) -> None:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise InvalidParams(
-                    [Problem((), "json", f"the key `{key[:200]}` stands twice in one object; give it once")]
-                )
+                said = phrase("the key `{key}` stands twice in one object; give it once", key=key[:200])
+                raise InvalidParams([Problem((), "json", said)])
             seen.add(key)

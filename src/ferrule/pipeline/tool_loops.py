@@ -67,8 +67,10 @@ class LoopThread:
         """At the end of the program: what still runs here is cancelled, and has a moment to tidy up."""
         if self.watch.standing:
             return
-        with suppress(Exception):
+        try:
             Posted(_cancel_all(), self.loop).ended.result(_SECONDS_TO_END)
+        except Exception as error:  # a tool's own tidying up, and no time is left to wait for it
+            logger.debug("Calls did not end with the program", exc_info=error)
         self._over = True
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self.loop.stop)

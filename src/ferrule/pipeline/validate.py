@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import Invocation
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
-from ferrule.core.phrases import joined, phrase
+from ferrule.core.phrases import Phrase, joined, phrase
 from ferrule.core.problems import InvalidParams, Problem, own_problems
 from ferrule.core.secrets import is_secret_name
 from ferrule.pipeline.cleaning import clean_exception, clean_text
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ferrule.core.call import RawCall
-    from ferrule.core.phrases import Phrase
     from ferrule.core.problems import PathPart
     from ferrule.core.tool import Tool
     from ferrule.pipeline.limits import Limits
@@ -29,6 +28,7 @@ _SHOWN_PROBLEMS = 20
 
 logger = logging.getLogger("ferrule.calls")
 _SHOWN_CHARACTERS = 1000
+_SHOWN_VALUE = 300
 
 
 def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
@@ -37,16 +37,12 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
     is_text = isinstance(arguments, (str, bytes))
     text: str | bytes = arguments if is_text else as_json(tool, arguments)
     if len(text) > limits.argument_bytes:
-        raise _invalid(
-            tool,
-            [
-                Problem(
-                    (),
-                    "limit",
-                    f"{len(text):,} bytes of arguments, where at most {limits.argument_bytes:,} are taken",
-                )
-            ],
+        said = phrase(
+            "{size} bytes of arguments, where at most {most} are taken",
+            size=f"{len(text):,}",
+            most=f"{limits.argument_bytes:,}",
         )
+        raise _invalid(tool, [Problem((), "limit", said)])
     repairs: tuple[str, ...] = ()
     try:
         try:
@@ -99,7 +95,7 @@ def validate_around(tool: Tool[Any], arguments: Any, places: list[tuple[PathPart
             raise _check_failed(tool, error) from error
         else:
             return arguments
-    raise _invalid(tool, [Problem((), "value", "they do not fit, whatever is mended")])
+    raise _invalid(tool, [Problem((), "value", phrase("they do not fit, whatever is mended"))])
 
 
 def _check(tool: Tool[Any], params: Any) -> None:
@@ -143,6 +139,11 @@ def as_json(tool: Tool[Any], arguments: Mapping[str, Any] | None) -> bytes:
 def _cut(text: str) -> str:
     """A model may send a key or a value of any length, and must not get all of it back."""
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
+
+
+def _cut_value(text: str) -> str:
+    """What is filled into a phrase that is too long, so that it stays one."""
+    return text if len(text) <= _SHOWN_VALUE else text[: _SHOWN_VALUE - 1] + "…"
 
 
 def _defined_wrongly(tool: Tool[Any], error: DefinitionError) -> Stopped:
@@ -205,6 +206,8 @@ def listed_problem(problem: Problem) -> dict[str, str]:
     """A problem as it may leave: short, and without the value of a secret."""
     where, message = problem.where, _fit(problem)
     if len(where) + len(message) > _SHOWN_CHARACTERS:
+        if isinstance(message, Phrase) and len(message) > _SHOWN_CHARACTERS:
+            message = message.mapped(_cut_value)
         where, message = _cut(where), _cut(message)
     return {"path": where, "code": problem.code, "message": message}
 
@@ -216,5 +219,10 @@ def _fit(problem: Problem) -> str:
         return message
     for part in problem.path:
         if isinstance(part, str) and is_secret_name(part):
+            hidden = phrase("a value that is not shown")
+            if isinstance(message, Phrase) and "found" in message.values:
+                return phrase(message.template, **{**message.values, "found": hidden})
+            if problem.rule:
+                return phrase("{rule}; got {found}", rule=problem.rule, found=hidden)
             return re.sub(r"\bgot .*", "got a value that is not shown", message, flags=re.DOTALL)
     return message

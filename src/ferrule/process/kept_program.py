@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.process.shell import keeper
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class KeptProgram:
             self._port.send(marshal.dumps(order))
             said, detail = await asyncio.wait_for(self._started, _SECONDS_TO_START)
         except (TimeoutError, OSError) as error:
-            raise CannotStart(f"its keeper did not answer: {error}") from None
+            raise CannotStart(phrase("its keeper did not answer: {error}", error=error)) from None
         if said == "failed":
             raise CannotStart(str(detail))
         self.pid = int(detail)
@@ -219,7 +220,7 @@ def _must_find(command: str, folder: Path, environment: Mapping[str, str]) -> st
     if executable is None:
         raise CannotStart(_why_not(command, folder))
     if not folder.is_dir():
-        raise CannotStart(f"there is no folder `{folder}`")
+        raise CannotStart(phrase("there is no folder `{folder}`", folder=folder))
     return executable
 
 
@@ -228,12 +229,15 @@ def _why_not(command: str, folder: Path) -> str:
     if os.sep in command:
         path = folder / Path(command).expanduser()
         if path.is_dir():
-            return f"`{command}` is a folder, and no program"
+            return phrase("`{command}` is a folder, and no program", command=command)
         if path.exists():
-            return f"`{command}` may not be executed; if it is a program: chmod +x"
+            return phrase("`{command}` may not be executed; if it is a program: chmod +x", command=command)
     if " " in command.strip():
-        return f"there is no program `{command}`; a command's arguments are given one by one, and not in its name"
-    return f"there is no program `{command}`"
+        return phrase(
+            "there is no program `{command}`; a command's arguments are given one by one, and not in its name",
+            command=command,
+        )
+    return phrase("there is no program `{command}`", command=command)
 
 
 def find_executable(command: str, folder: Path, environment: Mapping[str, str]) -> str | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.conversation import AssistantMessage
 from ferrule.core.model import CallStarted, Finished, ModelError, ModelFault, Preparing, TextDelta
+from ferrule.core.phrases import phrase
 from ferrule.models.guided.guide import Ability, Guide
 from ferrule.models.guided.steps import turn_so_far
 from ferrule.models.local.catalogue import INSTALL, is_installed, is_small
@@ -66,8 +67,12 @@ class LocalModel:
         if len(asked) > _MOST_REQUEST:
             raise ModelError(
                 ModelFault.TOO_LONG,
-                f"The request has {len(asked):,} characters; a model on this machine reads {_MOST_REQUEST:,}.",
-                suggestion="Name the file it is about instead of giving its text, or use a larger model.",
+                phrase(
+                    "The request has {count} characters; a model on this machine reads {most}.",
+                    count=f"{len(asked):,}",
+                    most=f"{_MOST_REQUEST:,}",
+                ),
+                suggestion=phrase("Name the file it is about instead of giving its text, or use a larger model."),
             )
         async with aclosing(self._preparations()) as preparations:
             async for one in preparations:
@@ -142,8 +147,8 @@ def _require_binding() -> None:
     if not is_installed():
         raise ModelError(
             ModelFault.NOT_FOUND,
-            "Models on this machine need the extra `local`, which is not installed.",
-            suggestion=f"Install it: {INSTALL}",
+            phrase("Models on this machine need the extra `local`, which is not installed."),
+            suggestion=phrase("Install it: {install}", install=INSTALL),
         )
 
 

@@ -173,7 +173,7 @@ class BackgroundCommands:
     def get(self, id: str) -> BackgroundCommand:  # noqa: A002 - what a model calls it
         """The one with this number."""
         if id not in self._all:
-            known = ", ".join(f"`{one}`" for one in self._all) or "none"
+            known = ", ".join(f"`{one}`" for one in self._all) or phrase("none")
             raise ToolError(
                 phrase("There is no background command `{id}`.", id=id),
                 kind=ErrorKind.NOT_FOUND,
