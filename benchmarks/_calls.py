@@ -10,7 +10,7 @@ from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
 import _work
-from _measure import Row, Time, in_turn, versus
+from _measure import Row, Time, cpu_of, in_turn, versus
 from ferrule import RawCall, Runtime, tool
 from ferrule.records.audit import AuditLog
 from ferrule.records.statistics import Statistics
@@ -41,6 +41,7 @@ async def _measure_calls(rounds: int) -> list[Row]:
         tool(_work.forecast, kind="readonly"),
         tool(_work.forecast_sync, kind="readonly"),
         tool(_work.place_order, kind="readonly"),
+        tool(_work.place_order_sync, kind="readonly"),
     ]
     with ExitStack() as stack:
         log, counts = open_recorders(stack)
@@ -49,6 +50,7 @@ async def _measure_calls(rounds: int) -> list[Row]:
         whole = await in_turn(
             {
                 "bare": _work.bare_forecast,
+                "straight": _work.straight_forecast,
                 "ferrule": ferrule_call(runtime, "forecast", _work.FORECAST_CALL),
                 "unrecorded": ferrule_call(Runtime(tools), "forecast", _work.FORECAST_CALL),
             },
@@ -57,7 +59,11 @@ async def _measure_calls(rounds: int) -> list[Row]:
         sustained = await _sustained(runtime, log, whole["bare"])
         log.flush()  # here and below: nobody pays for rows that were queued before
         nested = await in_turn(
-            {"bare": _work.bare_order, "ferrule": ferrule_call(runtime, "place_order", _work.ORDER_CALL)},
+            {
+                "bare": _work.bare_order,
+                "straight": _work.straight_order,
+                "ferrule": ferrule_call(runtime, "place_order", _work.ORDER_CALL),
+            },
             rounds=rounds,
         )
         log.flush()
@@ -66,13 +72,25 @@ async def _measure_calls(rounds: int) -> list[Row]:
             rounds=rounds,
         )
         log.flush()
-        sync = await in_turn({"ferrule": ferrule_call(runtime, "forecast_sync", _work.FORECAST_CALL)}, rounds=rounds)
+        one_sync = ferrule_call(runtime, "forecast_sync", _work.FORECAST_CALL)
+        nested_sync = ferrule_call(runtime, "place_order_sync", _work.ORDER_CALL)
+        sync: dict[str, tuple[Time, Time]] = {}
+        for name, work in (("one", one_sync), ("nested", nested_sync)):
+            wall = await in_turn({"ferrule": work}, rounds=rounds)
+            log.flush()
+            sync[name] = wall["ferrule"], await cpu_of(work, rounds=max(10, rounds // 10))
+            log.flush()
     return [
         versus("a. whole pipeline, async tool", whole, 4.0),
         versus("   the same, nothing recorded", whole, None, "unrecorded"),
+        versus("   against pydantic's quickest way", whole, None, against="straight"),
         sustained,
-        versus("b. argument of 20 nested items", nested, 1.5),
-        _micro("c. sync tool, off the loop", sync["ferrule"], 100.0),
+        versus("b. 20 nested items, a list in each", nested, 1.5),
+        versus("   against pydantic's quickest way", nested, None, against="straight"),
+        _micro("c. sync tool, off the loop", sync["one"][0], 100.0),
+        _micro("   its CPU, every thread", sync["one"][1], 110.0),
+        _micro("   20 nested items, off the loop", sync["nested"][0], 210.0),
+        _micro("   its CPU, every thread", sync["nested"][1], 275.0),
         versus("d. invalid call, 3 errors named", invalid, 8.0),
     ]
 
@@ -82,7 +100,11 @@ async def _check_answers(runtime: Runtime) -> None:
     good = await runtime.run("forecast", _work.FORECAST_CALL)
     assert good.llm_content == await _work.bare_forecast(), good
     order = await runtime.run("place_order", _work.ORDER_CALL)
-    assert order.llm_content == await _work.bare_order(), order
+    assert order.llm_content == await _work.bare_order() == await _work.straight_order(), order
+    for name, text, same in (
+        ("forecast_sync", _work.FORECAST_CALL, good), ("place_order_sync", _work.ORDER_CALL, order),
+    ):  # fmt: skip
+        assert (await runtime.run(name, text)).llm_content == same.llm_content
     bad = await runtime.run("forecast", _work.INVALID_CALL)
     assert bad.error is not None
     problems: Any = (bad.error.details or {})["problems"]

@@ -8,7 +8,7 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 
 Work = Callable[[], Awaitable[object]]
 
@@ -43,6 +43,20 @@ async def in_turn(contenders: dict[str, Work], *, rounds: int = 200, seconds: fl
     finally:
         gc.enable()
     return {name: Time(min(times), median(times)) for name, times in taken.items()}
+
+
+async def cpu_of(work: Work, *, rounds: int, count: int = 200) -> Time:
+    """CPU seconds for one unit of work, of every thread of this process: those that wait for nobody count as well."""
+    for _ in range(count):
+        await work()
+    taken: list[float] = []
+    for _ in range(rounds):
+        gc.collect(0)
+        began = process_time()
+        for _ in range(count):
+            await work()
+        taken.append((process_time() - began) / count)
+    return Time(min(taken), median(taken))
 
 
 async def _how_often(work: Work, seconds: float) -> int:
@@ -84,9 +98,11 @@ def report(rows: list[Row], *, as_json: bool) -> int:
     return 1 if missed else 0
 
 
-def versus(name: str, times: dict[str, Time], bar: float | None, contender: str = "ferrule") -> Row:
+def versus(
+    name: str, times: dict[str, Time], bar: float | None, contender: str = "ferrule", against: str = "bare"
+) -> Row:
     """A contender's time as a multiple of the bare work's, from the best rounds; the note has what lies behind it."""
-    one, bare = times[contender], times["bare"]
+    one, bare = times[contender], times[against]
     note = (
         f"{one.best * 1e6:.1f} µs against {bare.best * 1e6:.1f} µs; median {one.median / bare.median:.2f}× "
         f"({one.median * 1e6:.1f} / {bare.median * 1e6:.1f})"

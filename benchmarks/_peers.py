@@ -7,16 +7,20 @@ the calls but keeps no audit log here: none of the others has one, and its write
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import json
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
+from time import process_time
 from typing import Any
 
 import _work
 from _calls import ferrule_call
+from _definitions import HOW_MANY, by_pydantic, define, typed_functions
 from _measure import Row, in_turn, versus
 from ferrule import Runtime, tool
+from ferrule.dialects import Exporter
 from ferrule.records.statistics import Statistics
 
 Call = Callable[[], Awaitable[object]]
@@ -100,6 +104,76 @@ PEERS = {
     "fastmcp": fastmcp,
     "openai-agents": openai_agents,
 }
+
+
+def define_pydantic_ai(functions: list[Callable[..., Any]]) -> int:
+    from pydantic_ai import Tool
+
+    return len([Tool(function).tool_def.parameters_json_schema for function in functions])
+
+
+def define_openai_agents(functions: list[Callable[..., Any]]) -> int:
+    from agents import function_tool
+
+    return len([
+        function_tool(function, strict_mode=False).params_json_schema for function in functions
+    ])  # fmt: skip
+
+
+def define_langchain(functions: list[Callable[..., Any]]) -> int:
+    from langchain_core.tools import StructuredTool
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+
+    made = [
+        StructuredTool.from_function(
+            **({"coroutine": function} if inspect.iscoroutinefunction(function) else {"func": function})
+        )
+        for function in functions
+    ]
+    return len([convert_to_openai_tool(one) for one in made])
+
+
+def define_smolagents(functions: list[Callable[..., Any]]) -> int:
+    """What its `@tool` calls to write the schema; the decorator itself needs files of source."""
+    from smolagents._function_type_hints_utils import get_json_schema
+
+    return len([get_json_schema(function) for function in functions])
+
+
+DEFINITIONS: dict[str, Callable[[list[Callable[..., Any]]], int]] = {
+    "pydantic-ai-slim": define_pydantic_ai,
+    "openai-agents": define_openai_agents,
+    "langchain-core": define_langchain,
+    "smolagents": define_smolagents,
+}
+
+
+def measure_peer_definitions(rounds: int) -> list[Row]:
+    """The same thousand functions as in `f.`, by turns; one that cannot take them all says why."""
+    functions = typed_functions(HOW_MANY)
+    contenders: dict[str, Callable[[], object]] = {
+        "ferrule": lambda: Exporter("openai").definitions(define(functions).tools()),
+        "pydantic": lambda: by_pydantic(functions),
+    }
+    rows: list[Row] = []
+    for name, work in DEFINITIONS.items():
+        try:
+            work(functions[:8])
+        except Exception as error:  # noqa: BLE001 - whatever it is, there is nothing to measure then
+            why = str(error).strip().split("\n", 1)[0][:90]
+            rows.append(Row(f"   defined and shown: {name}", 0, "", None, f"not measured: {why}"))
+        else:
+            contenders[f"{name} {version(name)}"] = lambda work=work: work(functions)
+    least = dict.fromkeys(contenders, float("inf"))
+    for _ in range(rounds):
+        for name, contender in contenders.items():
+            gc.collect()
+            began = process_time()
+            contender()
+            least[name] = min(least[name], (process_time() - began) * 1e3)
+    return [Row(f"   defined and shown: {name}", taken, "ms", None, "CPU") for name, taken in least.items()] + rows
+
+
 WORKS: dict[str, tuple[str, str, Call]] = {
     "one call": ("forecast", _work.FORECAST_CALL, _work.bare_forecast),
     "20 nested items": ("place_order", _work.ORDER_CALL, _work.bare_order),

@@ -33,16 +33,24 @@ def forecast_sync(city: str, days: int = 3, unit: Literal["celsius", "fahrenheit
     return f"{days} days of sun in {city}, in {unit}"
 
 
+class Discount(BaseModel):
+    """Something off the price."""
+
+    code: str
+    percent: float = 10.0
+
+
 class Line(BaseModel):
     """One item of an order."""
 
-    model_config = ConfigDict(extra="forbid")
-
     sku: str
     title: str
-    quantity: int
+    quantity: int = 1
     price: float
-    taxed: bool
+    taxed: bool = True
+    tags: list[str] = []
+    discounts: list[Discount] = []
+    note: str | None = None
 
 
 class OrderParams(BaseModel):
@@ -52,24 +60,33 @@ class OrderParams(BaseModel):
 
     customer: str
     lines: list[Line]
+    express: bool = False
 
 
-async def place_order(customer: str, lines: list[Line]) -> str:
+async def place_order(customer: str, lines: list[Line], express: bool = False) -> str:
+    """Place an order."""
+    return f"{len(lines)} lines for {customer}"
+
+
+def place_order_sync(customer: str, lines: list[Line], express: bool = False) -> str:
     """Place an order."""
     return f"{len(lines)} lines for {customer}"
 
 
 def _line(number: int) -> dict[str, Any]:
-    return {
+    line: dict[str, Any] = {
         "sku": f"SKU-{number:05}",
         "title": f"A thing of the sort {number}",
-        "quantity": number + 1,
         "price": 9.5 + number,
-        "taxed": number % 2 == 0,
+        "tags": ["new", "large", f"shelf {number}"],
     }
+    if number % 2:
+        line |= {"quantity": number + 1, "discounts": [{"code": "SPRING"}, {"code": "TEAM", "percent": 5.5}]}
+    return line
 
 
 ORDER_CALL = json.dumps({"customer": "Ada", "lines": [_line(number) for number in range(20)]})
+"""Twenty lines with a list in each, in half of them a list of models too; what has a default is mostly left out."""
 
 
 async def nap(number: int) -> int:
@@ -94,4 +111,15 @@ async def bare_forecast() -> str:
 
 async def bare_order() -> str:
     params = OrderParams.model_validate(json.loads(ORDER_CALL))
-    return await place_order(params.customer, params.lines)
+    return await place_order(params.customer, params.lines, params.express)
+
+
+async def straight_forecast() -> str:
+    """The same by the quickest way that pydantic has, straight from the text."""
+    params = ForecastParams.model_validate_json(FORECAST_CALL)
+    return await forecast(params.city, params.days, params.unit)
+
+
+async def straight_order() -> str:
+    params = OrderParams.model_validate_json(ORDER_CALL)
+    return await place_order(params.customer, params.lines, params.express)

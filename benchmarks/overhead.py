@@ -35,8 +35,9 @@ def main() -> int:
 
         rows += measure_install()
     if chosen.peers:
-        from _peers import measure_peers
+        from _peers import measure_peer_definitions, measure_peers
 
+        rows += measure_peer_definitions(rounds=max(2, round(4 * scale)))
         rows += measure_peers(rounds=round(100 * scale))
     return report(rows, as_json=chosen.json)
 

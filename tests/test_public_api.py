@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from inline_snapshot import snapshot
 
 import ferrule
@@ -87,3 +88,32 @@ def test_importing_ferrule_imports_no_dependency() -> None:
 
 def test_the_package_is_typed() -> None:
     assert (Path(ferrule.__file__).parent / "py.typed").exists()
+
+
+def test_without_the_extra_mcp_says_what_to_install() -> None:
+    """Also where it is a `Runtime` that opens servers."""
+    script = """
+import asyncio, sys
+sys.modules["anyio"] = None
+from ferrule import Runtime
+
+async def main():
+    async with Runtime([], mcp_servers={"clock": {"command": "clock"}}):
+        pass
+
+try:
+    asyncio.run(main())
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "MCP needs an optional part of Ferrule. Install it: pip install 'ferrule[mcp]'\n"
+
+
+async def test_a_server_that_is_no_table_is_refused_in_words() -> None:
+    with pytest.raises(TypeError) as caught:
+        async with ferrule.Runtime([], mcp_servers={"clock": "uvx clock"}):
+            pass
+    assert str(caught.value) == snapshot(
+        'mcp_servers: `clock` must be a table like {"command": "uvx", "args": [...]}, not \'uvx clock\'.'
+    )

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.elicitation import current_elicitor
+from ferrule.core.errors import MissingExtra
 from ferrule.mcp_client.ports import Ports
 from ferrule.mcp_client.server_config import ConfigProblem, ServerConfig, from_json
 from ferrule.mcp_client.servers import Servers
-from ferrule.mcp_server.server import McpServer
 from ferrule.policy.decide import RulePolicy
 from ferrule.registry.registry import Registry
 from ferrule.workspace.data_folder import data_folder
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+try:
+    from ferrule.mcp_server.server import McpServer
+except ModuleNotFoundError as error:
+    if (error.name or "").startswith("ferrule"):
+        raise
+    raise MissingExtra("MCP", "mcp") from error
 
+if TYPE_CHECKING:
     from ferrule.pipeline.run import Runtime
 
 __all__ = ["McpServer", "Ports", "ServerConfig", "Servers", "current_elicitor", "open_servers"]
@@ -62,6 +68,10 @@ async def open_servers(
 def _config(name: str, given: ServerConfig | Mapping[str, Any]) -> ServerConfig:
     if isinstance(given, ServerConfig):
         return given
+    if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - written by hand
+        raise TypeError(
+            f'mcp_servers: `{name}` must be a table like {{"command": "uvx", "args": [...]}}, not {given!r}.'
+        )
     try:
         return from_json(name, dict(given))
     except (ConfigProblem, TypeError, ValueError) as problem:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from ferrule.agent import Agent
 from ferrule.agent.agent_events import TurnEnded
 from ferrule.agent.conversation import Conversation
 from ferrule.core.conversation import UserMessage
+from ferrule.core.model import ModelError
 from ferrule.core.result import Attachment
 from ferrule.testing import ScriptedModel
 
@@ -74,3 +78,37 @@ async def test_there_may_be_nothing_to_compact() -> None:
     await turn(agent)
     assert await agent.compact() is None
     model.check()
+
+
+def test_an_answer_that_no_model_gave_is_raised_and_never_empty_text() -> None:
+    """M1: a script that prints `.text` must not print an empty line where there is no key, no network or no model."""
+    agent, _ = agent_with(["One."])
+    assert agent.answer_sync("go").text == "One."
+    with pytest.raises(ModelError, match="The script has 1 replies and was asked for one more"):
+        agent.answer_sync("go")
+    agent.model = ScriptedModel(["Back."])
+    assert agent.answer_sync("go").text == "Back."
+
+
+async def test_an_answer_that_broke_is_raised_as_what_broke() -> None:
+    class Broken(ScriptedModel):
+        def stream(self, request: Any) -> Any:
+            raise ZeroDivisionError
+
+    agent, _ = agent_with([])
+    agent.model = Broken([])
+    with pytest.raises(ZeroDivisionError):
+        await agent.answer("go")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("openai/gpt-5", "An Agent takes a model, not 'openai/gpt-5': write open_model('openai/gpt-5')."),
+        (None, "An Agent takes a model, not None."),
+    ],
+)
+def test_a_name_in_place_of_a_model_is_refused_when_the_agent_is_made(given: Any, said: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        Agent(given, [])
+    assert str(caught.value) == said

@@ -300,10 +300,17 @@ async def test_always_was_said_of_the_tool_as_it_was(tmp_path: Path) -> None:
         assert len(asked) == 2
 
 
+@pytest.mark.parametrize("mode", ["accept-edits", "bypass"])
+@pytest.mark.parametrize(
+    "allow", [[], ["Edit"], ["Edit(**)"], ["Edit(/**)"], ["Edit(//{root}/**)"], ["Edit(other/**)"]]
+)
 @pytest.mark.parametrize("name", ["mine/new.py", "mine/thing.py", "mine/sub/helper.py"])
-async def test_no_tool_writes_what_would_be_loaded_without_a_question(tmp_path: Path, name: str) -> None:
+async def test_no_tool_writes_what_would_be_loaded_without_a_question(
+    tmp_path: Path, name: str, allow: list[str], mode: str
+) -> None:
     """A model that could write into a tools folder would run what it likes, outside of any sandbox."""
-    chosen, _ = with_folder(tmp_path, mode="accept-edits")
+    rules: list[Any] = [rule.format(root=str(tmp_path.resolve())[1:]) for rule in allow]
+    chosen, _ = with_folder(tmp_path, mode=mode, allow=rules)
     async with App(chosen, tmp_path) as app:
         await app.runtime.run("Read", {"file_path": name})
         refused = await app.runtime.run("Write", {"file_path": name, "content": "import os"})
@@ -311,6 +318,27 @@ async def test_no_tool_writes_what_would_be_loaded_without_a_question(tmp_path: 
         assert "holds what other programs run or obey" in refused.error.message
         assert (await app.runtime.run("Write", {"file_path": "other/new.py", "content": "import os"})).success
         assert (await app.runtime.run("Write", {"file_path": "mine/notes.txt", "content": "notes"})).success
+
+
+@pytest.mark.parametrize("rule", ["Edit(mine/**)", "Edit(mine/new.py)", "Edit(//{root}/mine/**)", "Edit(**/mine/*.py)"])
+async def test_a_rule_that_names_the_folder_lets_tools_be_written(tmp_path: Path, rule: str) -> None:
+    chosen, _ = with_folder(tmp_path, allow=[rule.format(root=str(tmp_path.resolve())[1:])])
+    async with App(chosen, tmp_path) as app:
+        assert (await app.runtime.run("Write", {"file_path": "mine/new.py", "content": "import os"})).success
+
+
+async def test_an_always_for_the_workspace_is_none_for_what_would_be_loaded(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def ask(question: Question) -> str:
+        asked.append(question.reason)
+        return "always"
+
+    chosen, _ = with_folder(tmp_path)
+    async with App(chosen, tmp_path, ask=ask) as app:
+        for name in ("notes.txt", "more.py", "mine/new.py", "mine/newer.py"):
+            assert (await app.runtime.run("Write", {"file_path": name, "content": ""})).success
+    assert len(asked) == 3, "once for the workspace, and for each file that would be loaded"
 
 
 async def test_no_command_writes_what_would_be_loaded(tmp_path: Path) -> None:

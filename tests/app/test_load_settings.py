@@ -42,6 +42,20 @@ def test_flag_beats_environment_beats_project_beats_person(
     assert loaded.files == [person, project]
 
 
+def test_a_file_that_an_editor_marked_as_utf_8_is_read(files: tuple[Path, Path]) -> None:
+    person, project = files
+    person.write_text("[limits]\ntimeout = 9\n", encoding="utf-8-sig")
+    assert load_settings(project.parent).settings.limits.timeout == 9
+
+
+def test_a_file_in_another_encoding_is_told_as_what_it_is(files: tuple[Path, Path]) -> None:
+    person, project = files
+    person.write_bytes("lang = 'en' # Grüße".encode("latin-1"))
+    with pytest.raises(SettingsError) as raised:
+        load_settings(project.parent)
+    assert str(raised.value) == f"{person} is not UTF-8 text. Save it as UTF-8."
+
+
 def test_deny_lists_add_up(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     person, project = files
     person.write_text('[permissions]\ndeny = ["a"]\n')

@@ -233,6 +233,7 @@ def test_a_preview_of_much_says_how_much_is_left_out(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.usefixtures("small")
 def test_files_in_older_encodings_are_found_and_said_not_to_be_changed(desk: Desk) -> None:
     chinese = "# 这个函数返回用户的名字，如果没有就返回空。\n"
     desk.put("a.py", chinese)

@@ -392,12 +392,6 @@ gbk.py:2:# 这个函数返回用户的名字，如果没有就返回空。needle
     )
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However busy the machine is, a small tree counts as one."""
-    monkeypatch.setattr(search, "_SOON", float("inf"))
-
-
 def test_in_a_large_tree_older_encodings_are_looked_at_when_nothing_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,3 +48,10 @@ def test_what_does_not_load_is_counted(ferrule: Command) -> None:
     every = ferrule("lint", "--json")
     assert every.code == 1
     assert str(bad) in [finding["where"] for finding in every.json if finding["rule"] == "load"]
+
+
+def test_a_rule_that_is_none_is_a_wrong_option(ferrule: Command) -> None:
+    done = ferrule("lint", "--ignore", "spelling")
+    assert done.code == 2
+    assert "Error: Invalid value for '--ignore': there is no rule 'spelling'. Rules are F001 to F" in done.err
+    assert ferrule("lint", "--ignore", "spelling", "--json").json["error"]["type"] == "usage_error"

@@ -88,3 +88,14 @@ def test_ctrl_c_at_any_moment_shows_no_traceback(ferrule: Command, after: float)
     assert "Aborted" not in err
     if not err:
         assert program.returncode in (130, 0, -signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [{"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}, {"PYTHONIOENCODING": "ascii"}],
+    ids=["locale", "encoding"],
+)
+def test_a_terminal_without_the_characters_fails_no_command(ferrule: Command, plain: dict[str, str]) -> None:
+    done = ferrule.from_cold("--lang", "zh", "tools", **plain)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("\\u540d\\u79f0 ")

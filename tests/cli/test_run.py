@@ -7,13 +7,14 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.mcp_client.peers import alive
 
-from .mcp_peer import add
+from .mcp_peer import PATIENT, add, told
 
 if TYPE_CHECKING:
     from .conftest import Command
@@ -227,13 +228,13 @@ def test_ctrl_c_while_servers_start_ends_it_before_any_model_is_asked(ferrule: C
     os.mkfifo(notes)  # the server says when it has been started
     add(ferrule, "peer", "silent")
     program = subprocess.Popen(
-        ferrule.arguments("run", "hello", script(ferrule, "It answered.")),
+        [sys.executable, PATIENT, "run", "hello", script(ferrule, "It answered.")],
         cwd=ferrule.workspace, env=ferrule.environment, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    server = int(notes.read_text().split()[1])
+    server = int(told(notes, program).split()[1])
     program.send_signal(signal.SIGINT)
-    out, err = program.communicate(timeout=30)
+    out, err = program.communicate(timeout=60)
     assert (program.returncode, out, err) == (130, "", "")
     assert not alive(server)
 

@@ -6,12 +6,13 @@ import json
 import os
 import socket
 import subprocess
+import sys
 
 import pytest
 from tests.mcp_client.peers import alive
 
 from .conftest import Command
-from .mcp_peer import add
+from .mcp_peer import PATIENT, add, told
 from .terminal import CTRL_C, Terminal
 
 ECHO = ("call", "mcp__peer__echo", '{"text": "hello"}', "--allow", "mcp__peer")
@@ -155,8 +156,9 @@ def test_sigkill_leaves_no_server_either(ferrule: Command) -> None:
     notes = ferrule.folder / "notes"
     os.mkfifo(notes)
     mute(ferrule)
-    with subprocess.Popen(ferrule.arguments("tools"), cwd=ferrule.workspace, env=ferrule.environment) as program:
-        server = int(notes.read_text().split()[1])
+    command = [sys.executable, PATIENT, "tools"]
+    with subprocess.Popen(command, cwd=ferrule.workspace, env=ferrule.environment) as program:
+        server = int(told(notes, program).split()[1])
         program.kill()
     while alive(server):  # its keeper ends it; where it does not, the test never ends
         os.sched_yield()

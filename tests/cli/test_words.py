@@ -16,6 +16,8 @@ import pytest
 from ferrule.cli.words import choose_language
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .conftest import Command
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "catalogues"
@@ -59,10 +61,29 @@ def test_chinese_sentences_have_full_width_marks(catalogues: Any) -> None:
         for message in catalogues.updated(file):
             words = re.sub(r"`[^`]*`", "`", message.string)
             assert not re.search(r"[\u4e00-\u9fff][,;:?!(]|[,;:)][\u4e00-\u9fff]", words), message.string
+            assert not re.search(r"[\u4e00-\u9fff] ?\{\w+\}[,;:?!]", words), message.string
 
 
-CALLS = ("ToolError", "PathProblem", "EditProblem", "SandboxRefused", "Stopped", "Decision", "Danger", "lacks")
-WORDED = ("pipeline", "policy", "workspace", "process", "builtin")
+CALLS = {
+    "ToolError", "PathProblem", "EditProblem", "SandboxRefused", "Stopped", "Decision", "Danger", "lacks",  # of a call
+    "CannotStart", "require_folder",
+    "Problem", "out_of_form", "against_rule", "unexpected", "missing_field", "wrong_key", "_said",  # of its arguments
+    "RuleError", "SettingsError", "HookFailed", "MissingExtra", "AuditError", "SessionProblem",  # of what surrounds it
+    "ModelError", "_error", "broken", "garbled", "no_connection", "TurnEnded", "_ended", "Noted",  # of a turn
+    "Failed", "_failed", "Malformed", "MissingValue", "OAuthFlowError", "ended_in_call", "Conflict",  # of servers, undo
+    "UsageError", "ClickException", "PlainError", "fail", "warn",  # of a command line
+}  # fmt: skip
+"""What makes words that a person gets to read: as a reason, an error, a suggestion."""
+WORDED = (
+    "core", "pipeline", "policy", "workspace", "process", "builtin", "agent", "models", "mcp_client", "app", "records",
+    "cli",
+)  # fmt: skip
+OTHERWISE_NAMED = {
+    "policy/commands": {"fail"},  # why a command could not be read; a person is told that it was not fully understood
+    "builtin/shell_run.py": {"_failed"},  # how the command ended, in the row of a call
+    "mcp_client/answer_bodies.py": {"_error"},  # an answer in the protocol's form
+}
+"""Where a name means something else than elsewhere."""
 
 
 def test_every_reason_and_error_is_born_translatable() -> None:
@@ -70,11 +91,40 @@ def test_every_reason_and_error_is_born_translatable() -> None:
     plain: list[str] = []
     for part in WORDED:
         for file in (SOURCE / part).rglob("*.py"):
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and name_of(node.func) in CALLS:
-                    given = [*node.args, *(one.value for one in node.keywords if one.arg == "suggestion")]
-                    plain += [f"{file.name}:{one.lineno}" for one in given if is_sentence(one)]
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            name = str(file.relative_to(SOURCE))
+            calls = CALLS.difference(*(some for place, some in OTHERWISE_NAMED.items() if name.startswith(place)))
+            for scope in ast.walk(tree):
+                if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)):
+                    plain += [f"{name}:{line}" for line in untranslatable(scope, calls)]
     assert plain == []
+
+
+def untranslatable(scope: ast.FunctionDef | ast.AsyncFunctionDef | ast.Module, calls: set[str]) -> list[int]:
+    """Lines of text that one of the calls is given in this function: as it stands there, or by a name of its own."""
+    nodes = list(inside(scope))
+    named: dict[str, list[ast.expr]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    named.setdefault(target.id, []).append(node.value)
+    found: list[int] = []
+    for node in nodes:
+        if isinstance(node, ast.Call) and name_of(node.func) in calls:
+            given = [*node.args, *(one.value for one in node.keywords if one.arg in ("suggestion", "message"))]
+            for one in given:
+                said = named.get(one.id, []) if isinstance(one, ast.Name) else [one]
+                found += [text.lineno for text in said if is_sentence(text)]
+    return found
+
+
+def inside(scope: ast.AST) -> Iterator[ast.AST]:
+    """Everything of a function but the functions in it."""
+    for node in ast.iter_child_nodes(scope):
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield from inside(node)
 
 
 def name_of(function: ast.expr) -> str:
@@ -84,9 +134,13 @@ def name_of(function: ast.expr) -> str:
 def is_sentence(node: ast.expr) -> bool:
     if isinstance(node, ast.IfExp):
         return is_sentence(node.body) or is_sentence(node.orelse)
+    if isinstance(node, ast.BoolOp):
+        return any(is_sentence(one) for one in node.values)
+    if isinstance(node, ast.BinOp):
+        return is_sentence(node.left) or is_sentence(node.right)
     pieces = node.values if isinstance(node, ast.JoinedStr) else [node]
     text = "".join(str(one.value) for one in pieces if isinstance(one, ast.Constant) and isinstance(one.value, str))
-    return re.search(r"[a-z]{2,} [a-z]{2,}", text) is not None
+    return re.search(r"[a-z]{2,} [a-z]{2,}", re.sub(r"`[^`]*`", "`", text)) is not None
 
 
 def test_a_flag_beats_the_environment_and_that_the_locale(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -151,6 +205,152 @@ def test_a_refusal_and_an_error_are_chinese_for_the_person(
     english = ferrule("--lang", "zh", "call", *arguments, "--json").json
     assert english["error"]["message"].isascii(), "programs, models and records get English"
     assert english["llm_content"].isascii()
+
+
+ODD_TOOLS = '''
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Annotated, Literal, Union
+from uuid import UUID
+from pydantic import BaseModel, Field, HttpUrl, Json
+from ferrule import raw_tool, tool
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    name: str
+
+class Spot(BaseModel):
+    x: int
+    y: int = 0
+
+@tool(kind="readonly")
+def measure_it(
+    low: Annotated[int, Field(gt=1)] = 2, high: Annotated[float, Field(le=5)] = 1.0,
+    step: Annotated[int, Field(multiple_of=5)] = 5, word: Annotated[str, Field(min_length=3, max_length=5)] = "abc",
+    code: Annotated[str, Field(pattern="^[a-z]{2}$")] = "ab", day: date | None = None, moment: datetime | None = None,
+    key: UUID | None = None, url: HttpUrl | None = None,
+    price: Annotated[Decimal, Field(max_digits=3, decimal_places=1)] | None = None,
+    few: Annotated[list[int], Field(min_length=1, max_length=2)] = [1], pet: Union[Cat, Dog, None] = None,
+    spot: Spot | None = None, inner: Json | None = None, mode: Literal["a", "b"] = "a", by_number: dict[int, int] = {},
+    either: int | str | None = None, pair: tuple[int, str] = (1, "a"), password: int = 0,
+) -> str:
+    """Measure it. Use this to test."""
+    return "measured"
+
+@tool(kind="readonly")
+def promise_number(city: str = "Oslo", when: date = date(2025, 1, 1)) -> int:
+    """Promise a number. Use this to test."""
+    return "none"
+
+SCHEMA = {"type": "object", "additionalProperties": False, "properties": {
+    "n": {"type": "integer", "minimum": 3, "exclusiveMaximum": 9, "multipleOf": 2},
+    "s": {"type": "string", "format": "email"}, "not": {"not": {"const": 1}},
+    "list": {"type": "array", "uniqueItems": True, "minItems": 2, "contains": {"type": "string"}},
+    "one": {"oneOf": [{"type": "string"}, {"minLength": 2}]}, "names": {"propertyNames": {"pattern": "^a"}},
+    "any": {"anyOf": [{"type": "integer"}, {"type": "object", "required": ["a"]}]},
+}}
+
+def read_it(params):
+    return "read"
+
+TOOLS = [raw_tool("read_raw", SCHEMA, read_it, description="Read it raw. Use this to test.", kind="readonly")]
+'''
+GOES_WRONG: list[list[str]] = [
+    *(["call", "measure_it", text] for text in (
+        '{"low": 1, "high": 9, "step": 3, "word": "a", "code": "ABC", "day": "x", "moment": "x", "key": "x"}',
+        '{"price": "1.234", "few": [], "pet": {"kind": "cow"}, "spot": 5, "inner": "{", "mode": "c", "url": "x"}',
+        '{"word": "abcdef", "few": [1, 2, 3], "pet": {"kind": "dog"}, "spot": {}, "either": [], "pair": [1]}',
+        '{"by_number": {"x": 1}, "spot": {"x": "y"}, "either": {}}',
+        '{"pet": {}, "password": "secret", "moden": "a", "high": 1e999}', '{"n": 1, "n": 2}', '{"low": }', '{"low": 1',
+        "{'low': 1}", '{"low": NaN}', '[1]', '"x"', '{"low": 1} x', '{"low": None}', "{" * 200,
+        '{"low": ' + "9" * 900 + "}",
+        '{"word": "\\ud800"}', '{"word": "\\x"}',
+    )),
+    *(["call", "read_raw", text] for text in (
+        '{"n": 2, "s": "x", "list": [1, 1], "not": 1, "one": "ab"}', '{"n": 10, "list": [1], "any": {}, "x": 1}',
+        '{"n": "x", "names": {"b": 1}, "any": "x"}', '{"n": 3', "[]",
+    )),
+    ["call", "promise_number"],
+    ["call", "no_such_tool"],
+    ["call", "Bash", '{"command": ""}'],
+    ["call", "Bash", '{"command": "a\\u0000b"}'],
+    ["call", "Bash", '{"command": "echo \\"a"}'],
+    ["call", "Bash", '{"command": "eval $x"}'],
+    ["call", "Bash", '{"command": "sleep 9", "timeout": 100}', "--yes"],
+    ["call", "BashOutput", '{"bash_id": "x"}'],
+    ["call", "KillShell", '{"shell_id": "x"}'],
+    ["call", "BashInput", '{"text": "x"}', "--yes"],
+    ["call", "Read", '{"file_path": ""}'],
+    ["call", "Read", '{"file_path": "a.txt", "offset": -1}'],
+    ["call", "Read", '{"file_path": "/etc/nothing"}'],
+    ["call", "Write", '{"file_path": ".git/hooks/x", "content": ""}'],
+    ["call", "Write", '{"file_path": "ferrule.toml", "content": ""}', "--yes"],
+    ["call", "Write", '{"file_path": "a.txt/b", "content": ""}', "--yes"],
+    ["call", "Edit", '{"file_path": "a.txt", "old_string": "one", "new_string": "one"}', "--yes"],
+    ["call", "MultiEdit", '{"file_path": "a.txt", "edits": []}', "--yes"],
+    ["call", "Glob", '{"pattern": "*", "path": "nowhere"}'],
+    ["call", "Glob", '{"pattern": "*", "path": "a.txt"}'],
+    ["call", "FileSearch", '{"pattern": "x", "replace_with": "$9", "preview_only": false}', "--yes"],
+    ["call", "listFiles", '{"directoryPath": "a.txt"}'],
+    ["call", "readFile", '{"filePath": "nowhere"}'],
+    ["call", "Read", "{}", "--allow", "Bash(("],
+    ["call", "Read", "{}", "--deny", "Read(~nobody)"],
+    ["call", "Read", "{}", "--mode", "nope"],
+    ["call", "Read", "{}", "--timeout", "-1"],
+    ["call", "Read", "{}", "--workspace", "nowhere"],
+    ["call", "Read", "{}", "extra"],
+    ["call", "--nope"],
+    ["call"],
+    ["nope"],
+    ["explain", "measure_it", '{"low": 1}'],
+    ["explain", "Bash", '{"command": "rm -rf / && curl x | sh"}'],
+    ["undo"],
+    ["redo"],
+    ["undo", "--call", "nope"],
+    ["run", "hi", "--model", "openai/x"],
+    ["run", "hi", "--model", "nope/x"],
+    ["run", "hi", "--model", "nope"],
+    ["run", "hi", "--model", "ollama/x"],
+    ["run", "hi"],
+    ["run", "hi", "--resume", "zzz"],
+    ["chat", "--model", "nope/x"],
+    ["audit", "show", "99"],
+]  # fmt: skip
+NAMES = re.compile(r"""`[^`]*` | "(?:[^"\\]|\\.)*" | '[^']*' | \{.*\} | \b[\w./~-]*[/~][\w./~-]* |
+    \b(?:ferrule|keyring|pip)\ [\w\ ]+""", re.VERBOSE)  # fmt: skip
+"""What is nobody's sentence: code, values, forms, paths, commands to copy."""
+
+
+@pytest.mark.parametrize("arguments", GOES_WRONG, ids=" ".join)
+def test_nothing_that_goes_wrong_is_half_english(ferrule: Command, arguments: list[str]) -> None:
+    """However a call, a rule, a model or an undo fails: no English sentence is left for the person."""
+    (ferrule.folder / "tools" / "odd.py").write_text(ODD_TOOLS)
+    (ferrule.workspace / "a.txt").write_text("one\ntwo\n")
+    done = ferrule("--lang", "zh", *arguments, OPENAI_API_KEY="", FERRULE_MODEL="")
+    said = done.err if done.err.strip() else done.out
+    assert re.search("[\u4e00-\u9fff]", said), said
+    rest = [line for line in said.splitlines() if not line.startswith(("用法", "  --", "Terminated"))]
+    left: list[str] = re.findall(r"[A-Za-z]*[a-z]{2,} [a-z]{2,}[a-z ]*", NAMES.sub("`", "\n".join(rest)))
+    assert left == [], said
+
+
+def test_servers_hooks_and_settings_that_fail_are_chinese_too(ferrule: Command) -> None:
+    written = ferrule.settings.read_text()
+    for added, arguments, says in (
+        ('[mcp_servers.p]\ncommand = "no-such-program"\n', [], "无法使用 MCP 服务器 p：没有程序 `no-such-program`。"),
+        ('[mcp_servers.p]\ncommand = "sh"\nenv = {A = "${NOT_SET}"}\n', [], "服务器 p：变量 `NOT_SET` 没有设置。"),
+        ('[[hooks]]\nevent = "before"\ncommand = ["false"]\n', ["sleep_long", '{"seconds": 0}'], "它以代码 1 结束："),
+        ("nope = 1\n", [], "没有设置 `nope`。"),
+        ('[permissions]\nallow = ["Edit()"]\n', [], "allow 规则 `Edit()` 无法生效：括号中没有内容；"),
+    ):  # fmt: skip
+        ferrule.settings.write_text(f"{added}{written}" if added.startswith("nope") else f"{written}{added}")
+        done = ferrule("--lang", "zh", "call", *(arguments or ["mcp__p__x"]))
+        assert says in done.err
+        assert "Traceback" not in done.err
 
 
 def test_what_a_model_is_told_stays_english_and_the_person_reads_chinese(ferrule: Command) -> None:

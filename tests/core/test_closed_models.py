@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from ferrule import InvalidParams, Tool, ToolContext, tool
+from ferrule import InvalidParams, Runtime, Tool, ToolContext, tool
 
 
 class Item(BaseModel):
@@ -66,3 +67,35 @@ def test_a_class_tools_own_parameters_are_closed_too() -> None:
 
     with pytest.raises(InvalidParams, match="amuont"):
         Count().params.load('{"name": "a", "amuont": 2}')
+
+
+class Finite(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    values: list[float] = []
+
+
+class Careless(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=True)
+    value: float | None = None
+    inside: Finite | None = None
+
+
+@pytest.mark.parametrize("number", ["Infinity", "-Infinity", "NaN", "1e999", "-1e400"])
+@pytest.mark.parametrize("text", ['{"it": {"value": %s}}', '{"it": {"inside": {"values": [1, %s]}}}', '{"own": %s}'])
+@pytest.mark.parametrize("long", [False, True])
+def test_infinity_is_refused_wherever_it_stands(number: str, text: str, long: bool) -> None:
+    """P2: JSON has no such number, whatever a model inside would take."""
+
+    @tool(kind="readonly")
+    def weigh(it: Careless | None = None, own: float = 0, note: str = "") -> str:
+        """Weigh."""
+        return "weighed"
+
+    given = text % number
+    if long:
+        given = given[:-1] + f', "note": "{"x" * 500}"}}'
+    with pytest.raises(InvalidParams):
+        weigh.params.load(given)
+    result = asyncio.run(Runtime([weigh]).run("weigh", given))
+    assert result.error is not None
+    assert result.error.kind == "validation_error"

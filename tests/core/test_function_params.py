@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import Field, TypeAdapter
+from inline_snapshot import snapshot
+from pydantic import AfterValidator, Base64Bytes, Field, Json, TypeAdapter
+from pydantic.v1 import BaseModel as V1Model
 
 from ferrule import Attachment, DefinitionError, Output, Runtime, ToolContext, ToolResult, tool
 from ferrule.core.function_params import compile_function, output_schema
@@ -168,3 +171,77 @@ def test_a_return_type_that_says_something_is_a_schema() -> None:
 def test_an_output_promises_its_data_and_a_failure_promises_nothing(returned: Any, same: Any) -> None:
     """T9: the schema is that of `data`, whatever is returned around it."""
     assert output_schema(returned) == TypeAdapter(same).json_schema()
+
+
+def test_a_validator_in_an_annotation_runs_once() -> None:
+    """T3: what an author's own code makes of an argument is what the function gets."""
+
+    @tool
+    def double(
+        number: Annotated[int, AfterValidator(lambda given: given * 2)],
+        other: Annotated[int, AfterValidator(lambda given: given * 2)] = 1,
+    ) -> list[int]:
+        """Double."""
+        return [number, other]
+
+    runtime = Runtime([double])
+    assert runtime.run_sync("double", {"number": 3, "other": 5}).data == [6, 10]
+    assert runtime.run_sync("double", {"number": 3}).data == [6, 1]
+
+
+def test_annotations_that_take_a_value_apart_take_it_apart_once() -> None:
+    @tool
+    def read(numbers: Json[list[int]], packed: Base64Bytes) -> str:
+        """Read."""
+        return f"{numbers} {packed!r}"
+
+    assert Runtime([read]).run_sync("read", {"numbers": "[1, 2]", "packed": "aGk="}).data == "[1, 2] b'hi'"
+
+
+@pytest.mark.parametrize("kind", [Iterable[int], Generator[int, None, None]])
+def test_items_that_could_be_read_later_are_read_before_the_tool_runs(kind: Any) -> None:
+    """P2: what is wrong with an item is told like any other problem, in the tool's stead."""
+
+    def total(numbers: Any) -> int:
+        """Add up."""
+        return sum(numbers) + sum(numbers)
+
+    total.__annotations__["numbers"] = kind
+    runtime = Runtime([tool(total)])
+    assert runtime.run_sync("total", {"numbers": [1, 2]}).data == 6
+    result = runtime.run_sync("total", {"numbers": [1, "x"]})
+    assert result.error is not None
+    assert result.error.message.endswith('- `numbers[1]`: expected integer, got string "x"')
+
+
+def test_a_pattern_may_look_ahead() -> None:
+    @tool
+    def keep(word: Annotated[str, Field(pattern=r"^(?!secret).*$")]) -> str:
+        """Keep."""
+        return word
+
+    runtime = Runtime([keep])
+    assert runtime.run_sync("keep", {"word": "open"}).data == "open"
+    assert not runtime.run_sync("keep", {"word": "secret"}).success
+
+
+def test_a_pattern_that_is_none_is_named_with_its_parameter() -> None:
+    def keep(word: Annotated[str, Field(pattern="(")]) -> str:
+        """Keep."""
+        return word
+
+    with pytest.raises(DefinitionError) as caught:
+        compile_function("keep", keep)
+    assert str(caught.value) == snapshot("`keep`: `word`: missing ), unterminated subpattern at position 0.")
+
+
+def test_a_model_of_pydantic_v1_is_refused_in_words_that_say_what_to_do() -> None:
+    def keep(old: Any) -> None:
+        """Keep."""
+
+    keep.__annotations__["old"] = type("Old", (V1Model,), {"__annotations__": {"size": int}})
+    with pytest.raises(DefinitionError) as caught:
+        compile_function("keep", keep)
+    assert str(caught.value) == snapshot(
+        "`keep`: a parameter is a model of pydantic.v1. Derive it from pydantic.BaseModel instead."
+    )

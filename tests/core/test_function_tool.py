@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import inspect
 import operator
 import os
 import weakref
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from types import FunctionType
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 
 import pytest
 from inline_snapshot import snapshot
@@ -31,9 +34,10 @@ from ferrule import (
     reads,
     tool,
 )
+from ferrule.core.function_tool import hints_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
     from decimal import Decimal
 
 
@@ -140,6 +144,12 @@ def test_bound_methods_and_callable_objects_are_tools_too() -> None:
 def untyped(x, y): ...  # type: ignore[no-untyped-def]
 
 
+def wants_context(context, name: str): ...  # type: ignore[no-untyped-def]
+
+
+def hidden(name: str, _secret: str = "") -> None: ...
+
+
 def two_contexts(first: ToolContext, second: ToolContext | None = None) -> None: ...
 
 
@@ -173,6 +183,8 @@ async def cached_coroutine() -> int:
         (lambda x, /: None, "has positional-only parameters"),
         (lambda x: x, "`f` is a lambda, which has no place for the type of `x`. Write a function with `def`."),
         (untyped, "`x`, `y` have no type. Write one, e.g. `x: str`"),
+        (wants_context, "`context` has no type. Write one, e.g. `context: ToolContext`"),
+        (hidden, "`_secret` begins with `_`, as no parameter of a tool can. Rename it"),
         (functools.partial(untyped, 1), "`y` has no type"),
         (5, "@tool goes on a function, not on 5"),
         (None, "@tool goes on a function, not on None"),
@@ -476,3 +488,87 @@ def test_the_type_of_the_result_is_a_schema() -> None:
 
     assert count.output_schema == snapshot({"items": {"type": "integer"}, "type": "array"})
     assert nothing.output_schema is None
+
+
+def test_annotations_are_read_as_typing_reads_them() -> None:
+    """In a fraction of the time, which is only worth something while both agree."""
+
+    class Line: ...
+
+    scope: dict[str, Any] = {"Line": Line, "Field": Field}
+    exec("from typing import *\nimport typing\nT = TypeVar('T')", scope)
+    texts = [
+        "int", "None", "'int'", "list[Line]", "list['Line']", "Optional['Line']", "Line | None", "Literal['Line', 1]",
+        "Annotated[int, Field(ge=1)]", "Annotated['Line', 'words']", "dict[str, Optional[list[Line]]]",
+        "tuple[int, ...]", "Callable[[int], 'Line']", "Any", "T", "Union[int, str]", "typing.List['Line']",
+    ]  # fmt: skip
+    for written in (True, False):
+        for text in texts:
+
+            def body(it: Any) -> None: ...
+
+            body = FunctionType(body.__code__, scope)
+            body.__annotations__ = {"it": text if written else eval(text, scope), "return": None}
+            expected = get_type_hints(body, include_extras=True)["it"]
+            assert repr(hints_of(body, returned=False)) == repr({"it": expected}), text
+
+
+def test_a_name_that_is_not_known_is_said_as_typing_says_it() -> None:
+    def body(it: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+
+    with pytest.raises(NameError, match="Nowhere"):
+        hints_of(body, returned=False)
+
+
+def test_it_still_says_of_itself_what_a_function_does() -> None:
+    @tool
+    def add(a: int, b: int = 1) -> int:
+        """Add two numbers."""
+        return a + b
+
+    class Bot:
+        @tool
+        def greet(self, name: str) -> str:
+            """Greet."""
+            return name
+
+    assert (add.__name__, add.__doc__, add.__module__) == ("add", "Add two numbers.", __name__)
+    assert list(inspect.signature(add).parameters) == ["a", "b"]
+    assert list(inspect.signature(Bot().greet).parameters) == ["name"]
+    assert functools.wraps(add)(lambda: None).__name__ == "add"
+    assert not hasattr(add, "no_such_thing")
+
+
+def test_what_needs_another_way_of_calling_is_refused_when_it_is_made() -> None:
+    @functools.singledispatch
+    def show(value: int) -> str:
+        return str(value)
+
+    @contextmanager
+    def opened(name: str) -> Generator[str]:
+        yield name
+
+    @asynccontextmanager
+    async def opened_later(name: str) -> AsyncGenerator[str]:
+        yield name
+
+    told: list[str] = []
+    for one in (show, opened, opened_later):
+        with pytest.raises(DefinitionError) as caught:
+            tool(one)
+        told.append(str(caught.value))
+    assert told == snapshot(
+        [
+            "`show` takes its first argument by position (singledispatch). Decorate a function that calls it.",
+            "`opened` is a context manager, whose value is for `with`. Decorate a function that uses it.",
+            "`opened_later` is a context manager, whose value is for `with`. Decorate a function that uses it.",
+        ]
+    )
+
+
+def test_the_context_may_have_any_name() -> None:
+    @tool
+    def look(_context: ToolContext, name: str) -> str:
+        return f"{name} {_context.call_id != ''}"
+
+    assert run(look, {"name": "here"}).data == "here True"

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
-from pydantic import BaseModel, Field, TypeAdapter, computed_field, field_serializer, field_validator
+from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, computed_field, field_serializer, field_validator
 from pydantic_core import to_json
 from typing_extensions import TypedDict
 
@@ -345,3 +345,18 @@ def test_what_is_let_through_fits_the_schema_that_is_shown(annotation: Any, valu
         return
     schema = TypeAdapter(annotation).json_schema(mode="serialization")
     SchemaParams("shown", schema).load(to_json(jsonable(fitting)))
+
+
+def test_a_type_that_fails_on_a_value_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing can be said of the value then; but its author hears that it was not checked."""
+
+    def needs_a_length(value: Any) -> Any:
+        return len(value)
+
+    @tool
+    def give() -> Annotated[int, BeforeValidator(needs_a_length)]:
+        """Give. Use this to test."""
+        return 5
+
+    assert Runtime([give]).run_sync("give").data == 5
+    assert "object of type 'int' has no len()" in caplog.text

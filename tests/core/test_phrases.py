@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ferrule import ToolError
 from ferrule.core.errors import ErrorKind
-from ferrule.core.phrases import Phrase, joined, phrase, translated
+from ferrule.core.phrases import Phrase, glued, joined, phrase, said_by, translated
 from ferrule.pipeline.format import format_stopped, stopped_by
 
 GERMAN = {
@@ -61,6 +61,33 @@ def test_sentences_with_full_width_marks_have_no_space_between_them() -> None:
     assert in_german(joined(" ", [phrase("It stopped."), phrase("it is gone")])) == "Schluss。sie ist weg"
 
 
+def test_a_template_keeps_its_space_from_latin_words_and_from_what_was_given_alone() -> None:
+    chinese = {
+        "expected {kind}, got {found}": "应为 {kind} 的值，得到 {found}",
+        "a date": "日期",
+        "{{x}} {kind} y": "{{x}} {kind} 乙",
+    }
+
+    def say(text: str) -> str:
+        return translated(text, lambda template: chinese.get(template, template))
+
+    assert say(phrase("expected {kind}, got {found}", kind="integer", found="x")) == "应为 integer 的值，得到 x"
+    assert (
+        say(phrase("expected {kind}, got {found}", kind=phrase("a date"), found="名 字")) == "应为日期的值，得到 名 字"
+    )
+    assert say(phrase("{{x}} {kind} y", kind=phrase("a date"))) == "{x} 日期乙"
+
+
+def test_an_exception_says_the_phrase_it_was_made_with() -> None:
+    gone = ValueError(phrase("it is gone"))
+    assert in_german(said_by(gone)) == "sie ist weg"
+    assert (
+        in_german(phrase("`{name}` failed: {why}", name="Read", why=gone)) == "`Read` ist fehlgeschlagen: sie ist weg"
+    )
+    assert (said_by(ValueError()), said_by(OSError(2, "No such file"))) == ("", "[Errno 2] No such file")
+    assert in_german(glued("- ", said_by(gone), "!")) == "- sie ist weg!"
+
+
 def test_a_detail_that_only_english_has_words_for_is_left_out_elsewhere() -> None:
     plain = phrase("it is gone").because("somebody removed it")
     assert plain == "it is gone: somebody removed it"
@@ -68,6 +95,17 @@ def test_a_detail_that_only_english_has_words_for_is_left_out_elsewhere() -> Non
     assert translated(plain, str) == plain
     assert in_german(phrase("it is gone").because(phrase("It stopped."))) == "sie ist weg – Schluss。"
     assert phrase("it is gone").because("") == "it is gone"
+
+
+@given(
+    st.lists(st.sampled_from(["{one}", "{two}", "{one!r}", "{two:>4}", "{{", "}}", "{{one}}", "`", " of ", "%s"])),
+    st.text(max_size=4),
+    st.text(max_size=4) | st.integers(),
+)
+def test_it_is_filled_in_as_str_format_does(parts: list[str], one: str, two: str | int) -> None:
+    template = "".join(parts)
+    assert phrase(template, one=one, two=two) == template.format(one=one, two=str(two))
+    assert phrase(template) == template
 
 
 TEXT = st.text(max_size=8)

@@ -203,15 +203,19 @@ def test_6_a_check_that_returns_nothing_means_sound() -> None:
 
 
 def ferrule(folder: Path, *words: str, given: str = "") -> tuple[int, str]:
+    done = command(folder, *words, given=given)
+    return done.returncode, done.stdout
+
+
+def command(folder: Path, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
     environment = {
         "PATH": "/usr/bin:/bin", "HOME": str(folder), "FERRULE_DATA": str(folder / "data"),
         "FERRULE_TOOLS_FOLDERS": str(folder / "tools"), "PYTHONPATH": str(Path(__file__).parents[2] / "src"),
     }  # fmt: skip
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "ferrule", *words],
-        cwd=folder, env=environment, input=given, capture_output=True, text=True, timeout=120, check=False,
+        cwd=folder, env=environment, input=given, capture_output=True, encoding="utf-8", timeout=120, check=False,
     )  # fmt: skip
-    return done.returncode, done.stdout
 
 
 def test_7_and_15_a_folder_of_tools_and_one_document_on_standard_output(tmp_path: Path) -> None:
@@ -366,3 +370,20 @@ def test_16_a_users_thinking_time_is_not_the_tools() -> None:
     assert Runtime([save], ask=think, recorders=[Keep()]).run_sync("save").success
     assert seen[0].waited >= 0.4
     assert seen[0].duration < 0.4
+
+
+# 17. Words for the person
+
+
+def test_17_a_person_reads_chinese_and_the_model_english(tmp_path: Path) -> None:
+    """O7: a refusal, arguments that do not fit and a tool's own error, through the command."""
+    (tmp_path / "a.txt").write_text("one\n")
+    for arguments, says in (
+        (["Write", '{"file_path": "b.txt", "content": ""}'], "会写入的工具要先询问，而这里无法请求批准。"),
+        (["Read", '{"file_path": "a.txt", "limit": 0}'], "- `limit`：必须是不小于 1 的值；得到的是 integer 0"),
+        (["Read", '{"file_path": }'], '它们不是有效的 JSON：缺少值（在 `{"file_path":` 之后）。'),
+        (["Read", '{"file_path": "b.txt"}'], "`b.txt` 处没有文件。\n\n建议：您是指 `a.txt` 吗？"),
+    ):
+        assert says in command(tmp_path, "--lang", "zh", "call", *arguments).stderr
+    _, out = ferrule(tmp_path, "--lang", "zh", "call", "Read", '{"file_path": "b.txt"}', "--json")
+    assert json.loads(out)["llm_content"].startswith("Error (not_found_error): There is no file at `b.txt`.")

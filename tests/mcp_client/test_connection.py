@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule.mcp_client import bounds
+from ferrule.mcp_client import bounds, stdio_transport
 from ferrule.mcp_client.connect import connect
 from ferrule.mcp_client.connection import Connection
 from ferrule.mcp_client.failures import Failed
@@ -58,10 +58,11 @@ async def test_opening_it_can_be_given_up(tmp_path: Path) -> None:
     assert not alive(int(notes.read_text().split()[1]))
 
 
-async def test_a_server_that_ends_is_noticed_without_a_call(tmp_path: Path) -> None:
+async def test_a_server_that_ends_is_noticed_without_a_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import os
     import signal
 
+    monkeypatch.setattr(stdio_transport, "_SECONDS_TO_HEAR_OF_THE_END", 60.0)  # however busy the machine is
     notes = tmp_path / "notes"
     live = connection(tmp_path, plain(notes=notes))
     await live.open(30)

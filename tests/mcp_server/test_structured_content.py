@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from mcp import Client, types
 
@@ -259,6 +259,7 @@ def files() -> st.SearchStrategy[bytes]:
     page=st.tuples(st.integers(0, 5), st.integers(1, 5)),
     code=st.integers(0, 255),
 )
+@example(contents=[b"abc"], written="$q \\1 \\", name="a", page=(0, 1), code=0)
 def test_whatever_stands_in_files_and_names(
     contents: list[bytes], written: str, name: str, page: tuple[int, int], code: int
 ) -> None:
@@ -271,10 +272,11 @@ def test_whatever_stands_in_files_and_names(
                 await call("readFile", filePath=f"f{at}")
             await call("Write", file_path=name, content=written)
             await call("Edit", file_path=name, old_string=written[:3], new_string=written[3:] + "x", replace_all=True)
+            literal = written.replace("\0", "").replace("\\", "\\\\").replace("$", "$$")
             for tool, arguments in (
                 ("Glob", {"pattern": "*"}),
                 ("Grep", {"pattern": ".", "output_mode": "content"}),
-                ("FileSearch", {"pattern": "[a-z]", "replace_with": written.replace("\0", "")}),
+                ("FileSearch", {"pattern": "[a-z]", "replace_with": literal}),
                 ("LS", {}),
                 ("listFiles", {}),
                 ("searchFiles", {"pattern": "*"}),

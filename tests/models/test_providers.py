@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
+from ferrule.core.errors import MissingExtra
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.models.providers import Provider, all_providers, custom_provider, form_of, open_model, split_name
 
@@ -123,3 +125,25 @@ def test_accents_follow_the_provider() -> None:
     assert "max_completion_tokens" in form_of(openai).body(request, "m")
     assert "max_tokens" in form_of(known["groq"]).body(request, "m")
     assert "stream_options" not in form_of(known["mistral"]).body(request, "m")
+
+
+@pytest.mark.parametrize(
+    ("name", "missing", "said"),
+    [
+        ("ollama/llama4", "httpx2", "Asking a model over HTTP needs an optional part of Ferrule. Install it: "),
+        ("local", "xllamacpp", "Models on this machine need the extra `local`, which is not installed. Install it: "),
+    ],
+)
+def test_a_model_whose_part_is_not_installed_is_refused_when_it_is_opened(
+    monkeypatch: pytest.MonkeyPatch, name: str, missing: str, said: str
+) -> None:
+    """Not when it is first asked: a script would go on until then as if all were well."""
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises((ModelError, MissingExtra)) as caught:
+        opened(name, {})
+    assert str(caught.value).startswith(said)
+
+
+def test_what_is_no_name_of_a_model_is_refused() -> None:
+    with pytest.raises(TypeError, match="A model is named as provider/name, not None"):
+        open_model(None)  # type: ignore[arg-type]

@@ -300,3 +300,10 @@ def test_a_tool_that_can_write_stays_out_of_plan_mode_whatever_a_call_says() -> 
     registry = Registry()
     registry.register(one)
     assert registry.for_mode("plan").tools() == []
+
+
+def test_a_mode_that_is_none_names_those_there_are() -> None:
+    with pytest.raises(
+        ValueError, match=r"There is no mode 'fast'\. Modes are default, plan, accept-edits, dont-ask, b"
+    ):
+        RulePolicy(mode="fast")  # type: ignore[arg-type]

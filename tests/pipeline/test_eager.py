@@ -50,6 +50,40 @@ def test_a_coroutine_that_waits_goes_on_later() -> None:
     asyncio.run(main())
 
 
+def test_whoever_asked_to_be_told_of_its_end_is_told() -> None:
+    told: list[object] = []
+
+    async def quick() -> int:
+        task = asyncio.current_task()
+        assert task is not None
+        task.add_done_callback(lambda task: told.append(task.result()))
+        return 5
+
+    async def main() -> None:
+        assert started(quick()).result() == 5
+        await asyncio.sleep(0)
+        assert told == [5]
+
+    asyncio.run(main())
+
+
+def test_a_coroutine_that_asks_for_its_own_cancelling_gets_it() -> None:
+    async def asks(wait: bool) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        if wait:
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        for wait in (False, True):
+            task = started(asks(wait))
+            await asyncio.wait({task})
+            assert task.cancelled()
+
+    asyncio.run(main())
+
+
 def test_what_it_raises_at_once_is_kept_in_the_task() -> None:
     async def fails() -> None:
         raise ValueError("early")

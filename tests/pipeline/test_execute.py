@@ -16,10 +16,14 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule import Limits, RawCall, RulePolicy, Runtime, Tool, ToolContext, ToolResult, tool
+from ferrule.pipeline import execute
+from ferrule.pipeline.threads import Job
 from tests.process.shell.shell_room import becomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ferrule.pipeline.threads import Outcome
 
 FAST = Limits(grace=0.05)
 
@@ -656,6 +660,85 @@ def test_a_sync_tool_does_not_hold_up_the_loop() -> None:
         return turns
 
     assert asyncio.run(main()) >= 5
+
+
+def test_what_a_sync_tool_hands_to_the_loop_comes_before_its_result() -> None:
+    """However quick it is: its reports must not come behind its end."""
+    seen: list[str] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        @tool(kind="readonly")
+        def quick() -> None:
+            loop.call_soon_threadsafe(seen.append, "handed over")
+
+        runtime = Runtime([quick])
+        for _ in range(50):
+            await runtime.run("quick")
+            seen.append("result")
+
+    asyncio.run(main())
+    assert seen == ["handed over", "result"] * 50
+
+
+def test_a_sync_tool_that_cancels_its_own_call_is_cancelled_however_quick_it_is() -> None:
+    async def main() -> list[str | None]:
+        @tool(kind="readonly")
+        def quick(context: ToolContext) -> bool:
+            return runtime.cancel(context.call_id)
+
+        runtime = Runtime([quick])
+        kinds = [error_kind(await runtime.run(RawCall("quick", id="again"))) for _ in range(20)]
+        assert not runtime.cancel("again")
+        return kinds
+
+    assert asyncio.run(main()) == ["cancelled_error"] * 20
+
+
+def test_quick_sync_tools_one_after_the_other_leave_the_loop_its_turns() -> None:
+    """A timer is due only when the loop looks; calls that never wait must let it look."""
+
+    @tool(kind="readonly")
+    def quick() -> None: ...
+
+    async def main() -> int:
+        runtime = Runtime([quick])
+        fired = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.01, fired.set)
+        calls = 0
+        while not fired.is_set() and calls < 200_000:
+            await runtime.run("quick")
+            calls += 1
+        return calls
+
+    assert asyncio.run(main()) < 200_000
+
+
+def test_the_loop_waits_a_moment_only_for_a_tool_that_was_quick_the_last_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[str] = []
+    wait = Job.wait
+
+    def counted(job: Job, seconds: float) -> Outcome | None:
+        waited.append(turn)
+        return wait(job, seconds)
+
+    monkeypatch.setattr(execute, "_A_MOMENT", 0.2)
+    monkeypatch.setattr(Job, "wait", counted)
+
+    @tool(kind="readonly")
+    def work(seconds: float) -> None:
+        time.sleep(seconds)
+
+    async def main() -> None:
+        nonlocal turn
+        runtime = Runtime([work])
+        for turn, seconds in (("unknown", 0.4), ("was slow", 0.4), ("was slow still", 0), ("was quick", 0)):  # noqa: B007
+            assert (await runtime.run("work", {"seconds": seconds})).success
+
+    turn = ""
+    asyncio.run(main())
+    assert waited == ["unknown", "was quick"]
 
 
 def test_a_sync_function_that_gives_a_coroutine_is_run_to_its_end() -> None:

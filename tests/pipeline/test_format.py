@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import ChainMap, UserDict, UserList, UserString
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -143,11 +146,41 @@ def test_a_value_without_json_form_says_that_the_work_is_done() -> None:
     loop.append(loop)
     assert answer(loop).llm_content == snapshot(
         """\
-Error (execution_error): `give` ran, but gave a list that has no JSON form.
+Error (execution_error): `give` ran, but gave a list (holding itself) that has no JSON form.
 
 Suggestion: What it did is done; calling it again would do it again.\
 """
     )
+
+
+def test_what_has_no_json_form_is_named_wherever_it_stands() -> None:
+    class Plain: ...
+
+    unfit: list[Any] = [Plain(), {"a": [Plain()]}, [threading.Lock()], {"a": b"\xff"}]
+    assert [one.error.message for one in map(answer, unfit) if one.error is not None] == snapshot(
+        [
+            "`give` ran, but gave a Plain that has no JSON form.",
+            "`give` ran, but gave a dict (holding a Plain) that has no JSON form.",
+            "`give` ran, but gave a list (holding a lock) that has no JSON form.",
+            "`give` ran, but gave a dict (holding bytes that are not UTF-8 text) that has no JSON form.",
+        ]
+    )
+
+
+def test_what_is_like_a_list_or_a_dict_is_shown_as_one() -> None:
+    """P8: never the words in which Python would print it."""
+    found = {"x": 1, "y": 2}
+    shown: list[Any] = [
+        found.keys(), found.values(), found.items(), range(3), {"in": range(2)},
+        ChainMap(found), UserDict(found), UserList([1]), MappingProxyType(found), UserString("text"),
+    ]  # fmt: skip
+    assert [answer(one).llm_content for one in shown] == snapshot(
+        [
+            '["x","y"]', "[1,2]", '[["x",1],["y",2]]', "[0,1,2]", '{"in":[0,1]}',
+            '{"x":1,"y":2}', '{"x":1,"y":2}', "[1]", '{"x":1,"y":2}', '"text"',
+        ]
+    )  # fmt: skip
+    assert answer(found.keys()).to_dict()["data"] == ["x", "y"]
 
 
 def test_a_number_too_long_for_python_to_print_is_still_a_result() -> None:

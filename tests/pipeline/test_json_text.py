@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule import InvalidParams, Limits
+from ferrule.pipeline import json_text
 from ferrule.pipeline.json_text import check_text, plain_problem
 
 SMALL = Limits(argument_depth=3, number_digits=10)
@@ -53,6 +54,35 @@ def test_doubled_keys_are_found_at_any_depth_and_also_when_escaped() -> None:
 def test_a_flat_text_with_as_many_colons_as_fields_is_not_read_twice() -> None:
     assert problem('{"a": 1}', flat_size=1) is None
     assert problem('{"a": 1, "a": 2}', flat_size=1) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"at": "10:30", "see": "https://example.com"}',
+        '{"at" : "10:30", "see"\t:\n"a:b"}',
+    ],
+)
+def test_colons_inside_strings_cost_no_second_parse(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def parsed(*_: Any, **__: Any) -> None:
+        raise AssertionError("it was read again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(json_text, "_check_keys", parsed)
+        assert problem(text, flat_size=2) is None
+        assert problem(text.encode(), flat_size=2) is None
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "b", ":", '\\":', " :"]), st.sampled_from(["x:y", '\\":', " : ", "1"]))),
+    st.sampled_from([":", " :", "\n:", "\t : ", "\r:"]),
+)
+def test_a_doubled_key_is_found_whatever_the_colons_are_like(pairs: list[tuple[str, str]], colon: str) -> None:
+    text = "{" + ", ".join(f'"{key}"{colon}"{value}"' for key, value in pairs) + "}"
+    keys = {key for key, _ in pairs}
+    doubled = problem(text, flat_size=len(keys)) is not None
+    assert doubled == (len(keys) < len(pairs))
+    assert (problem(text.encode(), flat_size=len(keys)) is not None) == doubled
 
 
 @given(st.text(st.sampled_from('{}[]:,"\\a1 ')))

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -582,3 +582,66 @@ def test_a_call_that_came_to_its_end_keeps_its_result_when_it_is_cancelled_while
     assert isinstance(pending, Pending)
     assert isinstance(done, Done)
     assert done.result.data == "changed"
+
+
+# Made or called in another way than meant
+
+
+def test_a_tool_may_be_given_in_place_of_its_name() -> None:
+    runtime = Runtime([add])
+    assert runtime.run_sync(add, {"a": 1, "b": 2}).data == 3
+    assert asyncio.run(runtime.run(add, {"a": 1, "b": 2})).data == 3
+
+
+MISTAKES: dict[str, tuple[Any, str]] = {
+    "policy": (
+        lambda: Runtime([add], policy=cast("Any", "plan")),
+        snapshot("A policy is an object such as RulePolicy(mode=\"plan\"), not 'plan'."),
+    ),
+    "ask": (
+        lambda: Runtime([add], ask=cast("Any", "yes")),
+        snapshot("`ask` is a function that gets a question and gives an answer, not 'yes'."),
+    ),
+    "servers": (
+        lambda: Runtime([add], mcp_servers=cast("Any", ["x"])),
+        snapshot('mcp_servers are written by name, {"clock": {"command": …}}, not [\'x\'].'),
+    ),
+    "no tools": (lambda: Runtime(cast("Any", None)), snapshot("Tools come in a list, not as None.")),
+    "a timeout": (
+        lambda: Runtime([add]).run_sync("add", timeout=cast("Any", "5")),
+        snapshot("A time limit is more than 0 seconds, not '5'."),
+    ),
+    "no timeout": (
+        lambda: Runtime([add]).run_sync("add", timeout=0),
+        snapshot("A time limit is more than 0 seconds, not 0."),
+    ),
+    "one call": (
+        lambda: Runtime([add]).batch_sync(cast("Any", RawCall("add"))),
+        snapshot("Calls come in a list, also where there is one: write [RawCall(…)]."),
+    ),
+    "a name": (
+        lambda: Runtime([add]).batch_sync(cast("Any", "add")),
+        snapshot("Calls come in a list, also where there is one: write [RawCall(…)]."),
+    ),
+    "a stream": (
+        lambda: Runtime([add]).stream(cast("Any", "add")),
+        snapshot("A stream takes calls, not 'a'. Write RawCall(name, arguments)."),
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_of_the_program_is_told_where_it_is_made(mistake: str) -> None:
+    make, said = MISTAKES[mistake]
+    with pytest.raises((TypeError, ValueError)) as caught:
+        make()
+    assert str(caught.value) == said
+
+
+def test_servers_that_nobody_started_are_named_where_their_tool_is_missed() -> None:
+    runtime = Runtime([add], mcp_servers={"clock": {"command": "clock"}})
+    result = runtime.run_sync("mcp__clock__tell_time")
+    assert result.error is not None
+    assert result.error.suggestion == snapshot(
+        "The MCP servers of this Runtime run inside `async with` only; enter it first."
+    )

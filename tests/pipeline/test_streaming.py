@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import gc
+import io
+import itertools
+import json
+import time
 import tracemalloc
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +21,6 @@ from ferrule import Done, Limits, Output, Partial, RawCall, Runtime, ToolError, 
 from ferrule.pipeline.streaming import Collected
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
     from ferrule.core.events import CallEvent
 
 
@@ -199,3 +203,123 @@ def test_collected_items_stay_bounded_and_never_lose_count(given_pieces: list[An
         # Text that came before the first other item may have been joined into one piece.
         assert len([piece for piece in given_pieces if isinstance(piece, str)]) > items
     assert result.metadata.get("items_left_out", 1) > 0
+
+
+# What can be read once only
+
+
+def _lines() -> Any:
+    return io.StringIO("a\nb\n")
+
+
+ONCE: dict[str, tuple[Any, Any]] = {
+    "map": (lambda: map(str, range(3)), ["0", "1", "2"]),
+    "zip": (lambda: zip([1], [2], strict=True), [(1, 2)]),
+    "reversed": (lambda: reversed([1, 2]), [2, 1]),
+    "reader": (lambda: csv.reader(["a,b"]), [["a", "b"]]),
+    "file": (_lines, ["a\n", "b\n"]),
+    "islice": (lambda: itertools.islice(itertools.count(), 2), [0, 1]),
+    "empty": (lambda: map(str, ()), []),
+    "fresh": (lambda: {"rows": ([n] for n in range(9))}, {"rows": [[n] for n in range(9)]}),
+    "inside": (
+        lambda: {"rows": (i for i in range(2)), "n": [zip("a", "b", strict=True)]},
+        {"rows": [0, 1], "n": [[("a", "b")]]},
+    ),
+}
+
+
+@pytest.mark.parametrize("sort", ONCE)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_can_be_read_once_only_becomes_a_list(sort: str, is_async: bool) -> None:
+    """T4: the data is still there when somebody looks at it."""
+    make, expected = ONCE[sort]
+
+    def give() -> Any:
+        return make()
+
+    async def give_async() -> Any:
+        return make()
+
+    result = Runtime([tool(give_async if is_async else give, name="give")]).run_sync("give")
+    assert result.data == expected
+    assert json.loads(result.llm_content) == json.loads(json.dumps(expected))
+
+
+def test_a_time_limit_holds_for_what_never_ends() -> None:
+    """P5: nothing is read outside the time of a call, and no thread goes on reading after it."""
+    read: list[int] = []
+
+    @tool(kind="readonly")
+    def give() -> Any:
+        return map(read.append, itertools.count())
+
+    @tool(kind="readonly")
+    async def give_async() -> Any:
+        return itertools.count()
+
+    @tool(kind="readonly")
+    def give_typed() -> list[int]:
+        return itertools.count()  # pyright: ignore[reportReturnType]
+
+    runtime = Runtime([give, give_async, give_typed])
+    for name in ("give", "give_async", "give_typed"):
+        result = runtime.run_sync(name, timeout=0.3)
+        assert result.error is not None
+        assert result.error.kind == "timeout_error"
+    for _ in range(200):
+        seen = len(read)
+        time.sleep(0.05)
+        if len(read) == seen:
+            break
+    else:
+        pytest.fail("It is read on and on.")
+
+
+def test_a_generator_that_yields_nothing_is_empty_in_the_way_it_declares() -> None:
+    """T4: an empty list where it yields items, no text where it yields text."""
+
+    @tool(kind="readonly")
+    def find_items(name: str) -> Iterator[dict[str, int]]:
+        yield from ()
+
+    @tool(kind="readonly")
+    async def find_later(name: str) -> AsyncIterator[int]:
+        for number in ():
+            yield number
+
+    @tool(kind="readonly")
+    def find_list(name: str) -> list[int]:  # pyright: ignore[reportInvalidTypeForm]
+        yield from ()  # pyright: ignore[reportReturnType]
+
+    @tool(kind="readonly")
+    def find_words(name: str) -> Iterator[str]:
+        yield from ()
+
+    @tool(kind="readonly")
+    def find_either(name: str) -> Iterator[str | int]:
+        yield from ()
+
+    @tool(kind="readonly")
+    def find_any(name: str):
+        yield from ()
+
+    tools = [find_items, find_later, find_list, find_words, find_either, find_any]
+    runtime = Runtime(tools)
+    found = {one.name: runtime.run_sync(one.name, {"name": "x"}).data for one in tools}
+    assert found == {
+        "find_items": [], "find_later": [], "find_list": [], "find_words": "", "find_either": "", "find_any": "",
+    }  # fmt: skip
+
+
+def test_a_value_that_holds_itself_is_looked_into_once() -> None:
+    """Neither for ever, nor once for every way that leads to it."""
+
+    @tool(kind="readonly")
+    def give() -> Any:
+        held: list[Any] = []
+        held += [held, held, held, iter([1])]
+        return held
+
+    result = Runtime([give]).run_sync("give")
+    assert result.error is not None
+    assert "no JSON form" in result.error.message

@@ -227,6 +227,61 @@ def test_an_outcome_for_a_closed_loop_is_dropped() -> None:
     Job(lambda: None, loop, lambda outcome: None).deliver((True, None))
 
 
+def test_an_outcome_that_is_waited_for_does_not_go_through_the_loop() -> None:
+    told: list[Outcome] = []
+
+    async def main() -> Outcome | None:
+        job = Job(lambda: 42, asyncio.get_running_loop(), told.append, soon=True)
+        WorkerPool(1, 8).submit(job)
+        outcome = job.wait(20)
+        await asyncio.sleep(0.02)
+        return outcome
+
+    assert asyncio.run(main()) == (True, 42)
+    assert told == []
+
+
+def test_an_outcome_that_does_not_come_soon_is_told_through_the_loop() -> None:
+    async def main() -> tuple[Outcome | None, Outcome, float]:
+        loop = asyncio.get_running_loop()
+        told: asyncio.Future[Outcome] = loop.create_future()
+        go_on = threading.Event()
+        job = Job(lambda: go_on.wait(20), loop, told.set_result, soon=True)
+        WorkerPool(1, 8).submit(job)
+        at_once = job.wait(0.001)
+        await asyncio.sleep(0.02)
+        go_on.set()
+        return at_once, await told, job.seconds
+
+    at_once, later, seconds = asyncio.run(main())
+    assert at_once is None
+    assert later == (True, True)
+    assert seconds > 0.01
+
+
+def test_an_outcome_that_comes_just_as_the_wait_ends_is_given_exactly_once() -> None:
+    """The race between a job's end and the end of the wait for it, many times over."""
+
+    async def main() -> tuple[int, int]:
+        pool, loop = WorkerPool(1, 8), asyncio.get_running_loop()
+        straight = through_the_loop = 0
+        for turn in range(400):
+            told: asyncio.Future[Outcome] = loop.create_future()
+            job = Job(lambda turn=turn: time.sleep((turn % 5) * 0.0001), loop, told.set_result, soon=True)
+            pool.submit(job)
+            if job.wait((turn % 7) * 0.0001) is not None:
+                straight += 1
+                await asyncio.sleep(0)
+                assert not told.done()
+            else:
+                assert await asyncio.wait_for(told, 20) == (True, None)
+                through_the_loop += 1
+        return straight, through_the_loop
+
+    straight, through_the_loop = asyncio.run(main())
+    assert straight + through_the_loop == 400
+
+
 def test_a_thread_stuck_in_c_does_not_hold_up_the_interpreters_exit() -> None:
     program = """
 import asyncio, time

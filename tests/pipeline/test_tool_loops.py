@@ -468,3 +468,20 @@ def test_nothing_keeps_the_program_from_ending() -> None:
     assert done.stdout == "['timeout_error', 'timeout_error']\n", done.stderr
     assert done.returncode == 0
     assert time.monotonic() - began < 100
+
+
+def test_a_tool_that_stops_its_loop_stops_nobody() -> None:
+    @tool(kind="readonly")
+    async def stop_loop() -> str:
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(0.01)
+        return "on it went"
+
+    @tool(kind="readonly")
+    async def neighbour() -> str:
+        await asyncio.sleep(0.05)
+        return "as if nothing were"
+
+    runtime = Runtime([stop_loop, neighbour])
+    results = runtime.batch_sync([RawCall("neighbour"), RawCall("stop_loop"), RawCall("neighbour")])
+    assert [one.data for one in results] == ["as if nothing were", "on it went", "as if nothing were"]

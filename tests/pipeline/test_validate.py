@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from inline_snapshot import snapshot
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from ferrule import InvalidParams, Limits, Problem, RawCall, Runtime, Stopped, ToolResult, tool
 from ferrule.pipeline.limits import DEFAULT_LIMITS
@@ -266,3 +266,42 @@ def test_what_a_check_raises_is_cleaned_and_a_secret_is_not_quoted() -> None:
     mended = asyncio.run(Runtime([pay]).run("pay", {"pin": "1234", "password": 5555}))
     for told in (str(wrong.to_dict()), str(mended.to_dict())):
         assert not any(secret in told for secret in ("12a4", "s3cr3t", "1234", "5555"))
+
+
+def _halved(given: int) -> int:
+    return {5: 2}[given]
+
+
+def _shortened(given: Any) -> Any:
+    return given.strip()
+
+
+@tool(kind="readonly")
+def halve(
+    number: Annotated[int, AfterValidator(_halved)] = 5, word: Annotated[int, BeforeValidator(_shortened)] = 0
+) -> int:
+    """Halve."""
+    return number
+
+
+def test_a_validator_that_breaks_is_the_tools_fault_and_not_the_programs() -> None:
+    """T7: as `check` does, a validator in an annotation may raise anything."""
+    result = Runtime([halve]).run_sync("halve", {"number": 0})
+    assert result.llm_content == snapshot(
+        """\
+Error (execution_error): `halve` was not run: its own check of the arguments failed. KeyError: 0
+
+Suggestion: Try other arguments or another tool; its author has to mend this one.\
+"""
+    )
+    calls = [
+        RawCall("halve", {"number": 5}, id="first"),
+        RawCall("halve", {"number": 0, "word": {"$ref": "first"}}, id="second"),
+    ]
+    assert Runtime([halve]).batch_sync(calls)[1].llm_content == result.llm_content
+
+
+def test_a_validator_that_breaks_on_a_mended_value_leaves_the_problem_as_it_was() -> None:
+    result = Runtime([halve]).run_sync("halve", {"word": "5"})
+    assert result.error is not None
+    assert result.error.message.endswith('- `word`: expected integer, got string "5"')

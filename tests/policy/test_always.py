@@ -230,3 +230,56 @@ def test_an_always_for_a_tools_name_leaves_the_questions_about_paths(session: Se
     rules.remember(invoke(deploy, session, path="/etc/hosts"), session)
     assert verdict(rules, session, deploy, path="/etc/hosts") == "allow"
     assert verdict(rules, session, deploy, path="/etc/passwd") == "ask"
+
+
+@pytest.mark.parametrize("kind", ["write", "execute"])
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("mode", ["default", "accept-edits", "bypass"])
+@pytest.mark.parametrize("asked_about", ["a.txt", ".git/hooks/x", "/etc/hosts"])
+def test_no_always_for_a_tool_lets_it_write_another_guarded_place(
+    session: Session, kind: str, elsewhere: bool, mode: str, asked_about: str
+):
+    """P4: whatever a tool also writes, and in whatever mode it was remembered."""
+
+    def touches(params: Any) -> list[Touch]:
+        return [Touch(f"path:{params.path}", write=True), *([Touch("queue:jobs", write=True)] if elsewhere else [])]
+
+    deploy, rules = _deploy(kind, touches), policy(mode=mode)
+    rules.remember(invoke(deploy, session, path=asked_about), session)
+    assert verdict(rules, session, deploy, path=asked_about) == "allow"
+    for guarded in (".git/hooks/other", "/etc/passwd", ".vscode/tasks.json"):
+        assert verdict(rules, session, deploy, path=guarded) == "ask", guarded
+
+
+def _deploy(kind: Any, touches: Any) -> Any:
+    @tool(kind=kind, touches=touches)
+    def deploy(path: str) -> None: ...
+
+    return deploy
+
+
+def _writes(params: Any) -> list[Touch]:
+    return [Touch(f"path:{params.path}", write=True)]
+
+
+def test_an_always_for_a_guarded_place_is_for_this_tool_and_not_for_its_name(session: Session):
+    first, second, rules = _deploy("execute", _writes), _deploy("execute", _writes), policy()
+    offer = rules.offer(invoke(first, session, path="/etc/hosts"), session)
+    assert offer is not None
+    assert (offer.rule, offer.covers, offer.not_covers) == snapshot(
+        ("deploy, Edit(//etc/hosts)", "/etc/hosts", "/etc/another-file")
+    )
+    rules.remember(invoke(first, session, path="/etc/hosts"), session)
+    assert verdict(rules, session, first, path="/etc/hosts") == "allow"
+    assert verdict(rules, session, second, path="/etc/hosts") == "ask", "one that takes its name is another tool"
+
+
+@pytest.mark.parametrize("lists", [{"mode": "bypass"}, {"allow": ["deploy"]}], ids=["bypass", "allowed by name"])
+def test_where_only_the_place_was_asked_about_only_the_place_is_granted(session: Session, lists: dict[str, Any]):
+    deploy, rules = _deploy("execute", _writes), policy(**lists)
+    offer = rules.offer(invoke(deploy, session, path="/etc/hosts"), session)
+    assert offer is not None
+    assert offer.rule == "Edit(//etc/hosts)"
+    rules.remember(invoke(deploy, session, path="/etc/hosts"), session)
+    assert verdict(rules, session, deploy, path="/etc/hosts") == "allow"
+    assert verdict(rules, session, deploy, path="/etc/passwd") == "ask"

@@ -111,6 +111,33 @@ def test_whether_it_lies_in_a_folder(pattern: str, folder: str, may: bool, does:
     assert (found.may_lie_in(folder, ROOTS), found.lies_in(folder, ROOTS)) == (may, does)
 
 
+@pytest.mark.parametrize(
+    ("place", "rule", "named"),
+    [
+        ("**/.git/**/config", ".git/**", True),
+        ("**/.git/**/config", "//ws/.git/config", True),
+        ("**/.git/**/config", "**/config", True),
+        ("**/.git/**/config", "**", False),
+        ("**/.git/**/config", "//ws/**", False),
+        ("**/ws", "//ws/**", False),
+        ("//etc/**", "//etc/hosts", True),
+        ("//etc/**", "//etc/**", True),
+        ("//etc/**", "//**", False),
+        ("~/.config/fish/**", "~/.config/fish/config.fish", True),
+        ("~/.config/fish/**", "//home/ada/.config/fish/**", True),
+        ("~/.config/fish/**", "~/.config/**", False),
+        ("//ws/mine/**/*.py", "mine/**", True),
+        ("//ws/mine/**/*.py", "**/mine/*.py", True),
+        ("//ws/mine/**/*.py", "//ws/mine/a.py", True),
+        ("//ws/mine/**/*.py", "//ws/**", False),
+        ("//ws/mine/**/*.py", "*.py", False),
+        ("//opt/mine/tools/**/*.py", "//opt/mine/**", False),
+    ],
+)
+def test_a_place_is_named_and_not_just_taken_in(place: str, rule: str, named: bool):
+    assert PathPattern(place).is_named_by(PathPattern(rule), ROOTS) is named
+
+
 NAMES = st.text(alphabet="abc.*?[]!{}\\ -ü", min_size=1, max_size=8).filter(lambda name: name not in (".", ".."))
 
 

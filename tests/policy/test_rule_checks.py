@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 
 from ferrule import tool
 from ferrule.pipeline.authorise import Verdict
@@ -39,6 +40,27 @@ def test_an_error_names_the_file_the_rule_and_what_to_do(tmp_path: Path):
     assert str(raised.value) == (
         "/home/ada/ferrule.toml: the deny rule `Bash()` cannot work: nothing stands in the brackets; write `Bash` to "
         "mean every call of it. Nothing runs until it is mended or removed: ferrule rules remove 'Bash()'"
+    )
+
+
+def test_a_rule_of_the_command_line_is_not_to_be_removed_from_a_file(tmp_path: Path):
+    flag = Source(SourceKind.FLAG)
+    told: list[str] = []
+    for text in ("Bash()", "save_noet"):
+        with pytest.raises(RuleError) as raised:
+            checks(tmp_path).read([Written(Verdict.ALLOW, text, flag)])
+        told.append(str(raised.value))
+    assert told == snapshot(
+        [
+            (
+                "the command line: the allow rule `Bash()` cannot work: nothing stands in the brackets; write `Bash` "
+                "to mean every call of it."
+            ),
+            (
+                "the command line: the allow rule `save_noet` cannot work: there is no tool `save_noet`; did you mean "
+                "`save_note`?"
+            ),
+        ]
     )
 
 

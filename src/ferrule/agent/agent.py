@@ -52,6 +52,9 @@ class Agent:
         parent: ToolContext | None = None,
         above: Meter | None = None,
     ) -> None:
+        if not hasattr(model, "stream"):
+            meant = f": write open_model({model!r})" if isinstance(model, str) else ""
+            raise TypeError(f"An Agent takes a model, not {model!r}{meant}.")
         source = tools if tools is None or isinstance(tools, ToolSource) else Registry(tools)
         self.runtime = runtime = runtime if runtime is not None else Runtime(source or ())
         self.model = model
@@ -69,6 +72,7 @@ class Agent:
         self._tools = source if source is not None else runtime.tools
         self._plan = self._tools.read_only()
         self._turn: Turn | None = None
+        self._failure: Exception | None = None
 
     @property
     def conversation(self) -> Conversation:
@@ -102,13 +106,19 @@ class Agent:
     # What a person does
 
     async def answer(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
-        """One turn to its end: `text` is the answer, `ending` says whether it got there."""
+        """One turn to its end: `text` is the answer, `ending` says whether a limit or somebody stopped it before.
+
+        Raises `ModelError` where the model gave no answer; `run` tells of that in its last event instead.
+        """
         ended: TurnEnded | None = None
         async with aclosing(self.run(text, attachments)) as events:
             async for event in events:
                 if isinstance(event, TurnEnded):
                     ended = event
         assert ended is not None  # noqa: S101 - every turn ends with it
+        if ended.ending is Ending.FAILED and (failure := self._failure) is not None:
+            self._failure = None
+            raise failure
         return ended
 
     def answer_sync(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
@@ -126,7 +136,7 @@ class Agent:
         try:
             async for event in events:
                 if isinstance(event, TurnEnded):  # whoever stops reading here may begin the next turn at once
-                    self._turn = None
+                    self._turn, self._failure = None, turn.failure
                 yield event
         finally:
             try:

@@ -10,6 +10,7 @@ from ferrule.core.call import RawCall
 from ferrule.core.conversation import AssistantMessage, Message, ToolResults, UserMessage
 from ferrule.core.errors import ErrorKind
 from ferrule.core.model import Usage
+from ferrule.core.phrases import joined, phrase
 from ferrule.core.result import ErrorInfo, ToolResult
 
 if TYPE_CHECKING:
@@ -85,25 +86,25 @@ class Conversation:
 
 def cancelled(call: RawCall, why: str) -> ToolResult:
     """The result of a call that has none of its own."""
-    error = ErrorInfo(ErrorKind.CANCELLED, f"`{call.name}` did not finish. {why}")
+    error = ErrorInfo(ErrorKind.CANCELLED, joined(" ", [phrase("`{name}` did not finish.", name=call.name), why]))
     return ToolResult(call.id, call.name, False, error.words, error.message, None, error)
 
 
 def well_formed(messages: Sequence[Message]) -> str | None:
     """What is wrong with a conversation, if anything: the laws that every provider holds its callers to."""
     if messages and not isinstance(messages[0], UserMessage):
-        return "it does not start with what the person said"
+        return phrase("it does not start with what the person said")
     waiting: list[str] = []
     for message in messages:
         if isinstance(message, ToolResults):
             if [result.call_id for result in message.results] != waiting:
-                return "results do not belong to the calls before them"
+                return phrase("results do not belong to the calls before them")
             waiting = []
         elif waiting:
-            return "calls have no results"
+            return phrase("calls have no results")
         else:
             waiting = [call.id for call in _calls(message)]
-    return "the last calls have no results" if waiting else None
+    return phrase("the last calls have no results") if waiting else None
 
 
 def _calls(message: Message) -> tuple[RawCall, ...]:

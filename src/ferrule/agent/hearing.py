@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ferrule.core.model import Finished, ModelError, ModelFault, Preparing, Retrying, TextDelta, ThinkingDelta
+from ferrule.core.phrases import phrase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ class Hearing:
         if finished is None:
             raise ModelError(
                 ModelFault.GARBLED,
-                f"The answer of `{model.name}` ended before it was whole.",
-                suggestion="Try again; if it happens again, choose another model.",
+                phrase("The answer of `{name}` ended before it was whole.", name=model.name),
+                suggestion=phrase("Try again; if it happens again, choose another model."),
             )
         return finished

@@ -6,6 +6,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ferrule.core.model import Usage
+from ferrule.core.phrases import phrase
 
 if TYPE_CHECKING:
     from ferrule.agent.limits import AgentLimits
@@ -38,23 +39,30 @@ class Meter:
         limits, used = self._limits, self.usage
         tokens = used.input_tokens + used.output_tokens
         if limits.steps is not None and self.steps >= limits.steps:
-            return f"The turn had {_many(limits.steps, 'step')}, which is its limit.", _go_on("--max-steps")
+            return _steps(limits.steps), _go_on("--max-steps")
         if limits.tokens is not None and tokens >= limits.tokens:
-            return f"The turn used {tokens:,} tokens; its limit is {limits.tokens:,}.", _go_on("--max-tokens")
+            count, most = f"{tokens:,}", f"{limits.tokens:,}"
+            said = phrase("The turn used {count} tokens; its limit is {most}.", count=count, most=most)
+            return said, _go_on("--max-tokens")
         if limits.cost is not None and used.cost is not None and used.cost >= limits.cost:
-            return f"The turn cost ${used.cost:.4f}; its limit is ${limits.cost:.4f}.", _go_on("--max-cost")
+            cost, most = f"{used.cost:.4f}", f"{limits.cost:.4f}"
+            said = phrase("The turn cost ${cost}; its limit is ${most}.", cost=cost, most=most)
+            return said, _go_on("--max-cost")
         if (left := self.seconds_left) is not None and left <= 0:
             return self.out_of_time
         return self._above.problem() if self._above is not None else None
 
     @property
     def out_of_time(self) -> tuple[str, str]:
-        return f"The turn took {self._limits.seconds or 0:g} s, which is its limit.", _go_on("--timeout")
+        seconds = f"{self._limits.seconds or 0:g}"
+        return phrase("The turn took {seconds} s, which is its limit.", seconds=seconds), _go_on("--timeout")
 
 
-def _many(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+def _steps(most: int) -> str:
+    if most == 1:
+        return phrase("The turn had 1 step, which is its limit.")
+    return phrase("The turn had {count} steps, which is its limit.", count=f"{most:,}")
 
 
 def _go_on(option: str) -> str:
-    return f"Nothing is lost: say how to go on, or raise the limit ({option})."
+    return phrase("Nothing is lost: say how to go on, or raise the limit ({option}).", option=option)

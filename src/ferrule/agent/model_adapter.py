@@ -8,6 +8,7 @@ from ferrule.agent.hearing import Hearing
 from ferrule.core.conversation import UserMessage
 from ferrule.core.errors import ToolError
 from ferrule.core.model import ModelError, ModelRequest
+from ferrule.core.phrases import phrase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,8 @@ class TurnModel:
             finished = await Hearing(lambda event: None).listen(self._model, ModelRequest([UserMessage(prompt)]))
         except ModelError as error:
             raise ToolError(
-                f"The model could not be asked: {error.message}", suggestion=error.suggestion or None
+                phrase("The model could not be asked: {message}", message=error.message),
+                suggestion=error.suggestion or None,
             ) from None
         self._count(finished.usage)
         return finished.message.text

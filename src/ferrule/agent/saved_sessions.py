@@ -21,6 +21,7 @@ from ferrule.agent.conversation import Conversation, well_formed
 from ferrule.agent.message_form import from_form, to_form
 from ferrule.core.conversation import UserMessage
 from ferrule.core.model import Usage
+from ferrule.core.phrases import phrase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +33,7 @@ logger = logging.getLogger("ferrule.agent")
 VERSION = 1
 _DAY = 86_400
 _SHOWN = 80
-_LOST = "The program ended before this call did; whether it ran is not known. Look before you make it again."
+_LOST = phrase("The program ended before this call did; whether it ran is not known. Look before you make it again.")
 
 
 class SessionProblem(Exception):  # noqa: N818 - reads as what it is
@@ -119,7 +120,7 @@ def load(path: Path) -> tuple[SavedSession, Conversation]:
     """A saved session, open for adding, and its conversation with every call settled; raises `SessionProblem`."""
     head = _head(path)
     if head is None:
-        raise SessionProblem(f"{path} is not a saved session of this version of Ferrule.")
+        raise SessionProblem(phrase("{path} is not a saved session of this version of Ferrule.", path=path))
     saved = SavedSession(path.parent, head["id"], Path(head["workspace"]), head["model"])
     saved.open()
     try:
@@ -146,10 +147,17 @@ def _read(path: Path, saved: SavedSession) -> Conversation:
             else:
                 messages.append(from_form(form))
         except (ValueError, TypeError, KeyError) as error:
-            raise SessionProblem(f"{path} is damaged in line {number}: {error}. Begin a new session.") from None
+            raise SessionProblem(
+                phrase(
+                    "{path} is damaged in line {number}: {error}. Begin a new session.",
+                    path=path,
+                    number=number,
+                    error=error,
+                )
+            ) from None
     conversation = Conversation(messages, usage=usage, turn=turn)
     if (problem := well_formed(messages)) and problem != "the last calls have no results":
-        raise SessionProblem(f"{path} is damaged: {problem}. Begin a new session.")
+        raise SessionProblem(phrase("{path} is damaged: {problem}. Begin a new session.", path=path, problem=problem))
     return conversation
 
 
@@ -157,8 +165,9 @@ def find(folder: Path, named: str) -> Path:
     """The file of a session by its id, or by as much of it as no other begins with; raises `SessionProblem`."""
     found = [one for one in _files(folder) if one.stem.startswith(named)] if named.isalnum() else []
     if len(found) != 1:
-        what = f"{len(found)} saved sessions begin" if found else "No saved session begins"
-        raise SessionProblem(f"{what} with `{named}`.")
+        if found:
+            raise SessionProblem(phrase("{count} saved sessions begin with `{named}`.", count=len(found), named=named))
+        raise SessionProblem(phrase("No saved session begins with `{named}`.", named=named))
     return found[0]
 
 
@@ -231,7 +240,10 @@ def _lock(file: int, session_id: str) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise SessionProblem(
-            f"Session `{session_id[:8]}` is open in another process. End that one first, or begin a new session."
+            phrase(
+                "Session `{session_id}` is open in another process. End that one first, or begin a new session.",
+                session_id=session_id[:8],
+            )
         ) from None
 
 

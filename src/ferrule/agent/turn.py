@@ -19,6 +19,7 @@ from ferrule.agent.repeats import ENDED, NOTED, Repeats, note
 from ferrule.core.conversation import AssistantMessage, ToolResults, UserMessage
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.model import Finished, ModelError, ModelFault, ModelRequest
+from ferrule.core.phrases import phrase
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -32,7 +33,8 @@ logger = logging.getLogger("ferrule.agent")
 _MOST_GOING_ON = 3
 _MOST_EMPTY = 2
 
-INTERRUPTED = "The person stopped it."
+INTERRUPTED = phrase("The person stopped it.")
+_OTHERWISE = phrase("Say it in other words, or choose another model.")
 
 
 class Turn:
@@ -50,6 +52,8 @@ class Turn:
         self._stopped: TurnEnded | None = None
         self._words = ""
         """The model's last words: those of its last answer, and of the ones it was cut off in before."""
+        self.failure: Exception | None = None
+        """Why the model gave no answer, where it gave none."""
         self.meter = Meter(agent.limits, agent.above)
 
     # Seen from outside
@@ -101,6 +105,10 @@ class Turn:
     def _ended(self, ending: Ending, problem: str = "", suggestion: str = "") -> TurnEnded:
         return TurnEnded(ending, self._words, self.meter.usage, self.meter.steps, problem, suggestion)
 
+    def _failed(self, error: ModelError) -> TurnEnded:
+        self.failure = error
+        return self._ended(Ending.FAILED, error.message, error.suggestion)
+
     # The work itself
 
     async def _work(self) -> TurnEnded:
@@ -111,12 +119,15 @@ class Turn:
             raise
         except ModelError as error:
             self._keep_what_was_said()
-            return self._ended(Ending.FAILED, error.message, error.suggestion)
+            return self._failed(error)
         except Exception as error:
             logger.exception("The turn broke")
             self._keep_what_was_said()
-            problem = f"The program failed while it worked with the model: {type(error).__name__}."
-            return self._ended(Ending.FAILED, problem, "The log says more. Nothing of the conversation is lost.")
+            self.failure = error
+            problem = phrase("The program failed while it worked with the model: {kind}.", kind=type(error).__name__)
+            return self._ended(
+                Ending.FAILED, problem, phrase("The log says more. Nothing of the conversation is lost.")
+            )
 
     async def _steps(self) -> TurnEnded:
         empty = cut_off = 0
@@ -131,11 +142,10 @@ class Turn:
             if not message.text.strip() and not message.calls:
                 empty += 1
                 if empty > _MOST_EMPTY:
-                    return self._ended(
-                        Ending.FAILED,
-                        f"`{self._agent.model.name}` gave an empty answer {empty} times.",
-                        "Say it in other words, or choose another model.",
+                    said = phrase(
+                        "`{name}` gave an empty answer {empty} times.", name=self._agent.model.name, empty=empty
                     )
+                    return self._failed(ModelError(ModelFault.GARBLED, said, suggestion=_OTHERWISE))
                 self._conversation.add(UserMessage(SAY_SOMETHING))
                 continue
             self._conversation.add(message)
@@ -144,8 +154,8 @@ class Turn:
             if message.calls:
                 self._words = message.text
                 if await self._call(finished) >= ENDED:
-                    problem = f"The model made the same call with the same result {ENDED} times."
-                    return self._ended(Ending.LOOP, problem, "Say what it should do instead.")
+                    problem = phrase("The model made the same call with the same result {count} times.", count=ENDED)
+                    return self._ended(Ending.LOOP, problem, phrase("Say what it should do instead."))
                 cut_off = 0
                 continue
             self._words = self._words + message.text if cut_off else message.text
@@ -154,7 +164,9 @@ class Turn:
                 if cut_off <= _MOST_GOING_ON:
                     self._conversation.add(UserMessage(GO_ON))
                     continue
-                self._queue.put(Noted("The answer was cut off by the model's length limit, and may not be whole."))
+                self._queue.put(
+                    Noted(phrase("The answer was cut off by the model's length limit, and may not be whole."))
+                )
             if not self._agent.steering:
                 return self._ended(Ending.DONE)
             cut_off = 0
@@ -175,7 +187,13 @@ class Turn:
         self.meter.steps += 1
         self.meter.add(finished.usage)
         if self.meter.steps == 1 and agent.limits.cost is not None and finished.usage.cost is None:
-            self._queue.put(Noted(f"The price of `{agent.model.name}` is not known, so no cost limit can be held to."))
+            self._queue.put(
+                Noted(
+                    phrase(
+                        "The price of `{name}` is not known, so no cost limit can be held to.", name=agent.model.name
+                    )
+                )
+            )
         return replace(finished, message=self._conversation.identified(finished.message))
 
     async def _listen(self) -> Finished:
@@ -211,7 +229,15 @@ class Turn:
             kept = bounded(result, most, tool)
             if times >= NOTED:
                 kept.llm_content += note(times)
-                self._queue.put(Noted(f"The same call of `{call.name}` came to the same result {times} times."))
+                self._queue.put(
+                    Noted(
+                        phrase(
+                            "The same call of `{name}` came to the same result {times} times.",
+                            name=call.name,
+                            times=times,
+                        )
+                    )
+                )
             noted.append(kept)
         self._conversation.add(ToolResults(tuple(noted)))
         return worst
@@ -230,11 +256,8 @@ class Turn:
         if message.text.strip():
             self._conversation.add(AssistantMessage(message.text))
             self._words = message.text
-        return self._ended(
-            Ending.FAILED,
-            f"`{self._agent.model.name}` would not go on.",
-            "Say it in other words, or choose another model.",
-        )
+        said = phrase("`{name}` would not go on.", name=self._agent.model.name)
+        return self._failed(ModelError(ModelFault.REFUSED, said, suggestion=_OTHERWISE))
 
     def _keep_what_was_said(self) -> None:
         """An answer that broke off was seen by the person; the model must know of it too."""
@@ -248,8 +271,8 @@ def _torn() -> Stopped:
     return Stopped(
         Stage.VALIDATE,
         ErrorKind.VALIDATION,
-        "The call was not run: the answer was cut off by its length limit, so its arguments may not be whole.",
-        "Make the call again with less in one answer, for example a long file in several parts.",
+        phrase("The call was not run: the answer was cut off by its length limit, so its arguments may not be whole."),
+        phrase("Make the call again with less in one answer, for example a long file in several parts."),
     )
 
 

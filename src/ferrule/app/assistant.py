@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.app.load_settings import SettingsError
 from ferrule.app.locations import added_folders, sessions_folder
+from ferrule.core.phrases import said_by
 
 if TYPE_CHECKING:
     from ferrule.agent.agent import Agent
@@ -71,7 +72,7 @@ def model_for(name: str, settings: Settings) -> Model:
         try:
             return scripted_model(Path(name.removeprefix(SCRIPTED)))
         except ScriptError as error:
-            raise SettingsError(str(error)) from None
+            raise SettingsError(said_by(error)) from None
     from ferrule.app.choose_model import choose_model
 
     return choose_model(name, settings)

@@ -100,7 +100,8 @@ class App:
                 continue
             try:
                 await self._for_plugins(plugin.initialise)
-            except Exception as error:  # noqa: BLE001 - one plugin's fault must not take the others along
+            except Exception as error:  # one plugin's fault must not take the others along
+                logger.info("Plugin %s could not start", plugin.name, exc_info=error)
                 self.tools.plugins.remove(plugin)
                 self.tools.skipped.append(Broken(plugin.source, f"it could not start: {type(error).__name__}: {error}"))
                 for tool in plugin.tools:

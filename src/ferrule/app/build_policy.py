@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ferrule.app.load_settings import SettingsError
 from ferrule.app.locations import PROJECT_FILE, organisation_settings_file, tool_folders, user_settings_file
 from ferrule.app.settings import RuleTable, SourcedRule
+from ferrule.core.phrases import said_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ def build_policy(settings: Settings, workspace: Path, tools: Tools) -> BuiltPoli
         try:
             checked = RuleChecks(workspace, known).read(written_rules(settings))
         except RuleError as error:
-            raise SettingsError(str(error)) from None
+            raise SettingsError(said_by(error)) from None
         rules, notes = checked.rules, checked.notes
     policy = RulePolicy(
         rules,

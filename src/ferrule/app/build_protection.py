@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.app.load_settings import SettingsError
 from ferrule.app.locations import tool_folders
 from ferrule.app.settings import SandboxSettings
+from ferrule.core.phrases import phrase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +44,11 @@ def _require_hosts(hosts: Sequence[str]) -> None:
         AllowedHosts(hosts)
     except BadHost as error:
         raise SettingsError(
-            f"`sandbox.hosts`: {error}. A host is `example.org`, `*.example.org` or `*`, also with a port: "
-            "`example.org:443`."
+            phrase(
+                "`sandbox.hosts`: {error}. A host is `example.org`, `*.example.org` or `*`, also with a port: "
+                "`example.org:443`.",
+                error=error,
+            )
         ) from None
 
 

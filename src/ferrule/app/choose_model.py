@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.app.load_settings import SettingsError
 from ferrule.core.model import ModelError, ModelFault
+from ferrule.core.phrases import phrase
 from ferrule.models.keys import find_key
 from ferrule.models.providers import EMBEDDED, all_providers, custom_provider, open_model
 
@@ -51,7 +52,7 @@ def known_providers(settings: Settings) -> dict[str, Provider]:
     custom: list[Provider] = []
     for name, given in settings.providers.items():
         if "/" in name or name != name.lower():
-            raise SettingsError(f"`providers.{name}`: a name is in small letters, without `/`.")
+            raise SettingsError(phrase("`providers.{name}`: a name is in small letters, without `/`.", name=name))
         try:
             custom.append(
                 custom_provider(
@@ -64,7 +65,7 @@ def known_providers(settings: Settings) -> dict[str, Provider]:
                 )
             )
         except ValueError as error:
-            raise SettingsError(f"{error}.") from None
+            raise SettingsError(phrase("{error}.", error=error)) from None
     return all_providers(custom)
 
 

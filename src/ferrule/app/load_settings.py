@@ -16,6 +16,7 @@ from ferrule.app.settings import (
     SourcedRule,
     SourcedServer,
 )
+from ferrule.core.phrases import phrase
 from ferrule.workspace.given_files import read_given
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Lo
     user_file, project_file = user_settings_file(), workspace / PROJECT_FILE
     organisation_file = organisation_settings_file()
     if os.environ.get("FERRULE_CONFIG") and not user_file.exists():
-        raise SettingsError(f"FERRULE_CONFIG names {user_file}, and there is no such file.")
+        raise SettingsError(phrase("FERRULE_CONFIG names {file}, and there is no such file.", file=user_file))
     environment = _from_environment()
     merged: dict[str, Any] = {}
     files: list[Path] = []
@@ -124,13 +125,15 @@ def _read(file: Path, *, of_the_workspace: bool = False) -> dict[str, Any]:
 
     try:
         data = read_given(file) if of_the_workspace else file.read_bytes()
-        return tomllib.loads(data.decode())
+        return tomllib.loads(data.decode("utf-8-sig"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise SettingsError(f"{file} could not be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SettingsError(f"{file} is not valid TOML: {error}.") from None
+        raise SettingsError(phrase("{path} could not be read: {why}.", path=file, why=error.strerror)) from None
+    except UnicodeDecodeError:
+        raise SettingsError(phrase("{file} is not UTF-8 text. Save it as UTF-8.", file=file)) from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SettingsError(phrase("{file} is not valid TOML: {error}.", file=file, error=error)) from None
 
 
 def _from_environment() -> dict[str, Any]:
@@ -147,7 +150,9 @@ def _from_environment() -> dict[str, Any]:
             shape, here, path = getattr(shape, section), given.setdefault(section, {}), key
         names = [one.name for one in fields(shape)]
         if path not in names:
-            raise SettingsError(f"{variable} sets nothing. There is {_names_under(shape)}.")
+            raise SettingsError(
+                phrase("{variable} sets nothing. There is {names}.", variable=variable, names=_names_under(shape))
+            )
         current = getattr(shape, path)
         here[path] = _listed(text) if isinstance(current, list) else text
     return given
@@ -276,6 +281,20 @@ def _check(given: Mapping[str, Any], source: str) -> Settings:
         if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
             shape = _shape_at(first["loc"][:-1])
             close = nearest(str(first["loc"][-1]), [one.name for one in fields(shape)], most=1)
-            hint = f"Did you mean `{close[0]}`?" if close else f"There is {_names_under(shape)}."
-            raise SettingsError(f"{source}: there is no setting `{place}`. {hint}") from None
-        raise SettingsError(f"{source}: `{place}`: {first['msg']}; got {first['input']!r}.") from None
+            hint = (
+                phrase("Did you mean `{name}`?", name=close[0])
+                if close
+                else phrase("There is {names}.", names=_names_under(shape))
+            )
+            raise SettingsError(
+                phrase("{source}: there is no setting `{place}`. {hint}", source=source, place=place, hint=hint)
+            ) from None
+        raise SettingsError(
+            phrase(
+                "{source}: `{place}`: {what}; got {value}.",
+                source=source,
+                place=place,
+                what=first["msg"],
+                value=repr(first["input"]),
+            )
+        ) from None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.load_settings import SettingsError
+from ferrule.core.phrases import phrase, said_by
 from ferrule.policy.rule_errors import RuleError
 from ferrule.policy.settings_document import SettingsDocument
 from ferrule.workspace.given_files import read_given
@@ -65,7 +66,11 @@ class ServerFile(SettingsDocument):
                 listed.append(fingerprint)
                 document = _with_key_first(document, listed)
                 if document.unwrap() != values:
-                    raise RuleError(f"{self.path} is written in a way that could not be kept. Nothing was changed.")
+                    raise RuleError(
+                        phrase(
+                            "{path} is written in a way that could not be kept. Nothing was changed.", path=self.path
+                        )
+                    )
             elif fingerprint in listed:
                 return
             else:
@@ -122,14 +127,22 @@ class ServerJson:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, RecursionError) as error:
-            raise SettingsError(f"{self.path} could not be read: {error}. Nothing was changed.") from None
+            raise SettingsError(
+                phrase("{path} could not be read: {error}. Nothing was changed.", path=self.path, error=error)
+            ) from None
         if not isinstance(found, dict) or not isinstance(cast("dict[str, Any]", found).get("mcpServers", {}), dict):
-            raise SettingsError(f'{self.path} holds no object "mcpServers". Nothing was changed.')
+            raise SettingsError(phrase('{path} holds no object "mcpServers". Nothing was changed.', path=self.path))
         return cast("dict[str, Any]", found)
 
     def _write(self, document: dict[str, Any]) -> None:
         if self._leads_out:
-            raise SettingsError(f"{self._named} is a link that leads out, to {self.path}. Nothing was changed.")
+            raise SettingsError(
+                phrase(
+                    "{named} is a link that leads out, to {path}. Nothing was changed.",
+                    named=self._named,
+                    path=self.path,
+                )
+            )
         temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}")
         try:
             temporary.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -139,7 +152,9 @@ class ServerJson:
         except OSError as error:
             with suppress(OSError):
                 temporary.unlink()
-            raise SettingsError(f"{self.path} could not be written: {error.strerror}.") from None
+            raise SettingsError(
+                phrase("{path} could not be written: {why}.", path=self.path, why=error.strerror)
+            ) from None
 
 
 def _with_key_first(document: Any, listed: Any) -> Any:
@@ -157,4 +172,4 @@ class _as_settings_error:  # noqa: N801 - reads as what it does
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, RuleError):
-            raise SettingsError(str(error)) from None
+            raise SettingsError(said_by(error)) from None

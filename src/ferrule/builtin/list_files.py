@@ -9,6 +9,7 @@ from pydantic import Field
 
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
+from ferrule.core.phrases import phrase
 from ferrule.workspace.place_kinds import require_folder
 from ferrule.workspace.searching.matches import Names
 from ferrule.workspace.searching.walk import Walk
@@ -63,7 +64,7 @@ def list_files(
     """
     paths = paths_of(context.session)
     place = paths.find(directory)
-    require_folder(paths, place, "Read it, or list the folder it is in.")
+    require_folder(paths, place, phrase("Read it, or list the folder it is in."))
     names = Names(paths, place)
     listed: ListedFiles = {"path": place.name, "files": [], "directories": [], "total": 0, "notes": []}
     for _, entry in Walk(paths, place).all(None if recursive else 1):

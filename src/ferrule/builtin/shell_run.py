@@ -67,9 +67,9 @@ def command_text(command: str, folder: str | None) -> str:
 def problems_of(command: str) -> list[Problem]:
     """What keeps a text from being a command at all."""
     if "\0" in command:
-        return [Problem(("command",), "value", "it holds a NUL byte, which no command can")]
+        return [Problem(("command",), "value", phrase("it holds a NUL byte, which no command can"))]
     if not command.strip():
-        return [Problem(("command",), "value", "it is empty")]
+        return [Problem(("command",), "value", phrase("it is empty"))]
     return []
 
 

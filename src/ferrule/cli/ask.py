@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ferrule.cli.typed_line import typed_line
-from ferrule.cli.words import _, as_warning, localised
+from ferrule.cli.words import _, as_warning, localised, said_of
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.policy.shown_text import disguises, shown, shown_row
 
@@ -185,7 +185,7 @@ def _saved(question: Question) -> str:
         for rule in question.rules:
             file.add(rule, Verdict.ALLOW)
     except RuleError as error:
-        return f"  {as_warning(_('the rule was not saved: {why}').format(why=error))}"
+        return f"  {as_warning(_('the rule was not saved: {why}').format(why=said_of(error)))}"
     return _("Saved in {file}; `ferrule rules remove` takes it back.").format(file=file.path)
 
 

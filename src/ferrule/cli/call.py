@@ -30,10 +30,10 @@ from ferrule.cli.piped_input import given_arguments
 from ferrule.cli.server_talk.terminal_place import TerminalPlace, terminal_ports
 from ferrule.cli.since import SECONDS
 from ferrule.cli.status_line import StatusLine
-from ferrule.cli.words import _, as_error, result_text
+from ferrule.cli.words import _, as_error, result_text, said_of
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind, Stage, Stopped
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import phrase, said_by
 from ferrule.pipeline.format import format_stopped
 from ferrule.process.signals import no_more_on_signal, on_signal
 
@@ -99,7 +99,7 @@ def command(
             ports=terminal_ports(place),
         )
     except (ValueError, OSError) as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(said_of(error)) from None
     except Exception as error:
         if type(error).__name__ != "AuditError":  # its module is not imported when nothing is recorded
             raise
@@ -154,9 +154,9 @@ def _without_record(call: RawCall, error: Exception) -> ToolResult:
         "Name a place that can be written with FERRULE_DATA or the setting `audit.path`, "
         "or switch the log off: FERRULE_AUDIT_ENABLED=false."
     )
-    stopped = Stopped(Stage.RECORD, ErrorKind.UNKNOWN, str(error), hint)
+    stopped = Stopped(Stage.RECORD, ErrorKind.UNKNOWN, said_by(error), hint)
     result = format_stopped(call.id, call.name, stopped)
-    return replace(result, llm_content=as_error(f"{error} {hint}"))
+    return replace(result, llm_content=as_error(f"{said_of(error)} {hint}"))
 
 
 async def _call(app: App, call: RawCall, timeout: float | None, ending: _Ending, line: StatusLine) -> ToolResult:

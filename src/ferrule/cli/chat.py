@@ -22,7 +22,7 @@ from ferrule.cli.options import (
     workspace_option,
 )
 from ferrule.cli.run import assistant_flags, assistant_options, resumed_session, warn_of_freedom
-from ferrule.cli.words import LANGUAGES, _, as_error
+from ferrule.cli.words import LANGUAGES, _, as_error, said_of
 from ferrule.core.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ async def _open(
     try:
         app = App(settings, workspace, ask=asker, ports=ports)
     except (ValueError, OSError) as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(said_of(error)) from None
     await stack.enter_async_context(app)
     assistant = ChatAssistant(app, model, resumed=resumed, asks=chat.person.by_person)
     stack.push_async_callback(assistant.close)

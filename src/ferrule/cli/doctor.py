@@ -29,7 +29,7 @@ from ferrule.cli.options import json_option, workspace_option
 from ferrule.cli.output import for_stdout, write_json, write_styled
 from ferrule.cli.protection_checks import protection_checks
 from ferrule.cli.verdict import what_is_wrong
-from ferrule.cli.words import _
+from ferrule.cli.words import _, said_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +71,7 @@ def _checks(workspace: Path) -> Iterator[Check]:
     try:
         loaded = load_settings(workspace)
     except SettingsError as error:
-        yield Check("settings", "fail", str(error))
+        yield Check("settings", "fail", said_of(error))
     else:
         settings, wrong = without_wrong_servers(loaded.settings)
         for problem in wrong:
@@ -155,7 +155,7 @@ def _records(settings: Settings, workspace: Path) -> Iterator[Check]:
     try:
         done = asyncio.run(call())
     except (AuditError, OSError, ValueError) as error:
-        yield Check("call", "fail", str(error))
+        yield Check("call", "fail", said_of(error))
         return
     yield Check("call", "ok" if done else "fail", "getCurrentDateTime")
     if not settings.audit.enabled:
@@ -164,7 +164,7 @@ def _records(settings: Settings, workspace: Path) -> Iterator[Check]:
     try:
         found = verify(path)
     except AuditError as error:
-        yield Check("audit", "fail", str(error))
+        yield Check("audit", "fail", said_of(error))
         return
     if found.ok:
         yield Check("audit", "ok", _("{path}: {rows} records verified").format(path=path, rows=found.rows))

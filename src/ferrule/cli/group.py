@@ -13,7 +13,7 @@ import click
 from ferrule._version import __version__
 from ferrule.app.load_settings import SettingsError
 from ferrule.cli.output import promise_json, write, write_json_error
-from ferrule.cli.words import LANGUAGES, _, as_error, localised, speak_english
+from ferrule.cli.words import LANGUAGES, _, as_error, localised, said_of, speak_english
 from ferrule.core.errors import MissingExtra, ToolError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined
@@ -81,6 +81,7 @@ def run(summaries: Mapping[str, str]) -> None:
         if context.invoked_subcommand is None:
             click.echo(context.get_help())
 
+    _teach_click()
     if "_FERRULE_COMPLETE" in os.environ:  # a shell asks for completions
         ferrule(prog_name="ferrule")
     try:
@@ -96,12 +97,22 @@ def run(summaries: Mapping[str, str]) -> None:
         sys.exit(error.exit_code)
     except _mendable() as error:
         if not write_json_error(_kind_of(error), str(error)):
-            write(as_error(str(error)), err=True)
+            write(as_error(said_of(error)), err=True)
         sys.exit(2)
     except ToolError as error:  # from the parts that commands share with tools
         if not write_json_error(error.kind.value, error.message, error.suggestion):
             write(as_error(localised(joined(" ", [error.message, error.suggestion or ""]))), err=True)
         sys.exit(1)
+
+
+def _teach_click() -> None:
+    """Let click say what it says in the language that was chosen: it looks words up by the environment alone."""
+    for module in (click.core, click.decorators, click.exceptions, click.formatting, click.parser, click.types):
+        vars(module).update(_=_, ngettext=_counted)
+
+
+def _counted(one: str, many: str, number: int) -> str:
+    return _(one if number == 1 else many)
 
 
 def _tell_of_usage(error: click.ClickException) -> None:

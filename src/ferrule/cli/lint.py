@@ -19,9 +19,24 @@ if TYPE_CHECKING:
     from ferrule.plugins.module_tools import Broken
 
 
+def _known(_context: click.Context, _option: click.Parameter, rules: tuple[str, ...]) -> tuple[str, ...]:
+    from ferrule.core.lint_rules import RULES
+
+    for rule in rules:
+        if rule not in RULES:
+            raise click.BadParameter(f"there is no rule '{rule}'. Rules are {min(RULES)} to {max(RULES)}.")
+    return rules
+
+
 @click.command("lint", help=_("Check the tools in PATH, a Python file or a folder of them; without it, all tools."))
 @click.argument("path", required=False, type=click.Path(exists=True, path_type=__import__("pathlib").Path))
-@click.option("--ignore", multiple=True, metavar="RULE", help=_("Leave out this rule; may be given again."))
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="RULE",
+    callback=_known,
+    help=_("Leave out this rule; may be given again."),
+)
 @json_option
 @workspace_option
 def command(path: Path | None, ignore: tuple[str, ...], as_json: bool, workspace: Path) -> None:

@@ -91,7 +91,9 @@ def _run() -> None:
     _end_at_once_on_ctrl_c()
     streams: tuple[Any, ...] = (sys.stdout, sys.stderr)
     for stream in streams:
-        if getattr(stream, "errors", "") == "strict" and hasattr(stream, "reconfigure"):
+        errors, encoding = getattr(stream, "errors", ""), str(getattr(stream, "encoding", ""))
+        is_plain = errors == "surrogateescape" and not encoding.lower().startswith("utf")  # as in the locale "C"
+        if (errors == "strict" or is_plain) and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a character that the terminal lacks is no failure
     from ferrule.cli.words import choose_language
 

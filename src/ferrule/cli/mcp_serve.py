@@ -27,7 +27,7 @@ from ferrule.cli.options import (
 )
 from ferrule.cli.output import write
 from ferrule.cli.plain_error import PlainError
-from ferrule.cli.words import _
+from ferrule.cli.words import _, said_of
 from ferrule.core.errors import MissingExtra
 from ferrule.process.signals import on_signal
 
@@ -79,7 +79,7 @@ def command(
     from ferrule.mcp_server.standard_streams import claim_stdio
 
     if any(find_spec(needed) is None for needed in _NEEDED):  # importing them now would keep the client waiting
-        raise MissingExtra("Serving MCP", "mcp")
+        raise MissingExtra(_("Serving MCP"), "mcp")
     token = os.environ.pop(token_variable, None)  # no plugin and no command that a client runs may see it
     if http is not None and not token and (token is not None or _was_given("token_variable")):
         raise click.UsageError(_("The variable {name} holds no token.").format(name=token_variable))
@@ -96,7 +96,7 @@ def command(
     try:
         app = App(loaded.settings, workspace.resolve())
     except (ValueError, OSError) as error:
-        raise PlainError(str(error)) from None
+        raise PlainError(said_of(error)) from None
     _choose(app, tools)
     try:
         if taken is not None:
@@ -106,7 +106,7 @@ def command(
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _NEEDED:
             raise
-        raise MissingExtra("Serving MCP", "mcp") from None
+        raise MissingExtra(_("Serving MCP"), "mcp") from None
 
 
 def _was_given(option: str) -> bool:
@@ -159,7 +159,7 @@ async def _serve_http(app: App, where: str, token: str | None) -> None:
         if token is not None:
             check_token(token)
     except BadAddress as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(said_of(error)) from None
     if token is None and not address.is_local:
         token = new_token()
         write(_("Clients must send this token, which is not shown again: {token}").format(token=token), err=True)

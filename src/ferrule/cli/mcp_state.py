@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ferrule.app.mcp_servers import known_servers
 from ferrule.cli.options import settings_for, warn
 from ferrule.cli.plain_error import PlainError
-from ferrule.cli.words import _
+from ferrule.cli.words import _, localised
 from ferrule.core.nearest import nearest
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def say_problems(servers: Servers) -> None:
 def problem_line(name: str, server: RemoteServer) -> str | None:
     """What to say of a server that cannot be used now; of one that still starts, the tools come when it is ready."""
     if server.problem:
-        return _("The MCP server {name} cannot be used: {why}.").format(name=name, why=server.problem)
+        return _("The MCP server {name} cannot be used: {why}.").format(name=name, why=localised(server.problem))
     if server.starting:
         return _("The MCP server {name} has not answered yet; its tools come when it does.").format(name=name)
     return None

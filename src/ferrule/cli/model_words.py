@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ferrule.app.choose_model import NoModelChosen
-from ferrule.cli.words import _
+from ferrule.cli.words import _, localised
+from ferrule.core.phrases import joined
 from ferrule.models.discovery import EMBEDDED
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 def model_words(error: ModelError) -> str:
     """What happened and what to do. What a provider said itself stays as it said it."""
     if not isinstance(error, NoModelChosen):
-        return str(error)
+        return localised(joined(" ", [error.message, error.suggestion]))
     lines = [_("No model is chosen. Choose one:")]
     for name, where in error.with_key.items():
         lines.append(_("  --model {name}/NAME    {where} is set").format(name=name, where=where))

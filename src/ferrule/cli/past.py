@@ -10,7 +10,7 @@ from ferrule.app.load_settings import load_settings
 from ferrule.app.locations import added_folders
 from ferrule.cli.output import write, write_json
 from ferrule.cli.undone_files import undone_files
-from ferrule.cli.words import _
+from ferrule.cli.words import _, localised
 from ferrule.workspace.files import history_folder
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.snapshots.history import History
@@ -84,14 +84,14 @@ def end_with(report: Report, history: History, workspace: Path, *, as_json: bool
 def _in_words(report: Report, history: History) -> str:
     groups = [group for group in report.groups if group.changes != group.uncovered]
     if not groups:
-        return str(report)
+        return localised(report.words)
     if len(groups) > 1:
         head = _("{n} changes undone:") if report.undo else _("{n} changes redone:")
         head = head.format(n=f"{len(groups):,}")
     else:
         head = _("Change {n} undone:") if report.undo else _("Change {n} redone:")
         head = head.format(n=groups[0].number)
-    return "\n".join([head, *undone_files(report, history), *([report.trouble] if report.trouble else [])])
+    return "\n".join([head, *undone_files(report, history), *([localised(report.trouble)] if report.trouble else [])])
 
 
 def report_document(report: Report, history: History) -> dict[str, Any]:

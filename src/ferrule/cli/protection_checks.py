@@ -14,7 +14,7 @@ from ferrule.app.build_protection import hook_command, sandbox_config, writable_
 from ferrule.app.find_tools import build_tools
 from ferrule.app.load_settings import SettingsError
 from ferrule.cli.check import Check
-from ferrule.cli.words import _
+from ferrule.cli.words import _, said_of
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _sandbox(settings: Settings, workspace: Path) -> Iterator[Check]:
     try:
         sandbox_config(settings, workspace)
     except SettingsError as error:
-        yield Check("sandbox", "fail", str(error))
+        yield Check("sandbox", "fail", said_of(error))
     if not settings.sandbox.enabled:
         yield Check("sandbox", "note", _("turned off in the settings: commands run unconfined"))
         return
@@ -69,7 +69,7 @@ def _rules(settings: Settings, workspace: Path) -> Iterator[Check]:
     try:
         built = build_policy(settings, workspace, build_tools(settings, workspace))
     except SettingsError as error:
-        yield Check("rules", "fail", str(error))
+        yield Check("rules", "fail", said_of(error))
         return
     count = sum(1 for _rule in written_rules(settings))
     yield Check("rules", "ok", _("{count} rules, mode {mode}").format(count=count, mode=settings.permissions.mode))

@@ -16,6 +16,7 @@ from ferrule.cli.options import json_option, settings_for, warn, workspace_optio
 from ferrule.cli.output import write, write_json
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
+from ferrule.core.phrases import said_by
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy.rule_checks import RuleChecks, Written
 from ferrule.policy.rule_errors import RuleError
@@ -97,7 +98,7 @@ def add(
         parsed = parse_rule(rule, verdict)
         added = RuleFile(file).add(parsed.text, verdict, match, no_match)
     except RuleError as error:
-        raise SettingsError(str(error)) from None
+        raise SettingsError(said_by(error)) from None
     said = _("{rule} is now in {listed} in {file}.") if added else _("{rule} was in {listed} in {file} already.")
     write(said.format(rule=parsed.text, listed=listed, file=file))
     if project and verdict is Verdict.ALLOW:
@@ -115,7 +116,7 @@ def remove(rule: str, listed: str | None, project: bool, workspace: Path) -> Non
         found = RuleFile(file).remove(rule, Verdict(listed) if listed else None)
         others = [f"{verdict.value}: {text}" for verdict, text in RuleFile(file).rules()]
     except RuleError as error:
-        raise SettingsError(str(error)) from None
+        raise SettingsError(said_by(error)) from None
     if not found:
         there = "; ".join(others) or _("none")
         raise click.UsageError(
@@ -136,7 +137,7 @@ def test(rule: str, subjects: tuple[str, ...], listed: str, as_json: bool, works
     try:
         (parsed,) = checks.read([Written(Verdict(listed), rule)]).rules
     except RuleError as error:
-        raise SettingsError(str(error)) from None
+        raise SettingsError(said_by(error)) from None
     results = [(subject, checks.fits(parsed, subject)) for subject in subjects]
     if as_json:
         document = [{"subject": subject, "matches": fits} for subject, fits in results]
@@ -166,7 +167,7 @@ def import_rules(files: tuple[Path, ...], dry_run: bool, project: bool, as_json:
         for one in [] if dry_run else found:
             added += sum(target.add(text, verdict) for verdict, text in one.rules)
     except RuleError as error:
-        raise SettingsError(str(error)) from None
+        raise SettingsError(said_by(error)) from None
     if as_json:
         write_json([_imported(one) for one in found])
         return

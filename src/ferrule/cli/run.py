@@ -12,6 +12,7 @@ import click
 from ferrule.app.build import App
 from ferrule.cli.ask import asker
 from ferrule.cli.call_status import CallStatus
+from ferrule.cli.model_words import model_words
 from ferrule.cli.options import (
     json_option,
     permission_flags,
@@ -29,7 +30,7 @@ from ferrule.cli.piped_input import piped_context, whole_input, with_context
 from ferrule.cli.server_talk.terminal_place import TerminalPlace, terminal_ports
 from ferrule.cli.since import SECONDS
 from ferrule.cli.status_line import StatusLine
-from ferrule.cli.words import _, as_error
+from ferrule.cli.words import _, as_error, said_of
 from ferrule.process.signals import no_more_on_signal, on_signal
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def command(
         chosen = model_for(model or (resumed.saved.model if resumed is not None else ""), settings)
     except ModelError as error:
         if not write_json_error("model_error", str(error)):
-            write(as_error(str(error)), err=True)
+            write(as_error(model_words(error)), err=True)
         sys.exit(EXIT_USAGE)
     line = StatusLine()
     place = TerminalPlace(line)
@@ -146,7 +147,7 @@ def command(
     try:
         app = App(settings, workspace.resolve(), ask=who, ports=terminal_ports(place))
     except (ValueError, OSError) as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(said_of(error)) from None
     status = CallStatus(app.tools.servers)
     report = _report(as_json, stream_json, quiet, status)
     work = _run(app, chosen, text, resumed, report, stopping, status, asks=who is not None)
@@ -266,7 +267,7 @@ def resumed_session(workspace: Path, go_on: bool, resume: str | None) -> Resumed
     try:
         resumed = resume_session(workspace, resume)
     except SessionProblem as problem:
-        raise click.UsageError(str(problem)) from None
+        raise click.UsageError(said_of(problem)) from None
     if resumed is None:
         raise click.UsageError(_("There is no session of this folder to go on with."))
     return resumed

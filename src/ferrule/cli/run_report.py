@@ -15,6 +15,7 @@ from ferrule.cli.words import _, as_error, localised
 from ferrule.core.errors import ErrorKind
 from ferrule.core.events import Done, Pending
 from ferrule.core.model import Preparing, Retrying
+from ferrule.core.phrases import joined
 
 if TYPE_CHECKING:
     from ferrule.agent.agent import Agent
@@ -59,14 +60,17 @@ class TextReport:
                     write(f"  {line}", err=True)
         elif isinstance(event, Retrying):
             write(
-                _("trying again in {seconds} s: {why}").format(seconds=f"{event.seconds:.0f}", why=event.why), err=True
+                _("trying again in {seconds} s: {why}").format(
+                    seconds=f"{event.seconds:.0f}", why=localised(event.why)
+                ),
+                err=True,
             )
         elif isinstance(event, Compacted):
             write(_("the conversation was made shorter"), err=True)
         elif isinstance(event, Preparing):
-            write(event.text, err=True)
+            write(localised(event.text), err=True)
         elif isinstance(event, Noted):
-            warn(event.text)
+            warn(localised(event.text))
         elif isinstance(event, Answered) and event.message.calls and event.message.text.strip():
             write(event.message.text.strip(), err=True)
 
@@ -74,7 +78,7 @@ class TextReport:
         if event.text.strip():
             write(event.text.strip())
         if event.problem:
-            write(as_error(f"{event.problem} {event.suggestion}".rstrip()), err=True)
+            write(as_error(localised(joined(" ", [event.problem, event.suggestion]))), err=True)
 
 
 class StreamReport:

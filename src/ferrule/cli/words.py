@@ -7,7 +7,7 @@ import os
 from contextlib import contextmanager
 from pathlib import Path
 
-from ferrule.core.phrases import Phrase, translated
+from ferrule.core.phrases import Phrase, said_by, translated
 
 TYPE_CHECKING = False  # as in `typing`, whose import would take longer than all the rest here
 if TYPE_CHECKING:
@@ -30,6 +30,11 @@ def _(message: str) -> str:
 def localised(text: str) -> str:
     """What the layers below worded, in the language that was chosen: a reason, an error, a suggestion."""
     return translated(text, _)
+
+
+def said_of(error: BaseException) -> str:
+    """What an exception from the layers below says, in the language that was chosen."""
+    return localised(said_by(error))
 
 
 def details_of(text: str) -> str:
@@ -103,7 +108,7 @@ def _from_settings() -> str | None:
     import tomllib
 
     try:
-        return str(tomllib.loads(file.read_text()).get("lang") or "") or None
+        return str(tomllib.loads(file.read_text(encoding="utf-8-sig")).get("lang") or "") or None
     except (OSError, ValueError):
         return None
 

@@ -1,7 +1,9 @@
 """Closes the models that a tool's parameters are made of: a field nobody declared is an error, and so is infinity.
 
 Pydantic passes over what it does not know unless told otherwise, which turns a typing mistake into a silent default.
-A model that says `extra` itself is left as it says.
+A model that says `extra` itself is left as it says. Infinity has no place in JSON, so no model has a say in that. And
+pydantic reads an `Iterable` only when the tool does, item by item: here it is read at once, as a list, so that what is
+wrong with an item is told before the tool runs.
 """
 
 from __future__ import annotations
@@ -13,16 +15,20 @@ if TYPE_CHECKING:
     from pydantic_core import SchemaValidator
 
 
-def closed_validator(model: type[BaseModel]) -> SchemaValidator:
-    """The validator of a model in which every model inside refuses unknown fields; the model's own if none needs it."""
+def closed_validator(model: type[BaseModel]) -> SchemaValidator | None:
+    """The validator of a model in which no model refuses less than it should, and nothing is left to be read later; the
+    model's own if none needs more.
+
+    None for a schema of a kind that cannot be built again.
+    """
     from pydantic_core import SchemaError, SchemaValidator
 
-    if not _any_open(model.__pydantic_core_schema__):
+    if not _any_open(model.__pydantic_core_schema__, finite=False):
         return cast("SchemaValidator", model.__pydantic_validator__)
     try:
         return SchemaValidator(_closed(model.__pydantic_core_schema__, None), _use_prebuilt=False)
-    except SchemaError:  # a schema of a kind that cannot be built again stays as its author made it
-        return cast("SchemaValidator", model.__pydantic_validator__)
+    except SchemaError:
+        return None
 
 
 def close_schema(schema: dict[str, Any], model: type[BaseModel]) -> None:
@@ -40,10 +46,22 @@ def _is_open(node: Any) -> bool:
     return node.get("type") == "model" and "extra" not in getattr(node.get("cls"), "model_config", {})
 
 
-def _any_open(node: Any) -> bool:
+def _is_lazy(node: Any) -> bool:
+    return node.get("type") == "generator"
+
+
+def _any_open(node: Any, *, finite: bool) -> bool:
     if isinstance(node, dict):
-        return _is_open(node) or any(_any_open(part) for part in cast("dict[str, Any]", node).values())
-    return isinstance(node, (list, tuple)) and any(_any_open(part) for part in cast("list[Any]", node))
+        node = cast("dict[str, Any]", node)
+        kind = node.get("type")
+        if kind == "float":
+            return not finite and node.get("allow_inf_nan") is not False
+        if kind == "model":
+            finite = node.get("config", {}).get("allow_inf_nan") is False
+            if _is_open(node):
+                return True
+        return _is_lazy(node) or any(_any_open(part, finite=finite) for part in node.values())
+    return isinstance(node, (list, tuple)) and any(_any_open(part, finite=finite) for part in cast("list[Any]", node))
 
 
 def _note_models(node: Any, says: dict[str, bool]) -> None:
@@ -67,6 +85,10 @@ def _closed(node: Any, owner: Any) -> Any:
         copied = {key: _closed(part, owner) if key != "cls" else part for key, part in node.items()}
         if node.get("type") == "model-fields" and owner is not None and _is_open(owner):
             copied["extra_behavior"] = "forbid"
+        if node.get("type") == "float":
+            copied["allow_inf_nan"] = False
+        if _is_lazy(node):
+            copied["type"] = "list"
         return copied
     if isinstance(node, list):
         return [_closed(part, owner) for part in cast("list[Any]", node)]

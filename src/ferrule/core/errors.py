@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.phrases import phrase
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -82,5 +84,11 @@ class MissingExtra(ImportError):  # noqa: N818 - reads as what it says
     """A part of Ferrule was used whose optional dependency is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional part of Ferrule. Install it: pip install 'ferrule[{extra}]'")
+        super().__init__(
+            phrase(
+                "{what} needs an optional part of Ferrule. Install it: pip install 'ferrule[{extra}]'",
+                what=what,
+                extra=extra,
+            )
+        )
         self.extra = extra

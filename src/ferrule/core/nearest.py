@@ -34,18 +34,22 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
             continue
         elif shorter in longer and _is_part(shorter, longer, name, candidate):
             score = 1 - len(shorter) / len(longer)
-        elif len(plain) == len(wanted) and letters == set(plain) and _words(name) == _words(candidate):
-            score = 0.1  # `file_read` for `read_file`
         else:
             bound = len(longer) // 3
-            if len(longer) - len(shorter) > bound or len(letters.symmetric_difference(plain)) > 2 * bound:
+            if len(longer) - len(shorter) > bound:
+                continue
+            apart = len(letters.symmetric_difference(plain))
+            if apart > 2 * bound:
                 continue  # cheap, and rules out most of ten thousand names
+            if not apart and len(plain) == len(wanted) and _words(name) == _words(candidate):
+                scored.append((0.1, candidate))  # `file_read` for `read_file`
+                continue
             distance = _distance(wanted, plain, bound)
             if distance > bound:
                 continue
             score = distance / len(longer)
         scored.append((score, candidate))
-    return [candidate for _, candidate in sorted(scored)[:most]]
+    return [candidate for _, candidate in sorted(scored)[:most]] if scored else []
 
 
 def _is_part(shorter: str, longer: str, name: str, candidate: str) -> bool:

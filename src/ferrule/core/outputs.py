@@ -6,15 +6,19 @@ another call) has only that. So dicts do for a model, and text for a date; `"5"`
 
 from __future__ import annotations
 
+import logging
 from math import isfinite
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Protocol, Union, cast, get_args, get_origin
 
+from ferrule.core.phrases import phrase
 from ferrule.core.problems import InvalidParams, out_of_form
 from ferrule.core.result import Attachment, Output, ToolResult, plainly
 
 if TYPE_CHECKING:
     from ferrule.core.schema_params import SchemaParams
+
+logger = logging.getLogger("ferrule.tools")
 
 _EXACT = (str, int, bool, NoneType)
 _UNCHECKED = (Any, object, None, NoneType, Output, ToolResult, Attachment, bytes, bytearray)
@@ -51,6 +55,14 @@ def data_type(returned: Any) -> Any:
     if any(returned is one for one in _UNCHECKED) or getattr(get_origin(returned) or returned, "__name__", "") in _LAZY:
         return None
     return returned
+
+
+def yields_text(returned: Any) -> bool:
+    """Whether what a generator yields may be text, by its return annotation: then its pieces are joined."""
+    origin = get_origin(returned) or returned
+    if getattr(origin, "__name__", "") in _LAZY:
+        return any(one in (str, Any, object, Output) for one in _members((get_args(returned) or (Any,))[0]))
+    return origin is not list
 
 
 def typed_output(annotation: Any) -> TypedOutput | None:
@@ -114,7 +126,7 @@ class TypedOutput:
         if self._annotation is float and type(value) is float:
             if isfinite(value):
                 return value
-            raise InvalidParams([out_of_form((), "range", "be a finite number", value)], value)
+            raise InvalidParams([out_of_form((), "range", phrase("a finite number"), value)], value)
         if hasattr(value, "__next__"):  # it can be read once, and is read here
             value = list(value)
         adapter = self._compile()
@@ -148,7 +160,8 @@ class TypedOutput:
             if same is not None:
                 return same
             raise ErrorReader(adapter.core_schema, _json_schema(adapter)).read(error, text) from None
-        except Exception:  # noqa: BLE001 - a validator that takes only what it once got; nothing can be told
+        except Exception as error:  # noqa: BLE001 - a validator that takes only what it once got; it says nothing of this
+            logger.warning("A result was not held to %s, which failed: %r", self._annotation, error)
             return value
         if self._is_converted is None:
             self._is_converted = _json_schema(adapter) != _json_schema(adapter, "serialization")

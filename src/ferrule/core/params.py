@@ -5,6 +5,7 @@ Imports pydantic, so it is itself imported only when a tool is first shown or ca
 
 from __future__ import annotations
 
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from pydantic_core import ValidationError, to_json
@@ -18,8 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pydantic import BaseModel
+    from pydantic_core import SchemaValidator
 
 P = TypeVar("P")
+
+_BUILDING = RLock()
+"""Two threads that call a tool for the first time build one model."""
 
 
 class Params(Protocol[P]):
@@ -39,7 +44,10 @@ class Params(Protocol[P]):
         ...
 
     def flat_size(self, params: P) -> int | None:
-        """How many keys the JSON text must have held, objects inside objects included; None when that is unknown."""
+        """How many keys the JSON text must have held, objects inside objects included; None when that is unknown.
+
+        Where it is known, every number was read into a place that takes no infinity.
+        """
         ...
 
 
@@ -50,14 +58,37 @@ class ModelParams:
     notes what it did.
     """
 
-    __slots__ = ("_count_keys", "_errors", "_schema", "_validate", "model")
+    __slots__ = ("_build", "_count_keys", "_errors", "_model", "_schema", "_validate")
 
-    def __init__(self, model: type[BaseModel]) -> None:
-        self.model = model
-        self._validate = closed_validator(model).validate_json
-        self._schema: dict[str, Any] | None = None
+    def __init__(
+        self, model: type[BaseModel] | Callable[[], type[BaseModel]], schema: dict[str, Any] | None = None
+    ) -> None:
+        """`model` is one, or what builds it at the first call; then the schema is known before."""
+        self._build = model
+        self._schema = schema
+        self._model: type[BaseModel] | None = None
+        self._validate: Callable[..., Any] | None = None
         self._errors: ErrorReader | None = None
         self._count_keys: Callable[[Any], int | None] | None = None
+        if schema is None:
+            self._compile()
+
+    @property
+    def model(self) -> type[BaseModel]:
+        """The model that holds the arguments."""
+        if self._model is None:
+            with _BUILDING:
+                if self._model is None:
+                    self._model = self._build if isinstance(self._build, type) else self._build()
+        return self._model
+
+    def _compile(self) -> Callable[..., Any]:
+        closed = closed_validator(self.model)
+        if closed is None:  # it stays as its author made it, and whether a number is finite is not known
+            self._count_keys = _unknown
+            closed = cast("SchemaValidator", self.model.__pydantic_validator__)
+        self._validate = closed.validate_json
+        return self._validate
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -77,7 +108,7 @@ class ModelParams:
 
     def load(self, text: str | bytes) -> Any:
         try:
-            return self._validate(text, strict=True)
+            return (self._validate or self._compile())(text, strict=True)
         except ValidationError as error:
             if self._errors is None:
                 self._errors = ErrorReader(self.model.__pydantic_core_schema__, self.schema)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from inspect import iscoroutine
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import DefinitionError, ToolError
 from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import Phrase, glued, joined, phrase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +30,8 @@ class Problem:
 
     `code` is a stable word: `type`, `missing`, `unknown`, `enum`, `range`, `length`, `format`, `union`, `json`,
     `limit`, `value`. For `type` and `union`, `expected` holds JSON type names (`integer`, `object`, …), and `choices`
-    the values of which one would do. `form` is what would do, as it reads after "expected".
+    the values of which one would do. `form` is what would do, as it reads after "expected", and `rule` the message
+    without the value that was found.
     """
 
     path: tuple[PathPart, ...]
@@ -38,6 +40,7 @@ class Problem:
     expected: tuple[str, ...] = ()
     choices: tuple[Any, ...] = ()
     form: str = ""
+    rule: str = ""
 
     @property
     def where(self) -> str:
@@ -52,8 +55,7 @@ class InvalidParams(Exception):  # noqa: N818 - a finding, turned into words by 
     """The arguments do not fit. Carries every problem and, when it could be read, the value itself."""
 
     def __init__(self, problems: Sequence[Problem], value: Any = None) -> None:
-        super().__init__()
-        self.problems = list(problems)
+        self.problems = problems if isinstance(problems, list) else list(problems)
         self.value = value
 
     def __str__(self) -> str:
@@ -73,7 +75,9 @@ def own_problems(tool: Tool[Any], params: Any) -> list[Problem]:
         listed: list[Any] = list(cast("Any", said)) if several else [said]
     except InvalidParams as invalid:
         return invalid.problems
-    except (ValueError, ToolError) as error:
+    except ToolError as error:
+        return [Problem((), "value", error.message)]
+    except ValueError as error:
         return [Problem((), "value", str(error))]
     return [_as_problem(tool.name, one) for one in listed]
 
@@ -137,14 +141,14 @@ def show(value: Any, limit: int = 60) -> str:
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         if isinstance(value, int) and abs(value) >= 10**limit:
-            return f"a number of more than {limit} digits"
+            return phrase("a number of more than {limit} digits", limit=limit)
         if isinstance(value, float) and not isfinite(value):
             return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
         return repr(value)
     if isinstance(value, dict):
-        return "an object" if value else "an empty object"
+        return phrase("an object") if value else phrase("an empty object")
     if isinstance(value, list):
-        return "an array" if value else "an empty array"
+        return phrase("an array") if value else phrase("an empty array")
     return json_type(value)
 
 
@@ -152,12 +156,39 @@ def got(value: Any) -> str:
     """`string "x"`, `integer 5`, `an object`: what was there instead of what was expected."""
     if value is None or isinstance(value, (dict, list, bool)):
         return show(value)
-    return f"{json_type(value)} {show(value)}"
+    shown = show(value)
+    return joined(" ", [json_type(value), shown]) if isinstance(shown, Phrase) else f"{json_type(value)} {shown}"
 
 
 def or_list(words: Sequence[str]) -> str:
     """`a, b or c`."""
-    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else "something else"
+    if len(words) < 2:
+        return words[0] if words else phrase("something else")
+    return phrase("{some} or {last}", some=joined(", ", words[:-1]), last=words[-1])
+
+
+def one_of(values: Sequence[Any]) -> str:
+    """`one of 1, 2 and 3 more`."""
+    known = joined(", ", [show(one) for one in values[:SHOWN]])
+    if len(values) <= SHOWN:
+        return phrase("one of {known}", known=known)
+    return phrase("one of {known} and {count} more", known=known, count=len(values) - SHOWN)
+
+
+def counted(number: Any, unit: str) -> str:
+    """`1 item`, `3 characters`."""
+    one, many = _UNITS[unit]
+    return one if number == 1 else phrase(many.template, count=number)
+
+
+_UNITS: dict[str, tuple[Phrase, Phrase]] = {
+    "character": (phrase("1 character"), phrase("{count} characters")),
+    "byte": (phrase("1 byte"), phrase("{count} bytes")),
+    "digit": (phrase("1 digit"), phrase("{count} digits")),
+    "item": (phrase("1 item"), phrase("{count} items")),
+    "different item": (phrase("1 different item"), phrase("{count} different items")),
+    "field": (phrase("1 field"), phrase("{count} fields")),
+}
 
 
 # The problems that both validators find, worded once
@@ -165,40 +196,69 @@ def or_list(words: Sequence[str]) -> str:
 
 def wrong_type(path: tuple[PathPart, ...], types: tuple[str, ...], value: Any, form: str = "") -> Problem:
     """A value of another type; `form` shows what an object or array should hold."""
-    form = form or (types[0] if len(types) == 1 else or_list(types))
-    return Problem(path, "type", phrase("expected {kind}, got {found}", kind=form, found=got(value)), types, (), form)
+    return unexpected(path, "type", form or or_list(types), value, types)
+
+
+def unexpected(
+    path: tuple[PathPart, ...],
+    code: str,
+    form: str,
+    value: Any,
+    types: tuple[str, ...] = (),
+    choices: tuple[Any, ...] = (),
+) -> Problem:
+    """Another kind of value than the forms that would do."""
+    message = phrase("expected {kind}, got {found}", kind=form, found=got(value))
+    return Problem(path, code, message, types, choices, form, phrase("must be {form}", form=form))
 
 
 def wrong_choice(path: tuple[PathPart, ...], choices: Sequence[Any], value: Any) -> Problem:
     """None of the values that are allowed."""
-    shown = [show(choice) for choice in choices[:SHOWN]]
     close: list[str] = []
     if len(choices) <= SHOWN:
-        form = or_list(shown)
+        form = or_list([show(choice) for choice in choices])
     else:
-        form = f"one of {', '.join(shown)} and {len(choices) - SHOWN} more"
+        form = one_of(choices)
         names = [one for one in choices if isinstance(one, str)]
         close = nearest(value, names) if isinstance(value, str) else []
+    problem = out_of_form(path, "enum", form, value)
+    problem.choices = tuple(choices)
     if close:
         meant = or_list([show(one) for one in close])
-        message = phrase(
-            "must be {known}; got {found}. Did you mean {meant}?", known=form, found=got(value), meant=meant
-        )
-    else:
-        message = phrase("must be {known}; got {found}", known=form, found=got(value))
-    return Problem(path, "enum", message, (), tuple(choices), form)
+        problem.message = phrase("{problem}. Did you mean {meant}?", problem=problem.message, meant=meant)
+    return problem
 
 
-def out_of_form(path: tuple[PathPart, ...], code: str, predicate: str, value: Any) -> Problem:
-    """A value that must `be a date like …`, or `have at least 2 characters`, and does not."""
-    kind, _, form = predicate.partition(" ")
-    return Problem(path, code, f"must {predicate}; got {got(value)}", (), (), form if kind == "be" else "")
+def out_of_form(path: tuple[PathPart, ...], code: str, form: str, value: Any) -> Problem:
+    """A value that must be `a date like …`, or `at least 2`, and is not."""
+    problem = against_rule(path, code, phrase("must be {form}", form=form), value)
+    problem.form = form
+    return problem
 
 
-def wrong_size(path: tuple[PathPart, ...], bound: str, unit: str, limit: Any, size: int | None) -> Problem:
-    """Too few or too many of something: `must have at most 3 items, not 5`."""
-    counted = f"{limit} {unit}" if limit == 1 else f"{limit} {unit}s"
-    return Problem(path, "length", f"must have {bound} {counted}" + (f", not {size}" if size is not None else ""))
+def against_rule(path: tuple[PathPart, ...], code: str, rule: str, value: Any) -> Problem:
+    """A value that `must match …`, and does not."""
+    return Problem(path, code, phrase("{rule}; got {found}", rule=rule, found=got(value)), rule=rule)
+
+
+def too_few(path: tuple[PathPart, ...], unit: str, limit: Any, size: int | None) -> Problem:
+    """Less of something than there must be: `must have at least 3 items, not 2`."""
+    return _wrong_size(path, phrase("must have at least {amount}", amount=counted(limit, unit)), size)
+
+
+def too_many(path: tuple[PathPart, ...], unit: str, limit: Any, size: int | None) -> Problem:
+    """More of something than there may be: `must have at most 3 items, not 5`."""
+    return _wrong_size(path, phrase("must have at most {amount}", amount=counted(limit, unit)), size)
+
+
+def _wrong_size(path: tuple[PathPart, ...], rule: str, size: int | None) -> Problem:
+    message = phrase("{rule}, not {size}", rule=rule, size=size) if size is not None else rule
+    return Problem(path, "length", message, rule=rule)
+
+
+def wrong_key(path: tuple[PathPart, ...], key: Any, rule: str) -> Problem:
+    """A key of an object that takes only some: the problem is the object's, and names the key."""
+    return Problem(path, "value", phrase("the key {key} {rule}", key=show(key), rule=rule))
 
 
 def missing_field(path: tuple[PathPart, ...], hint: str, choices: tuple[Any, ...] = ()) -> Problem:
@@ -220,15 +280,20 @@ def unknown_field(
     close = [meant] if meant is not None else nearest(name, free, most=1)
     if close:
         return Problem(path, "unknown", phrase("unknown field. Did you mean `{name}`?", name=close[0]))
+    return Problem(path, "unknown", _known_fields(tuple(known)))
+
+
+@lru_cache(maxsize=512)
+def _known_fields(known: tuple[str, ...]) -> Phrase:
     if not known:
-        return Problem(path, "unknown", phrase("unknown field. It takes none"))
+        return phrase("unknown field. It takes none")
     fields = ", ".join(f"`{field}`" for field in known[:SHOWN])
     if len(known) > SHOWN:
         fields = phrase("{fields} and {count} more", fields=fields, count=len(known) - SHOWN)
-    return Problem(path, "unknown", phrase("unknown field. Known fields: {fields}", fields=fields))
+    return phrase("unknown field. Known fields: {fields}", fields=fields)
 
 
-HALF_PAIR = "a string holds half of a surrogate pair, which is not text"
+HALF_PAIR = phrase("a string holds half of a surrogate pair, which is not text")
 
 # Text that is no JSON. The parser's finding leads to the place; the words are our own.
 
@@ -238,46 +303,51 @@ _OUTLINED = 200_000
 _OUTLINE = 48
 _PYTHON = {"None": "null", "True": "true", "False": "false"}
 _FINDINGS: tuple[tuple[str, str], ...] = (
-    ("EOF while parsing a string", "a string is not closed"),
-    ("EOF while parsing a list", "an array is not closed"),
-    ("EOF while parsing an object", "an object is not closed"),
-    ("EOF while parsing", "a value is not complete"),
-    ("expected `:`", "a `:` is missing between a key and its value"),
-    ("expected `,` or `}`", "a `,` or `}` is missing"),
-    ("expected `,` or `]`", "a `,` or `]` is missing"),
-    ("key must be a string", "a key must be in double quotes"),
-    ("trailing comma", "a comma has nothing after it"),
-    ("trailing characters", "there is something after the end of the value"),
-    ("invalid escape", r"a string holds a `\` that starts no escape; write `\\` for a backslash"),
-    ("hex escape", r"a string holds a \u escape that is half of a surrogate pair"),
-    ("control character", r"a string holds a raw control character; write it as an escape such as `\n`"),
-    ("invalid number", "a number is malformed"),
-    ("invalid unicode", "they are not UTF-8 text"),
-    ("expected", "a value is malformed"),
+    ("EOF while parsing a string", phrase("a string is not closed")),
+    ("EOF while parsing a list", phrase("an array is not closed")),
+    ("EOF while parsing an object", phrase("an object is not closed")),
+    ("EOF while parsing", phrase("a value is not complete")),
+    ("expected `:`", phrase("a `:` is missing between a key and its value")),
+    ("expected `,` or `}`", phrase("a `,` or `}` is missing")),
+    ("expected `,` or `]`", phrase("a `,` or `]` is missing")),
+    ("key must be a string", phrase("a key must be in double quotes")),
+    ("trailing comma", phrase("a comma has nothing after it")),
+    ("trailing characters", phrase("there is something after the end of the value")),
+    ("invalid escape", phrase("a string holds a `\\` that starts no escape; write `\\\\` for a backslash")),
+    ("hex escape", phrase("a string holds a \\u escape that is half of a surrogate pair")),
+    ("control character", phrase("a string holds a raw control character; write it as an escape such as `\\n`")),
+    ("invalid number", phrase("a number is malformed")),
+    ("invalid unicode", phrase("they are not UTF-8 text")),
+    ("expected", phrase("a value is malformed")),
 )
 
 
 def not_json(finding: str, text: str | bytes) -> Problem:
     """The text could not be read as JSON at all; `finding` is what the parser said, which ends with the place."""
     if "recursion limit" in finding:
-        return Problem((), "limit", "they are nested too deep")
+        return Problem((), "limit", phrase("they are nested too deep"))
     if "number out of range" in finding:
-        return Problem((), "limit", "a number has too many digits")
+        return Problem((), "limit", phrase("a number has too many digits"))
+    what = json_fault(finding, text)
+    if finding.startswith("EOF"):
+        what = phrase("they end too early: {what}", what=what)
+    return Problem((), "json", phrase("they are not valid JSON: {what}", what=what))
+
+
+def json_fault(finding: str, text: str | bytes) -> str:
+    """What is wrong in text that is no JSON, and after what: "a value is missing (after `{"a":`)"."""
     found = _FINDING.fullmatch(finding)
     said = found[1] if found else finding
-    what = next((words for mark, words in _FINDINGS if mark in said), "they cannot be read")
-    where = ""
-    if found is not None:
-        line, column = int(found[2]), int(found[3])
-        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-        if said.startswith("EOF"):
-            where = _place(data, f" (line {line}, column {column})")
-            what = f"they end too early: {what}"
-        else:
-            at = _offset(data, line, column)
-            what = _clearer(data, at, said) or what
-            where = _place(data[:at], f" (line {line}, column {column})")
-    return Problem((), "json", f"they are not valid JSON: {what}{where}")
+    what = next((words for mark, words in _FINDINGS if mark in said), phrase("they cannot be read"))
+    if found is None:
+        return what
+    line, column = int(found[2]), int(found[3])
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if not said.startswith("EOF"):
+        at = _offset(data, line, column)
+        what = _clearer(data, at, said) or what
+        data = data[:at]
+    return glued(what, _place(data, line, column))
 
 
 def _offset(data: bytes, line: int, column: int) -> int:
@@ -294,23 +364,28 @@ def _clearer(data: bytes, at: int, said: str) -> str | None:
     if not said.startswith(("expected", "key", "trailing")):
         return None
     if here[:1] in ("'", "`", "“", "‘"):
-        return "strings and keys must be in double quotes"
+        return phrase("strings and keys must be in double quotes")
     if here in ("//", "/*") or here[:1] == "#":
-        return "JSON has no comments"
+        return phrase("JSON has no comments")
     for python, plain in _PYTHON.items():
         if re.search(rf"(?<![\w\"]){python}(?![\w\"])", around):
-            return f"JSON uses `{plain}`, not `{python}`"
+            return phrase("JSON uses `{plain}`, not `{python}`", plain=plain, python=python)
     if said == "expected value" and here[:1] in ("}", "]", ","):
-        return "a value is missing"
+        return phrase("a value is missing")
     return None
 
 
-def _place(before: bytes, counted: str) -> str:
+def _place(before: bytes, line: int, column: int) -> str:
     """Where that is: the keys and brackets before it. Values are not quoted, for they may be secret or long."""
     if not before.strip():
         return ""
-    if len(before) > _OUTLINED:
-        return counted
+    outline = _outline(before) if len(before) <= _OUTLINED else ""
+    if outline.strip("… "):
+        return phrase(" (after `{outline}`)", outline=outline.strip())
+    return phrase(" (line {line}, column {column})", line=line, column=column)
+
+
+def _outline(before: bytes) -> str:
     tokens: list[str] = _TOKEN.findall(before.decode("utf-8", "replace"))
     outline = ""
     for part, following in zip(reversed(tokens), [":", *reversed(tokens)], strict=False):
@@ -324,4 +399,4 @@ def _place(before: bytes, counted: str) -> str:
             outline = f"…{outline}"
             break
         outline = shown + outline
-    return f" (after `{outline.strip()}`)" if outline.strip("… ") else counted
+    return outline

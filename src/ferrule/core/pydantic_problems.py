@@ -7,22 +7,27 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import from_json
 
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import Phrase, phrase
 from ferrule.core.problems import (
     HALF_PAIR,
     InvalidParams,
     PathPart,
     Problem,
-    got,
+    against_rule,
+    counted,
+    json_fault,
     json_type,
     missing_field,
     not_json,
+    one_of,
     or_list,
     out_of_form,
     show,
+    too_few,
+    too_many,
     unknown_field,
     wrong_choice,
-    wrong_size,
+    wrong_key,
     wrong_type,
 )
 from ferrule.core.pydantic_locations import Location, Locator
@@ -69,92 +74,98 @@ TYPES: dict[str, str] = {
 }
 """Errors that a value of another type is the cause of, and the type that was asked for."""
 
-_DECIMAL = 'be a decimal number like "12.50"'
-_PATTERN = f"be {example_of('regex')}"
+_DECIMAL = phrase('a decimal number like "12.50"')
 FORMS: dict[str, tuple[str, str]] = {
-    "greater_than": ("range", "be more than {gt}"),
-    "greater_than_equal": ("range", "be at least {ge}"),
-    "less_than": ("range", "be less than {lt}"),
-    "less_than_equal": ("range", "be at most {le}"),
-    "multiple_of": ("range", "be a multiple of {multiple_of}"),
-    "finite_number": ("range", "be a finite number"),
-    "int_parsing_size": ("range", "be an integer with fewer digits"),
-    "string_pattern_mismatch": ("format", "match {pattern}"),
-    "string_not_ascii": ("format", "have only ASCII characters"),
-    "string_unicode": ("format", "be text in UTF-8"),
-    "bytes_invalid_encoding": ("format", "be {encoding} text"),
-    "date_type": ("format", f"be {example_of('date')}"),
-    "date_parsing": ("format", f"be {example_of('date')}"),
-    "date_from_datetime_parsing": ("format", f"be {example_of('date')}"),
-    "date_from_datetime_inexact": ("format", f"be {example_of('date')}, without a time"),
-    "date_past": ("range", "be a date in the past"),
-    "date_future": ("range", "be a date in the future"),
-    "time_type": ("format", f"be {example_of('time')}"),
-    "time_parsing": ("format", f"be {example_of('time')}"),
-    "datetime_type": ("format", f"be {example_of('date-time')}"),
-    "datetime_parsing": ("format", f"be {example_of('date-time')}"),
-    "datetime_from_date_parsing": ("format", f"be {example_of('date-time')}"),
-    "datetime_object_invalid": ("format", f"be {example_of('date-time')}"),
-    "datetime_past": ("range", "be a date and time in the past"),
-    "datetime_future": ("range", "be a date and time in the future"),
-    "timezone_naive": ("format", 'have no time zone, as in "2025-01-31T14:30:00"'),
-    "timezone_aware": ("format", 'have a time zone, as in "2025-01-31T14:30:00Z" or "2025-01-31T14:30:00+02:00"'),
-    "timezone_offset": ("format", "have a time zone {tz_expected} seconds from UTC"),
-    "time_delta_type": ("format", f"be {example_of('duration')}"),
-    "time_delta_parsing": ("format", f"be {example_of('duration')}"),
-    "url_type": ("format", f"be {example_of('uri')}"),
-    "url_parsing": ("format", f"be {example_of('uri')}"),
-    "url_syntax_violation": ("format", f"be {example_of('uri')}"),
-    "url_scheme": ("format", "be a URL that starts with {expected_schemes}"),
-    "url_too_long": ("length", "have at most {max_length} characters"),
-    "uuid_type": ("format", f"be {example_of('uuid')}"),
-    "uuid_parsing": ("format", f"be {example_of('uuid')}"),
-    "uuid_version": ("format", "be a version {expected_version} UUID"),
+    "greater_than": ("range", phrase("more than {gt}")),
+    "greater_than_equal": ("range", phrase("at least {ge}")),
+    "less_than": ("range", phrase("less than {lt}")),
+    "less_than_equal": ("range", phrase("at most {le}")),
+    "multiple_of": ("range", phrase("a multiple of {multiple_of}")),
+    "finite_number": ("range", phrase("a finite number")),
+    "int_parsing_size": ("range", phrase("an integer with fewer digits")),
+    "string_unicode": ("format", phrase("text in UTF-8")),
+    "bytes_invalid_encoding": ("format", phrase("{encoding} text")),
+    "date_type": ("format", example_of("date")),
+    "date_parsing": ("format", example_of("date")),
+    "date_from_datetime_parsing": ("format", example_of("date")),
+    "date_from_datetime_inexact": ("format", phrase("{date}, without a time", date=example_of("date"))),
+    "date_past": ("range", phrase("a date in the past")),
+    "date_future": ("range", phrase("a date in the future")),
+    "time_type": ("format", example_of("time")),
+    "time_parsing": ("format", example_of("time")),
+    "datetime_type": ("format", example_of("date-time")),
+    "datetime_parsing": ("format", example_of("date-time")),
+    "datetime_from_date_parsing": ("format", example_of("date-time")),
+    "datetime_object_invalid": ("format", example_of("date-time")),
+    "datetime_past": ("range", phrase("a date and time in the past")),
+    "datetime_future": ("range", phrase("a date and time in the future")),
+    "time_delta_type": ("format", example_of("duration")),
+    "time_delta_parsing": ("format", example_of("duration")),
+    "url_type": ("format", example_of("uri")),
+    "url_parsing": ("format", example_of("uri")),
+    "url_syntax_violation": ("format", example_of("uri")),
+    "url_scheme": ("format", phrase("a URL that starts with {expected_schemes}")),
+    "uuid_type": ("format", example_of("uuid")),
+    "uuid_parsing": ("format", example_of("uuid")),
+    "uuid_version": ("format", phrase("a version {expected_version} UUID")),
     "decimal_parsing": ("format", _DECIMAL),
-    "decimal_max_digits": ("range", "have at most {max_digits} digits in all"),
-    "decimal_max_places": ("range", "have at most {decimal_places} digits after the decimal point"),
-    "decimal_whole_digits": ("range", "have at most {whole_digits} digits before the decimal point"),
-    "fraction_type": ("format", 'be a fraction like "3/4"'),
-    "fraction_parsing": ("format", 'be a fraction like "3/4"'),
-    "complex_type": ("format", 'be a complex number like "1+2j"'),
-    "complex_str_parsing": ("format", 'be a complex number like "1+2j"'),
-    "invalid_key": ("type", "have only strings as keys"),
-    "set_item_not_hashable": ("value", "be a value that a set can hold: no object and no array"),
-    "recursion_loop": ("value", "not hold itself"),
-    "recursion_depth_exceeded": ("limit", "be nested less deep"),
+    "fraction_type": ("format", phrase('a fraction like "3/4"')),
+    "fraction_parsing": ("format", phrase('a fraction like "3/4"')),
+    "complex_type": ("format", phrase('a complex number like "1+2j"')),
+    "complex_str_parsing": ("format", phrase('a complex number like "1+2j"')),
+    "set_item_not_hashable": ("value", phrase("a value that a set can hold: no object and no array")),
+    "recursion_depth_exceeded": ("limit", phrase("nested less deep")),
     # What pydantic's own types raise beside the errors of its core
-    "ip_any_address": ("format", f"be {example_of('ipvanyaddress')}"),
-    "ip_any_interface": ("format", f"be {example_of('ipvanyinterface')}"),
-    "ip_any_network": ("format", f"be {example_of('ipvanynetwork')}"),
-    "ip_v4_address": ("format", f"be {example_of('ipv4')}"),
-    "ip_v6_address": ("format", f"be {example_of('ipv6')}"),
-    "ip_v4_network": ("format", f"be {example_of('ipv4network')}"),
-    "ip_v6_network": ("format", f"be {example_of('ipv6network')}"),
-    "ip_v4_interface": ("format", f"be {example_of('ipv4interface')}"),
-    "ip_v6_interface": ("format", f"be {example_of('ipv6interface')}"),
-    "pattern_type": ("format", _PATTERN),
-    "pattern_str_type": ("format", _PATTERN),
-    "pattern_bytes_type": ("format", _PATTERN),
-    "pattern_regex": ("format", _PATTERN),
-    "zoneinfo_str": ("format", f"be {example_of('zoneinfo')}"),
-    "byte_size": ("format", 'be a size like "10 MB" or a number of bytes'),
-    "byte_size_unit": ("format", 'be a size with a known unit, like "10 MB" or "4 KiB"'),
-    "base64_decode": ("format", f"be {example_of('base64')}"),
-    "color_error": ("format", 'be a colour like "#ff8800" or "orange"'),
-    "payment_card_number_digits": ("format", "have only digits"),
-    "payment_card_number_luhn": ("format", "be a card number that is not mistyped"),
-    "payment_card_number_brand": ("length", "have {required_length} digits, as a {brand} card has"),
-    "path_type": ("format", "be a path"),
-    "path_not_file": ("value", "be the path of a file that exists"),
-    "path_not_directory": ("value", "be the path of a folder that exists"),
-    "path_not_socket": ("value", "be the path of a socket that exists"),
-    "path_exists": ("value", "be a path where nothing exists yet"),
-    "parent_does_not_exist": ("value", "be a path in a folder that exists"),
-    "import_error": ("value", 'be what Python can import, like "package.module:name"'),
-    "predicate_failed": ("value", "be a value that this tool allows"),
-    "not_operation_failed": ("value", "be a value that this tool allows"),
+    "ip_any_address": ("format", example_of("ipvanyaddress")),
+    "ip_any_interface": ("format", example_of("ipvanyinterface")),
+    "ip_any_network": ("format", example_of("ipvanynetwork")),
+    "ip_v4_address": ("format", example_of("ipv4")),
+    "ip_v6_address": ("format", example_of("ipv6")),
+    "ip_v4_network": ("format", example_of("ipv4network")),
+    "ip_v6_network": ("format", example_of("ipv6network")),
+    "ip_v4_interface": ("format", example_of("ipv4interface")),
+    "ip_v6_interface": ("format", example_of("ipv6interface")),
+    "pattern_type": ("format", example_of("regex")),
+    "pattern_str_type": ("format", example_of("regex")),
+    "pattern_bytes_type": ("format", example_of("regex")),
+    "pattern_regex": ("format", example_of("regex")),
+    "zoneinfo_str": ("format", example_of("zoneinfo")),
+    "byte_size": ("format", phrase('a size like "10 MB" or a number of bytes')),
+    "byte_size_unit": ("format", phrase('a size with a known unit, like "10 MB" or "4 KiB"')),
+    "base64_decode": ("format", example_of("base64")),
+    "color_error": ("format", phrase('a colour like "#ff8800" or "orange"')),
+    "payment_card_number_luhn": ("format", phrase("a card number that is not mistyped")),
+    "path_type": ("format", phrase("a path")),
+    "path_not_file": ("value", phrase("the path of a file that exists")),
+    "path_not_directory": ("value", phrase("the path of a folder that exists")),
+    "path_not_socket": ("value", phrase("the path of a socket that exists")),
+    "path_exists": ("value", phrase("a path where nothing exists yet")),
+    "parent_does_not_exist": ("value", phrase("a path in a folder that exists")),
+    "import_error": ("value", phrase('what Python can import, like "package.module:name"')),
+    "predicate_failed": ("value", phrase("a value that this tool allows")),
+    "not_operation_failed": ("value", phrase("a value that this tool allows")),
 }
-"""Errors whose words follow from their type alone: a code, and what the value must do."""
+"""Errors whose words follow from their type alone: a code, and what the value must be."""
+
+RULES: dict[str, tuple[str, str]] = {
+    "string_pattern_mismatch": ("format", phrase("must match {pattern}")),
+    "string_not_ascii": ("format", phrase("must have only ASCII characters")),
+    "timezone_naive": ("format", phrase('must have no time zone, as in "2025-01-31T14:30:00"')),
+    "timezone_aware": (
+        "format",
+        phrase('must have a time zone, as in "2025-01-31T14:30:00Z" or "2025-01-31T14:30:00+02:00"'),
+    ),
+    "timezone_offset": ("format", phrase("must have a time zone {tz_expected} seconds from UTC")),
+    "url_too_long": ("length", phrase("must have at most {max_length}")),
+    "decimal_max_digits": ("range", phrase("must have at most {max_digits} in all")),
+    "decimal_max_places": ("range", phrase("must have at most {decimal_places} after the decimal point")),
+    "decimal_whole_digits": ("range", phrase("must have at most {whole_digits} before the decimal point")),
+    "invalid_key": ("type", phrase("must have only strings as keys")),
+    "recursion_loop": ("value", phrase("must not hold itself")),
+    "payment_card_number_digits": ("format", phrase("must have only digits")),
+    "payment_card_number_brand": ("length", phrase("must have {required_length} digits, as a {brand} card has")),
+}
+"""The same, where there is more to it than what the value must be."""
 
 MISSING = ("missing", "missing_argument", "missing_keyword_only_argument", "missing_positional_only_argument")
 UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument")
@@ -166,6 +177,7 @@ NO_JSON = (
 """Errors of types that no JSON value can be of."""
 _READ = 10_000
 """Errors of one validation that are looked at: ten megabytes of wrong arguments must not hold a program up."""
+_COUNTED = {"max_length": "character", "max_digits": "digit", "decimal_places": "digit", "whole_digits": "digit"}
 _UNITS = {"Dictionary": "field", "Set": "different item", "Frozenset": "different item"}
 
 
@@ -175,13 +187,13 @@ class ErrorReader:
     `core` is the schema that pydantic validates by, `schema` the JSON Schema that models are shown.
     """
 
-    __slots__ = ("_core", "_fields", "_hints", "_schema")
+    __slots__ = ("_core", "_fields", "_missing", "_schema")
 
     def __init__(self, core: Any, schema: dict[str, Any]) -> None:
         self._core = core
         self._schema = schema
-        self._hints: dict[str, str] = {}
-        self._fields: tuple[list[str], dict[str, str]] | None = None
+        self._missing: dict[str, Problem] = {}
+        self._fields: tuple[tuple[str, ...], dict[str, str]] | None = None
 
     def read(self, error: ValidationError, text: str | bytes) -> InvalidParams:
         """Every error of one validation, in order; of a union, only what the form that was meant has wrong."""
@@ -192,7 +204,7 @@ class ErrorReader:
             value = from_json(text)
         except (ValueError, TypeError):
             return InvalidParams([Problem((), "json", HALF_PAIR)])
-        locator = Locator(self._core, self._schema, value)
+        locator: Locator | None = None
         found: list[tuple[Location, Problem]] = []
         problems: list[Problem] = []
         in_union = False
@@ -201,9 +213,11 @@ class ErrorReader:
             if kind == "default_factory_not_called" and len(errors) > 1:
                 continue  # only because of another error, which is there too
             name = loc[0] if len(loc) == 1 else None
-            problem = self._at_top(item, kind, name, value, locator) if isinstance(name, str) else None
+            problem = self._at_top(item, kind, name, value) if isinstance(name, str) else None
             place = _TOP
             if problem is None:
+                if locator is None:
+                    locator = self._locator(value)
                 place = locator.at(loc, kind)
                 problem = _problem(item, kind, place, value, self._schema)
                 in_union = in_union or bool(place.branches)
@@ -212,23 +226,29 @@ class ErrorReader:
         if in_union:
             problems = _folded(found, value, self._schema, 0)
         if len(errors) > _READ:
-            problems.append(Problem((), "limit", f"and more problems than the {_READ:,} that were looked at"))
+            said = phrase("and more problems than the {count} that were looked at", count=f"{_READ:,}")
+            problems.append(Problem((), "limit", said))
         return InvalidParams(problems, value)
 
-    def _at_top(self, item: Any, kind: str, name: str, value: Any, locator: Locator) -> Problem | None:
+    def _locator(self, value: Any) -> Locator:
+        return Locator(self._core, self._schema, value)
+
+    def _at_top(self, item: Any, kind: str, name: str, value: Any) -> Problem | None:
         """The commonest problems of a field of the value itself, for which little has to be looked up."""
         if kind == "missing":
-            if (said := self._hints.get(name)) is None:
-                said = self._hints[name] = hint(locator.at((name,), kind).schema, self._schema)
-            return missing_field((name,), said)
+            if (known := self._missing.get(name)) is None:
+                said = hint(self._locator(value).at((name,), kind).schema, self._schema)
+                known = self._missing[name] = missing_field((name,), said)
+            return known
         if not isinstance(value, dict) or name not in value:
             return None
         if kind in UNKNOWN:
             if self._fields is None:
-                self._fields = locator.at((name,), kind).fields()
-            known, other_names = self._fields
+                fields, other_names = self._locator(value).at((name,), kind).fields()
+                self._fields = tuple(fields), other_names
+            fields, other_names = self._fields
             return unknown_field(
-                (name,), known, [one for one in cast("dict[str, Any]", value) if one != name], other_names
+                (name,), fields, [one for one in cast("dict[str, Any]", value) if one != name], other_names
             )
         expected = TYPES.get(kind)
         if expected is None or expected in ("object", "array"):
@@ -286,13 +306,25 @@ def _problem(item: Any, kind: str, place: Location, value: Any, schema: dict[str
     if special := _SPECIAL.get(kind):
         return special(item, place, value)
     if kind in FORMS:
-        code, predicate = FORMS[kind]
-        words = predicate.format(**{key: _shown(one) for key, one in item.get("ctx", {}).items()})
-        words = words.replace(" 1 digits", " 1 digit")
-        return out_of_form(path, code, words, found)
+        code, form = FORMS[kind]
+        return out_of_form(path, code, _filled(form, item), found)
+    if kind in RULES:
+        code, rule = RULES[kind]
+        return against_rule(path, code, _filled(rule, item), found)
     if kind in NO_JSON:
-        return Problem(path, "value", f"cannot be given as JSON. Leave it out; got {got(found)}")
+        return against_rule(path, "value", phrase("cannot be given as JSON. Leave it out"), found)
     return Problem(path, "value", item["msg"])  # a custom error: its author wrote it to be read
+
+
+def _filled(words: str, item: Any) -> str:
+    """Words from a table, with what the error says of itself."""
+    context: dict[str, Any] = item.get("ctx", {})
+    if not context or not isinstance(words, Phrase) or words.values:
+        return words
+    return phrase(
+        words.template,
+        **{key: counted(one, _COUNTED[key]) if key in _COUNTED else _shown(one) for key, one in context.items()},
+    )
 
 
 def _shape(expected: str, prop: dict[str, Any], root: dict[str, Any]) -> str:
@@ -310,17 +342,18 @@ def _shape(expected: str, prop: dict[str, Any], root: dict[str, Any]) -> str:
 def _about_key(item: Any, kind: str, place: Location) -> Problem:
     """A key of an object that takes only some: the problem is the object's, and names the key."""
     inner = _problem(item, kind, Location(place.path, core=place.core), None, {})
-    words = inner.message.partition("; got ")[0].partition(", got ")[0].replace("expected ", "must be ", 1)
+    rule = inner.rule or inner.message
     if kind in TYPES:
-        words = "must hold an integer" if inner.expected == ("integer",) else f"must hold a {inner.expected[0]}"
-    return Problem(place.path, "value", f"the key {show(place.key)} {words}")
+        integer = inner.expected == ("integer",)
+        rule = phrase("must hold an integer") if integer else phrase("must hold a {kind}", kind=inner.expected[0])
+    return wrong_key(place.path, place.key, rule)
 
 
 def _literal(item: Any, place: Location, value: Any) -> Problem:
     choices = place.choices()
     found: Any = item["input"]
     if not choices:
-        return Problem(place.path, "enum", f"is not one of the values allowed here; got {got(found)}")
+        return against_rule(place.path, "enum", phrase("is not one of the values allowed here"), found)
     return wrong_choice(place.path, choices, found)
 
 
@@ -328,23 +361,23 @@ def _tag_invalid(item: Any, place: Location, value: Any) -> Problem:
     name, tags = place.tags()
     if name is None:
         kinds = or_list([show(tag) for tag in tags])
-        return Problem(place.path, "union", f"fits none of the forms allowed here: {kinds}")
+        return Problem(place.path, "union", phrase("fits none of the forms allowed here: {forms}", forms=kinds))
     holder = _value_at(place.path, value)
     return wrong_choice((*place.path, *name), tags, _value_at(name, holder))
 
 
 def _tag_missing(item: Any, place: Location, value: Any) -> Problem:
     name, tags = place.tags()
-    kinds = ", ".join(show(tag) for tag in tags)
+    kinds = one_of(tags)
     if name is None:
-        return Problem(place.path, "union", f"does not say which form it is; expected one of {kinds}")
-    return missing_field((*place.path, *name), phrase(" (expected one of {kinds})", kinds=kinds), tuple(tags))
+        return Problem(place.path, "union", phrase("does not say which form it is; expected {kinds}", kinds=kinds))
+    return missing_field((*place.path, *name), phrase(" (expected {kind})", kind=kinds), tuple(tags))
 
 
 def _too_short(item: Any, place: Location, value: Any) -> Problem:
     context = item["ctx"]
     unit = _UNITS.get(context["field_type"], "item")
-    return wrong_size(place.path, "at least", unit, context["min_length"], context["actual_length"])
+    return too_few(place.path, unit, context["min_length"], context["actual_length"])
 
 
 def _too_long(item: Any, place: Location, value: Any) -> Problem:
@@ -353,14 +386,14 @@ def _too_long(item: Any, place: Location, value: Any) -> Problem:
     size: int | None = context.get("actual_length")
     if size is None and isinstance(item["input"], (list, dict)):
         size = len(cast("list[Any]", item["input"]))
-    return wrong_size(place.path, "at most", unit, context["max_length"], size)
+    return too_many(place.path, unit, context["max_length"], size)
 
 
-def _text_size(bound: str, key: str, unit: str) -> Callable[[Any, Location, Any], Problem]:
+def _text_size(wrong_size: Callable[..., Problem], key: str, unit: str) -> Callable[[Any, Location, Any], Problem]:
     def words(item: Any, place: Location, value: Any) -> Problem:
         text: Any = item["input"]
         size = len(text.encode() if unit == "byte" else text) if isinstance(text, str) else None
-        return wrong_size(place.path, bound, unit, item["ctx"][key], size)
+        return wrong_size(place.path, unit, item["ctx"][key], size)
 
     return words
 
@@ -369,21 +402,21 @@ def _raised(item: Any, place: Location, value: Any) -> Problem:
     """What a validator raised is in its author's words; but the standard library's own are not for a model."""
     context = item.get("ctx", {})
     if "reason" in context:
-        return out_of_form(place.path, "format", f"be {example_of('email')}", item["input"])
+        return out_of_form(place.path, "format", example_of("email"), item["input"])
     raised = context.get("error")
     if isinstance(raised, (AddressValueError, NetmaskValueError)):
         form = str(place.schema.get("format"))
         words = example_of(form if form in EXAMPLES else "ipvanyaddress")
-        return out_of_form(place.path, "format", f"be {words}", item["input"])
-    words = str(raised) if raised is not None else ""
-    return Problem(place.path, "value", words or f"is not allowed here; got {got(item['input'])}")
+        return out_of_form(place.path, "format", words, item["input"])
+    if words := str(raised) if raised is not None else "":
+        return Problem(place.path, "value", words)
+    return against_rule(place.path, "value", phrase("is not allowed here"), item["input"])
 
 
 def _inner_json(item: Any, place: Location, value: Any) -> Problem:
     """A field that holds JSON as text, and this text is none."""
-    inner = not_json(str(item.get("ctx", {}).get("error", "")), str(item["input"]))
-    words = inner.message.removeprefix("they are not valid JSON: ").removeprefix("they end too early: ")
-    return Problem(place.path, "format", f"must hold valid JSON as text: {words}")
+    what = json_fault(str(item.get("ctx", {}).get("error", "")), str(item["input"]))
+    return Problem(place.path, "format", phrase("must hold valid JSON as text: {what}", what=what))
 
 
 _SPECIAL: dict[str, Callable[[Any, Location, Any], Problem]] = {
@@ -393,18 +426,18 @@ _SPECIAL: dict[str, Callable[[Any, Location, Any], Problem]] = {
     "union_tag_not_found": _tag_missing,
     "too_short": _too_short,
     "too_long": _too_long,
-    "string_too_short": _text_size("at least", "min_length", "character"),
-    "string_too_long": _text_size("at most", "max_length", "character"),
-    "bytes_too_short": _text_size("at least", "min_length", "byte"),
-    "bytes_too_long": _text_size("at most", "max_length", "byte"),
+    "string_too_short": _text_size(too_few, "min_length", "character"),
+    "string_too_long": _text_size(too_many, "max_length", "character"),
+    "bytes_too_short": _text_size(too_few, "min_length", "byte"),
+    "bytes_too_long": _text_size(too_many, "max_length", "byte"),
     "value_error": _raised,
     "assertion_error": _raised,
     "json_invalid": _inner_json,
     "default_factory_not_called": lambda item, place, value: Problem(
-        place.path, "value", "has a default that needs other fields, which are wrong"
+        place.path, "value", phrase("has a default that needs other fields, which are wrong")
     ),
 }
-WORDED = frozenset({*TYPES, *FORMS, *MISSING, *UNKNOWN, *NO_JSON, *_SPECIAL})
+WORDED = frozenset({*TYPES, *FORMS, *RULES, *MISSING, *UNKNOWN, *NO_JSON, *_SPECIAL})
 """Every error that has words of ours."""
 
 

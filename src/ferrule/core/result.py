@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import UserString
+from collections.abc import Mapping, Sequence, Set, ValuesView
 from dataclasses import dataclass, field
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, Generic, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from typing_extensions import TypeVar
 
     from ferrule.core.errors import ErrorKind
@@ -61,8 +61,8 @@ class ErrorInfo:
     @property
     def words(self) -> str:
         """The error as a model reads it."""
-        text = f"Error ({self.kind}): {self.message}"
-        return f"{text}{SUGGESTION}{self.suggestion}" if self.suggestion else text
+        text = ("Error (", self.kind, "): ", self.message)
+        return "".join((*text, SUGGESTION, self.suggestion) if self.suggestion else text)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -121,10 +121,16 @@ class ToolResult:
 
 def plainly(value: Any) -> Any:
     """What stands in JSON for a value that has no form there: a number or an array of NumPy and its like as Python's
-    own, anything else as text.
+    own, what is like a dict or a list (`range(3)`, `found.keys()`) as one, anything else as text.
     """
     to_list: Any = getattr(cast("Any", type(value)), "tolist", None)
-    return to_list(value) if callable(to_list) else str(value)
+    if callable(to_list):
+        return to_list(value)
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[Any, Any]", value))
+    if isinstance(value, (Sequence, Set, ValuesView)) and not isinstance(value, UserString):
+        return list(cast("Sequence[Any]", value))
+    return str(value)
 
 
 def _attached(attachment: Attachment) -> dict[str, Any]:

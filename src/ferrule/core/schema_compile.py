@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from ferrule.core.errors import DefinitionError, MissingExtra
+from ferrule.core.phrases import phrase
 from ferrule.core.problems import format_path
 from ferrule.core.schema_patterns import pattern_options, states
 
@@ -56,7 +57,7 @@ def freeze(name: str, what: str, document: Any) -> bytes:
 def require_validator() -> None:
     """Say at definition that the validator is missing, without paying for its import."""
     if find_spec("jsonschema_rs") is None:
-        raise MissingExtra("A tool made from a JSON Schema", "schema")
+        raise MissingExtra(phrase("A tool made from a JSON Schema"), "schema")
 
 
 class CompiledSchema:

@@ -7,6 +7,7 @@ from math import inf, isinf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.phrases import phrase
 from ferrule.core.problems import HALF_PAIR, InvalidParams, PathPart, Problem, not_json
 from ferrule.core.schema_compile import freeze, looks_sound, require_validator
 
@@ -24,9 +25,9 @@ EXPLAIN_BYTES = 100_000_000.0
 
 _HUGE = 10**MAX_DIGITS
 
-TOO_LARGE = "too large or too deeply nested to be checked against this tool's schema. Send less at once"
-TOO_MANY_DEFAULTS = "too many defaults would have to be filled in. Send less at once"
-NO_PLACE = "do not fit this tool's schema, and are too large to say where. Send less at once"
+TOO_LARGE = phrase("too large or too deeply nested to be checked against this tool's schema. Send less at once")
+TOO_MANY_DEFAULTS = phrase("too many defaults would have to be filled in. Send less at once")
+NO_PLACE = phrase("do not fit this tool's schema, and are too large to say where. Send less at once")
 
 
 class SchemaParams:
@@ -149,9 +150,9 @@ def _has_huge_number(value: Any) -> bool:
 def _huge_numbers(value: Any) -> Iterator[Problem]:
     for path, item in _walk(value):
         if isinstance(item, float) and isinf(item):
-            yield Problem(path, "limit", "a number too large for JSON; the largest is about 1.8e308")
+            yield Problem(path, "limit", phrase("a number too large for JSON; the largest is about 1.8e308"))
         elif isinstance(item, int) and not -_HUGE < item < _HUGE:
-            yield Problem(path, "limit", f"a number of more than {MAX_DIGITS} digits")
+            yield Problem(path, "limit", phrase("a number of more than {limit} digits", limit=MAX_DIGITS))
 
 
 def _walk(value: Any) -> Iterator[tuple[tuple[PathPart, ...], Any]]:
@@ -220,7 +221,7 @@ def _explain(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
         first = problems_of([error], value, compiled.root)
         return [
             *first,
-            Problem((), "limit", "and perhaps more; it would take too long to find every problem"),
+            Problem((), "limit", phrase("and perhaps more; it would take too long to find every problem")),
         ]
     return []
 

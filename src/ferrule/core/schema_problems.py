@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.phrases import joined, phrase
 from ferrule.core.problems import (
     SHOWN,
     PathPart,
     Problem,
-    got,
+    against_rule,
     missing_field,
     or_list,
     out_of_form,
     show,
+    too_few,
+    too_many,
     unknown_field,
     wrong_choice,
-    wrong_size,
+    wrong_key,
     wrong_type,
 )
 from ferrule.core.union_problems import union_problems
@@ -46,9 +49,8 @@ def problems_of(errors: Iterable[ValidationError], value: Any, schema: Any, unio
     problems = list(found.values())
     if len(problems) > MAX_PROBLEMS:
         rest = len(problems) - MAX_PROBLEMS
-        problems[MAX_PROBLEMS:] = [
-            Problem((), "limit", f"and {rest} more problems; these are the first {MAX_PROBLEMS}")
-        ]
+        said = phrase("and {rest} more problems; these are the first {shown}", rest=rest, shown=MAX_PROBLEMS)
+        problems[MAX_PROBLEMS:] = [Problem((), "limit", said)]
     return problems
 
 
@@ -67,14 +69,14 @@ def _read(error: ValidationError, value: Any, schema: Any, unions: int) -> list[
         return [_missing(error, path, schema)]
     if name == "PropertyNames":
         inner = _read(kind.error, kind.error.instance, schema, unions)[0]
-        words = inner.message.partition("; got ")[0].partition(", got ")[0].replace("expected ", "must be ", 1)
-        return [Problem(path, "value", f"the key {show(kind.error.instance)} {words}")]
+        return [wrong_key(path, kind.error.instance, inner.rule or inner.message)]
     if name == "Type":
         types = tuple(sorted(kind.types))
         return [wrong_type(path, types, _at(path, value), _shape(types, error, schema) if path else "")]
     if name in WORDS:
         return [WORDS[name](kind, path, _at(path, value))]
-    return [Problem(path, "value", f"does not fit the schema's `{_keyword(error)}`; got {got(_at(path, value))}")]
+    rule = phrase("does not fit the schema's `{keyword}`", keyword=_keyword(error))
+    return [against_rule(path, "value", rule, _at(path, value))]
 
 
 def _keyword(error: ValidationError) -> str:
@@ -106,8 +108,8 @@ def _forbidden(error: ValidationError, path: Path, value: Any, schema: Any) -> l
         known = _dict(parent.get("properties"))
         return [_unknown(path, field, parent, value) for field in cast("dict[str, Any]", here) if field not in known]
     if path and isinstance(path[-1], int):
-        return [Problem(path, "length", "one item too many; nothing may stand here")]
-    return [Problem(path, "unknown", "not allowed here" if path else "no arguments are allowed")]
+        return [Problem(path, "length", phrase("one item too many; nothing may stand here"))]
+    return [Problem(path, "unknown", phrase("not allowed here") if path else phrase("no arguments are allowed"))]
 
 
 def _union(
@@ -115,7 +117,7 @@ def _union(
 ) -> list[Problem]:
     """None of several forms fits: speak of the form that was meant, where that is clear."""
     if unions == _UNIONS_READ:
-        return [Problem(path, "union", f"fits none of the {len(branches)} forms allowed here")]
+        return [Problem(path, "union", phrase("fits none of the {count} forms allowed here", count=len(branches)))]
     forms = [problems_of(errors, value, schema, unions + 1) for errors in branches]
     listed: Any = _beside(error, schema).get(_keyword(error))
     options = cast("list[Any]", listed) if isinstance(listed, list) else []
@@ -134,72 +136,90 @@ def _twins(value: Any) -> str:
     for position, item in enumerate(cast("list[Any]", value)[:10_000]):
         first = seen.setdefault(to_json(item), position)
         if first != position:
-            return f"items must all be different; [{first}] and [{position}] are equal"
-    return "items must all be different"
+            return phrase(
+                "items must all be different; {first} and {second} are equal",
+                first=f"[{first}]",
+                second=f"[{position}]",
+            )
+    return phrase("items must all be different")
 
 
-def _ruled_out(kind: Any, value: Any) -> str:
+def _ruled_out(kind: Any, path: Path, value: Any) -> Problem:
     ruled = _dict(kind.schema)
     options: list[Any] = ruled["enum"] if "enum" in ruled else [ruled["const"]] if "const" in ruled else []
     if options:
-        return f"must not be {or_list([show(one) for one in options[:SHOWN]])}"
+        forms = or_list([show(one) for one in options[:SHOWN]])
+        return Problem(path, "value", phrase("must not be {forms}", forms=forms))
     if set(ruled) == {"required"} and isinstance(value, dict):
-        return "must not have " + " together with ".join(f"`{one}`" for one in ruled["required"])
-    return f"has a form that is ruled out here; got {got(value)}"
+        fields = joined(" together with ", [f"`{one}`" for one in ruled["required"]])
+        return Problem(path, "value", phrase("must not have {fields}", fields=fields))
+    return against_rule(path, "value", phrase("has a form that is ruled out here"), value)
 
 
 Words = Callable[[Any, Path, Any], Problem]
 
 
-def _size(unit: str, bound: str) -> Words:
-    return lambda kind, path, value: wrong_size(path, bound, unit, kind.limit, len(value))
+def _too_few(unit: str) -> Words:
+    return lambda kind, path, value: too_few(path, unit, kind.limit, len(value))
 
 
-def _bound(words: str) -> Words:
-    return lambda kind, path, value: out_of_form(path, "range", f"be {words} {show(kind.limit)}", value)
+def _too_many(unit: str) -> Words:
+    return lambda kind, path, value: too_many(path, unit, kind.limit, len(value))
+
+
+def _bound(form: Callable[[str], str]) -> Words:
+    return lambda kind, path, value: out_of_form(path, "range", form(show(kind.limit)), value)
 
 
 def _said(code: str, words: str) -> Words:
     return lambda kind, path, value: Problem(path, code, words)
 
 
-TOO_HARD = "takes too long to match against the schema's pattern. Send a shorter or simpler text"
-_TWO_FIT = "fits more than one of the forms allowed here; exactly one must fit"
-_CONTAINS = "too few or too many of its items are of the kind it must contain"
+TOO_HARD = phrase("takes too long to match against the schema's pattern. Send a shorter or simpler text")
+_TWO_FIT = phrase("fits more than one of the forms allowed here; exactly one must fit")
+_CONTAINS = phrase("too few or too many of its items are of the kind it must contain")
 
 WORDS: dict[str, Words] = {
     "Enum": lambda kind, path, value: wrong_choice(path, kind.options, value),
     "Constant": lambda kind, path, value: wrong_choice(path, [kind.expected_value], value),
-    "Minimum": _bound("at least"),
-    "Maximum": _bound("at most"),
-    "ExclusiveMinimum": _bound("more than"),
-    "ExclusiveMaximum": _bound("less than"),
-    "MultipleOf": lambda kind, path, value: out_of_form(path, "range", f"be a multiple of {kind.multiple_of}", value),
-    "MinLength": _size("character", "at least"),
-    "MaxLength": _size("character", "at most"),
-    "MinItems": _size("item", "at least"),
-    "MaxItems": _size("item", "at most"),
-    "AdditionalItems": _size("item", "at most"),
-    "MinProperties": _size("field", "at least"),
-    "MaxProperties": _size("field", "at most"),
+    "Minimum": _bound(lambda bound: phrase("at least {ge}", ge=bound)),
+    "Maximum": _bound(lambda bound: phrase("at most {le}", le=bound)),
+    "ExclusiveMinimum": _bound(lambda bound: phrase("more than {gt}", gt=bound)),
+    "ExclusiveMaximum": _bound(lambda bound: phrase("less than {lt}", lt=bound)),
+    "MultipleOf": lambda kind, path, value: out_of_form(
+        path, "range", phrase("a multiple of {multiple_of}", multiple_of=kind.multiple_of), value
+    ),
+    "MinLength": _too_few("character"),
+    "MaxLength": _too_many("character"),
+    "MinItems": _too_few("item"),
+    "MaxItems": _too_many("item"),
+    "AdditionalItems": _too_many("item"),
+    "MinProperties": _too_few("field"),
+    "MaxProperties": _too_many("field"),
     "UnevaluatedItems": lambda kind, path, value: Problem(
-        path, "length", f"items not allowed: {_cut(kind.unexpected)}"
+        path, "length", phrase("items not allowed: {items}", items=_cut(kind.unexpected))
     ),
     "UniqueItems": lambda kind, path, value: Problem(path, "value", _twins(value)),
     "Contains": _said("value", _CONTAINS),
-    "Pattern": lambda kind, path, value: out_of_form(path, "format", f"match {show(kind.pattern, 200)}", value),
-    "Format": lambda kind, path, value: out_of_form(path, "format", f"be {example_of(kind.format)}", value),
-    "ContentEncoding": lambda kind, path, value: out_of_form(path, "format", f"be {kind.content_encoding} text", value),
-    "ContentMediaType": lambda kind, path, value: out_of_form(
-        path, "format", f"hold text of the type {kind.content_media_type}", value
+    "Pattern": lambda kind, path, value: against_rule(
+        path, "format", phrase("must match {pattern}", pattern=show(kind.pattern, 200)), value
     ),
-    "FromUtf8": _said("format", "holds encoded bytes that are not UTF-8 text"),
-    "Not": lambda kind, path, value: Problem(path, "value", _ruled_out(kind, value)),
+    "Format": lambda kind, path, value: out_of_form(path, "format", example_of(kind.format), value),
+    "ContentEncoding": lambda kind, path, value: out_of_form(
+        path, "format", phrase("{encoding} text", encoding=kind.content_encoding), value
+    ),
+    "ContentMediaType": lambda kind, path, value: against_rule(
+        path, "format", phrase("must hold text of the type {type}", type=kind.content_media_type), value
+    ),
+    "FromUtf8": _said("format", phrase("holds encoded bytes that are not UTF-8 text")),
+    "Not": _ruled_out,
     "OneOfMultipleValid": _said("union", _TWO_FIT),
     "BacktrackLimitExceeded": _said("limit", TOO_HARD),
     "RegexEngineFailure": _said("limit", TOO_HARD),
-    "Referencing": _said("value", "cannot be checked: the tool's schema refers to a document that is not there"),
-    "Custom": _said("value", "does not fit a rule of the tool's own"),
+    "Referencing": _said(
+        "value", phrase("cannot be checked: the tool's schema refers to a document that is not there")
+    ),
+    "Custom": _said("value", phrase("does not fit a rule of the tool's own")),
 }
 """The validator's findings whose words need only themselves and the value."""
 WORDED = frozenset(WORDS) | {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 from enum import Enum, StrEnum
 from functools import partial, wraps
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ferrule.core.outputs import OutputType
     from ferrule.core.params import Params
     from ferrule.core.problems import Problem
+
+logger = logging.getLogger("ferrule.tools")
 
 P = TypeVar("P")
 
@@ -237,7 +240,9 @@ class Tool(Generic[P]):
         cache = options.get("cache", False)
         self.cache = CACHE_SECONDS if cache is True else float(cache)
         if self.cache and not self.read_only:
-            raise DefinitionError(f"`{name}`: only a read-only tool may be cached; a {self.kind} call must run.")
+            raise DefinitionError(
+                f'`{name}`: only a read-only tool may be cached. Say kind="readonly", or leave out cache.'
+            )
         if not 0 <= self.cache < float("inf"):
             raise DefinitionError(f"`{name}`: results are kept for some seconds or 0 for never, not {self.cache!r}.")
         if unknown := self.needs - _NEEDS:
@@ -329,8 +334,18 @@ class Tool(Generic[P]):
             return Any
         try:
             return self._returned()
-        except Exception:  # noqa: BLE001 - a type may be imported for type checkers alone, or fail in any other way
+        except Exception:  # a type may be imported for type checkers alone, or fail in any other way
+            logger.debug("What tool %s returns is not known", self.name, exc_info=True)
             return Any
+
+    def nothing_yielded(self) -> Any:
+        """What a generator without a piece comes to: no text, or an empty list where it yields something else."""
+        from ferrule.core.outputs import yields_text
+
+        try:
+            return "" if yields_text(self._returned()) else []
+        except Exception:  # noqa: BLE001 - as above: what its type is, nobody knows
+            return ""
 
     def _returned(self) -> Any:
         from ferrule.core.function_tool import hints_of
@@ -371,7 +386,10 @@ class Tool(Generic[P]):
             model = get_args(base)[0]
             if isinstance(model, type):
                 if not hasattr(model, "model_json_schema"):
-                    break
+                    raise DefinitionError(
+                        f"`{self.name}`: a {model.__name__} cannot be its parameters. Make it a pydantic model: "
+                        f"`class {model.__name__}(BaseModel)`."
+                    )
                 return cast("Params[P]", ModelParams(cast("Any", model)))
         raise DefinitionError(
             f"`{self.name}` does not say its parameters. Write `class {type(self).__name__}(Tool[ItsParams])`, where "
@@ -484,7 +502,8 @@ def output_schema_of(tool: Tool[Any]) -> dict[str, Any] | None:
     """The schema of a tool's results; none where the tool's own code for it fails, for they do without."""
     try:
         return tool.output_schema
-    except Exception:  # noqa: BLE001 - as above
+    except Exception:  # as above
+        logger.debug("The results of tool %s go without a schema", tool.name, exc_info=True)
         return None
 
 

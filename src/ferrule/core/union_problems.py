@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.problems import PathPart, Problem, got, json_type, missing_field, or_list, show, wrong_choice
+from ferrule.core.phrases import joined, phrase
+from ferrule.core.problems import (
+    PathPart,
+    Problem,
+    json_type,
+    missing_field,
+    one_of,
+    or_list,
+    out_of_form,
+    show,
+    unexpected,
+    wrong_choice,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +78,7 @@ def _by_tag(path: Path, forms: list[list[Problem]], value: Any) -> list[list[Pro
             continue  # it tells no form from another
         choices = _distinct(told)
         if told[0].code == "missing":
-            return missing_field(place, f" (expected one of {', '.join(map(show, choices))})", choices)
+            return missing_field(place, phrase(" (expected {kind})", kind=one_of(choices)), choices)
         return wrong_choice(place, choices, value[name])
     return forms
 
@@ -98,11 +110,12 @@ def _closest(
             here = here[part]
         return [_merged(place, [form[0] for form in near], here)]
     told = [shape(form) or _in_short(form) for form in near[:_SHAPES_SHOWN]]
-    return [Problem(path, "union", f"fits none of the forms allowed here: {' or '.join(dict.fromkeys(told))}")]
+    said = phrase("fits none of the forms allowed here: {forms}", forms=joined(" or ", dict.fromkeys(told)))
+    return [Problem(path, "union", said)]
 
 
 def _in_short(form: list[Problem]) -> str:
-    return ", ".join(f"`{one.where}` {one.message.partition(';')[0]}" for one in form[:3])
+    return joined(", ", [phrase("`{path}` {rule}", path=one.where, rule=one.rule or one.message) for one in form[:3]])
 
 
 def _merged(path: Path, problems: list[Problem], value: Any) -> Problem:
@@ -118,5 +131,8 @@ def _merged(path: Path, problems: list[Problem], value: Any) -> Problem:
     codes = {one.code for one in problems}
     code = codes.pop() if len(codes) == 1 else "union"
     form = or_list(list(dict.fromkeys(forms)))
-    verb, mark = ("must be", ";") if code == "enum" else ("expected", ",")
-    return Problem(path, code, f"{verb} {form}{mark} got {got(value)}", expected, choices, form)
+    if code != "enum":
+        return unexpected(path, code, form, value, expected, choices)
+    merged = out_of_form(path, code, form, value)
+    merged.expected, merged.choices = expected, choices
+    return merged

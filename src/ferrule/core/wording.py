@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.phrases import phrase
-from ferrule.core.problems import or_list, show
+from ferrule.core.phrases import glued, joined, phrase
+from ferrule.core.problems import SHOWN, one_of, or_list, show
 from ferrule.core.schema_walk import referred
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _SHOWN_FIELDS = 30
-_SHOWN_CHOICES = 12
 _FORM_CHARS = 1200
 _HINT_CHARS = 300
 _ABOUT_CHARS = 300
@@ -18,30 +20,30 @@ _PARTS = 400
 """Parts of a schema that are looked at for one form: one that is wide at every level must not take long."""
 
 EXAMPLES: dict[str, tuple[str, str]] = {
-    "date": ("a date", '"2025-01-31"'),
-    "date-time": ("a date and time", '"2025-01-31T14:30:00Z"'),
-    "time": ("a time", '"14:30:00"'),
-    "duration": ("a duration", '"PT1H30M"'),
-    "uuid": ("a UUID", '"123e4567-e89b-42d3-a456-426614174000"'),
-    "uuid1": ("a version 1 UUID", '"c232ab00-9414-11ec-b3c8-9f6bdeced846"'),
-    "uuid4": ("a version 4 UUID", '"123e4567-e89b-42d3-a456-426614174000"'),
-    "uri": ("a URL", '"https://example.org/page"'),
-    "multi-host-uri": ("a URL", '"postgresql://host:5432/name"'),
-    "email": ("an email address", '"ada@example.org"'),
-    "name-email": ("an email address", '"Ada <ada@example.org>"'),
-    "ipv4": ("an IPv4 address", '"192.0.2.1"'),
-    "ipv6": ("an IPv6 address", '"2001:db8::1"'),
-    "ipv4network": ("an IPv4 network", '"192.0.2.0/24"'),
-    "ipv6network": ("an IPv6 network", '"2001:db8::/32"'),
-    "ipv4interface": ("an IPv4 interface", '"192.0.2.1/24"'),
-    "ipv6interface": ("an IPv6 interface", '"2001:db8::1/32"'),
-    "ipvanyaddress": ("an IP address", '"192.0.2.1"'),
-    "ipvanynetwork": ("an IP network", '"192.0.2.0/24"'),
-    "ipvanyinterface": ("an IP interface", '"192.0.2.1/24"'),
-    "regex": ("a regular expression", '"^[a-z]+$"'),
-    "base64": ("base64 text", '"aGVsbG8="'),
-    "base64url": ("base64 text for URLs", '"aGVsbG8="'),
-    "zoneinfo": ("a time zone", '"Europe/Oslo"'),
+    "date": (phrase("a date"), '"2025-01-31"'),
+    "date-time": (phrase("a date and time"), '"2025-01-31T14:30:00Z"'),
+    "time": (phrase("a time"), '"14:30:00"'),
+    "duration": (phrase("a duration"), '"PT1H30M"'),
+    "uuid": (phrase("a UUID"), '"123e4567-e89b-42d3-a456-426614174000"'),
+    "uuid1": (phrase("a version 1 UUID"), '"c232ab00-9414-11ec-b3c8-9f6bdeced846"'),
+    "uuid4": (phrase("a version 4 UUID"), '"123e4567-e89b-42d3-a456-426614174000"'),
+    "uri": (phrase("a URL"), '"https://example.org/page"'),
+    "multi-host-uri": (phrase("a URL"), '"postgresql://host:5432/name"'),
+    "email": (phrase("an email address"), '"ada@example.org"'),
+    "name-email": (phrase("an email address"), '"Ada <ada@example.org>"'),
+    "ipv4": (phrase("an IPv4 address"), '"192.0.2.1"'),
+    "ipv6": (phrase("an IPv6 address"), '"2001:db8::1"'),
+    "ipv4network": (phrase("an IPv4 network"), '"192.0.2.0/24"'),
+    "ipv6network": (phrase("an IPv6 network"), '"2001:db8::/32"'),
+    "ipv4interface": (phrase("an IPv4 interface"), '"192.0.2.1/24"'),
+    "ipv6interface": (phrase("an IPv6 interface"), '"2001:db8::1/32"'),
+    "ipvanyaddress": (phrase("an IP address"), '"192.0.2.1"'),
+    "ipvanynetwork": (phrase("an IP network"), '"192.0.2.0/24"'),
+    "ipvanyinterface": (phrase("an IP interface"), '"192.0.2.1/24"'),
+    "regex": (phrase("a regular expression"), '"^[a-z]+$"'),
+    "base64": (phrase("base64 text"), '"aGVsbG8="'),
+    "base64url": (phrase("base64 text for URLs"), '"aGVsbG8="'),
+    "zoneinfo": (phrase("a time zone"), '"Europe/Oslo"'),
 }
 """What each `format` of a string is called, with a value that fits it."""
 
@@ -53,9 +55,9 @@ class _TooMuchError(Exception):
 def expected_form(schema: dict[str, Any] | bool) -> str:
     """`{"city": string, "days": integer (optional, default 3)}`; objects inside it as far as there is room."""
     if isinstance(schema, bool) or "properties" not in schema:
-        return "arguments that fit its schema"
+        return phrase("arguments that fit its schema")
     if not schema["properties"]:
-        return "no arguments: {}"
+        return phrase("no arguments: {form}", form="{}")
     return value_form(schema, schema, _FORM_CHARS) or _Form(schema).object(schema, 1)
 
 
@@ -79,19 +81,17 @@ def kind_of(prop: dict[str, Any], root: dict[str, Any]) -> str:
         kinds = [
             kind_of(cast("dict[str, Any]", one), root) for one in cast("list[Any]", options) if isinstance(one, dict)
         ]
-        joined = or_list(list(dict.fromkeys(kind for kind in kinds if kind)))
-        return joined if kinds and len(joined) <= _HINT_CHARS else ""
+        listed = or_list(list(dict.fromkeys(kind for kind in kinds if kind)))
+        return listed if kinds and len(listed) <= _HINT_CHARS else ""
     choices = choices_of(prop, root)
     if len(choices) > 1:
-        shown = ", ".join(show(choice) for choice in choices[:_SHOWN_CHOICES])
-        more = len(choices) - _SHOWN_CHOICES
-        return f"one of {shown}" + (f" and {more} more" if more > 0 else "")
+        return one_of(choices)
     kind = prop.get("type")
     if kind == "string" and prop.get("format") in EXAMPLES:
         return example_of(prop["format"])
     form = value_form(prop, root)
     if kind in ("array", "object") and "const" not in prop:
-        return kind if form in ("", kind, "[any, …]") else f"{kind} {form}"
+        return kind if form in ("", kind, "[any, …]") else joined(" ", [kind, form])
     if isinstance(kind, list):
         return or_list(form.split(" | "))
     return "" if form == "any" else form
@@ -120,7 +120,9 @@ def choices_of(prop: dict[str, Any], root: dict[str, Any]) -> tuple[Any, ...]:
 def example_of(form: str) -> str:
     """`a date like "2025-01-31"` for the name of a format; what is not known stays a name."""
     known = EXAMPLES.get(form)
-    return f"{known[0]} like {known[1]}" if known is not None else f"text of the format {form}"
+    if known is None:
+        return phrase("text of the format {format}", format=form)
+    return phrase("{kind} like {example}", kind=known[0], example=known[1])
 
 
 def _followed(prop: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
@@ -162,17 +164,17 @@ class _Form:
 
     def _plain(self, prop: dict[str, Any], levels: int) -> str:
         if "enum" in prop and isinstance(prop["enum"], list):
-            return " | ".join(show(choice) for choice in cast("list[Any]", prop["enum"])[:_SHOWN_CHOICES])
+            return _row(" | ", [show(choice) for choice in cast("list[Any]", prop["enum"])[:SHOWN]])
         if "const" in prop:
             return show(prop["const"])
         options: Any = prop.get("anyOf") or prop.get("oneOf")
         if "type" not in prop and isinstance(options, list):
-            return " | ".join(dict.fromkeys(self.of(one, levels) for one in cast("list[Any]", options)))
+            return _row(" | ", dict.fromkeys(self.of(one, levels) for one in cast("list[Any]", options)))
         kind = prop.get("type")
         if kind == "array":
             return self._array(prop, levels)
         if kind == "string" and prop.get("format") in EXAMPLES:
-            return f"string like {EXAMPLES[prop['format']][1]}"
+            return phrase("{kind} like {example}", kind="string", example=EXAMPLES[prop["format"]][1])
         if kind == "object" or (kind is None and "properties" in prop):
             return self.object(prop, levels)
         if isinstance(kind, list):
@@ -187,31 +189,37 @@ class _Form:
         if not isinstance(properties, dict) or not properties:
             values: Any = prop.get("additionalProperties")
             inner = self.of(values, levels - 1) if isinstance(values, dict) and values else "any"
-            return "object" if inner == "any" else f"{{string: {inner}}}"
+            return "object" if inner == "any" else glued("{string: ", inner, "}")
         named = cast("dict[str, Any]", properties)
         required: Any = prop.get("required", ())
-        fields = [
-            f'"{name}": {self.of(one, levels - 1)}{_optional(one, name in required)}'
+        fields: list[str] = [
+            glued(f'"{name}": ', self.of(one, levels - 1), _optional(one, name in required))
             for name, one in list(named.items())[:_SHOWN_FIELDS]
         ]
         if len(named) > _SHOWN_FIELDS:
             fields.append("…")
-        return "{" + ", ".join(fields) + "}"
+        return glued("{", _row(", ", fields), "}")
 
     def _array(self, prop: dict[str, Any], levels: int) -> str:
         first: Any = prop.get("prefixItems")
         if not isinstance(first, list) or not first:
-            return f"[{self.of(prop.get('items'), levels)}, …]"
+            return glued("[", self.of(prop.get("items"), levels), ", …]")
         places = cast("list[Any]", first)
         forms = [
-            f"{self.of(one, levels)}{_optional(one, at < prop.get('minItems', 0))}" for at, one in enumerate(places)
+            glued(self.of(one, levels), _optional(one, at < prop.get("minItems", 0))) for at, one in enumerate(places)
         ]
-        return "[" + ", ".join(forms) + ("]" if prop.get("maxItems") == len(places) else ", …]")
+        return glued("[", _row(", ", forms), "]" if prop.get("maxItems") == len(places) else ", …]")
 
 
 def _optional(prop: Any, required: bool) -> str:
     if required:
         return ""
     if isinstance(prop, dict) and "default" in prop:
-        return f" (optional, default {show(cast('Any', prop['default']))})"
-    return " (optional)"
+        return phrase(" (optional, default {value})", value=show(cast("Any", prop["default"])))
+    return phrase(" (optional)")
+
+
+def _row(mark: str, forms: Iterable[str]) -> str:
+    """Forms with a mark between them that is part of the notation, and so the same in every language."""
+    pieces = [piece for form in forms for piece in (mark, form)]
+    return glued(*pieces[1:])

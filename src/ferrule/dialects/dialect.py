@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakKeyDictionary
 
 from ferrule.dialects.flatten import flatten_root
 from ferrule.dialects.inline import inline
 from ferrule.dialects.losses import ROOT, Exported, Ledger
 from ferrule.dialects.names import portable_name
+from ferrule.dialects.plain_tree import plain_tree
 from ferrule.dialects.portable import Abilities, reduce
 from ferrule.dialects.strict import NotStrict, StrictRules, make_strict
 
@@ -46,7 +49,10 @@ class Strictness:
 
 
 class Dialect(ABC):
-    """One provider's form. Stateless; names go in and out as they are, and `Exporter` maps them."""
+    """One provider's form. Names go in and out as they are, and `Exporter` maps them.
+
+    What a dialect writes follows from the tool, the name and the strictness alone.
+    """
 
     name: ClassVar[str]
     abilities: ClassVar[Abilities] = Abilities()
@@ -70,8 +76,16 @@ class Dialect(ABC):
         """A tool's definition alone."""
         return self.export(tool, name).definition
 
+    @cached_property
+    def kept(self) -> WeakKeyDictionary[Tool[Any], dict[Any, Any]]:
+        """What `Exporter` has written in this form before, by tool."""
+        return WeakKeyDictionary()
+
     def _schema(self, schema: Any, wanted: bool, ledger: Ledger) -> tuple[Schema, bool, Ledger]:
-        whole = flatten_root(inline(schema, ledger), ROOT, ledger)
+        plain = plain_tree(schema, self.abilities.property_name)
+        if plain is not None and not wanted and self.abilities.take_all:
+            return plain, False, ledger
+        whole = flatten_root(inline(schema, ledger), ROOT, ledger) if plain is None else plain
         if wanted and self.strictness is not None:
             trial = ledger.fork()
             try:

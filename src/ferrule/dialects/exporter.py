@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from copy import deepcopy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 from weakref import WeakKeyDictionary
 
 from ferrule.core.call import RawCall
 from ferrule.core.errors import DefinitionError
+from ferrule.core.result import ToolResult
+from ferrule.core.tool import Tool
 from ferrule.dialects.known import dialect as find_dialect
 from ferrule.dialects.losses import ROOT, Loss
 from ferrule.dialects.names import NameMap
@@ -16,19 +19,21 @@ from ferrule.dialects.names import NameMap
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ferrule.core.result import ToolResult
-    from ferrule.core.tool import Tool
     from ferrule.dialects.dialect import Dialect
     from ferrule.dialects.losses import Exported
 
 logger = logging.getLogger("ferrule.dialects")
 
+_MOST_FORMS = 16
+"""Names under which one tool is shown in one dialect; more than two are rare."""
+
 
 class Exporter:
-    """Definitions of many tools in one dialect; only tools that changed are written again.
+    """Definitions of many tools in one dialect; only tools that changed are written again, whichever exporter asks.
 
     A tool counts as changed when it is another object or when something that its definition is made of was
-    replaced. The definitions are shared between calls: do not change them.
+    replaced. Each definition is a new dict, but its parts are shared by every exporter and read-only: changing one
+    raises `TypeError`. `copy.deepcopy` gives plain dicts and lists that are the caller's own.
     """
 
     def __init__(self, dialect: Dialect | str, *, strict: bool | None = None, names: NameMap | None = None) -> None:
@@ -43,7 +48,11 @@ class Exporter:
         """The definitions, in the order given."""
         shown: list[Exported] = []
         self._left_out = []
+        if isinstance(tools, Tool):
+            raise TypeError(f"Tools come in a list, also where there is one: write [{tools.name}].")
         tools = list(tools)
+        if odd := [one for one in tools if not isinstance(one, Tool)]:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"Definitions are made of tools, not of {odd[0]!r}. Make one with @tool.")
         self.names.learn(tool.name for tool in tools)
         for tool in tools:
             try:
@@ -51,22 +60,32 @@ class Exporter:
             except Exception as error:  # noqa: BLE001 - one that cannot be shown harms no other, whatever is wrong with it
                 self._left_out.append(leave_out(tool, error))
         self._shown = shown
-        return [exported.definition for exported in shown]
+        return [{**exported.definition} for exported in shown]
 
     def export(self, tool: Tool[Any]) -> Exported:
-        """One tool's definition and losses; raises `DefinitionError` for a tool that no call could use."""
+        """One tool's definition, read-only, and losses; raises `DefinitionError` for a tool that no call could use."""
         mark = (
             tool.name, tool.strict, tool.description, tool.input_schema, tool.display_name, tool.read_only,
             tool.idempotent,
         )  # fmt: skip
         kept = self._kept.get(tool)
-        if kept is not None and kept[0] == mark:
-            return kept[1]
-        if (fault := tool.fault) is not None:
-            raise DefinitionError(fault)
-        exported = self.dialect.export(tool, self.names.external(tool.name), strict=self.strict)
-        self._kept[tool] = (mark, exported)
-        return exported
+        if kept is None or kept[0] != mark:
+            kept = self._kept[tool] = self._written(tool, mark)
+        return kept[1]
+
+    def _written(self, tool: Tool[Any], mark: tuple[Any, ...]) -> tuple[tuple[Any, ...], Exported]:
+        """What any exporter has written of it in this form, else what is written now."""
+        form = (self.names.external(tool.name), self.strict)
+        forms = self.dialect.kept.setdefault(tool, {})
+        kept = forms.get(form)
+        if kept is None or kept[0] != mark:
+            if (fault := tool.fault) is not None:
+                raise DefinitionError(fault)
+            written = self.dialect.export(tool, form[0], strict=self.strict)
+            if len(forms) >= _MOST_FORMS:
+                forms.clear()
+            kept = forms[form] = (mark, replace(written, definition=read_only(written.definition)))
+        return kept
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -86,6 +105,8 @@ class Exporter:
 
     def results(self, results: Iterable[ToolResult], losses: list[Loss] | None = None) -> list[dict[str, Any]]:
         """What to append to the conversation, under the names the provider knows."""
+        if isinstance(results, ToolResult):
+            raise TypeError("Results come in a list, also where there is one: write [result].")
         shown = [replace(result, tool=self.names.external(result.tool)) for result in results]
         return self.dialect.results(shown, losses)
 
@@ -93,6 +114,55 @@ class Exporter:
         """A call as the provider's model would have written it, under the name it knows."""
         shown = RawCall(self.names.external(call.name), call.arguments, id=call.id, version=call.version)
         return self.dialect.write_call(shown)
+
+
+def _refuse(*_: Any, **__: Any) -> NoReturn:
+    raise TypeError("This part of a tool definition is shared. Change a copy: copy.deepcopy(definition).")
+
+
+class ReadOnlyDict(dict[str, Any]):
+    """A part of a definition. To whoever writes JSON it is a dict; changing it raises `TypeError`."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+
+    def __copy__(self) -> dict[str, Any]:
+        return dict(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        return {key: deepcopy(value, memo) for key, value in self.items()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (deepcopy(self),)
+
+
+class ReadOnlyList(list[Any]):
+    """The same of a list."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse  # type: ignore[assignment]
+
+    def __copy__(self) -> list[Any]:
+        return list(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> list[Any]:
+        return [deepcopy(value, memo) for value in self]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (deepcopy(self),)
+
+
+def read_only(value: Any) -> Any:
+    """The same JSON value, none of which can be changed."""
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return ReadOnlyDict(
+            {key: read_only(one) if isinstance(one, (dict, list)) else one for key, one in fields.items()}
+        )
+    if isinstance(value, list):
+        return ReadOnlyList([read_only(one) for one in cast("list[Any]", value)])
+    return value
 
 
 _warned: WeakKeyDictionary[Tool[Any], str] = WeakKeyDictionary()

@@ -129,13 +129,12 @@ class _Inliner:
         for keyword, value in (_modern(node) if self.old else node).items():
             if keyword in _STRUCTURE or keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
                 continue
-            here = step(path, keyword)
             known = len(self.ledger.losses)
             if keyword in ONE_SCHEMA:
                 keeps = isinstance(value, bool) and keyword in KEEPS_BOOLEANS
-                out[keyword] = value if keeps else self.node(value, here, inner)
+                out[keyword] = value if keeps else self.node(value, step(path, keyword), inner)
             elif keyword in SCHEMA_LISTS or keyword in SCHEMA_MAPS:
-                held = self._several(keyword, value, here, inner)
+                held = self._several(keyword, value, step(path, keyword), inner)
                 if held is None:
                     self.ledger.lose(path, keyword, "malformed; left out")
                     continue

@@ -68,4 +68,9 @@ class Ledger:
 
 def step(path: str, *parts: str | int) -> str:
     """A longer JSON Pointer."""
-    return path + "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+    for part in parts:
+        text = str(part)
+        if "~" in text or "/" in text:
+            text = text.replace("~", "~0").replace("/", "~1")
+        path = f"{path}/{text}"
+    return path

@@ -36,6 +36,17 @@ class Abilities:
     """The highest `minItems` it takes."""
     array_needs_items: bool = False
 
+    @property
+    def take_all(self) -> bool:
+        """Whether every keyword is understood, whatever it holds; only a property's name may be refused."""
+        return (
+            self.keywords is None
+            and self.formats is None
+            and self.enum_types is None
+            and self.max_min_items is None
+            and not self.simple_patterns
+        )
+
 
 def reduce(schema: Schema, path: str, abilities: Abilities, ledger: Ledger) -> Schema:
     """The schema within these abilities: equal or wider, with a loss for everything that went."""

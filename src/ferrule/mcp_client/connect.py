@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import MissingExtra
+from ferrule.core.phrases import phrase
 from ferrule.mcp_client.failures import Failed
 from ferrule.process.environment import clean_environment
 
@@ -40,7 +41,7 @@ def connect(
         from ferrule.mcp_client.answering import Answering
         from ferrule.mcp_client.connection import Connection
     except ModuleNotFoundError as error:
-        raise MissingExtra("An MCP server", "mcp") from error
+        raise MissingExtra(phrase("An MCP server"), "mcp") from error
     transport = (
         _program(config, variables, folders, log) if config.command else _address(config, variables, tokens, ports)
     )
@@ -94,10 +95,16 @@ def _check_headers(headers: Mapping[str, str]) -> None:
     """Before anybody else finds them wrong, whose words would quote the value: more often than not a secret."""
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name):
-            raise Failed(f"`{name[:100]}` is no name of a header")
+            raise Failed(phrase("`{name}` is no name of a header", name=name[:100]))
         if not _HEADER_VALUE.fullmatch(value):
-            odd = "a line end" if "\n" in value or "\r" in value else "a character outside ASCII or a blank at its ends"
-            raise Failed(f"the value for the header `{name[:100]}` holds {odd}, which no header takes")
+            odd = (
+                phrase("a line end")
+                if "\n" in value or "\r" in value
+                else phrase("a character outside ASCII or a blank at its ends")
+            )
+            raise Failed(
+                phrase("the value for the header `{name}` holds {odd}, which no header takes", name=name[:100], odd=odd)
+            )
 
 
 def _shown(name: str, ports: Ports) -> Callable[[str], Awaitable[None]] | None:

@@ -20,6 +20,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic_core import to_json
 
 from ferrule._version import __version__
+from ferrule.core.phrases import phrase
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.failures import Failed, Malformed, Trouble, reason_of, trouble_of
 from ferrule.mcp_client.input_rounds import with_input
@@ -103,7 +104,9 @@ class Connection:
             await asyncio.wait_for(asyncio.shield(self._ready), seconds)
         except TimeoutError:
             await self.close()
-            raise Failed(f"it did not answer within {seconds if whole is None else whole:g} s") from None
+            raise Failed(
+                phrase("it did not answer within {seconds} s", seconds=f"{seconds if whole is None else whole:g}")
+            ) from None
         except asyncio.CancelledError:
             await self.close()
             raise
@@ -121,7 +124,7 @@ class Connection:
 
     async def close(self) -> None:
         """End it; what the server is gets the time that its transport gives it."""
-        self._end("it was closed")
+        self._end(phrase("it was closed"))
         task = self._task
         if task is None:
             return
@@ -132,7 +135,7 @@ class Connection:
 
     async def abort(self) -> None:
         """End it without a word to the server, which does not listen."""
-        self._end("it was closed")
+        self._end(phrase("it was closed"))
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=_SECONDS_TO_CLOSE)
@@ -209,7 +212,9 @@ class Connection:
         """The answer, if it is a result: a newer server can also say that there is none yet, such as with a task."""
         kind = answer.get("resultType", "complete")
         if kind != "complete" and self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            raise Malformed(f"it answered with `{str(kind)[:50]}`, which was not asked for, instead of a result")
+            raise Malformed(
+                phrase("it answered with `{kind}`, which was not asked for, instead of a result", kind=str(kind)[:50])
+            )
         return answer
 
     async def _call_directly(
@@ -260,7 +265,7 @@ class Connection:
         finally:
             self._over.set()
             if not self._ready.done():
-                self._ready.set_exception(Failed(self.ended_because or "it ended", self._trouble))
+                self._ready.set_exception(Failed(self.ended_because or phrase("it ended"), self._trouble))
                 self._ready.exception()  # perhaps nobody waits any more
 
     def _end(self, why: str) -> None:

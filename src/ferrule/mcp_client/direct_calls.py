@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mcp.shared.exceptions import MCPError
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR
 
+from ferrule.core.phrases import phrase
 from ferrule.mcp_client.failures import Malformed
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class DirectCalls:
             answer.set_result(cast("dict[str, Any]", result))
             return
         if not isinstance(error, dict):
-            answer.set_exception(Malformed("the answer holds neither an object as its result nor an error"))
+            answer.set_exception(Malformed(phrase("the answer holds neither an object as its result nor an error")))
             return
         told = cast("dict[str, Any]", error)
         code, words = told.get("code"), str(told.get("message") or "")

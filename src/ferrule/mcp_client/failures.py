@@ -8,6 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import glued, phrase, said_by
 from ferrule.mcp_client.bounds import NOT_READ
 from ferrule.policy.shown_text import shown_argument
 
@@ -21,13 +22,13 @@ _LONGEST = 2_000
 _LONGEST_REASON = 300
 _CONNECTION_CLOSED, _INVALID_PARAMS, _METHOD_NOT_FOUND, _PARSE_ERROR = -32000, -32602, -32601, -32700
 _CANCELLED, _ADDRESS_FIRST = -32800, -32042
-NO_MESSAGE = "the answer is not a message of the protocol"
+NO_MESSAGE = phrase("the answer is not a message of the protocol")
 _CANNOT_ASK = "no back-channel"  # in the SDK's words
 _HTTP_REFUSED = re.compile(r"HTTP (?:40[13]|429|5\d\d)\b|Redirect to ")
 _SDK_COULD_NOT_PARSE = re.compile(r"Failed to parse [^:]+: \d+ validation error")
 _NOT_READ = "are not read"
-_TOO_MUCH = "Ask for less at once, if the tool can; the same call would fail the same way."
-_BROKEN = "Its author has to mend this. The call may have run: look at what was done before you call it again."
+_TOO_MUCH = phrase("Ask for less at once, if the tool can; the same call would fail the same way.")
+_BROKEN = phrase("Its author has to mend this. The call may have run: look at what was done before you call it again.")
 _SDK_ON_NO_ANSWER = re.compile(r"Unexpected content type:|server answered a request with 202")
 _SDK_ON_A_FAILED_BODY = re.compile(r"(?:Failed to parse [^:]+|SSE stream failed): ")
 
@@ -79,7 +80,9 @@ class Malformed(RuntimeError):  # noqa: N818 - reads as what it says
 
 def reason_of(error: BaseException) -> str:
     """The innermost cause, in one short line."""
-    return _reason(_innermost(error)).rstrip(".")[:_LONGEST_REASON]
+    reason = _reason(_innermost(error))
+    short = reason.rstrip(".")[:_LONGEST_REASON]
+    return reason if short == reason else short  # a phrase stays one
 
 
 def trouble_of(error: BaseException) -> Trouble:
@@ -103,19 +106,25 @@ def _reason(error: BaseException) -> str:
         "Malformed",
         "OAuthFlowError",
     ):
-        return words
+        said = said_by(error)
+        return said if said == words else words
     if name in ("OAuthRegistrationError", "OAuthTokenError"):
-        return f"signing in did not work ({words}); one that takes a token gets it in the header `Authorization`"
+        return phrase(
+            "signing in did not work ({words}); one that takes a token gets it in the header `Authorization`",
+            words=words,
+        )
     if name in ("ConnectError", "ConnectTimeout"):
-        return f"{_place(error)} cannot be reached: {words or 'nobody answers'}"
+        return phrase("{place} cannot be reached: {why}", place=_place(error), why=words or phrase("nobody answers"))
     if name == "ValidationError":
-        return f"it does not keep to the protocol: {first_problem(cast('ValidationError', error))}"
+        return phrase(
+            "it does not keep to the protocol: {problem}", problem=first_problem(cast("ValidationError", error))
+        )
     if name == "MCPError" and _SDK_COULD_NOT_PARSE.match(words):
-        return "what it answered is not a message of the protocol"
+        return phrase("what it answered is not a message of the protocol")
     if name == "MCPError":
-        return f"it answered: {words}"
+        return phrase("it answered: {words}", words=words)
     if name == "RemoteProtocolError":  # said by whoever reads HTTP
-        return f"its answer could not be read: {words}"
+        return phrase("its answer could not be read: {words}", words=words)
     return f"{name}: {words}" if words else name
 
 
@@ -123,7 +132,7 @@ def _place(error: BaseException) -> str:
     """Where a request went, without what else its address may hold."""
     url = getattr(getattr(error, "_request", None), "url", None)
     if url is None:
-        return "its address"
+        return phrase("its address")
     port = f":{url.port}" if url.port else ""
     return f"{url.host}{port}"
 
@@ -131,13 +140,22 @@ def _place(error: BaseException) -> str:
 def cannot_be_used(server: str, failed: Failed, log: ServerLog | None) -> ToolError:
     """For a call of a server that did not start."""
     again = (
-        f"It is tried again in {ceil(failed.seconds)} s."
+        phrase("It is tried again in {seconds} s.", seconds=ceil(failed.seconds))
         if isinstance(failed, NotYet)
-        else "The next call tries again."
+        else phrase("The next call tries again.")
     )
     return ToolError(
-        f"The MCP server `{server}` cannot be used: {failed.reason}.{_last_said(log)}",
-        suggestion=f"{again} The person can see more with `ferrule mcp test {shown_argument(server)}`.",
+        phrase(
+            "The MCP server `{server}` cannot be used: {reason}.{said}",
+            server=server,
+            reason=failed.reason,
+            said=_last_said(log),
+        ),
+        suggestion=phrase(
+            "{again} The person can see more with `ferrule mcp test {server}`.",
+            again=again,
+            server=shown_argument(server),
+        ),
         details={"server": server},
     )
 
@@ -146,49 +164,73 @@ def changed_meanwhile(server: str, tool: str, *, gone: bool) -> ToolError:
     """For a call of a tool that is not what it was when the call was allowed."""
     if gone:
         return ToolError(
-            f"The MCP server `{server}` does not offer `{tool}` any more. Nothing was run.",
+            phrase(
+                "The MCP server `{server}` does not offer `{tool}` any more. Nothing was run.", server=server, tool=tool
+            ),
             kind=ErrorKind.NOT_FOUND,
-            suggestion="Use another tool; its tools are listed anew.",
+            suggestion=phrase("Use another tool; its tools are listed anew."),
             details={"server": server},
         )
     return ToolError(
-        f"`{tool}` of the MCP server `{server}` is not what it was when this call was allowed. Nothing was run.",
+        phrase(
+            "`{tool}` of the MCP server `{server}` is not what it was when this call was allowed. Nothing was run.",
+            tool=tool,
+            server=server,
+        ),
         kind=ErrorKind.PERMISSION,
-        suggestion="Look at the tool's description and parameters as they are now, and call it again.",
+        suggestion=phrase("Look at the tool's description and parameters as they are now, and call it again."),
         details={"server": server},
     )
 
 
 def ended_in_call(server: str, reason: str, log: ServerLog | None, *, garbage: str = "") -> ToolError:
     """For a call whose server went away while it ran, and perhaps wrote what is no message meanwhile."""
-    said = f" {instead_of_answer(garbage)}" if garbage else _last_said(log)
+    said = glued(" ", instead_of_answer(garbage)) if garbage else _last_said(log)
     return ToolError(
-        f"The MCP server `{server}` ended while the call ran: {reason}.{said} Whether the call was done is not known.",
-        suggestion="Look at what was done before you call it again; the next call starts the server anew.",
+        phrase(
+            "The MCP server `{server}` ended while the call ran: {reason}.{said} "
+            "Whether the call was done is not known.",
+            server=server,
+            reason=reason,
+            said=said,
+        ),
+        suggestion=phrase("Look at what was done before you call it again; the next call starts the server anew."),
         details={"server": server},
     )
 
 
 def refused_call(server: str, tool: str, error: MCPError, log: ServerLog | None = None) -> ToolError:
     """For a call that the server answered with an error of the protocol."""
-    words = " ".join(str(error)[: 2 * _LONGEST].split())[:_LONGEST] or "no reason was given"
-    words = log.clean(words) if log is not None else words
+    words = " ".join(str(error)[: 2 * _LONGEST].split())[:_LONGEST]
+    words = (log.clean(words) if log is not None else words) or phrase("no reason was given")
     if error.code == _PARSE_ERROR or was_not_read(error) or _SDK_ON_NO_ANSWER.match(words):
         if was_not_read(error):
             words = _SDK_ON_A_FAILED_BODY.sub("", words)
         elif _SDK_COULD_NOT_PARSE.match(words):
             words = NO_MESSAGE
         elif _SDK_ON_NO_ANSWER.match(words):
-            words = f"{NO_MESSAGE} ({words[0].lower()}{words[1:].rstrip(':')})"
+            words = phrase("{what} ({why})", what=NO_MESSAGE, why=words[0].lower() + words[1:].rstrip(":"))
         return ToolError(
-            f"The MCP server `{server}` gave no result for `{tool}` that can be used: {words}.",
+            phrase(
+                "The MCP server `{server}` gave no result for `{tool}` that can be used: {words}.",
+                server=server,
+                tool=tool,
+                words=words,
+            ),
             suggestion=_TOO_MUCH if words.endswith(_NOT_READ) else _BROKEN,
             details={"server": server, "code": error.code},
         )
     if _CANNOT_ASK in words:
         return ToolError(
-            f"The MCP server `{server}` wanted to ask something for `{tool}` and could not: {words}",
-            suggestion='The person can make it able to, with `protocol = "2025-11-25"` for it in their settings.',
+            phrase(
+                "The MCP server `{server}` wanted to ask something for `{tool}` and could not: {words}",
+                server=server,
+                tool=tool,
+                words=words,
+            ),
+            suggestion=phrase(
+                'The person can make it able to, with `protocol = "2025-11-25"` for it in their settings.'
+            ),
             details={"server": server, "code": error.code},
         )
     kind = ErrorKind.VALIDATION if error.code == _INVALID_PARAMS else ErrorKind.EXECUTION
@@ -196,13 +238,15 @@ def refused_call(server: str, tool: str, error: MCPError, log: ServerLog | None 
         kind = ErrorKind.NOT_FOUND
     if error.code == _CANCELLED:
         kind = ErrorKind.CANCELLED
-    suggestion = "Change the arguments to what the message asks for, or go on another way."
+    suggestion = phrase("Change the arguments to what the message asks for, or go on another way.")
     if _HTTP_REFUSED.match(words):
-        suggestion = "The arguments are not at fault. Try it once more later, or go on another way."
+        suggestion = phrase("The arguments are not at fault. Try it once more later, or go on another way.")
     if error.code == _ADDRESS_FIRST:
-        suggestion = "The arguments are not at fault. Tell the person what the server waits for, or go on another way."
+        suggestion = phrase(
+            "The arguments are not at fault. Tell the person what the server waits for, or go on another way."
+        )
     return ToolError(
-        f"The MCP server `{server}` refused `{tool}`: {words}",
+        phrase("The MCP server `{server}` refused `{tool}`: {words}", server=server, tool=tool, words=words),
         kind=kind,
         suggestion=suggestion,
         details={"server": server, "code": error.code},
@@ -217,15 +261,20 @@ def was_not_read(error: MCPError) -> bool:
 def malformed_result(server: str, tool: str, why: str) -> ToolError:
     """For a result that is none, or does not fit what the tool promises."""
     return ToolError(
-        f"`{tool}` of the MCP server `{server}` gave a result that does not fit {why}",
-        suggestion="What it did is done; calling it again would do it again. Its author has to mend this.",
+        phrase(
+            "`{tool}` of the MCP server `{server}` gave a result that does not fit {why}",
+            tool=tool,
+            server=server,
+            why=why,
+        ),
+        suggestion=phrase("What it did is done; calling it again would do it again. Its author has to mend this."),
         details={"server": server},
     )
 
 
 def of_protocol(error: ValidationError) -> str:
     """What is wrong with a result, as the end of `malformed_result`."""
-    return f"the protocol: {first_problem(error)}."
+    return phrase("the protocol: {error}.", error=first_problem(error))
 
 
 def first_problem(error: ValidationError) -> str:
@@ -240,13 +289,17 @@ def with_garbage(reason: str, log: ServerLog) -> str:
     garbage = log.garbage()
     if not garbage or NO_MESSAGE in reason:  # which has a sample already
         return reason
-    return f"{reason} (its output holds what is no message of the protocol: {garbage!r})"
+    return phrase(
+        "{reason} (its output holds what is no message of the protocol: {garbage})",
+        reason=reason,
+        garbage=repr(garbage),
+    )
 
 
 def instead_of_answer(garbage: str) -> str:
     """A sentence on what a server wrote while a call waited for its answer."""
-    return f"Meanwhile the server wrote what is no message of the protocol: {garbage!r}."
+    return phrase("Meanwhile the server wrote what is no message of the protocol: {garbage}.", garbage=repr(garbage))
 
 
 def _last_said(log: ServerLog | None) -> str:
-    return f" It last said: {log.last_line!r}." if log is not None and log.last_line else ""
+    return phrase(" It last said: {line}.", line=repr(log.last_line)) if log is not None and log.last_line else ""

@@ -9,6 +9,7 @@ import mcp_types as types
 from mcp.client.session import ClientRequestContext
 from mcp.shared.exceptions import MCPError
 
+from ferrule.core.phrases import phrase
 from ferrule.mcp_client.bounds import QUESTIONS
 from ferrule.mcp_client.failures import Malformed
 
@@ -30,10 +31,10 @@ async def with_input(
     while result.get("resultType") == "input_required":
         rounds += 1
         if rounds > _MOST_ROUNDS:
-            raise Malformed(f"it asked for more after {_MOST_ROUNDS} rounds of questions")
+            raise Malformed(phrase("it asked for more after {count} rounds of questions", count=_MOST_ROUNDS))
         wanted = types.InputRequiredResult.model_validate(result)
         if len(wanted.input_requests or {}) > QUESTIONS:
-            raise Malformed(f"it asked more than {QUESTIONS} questions in one call")
+            raise Malformed(phrase("it asked more than {count} questions in one call", count=QUESTIONS))
         again = dict(params)
         if wanted.request_state is not None:
             again["requestState"] = wanted.request_state

@@ -16,6 +16,7 @@ from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthF
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import ValidationError
 
+from ferrule.core.phrases import phrase
 from ferrule.mcp_client.ports import NotSigningIn
 from ferrule.mcp_client.private_files import read_json, write_json
 from ferrule.policy.shown_text import shown_argument
@@ -90,7 +91,9 @@ class SignIn:
     async def begin(self, url: str) -> None:
         """Open the way back, then show the address."""
         if self._show is None:
-            raise OAuthFlowError(f"it wants you to sign in: ferrule mcp test {shown_argument(self._name)}")
+            raise OAuthFlowError(
+                phrase("it wants you to sign in: ferrule mcp test {name}", name=shown_argument(self._name))
+            )
         if self._server is not None:  # of a try that was given up
             self._server.close()
         self._answer = asyncio.get_running_loop().create_future()
@@ -106,11 +109,13 @@ class SignIn:
     async def finish(self) -> AuthorizationCodeResult:
         """What the browser came back with."""
         if self._answer is None or self._server is None:
-            raise OAuthFlowError("signing in was not begun")
+            raise OAuthFlowError(phrase("signing in was not begun"))
         try:
             return await asyncio.wait_for(self._answer, _SECONDS_TO_SIGN_IN)
         except TimeoutError:
-            raise OAuthFlowError(f"nobody signed in within {_SECONDS_TO_SIGN_IN:g} s") from None
+            raise OAuthFlowError(
+                phrase("nobody signed in within {seconds} s", seconds=f"{_SECONDS_TO_SIGN_IN:g}")
+            ) from None
         finally:
             self._server.close()
 
@@ -142,7 +147,7 @@ class SignIn:
         if "code" not in given:
             why = given.get("error_description") or given.get("error") or "the answer holds no code"
             if answer is not None and not answer.done():
-                answer.set_exception(OAuthFlowError(f"signing in was refused: {why[:200]}"))
+                answer.set_exception(OAuthFlowError(phrase("signing in was refused: {why}", why=why[:200])))
             return _REFUSED.format(why=escape(why[:200]))
         if answer is not None and not answer.done():
             answer.set_result(

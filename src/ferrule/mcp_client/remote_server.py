@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.elicitation import set_elicitor
 from ferrule.core.loops import elsewhere
+from ferrule.core.phrases import phrase
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.definitions import Listing, read_listing
 from ferrule.mcp_client.failures import (
@@ -214,12 +215,14 @@ class RemoteServer:
                 raise ended_in_call(self.config.name, reason, log, garbage=log.garbage(heard)) from None
             if _session_over(error):
                 await connection.close()
-                raise ended_in_call(self.config.name, "it ended the session", self.log) from None
+                raise ended_in_call(self.config.name, phrase("it ended the session"), self.log) from None
             raise refused_call(self.config.name, name, error, self.log) from None
         except ValidationError as error:
             raise malformed_result(self.config.name, name, of_protocol(error)) from None
         except (RuntimeError, ExceptionGroup) as error:
-            raise malformed_result(self.config.name, name, f"the protocol: {reason_of(error)}.") from None
+            raise malformed_result(
+                self.config.name, name, phrase("the protocol: {error}.", error=reason_of(error))
+            ) from None
 
     # Starting it, and starting it again
 
@@ -257,11 +260,16 @@ class RemoteServer:
         except BaseException as error:
             if isinstance(error, TimeoutError):
                 self._let_go(connection)
-                raise self._failed(f"it did not list its tools within {self.config.start_timeout:g} s") from None
+                raise self._failed(
+                    phrase(
+                        "it did not list its tools within {seconds} s",
+                        seconds=f"{self.config.start_timeout:g}",
+                    )
+                ) from None
             await connection.close()
             if isinstance(error, asyncio.CancelledError):
                 raise
-            raise self._failed(f"its tools could not be listed: {reason_of(error)}") from None
+            raise self._failed(phrase("its tools could not be listed: {error}", error=reason_of(error))) from None
         return connection
 
     def _failed(self, reason: str, trouble: Trouble = Trouble.OTHER) -> Failed:
@@ -342,7 +350,7 @@ class RemoteServer:
                 await asyncio.wait_for(self._list(connection), bounds.LIST_SECONDS)
                 self.problem = ""
             except Exception as error:  # noqa: BLE001 - the tools stay as they were, and the person can read why
-                why = self.log.clean(f"its tools could not be listed again: {reason_of(error)}")
+                why = self.log.clean(phrase("its tools could not be listed again: {error}", error=reason_of(error)))
                 self.problem = with_garbage(why, self.log)
             await asyncio.sleep(min(_LONGEST_REST, 9 * (loop.time() - began)))
 
@@ -353,7 +361,7 @@ class RemoteServer:
 
     async def _check(self, connection: Connection) -> None:
         if connection.alive and not await connection.answers():
-            connection.ended_because = connection.ended_because or "it does not answer any more"
+            connection.ended_because = connection.ended_because or phrase("it does not answer any more")
             await connection.close()
 
 

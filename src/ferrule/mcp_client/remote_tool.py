@@ -11,6 +11,7 @@ from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
 from ferrule.core.call import RawCall
 from ferrule.core.description import Description
 from ferrule.core.errors import ErrorKind
+from ferrule.core.phrases import phrase
 from ferrule.core.raw_tool import RawTool
 from ferrule.core.result import ErrorInfo, ToolResult, words_for_attached
 from ferrule.dialects.attachments import to_base64
@@ -71,7 +72,9 @@ class RemoteTool(RawTool):
         try:
             result = _MCP.read_result(_with_fewer_blocks(payload), RawCall(self.name, id=context.call_id))
         except DialectError as error:
-            raise malformed_result(self.server_name, self.definition.name, f"the protocol: {error}") from None
+            raise malformed_result(
+                self.server_name, self.definition.name, phrase("the protocol: {error}", error=error)
+            ) from None
         if not result.success:
             return _failed(result)
         if embedded := embedded_text(result.attachments):

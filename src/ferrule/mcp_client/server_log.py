@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import Phrase
 from ferrule.core.secrets import redact_text
 from ferrule.mcp_client.bounds import STDERR_KEPT
 
@@ -55,6 +56,8 @@ class ServerLog:
 
     def clean(self, text: str) -> str:
         """Words about the server, or of it, without the secrets that it was given."""
+        if isinstance(text, Phrase):
+            return text.mapped(self.clean)
         if self._variables is not None:
             text = self._variables.masked(text)
         return redact_text(text)

@@ -27,6 +27,7 @@ from mcp_types import (
 )
 
 from ferrule.core.json_values import MESSAGE_VALUES, has_too_many_values
+from ferrule.core.phrases import glued, phrase
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.broken_answers import OpenQuestions
 from ferrule.mcp_client.direct_calls import DirectCalls
@@ -137,11 +138,11 @@ class StdioTransport:
         return reader
 
     async def _read(self, stream: asyncio.StreamReader) -> None:
-        why, where, heard = "it closed its output", "", 0
+        why, where, heard = phrase("it closed its output"), "", 0
         try:
             async for line in lines(stream, bounds.MESSAGE_BYTES):
                 if isinstance(line, CutOff):
-                    where = " in the middle of a message"
+                    where = phrase(" in the middle of a message")
                     break
                 message = self._understood(line)
                 self._has_spoken = self._has_spoken or message is not None
@@ -152,7 +153,10 @@ class StdioTransport:
                     continue
                 if message is None:
                     if self._log.garbage_lines > bounds.GARBAGE_LINES:
-                        why = f"it wrote more than {bounds.GARBAGE_LINES:,} lines that nobody can read"
+                        why = phrase(
+                            "it wrote more than {count} lines that nobody can read",
+                            count=f"{bounds.GARBAGE_LINES:,}",
+                        )
                         break
                     await self._pace.spend()
                     continue
@@ -160,14 +164,14 @@ class StdioTransport:
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             return  # the session is over
         except OSError as error:
-            why = f"its output could not be read: {error.strerror}"
+            why = phrase("its output could not be read: {why}", why=error.strerror)
         except Exception as error:
             # Whatever it sent that nobody thought of: calls must not wait for answers that nobody reads any more.
             logger.exception("A message of an MCP server could not be taken")
-            why = f"it sent what could not be taken ({type(error).__name__})"
+            why = phrase("it sent what could not be taken ({kind})", kind=type(error).__name__)
         # How it ended, and its last words, say more than that it did.
         await asyncio.wait({self._program.ended, self._hearing}, timeout=_SECONDS_TO_HEAR_OF_THE_END)
-        self._on_end((self._exit or why) + where)
+        self._on_end(glued(self._exit or why, where))
         self.direct.end()
         self._to_session.close()
 
@@ -177,7 +181,11 @@ class StdioTransport:
         code = self._program.ended.result() if self._program.ended.done() else None
         if code is None:
             return ""
-        return f"it ended with exit code {code}" if code >= 0 else f"it was ended by signal {-code}"
+        return (
+            phrase("it ended with exit code {code}", code=code)
+            if code >= 0
+            else phrase("it was ended by signal {number}", number=-code)
+        )
 
     def _understood(self, line: bytes | TooLong) -> JSONRPCMessage | Literal[Taken.TAKEN] | None:
         """The message; a failure of the call that it would have answered; or nothing that is known."""
@@ -229,7 +237,7 @@ class StdioTransport:
                 await self._writer.drain()
         except (OSError, anyio.ClosedResourceError):
             await asyncio.wait({self._program.ended}, timeout=_SECONDS_TO_HEAR_OF_THE_END)
-            self._on_end(self._exit or "it closed its input")
+            self._on_end(self._exit or phrase("it closed its input"))
 
     async def _hear(self, stream: asyncio.StreamReader) -> None:
         pace = Pace(bounds.STDERR_BYTES_PER_SECOND)
@@ -242,7 +250,7 @@ class StdioTransport:
         """Notice a program that ended while something it started holds its output open."""
         await asyncio.shield(self._program.ended)
         await asyncio.wait({self._reading}, timeout=_SECONDS_TO_READ_THE_REST)
-        self._on_end(self._exit or "it ended")
+        self._on_end(self._exit or phrase("it ended"))
         self._reading.cancel()
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from ferrule.core.phrases import phrase
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -47,7 +49,11 @@ class Variables:
         try:
             self._from_keyring |= await asyncio.wait_for(asking, seconds)
         except TimeoutError:
-            raise MissingValue(f"the keyring did not answer within {round(seconds, 2):g} s; it may be locked") from None
+            raise MissingValue(
+                phrase(
+                    "the keyring did not answer within {seconds} s; it may be locked", seconds=f"{round(seconds, 2):g}"
+                )
+            ) from None
 
     def fill(self, text: str) -> str:
         """The text with every place filled in; raises `MissingValue`."""
@@ -74,7 +80,7 @@ class Variables:
         name, has_default, default = place.partition(":-")
         value = self.environment.get(name) or (default if has_default else None)
         if value is None:
-            raise MissingValue(f"the variable `{name}` is not set")
+            raise MissingValue(phrase("the variable `{name}` is not set", name=name))
         if not has_default or value != default:
             self._hide(name, value)
         return value
@@ -125,15 +131,15 @@ def _in_its_own_thread(function: Callable[[], T]) -> asyncio.Future[T]:
 def from_keyring(service: str, user: str) -> str:
     """A secret that the person's keyring holds."""
     if not service or not user:
-        raise MissingValue("a place for a secret is written `${keyring:service/user}`")
+        raise MissingValue(phrase("a place for a secret is written `${keyring:service/user}`"))
     try:
         keyring: Any = import_module("keyring")
     except ImportError:
-        raise MissingValue("the keyring cannot be read: pip install keyring") from None
+        raise MissingValue(phrase("the keyring cannot be read: pip install keyring")) from None
     try:
         value = keyring.get_password(service, user)
     except Exception as error:  # noqa: BLE001 - every keyring fails in its own way, and the person must hear of it
-        raise MissingValue(f"the keyring could not be read: {type(error).__name__}") from None
+        raise MissingValue(phrase("the keyring could not be read: {kind}", kind=type(error).__name__)) from None
     if value is None:
-        raise MissingValue(f"the keyring holds nothing for {service}/{user}")
+        raise MissingValue(phrase("the keyring holds nothing for {service}/{user}", service=service, user=user))
     return str(value)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.conversation import AssistantMessage, ToolResults, UserMessage
 from ferrule.core.model import StopReason, Usage
+from ferrule.core.phrases import phrase
 from ferrule.dialects.exporter import Exporter
 from ferrule.models.answer import Answer, CallPieces
 from ferrule.models.kept import keep, recall
@@ -157,7 +158,7 @@ class AnthropicReader:
             raise self._faults.from_body(data)
         if frame.event == "whole":
             if not isinstance(data.get("content"), list):
-                raise self._faults.garbled("it is no message")
+                raise self._faults.garbled(phrase("it is no message"))
             self._whole(data)
         elif kind == "message_start":
             self._count(an_item(data.get("message")).get("usage"))

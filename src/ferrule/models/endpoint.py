@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ferrule.core.phrases import Phrase
 from ferrule.core.secrets import REDACTED, redact_text
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class Endpoint:
 
     def clean(self, text: str) -> str:
         """Words that came from outside, without this endpoint's key and what else looks like a secret."""
+        if isinstance(text, Phrase):
+            return text.mapped(self.clean)
         for secret in (self.key, *self.headers.values()):
             if len(secret) >= _SHORTEST_KEY:
                 text = text.replace(secret, REDACTED)

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.model import ModelError, ModelFault
+from ferrule.core.phrases import glued, joined, phrase
 from ferrule.models.loose_json import an_item, items, words
 
 if TYPE_CHECKING:
@@ -97,66 +98,103 @@ class Faults:
         return TryAgain(
             self._error(
                 ModelFault.GARBLED,
-                f"{self._who} sent an answer that cannot be read: {what}.",
-                f"If it happens again, check that the address of {self._endpoint.label} is right and speaks this form.",
+                phrase("{who} sent an answer that cannot be read: {what}.", who=self._who, what=what),
+                phrase(
+                    "If it happens again, check that the address of {label} is right and speaks this form.",
+                    label=self._endpoint.label,
+                ),
             )
         )
 
     def broken(self, what: str) -> TryAgain:
         """No connection, or one that ended too soon."""
-        suggestion = "Check the network and any proxy (HTTPS_PROXY), then try again."
+        suggestion = phrase("Check the network and any proxy (HTTPS_PROXY), then try again.")
         if self._endpoint.is_local:
-            suggestion = f"Check that {self._endpoint.label} is running on this machine and has loaded the model."
-        return TryAgain(self._error(ModelFault.UNREACHABLE, f"{self._who}: {what}.", suggestion))
+            suggestion = phrase(
+                "Check that {label} is running on this machine and has loaded the model.", label=self._endpoint.label
+            )
+        return TryAgain(
+            self._error(ModelFault.UNREACHABLE, phrase("{who}: {what}.", who=self._who, what=what), suggestion)
+        )
 
     def no_connection(self, why: str) -> ModelError | TryAgain:
         """Nobody answered. Another try helps on the way to a far server, not where nothing listens or is trusted."""
         label = self._endpoint.label
         if "CERTIFICATE_VERIFY_FAILED" in why:
-            message = f"{self._who} shows a certificate that this machine does not trust."
-            suggestion = "If a proxy of your organisation is in between, name its certificate: SSL_CERT_FILE=…"
+            message = phrase("{who} shows a certificate that this machine does not trust.", who=self._who)
+            suggestion = phrase("If a proxy of your organisation is in between, name its certificate: SSL_CERT_FILE=…")
             return self._error(ModelFault.UNREACHABLE, message, suggestion)
         if self._endpoint.is_local:
-            message = f"{label} does not run on this machine, or not at this address ({self._endpoint.host})."
+            message = phrase(
+                "{label} does not run on this machine, or not at this address ({host}).",
+                label=label,
+                host=self._endpoint.host,
+            )
             return self._error(
-                ModelFault.UNREACHABLE, message, f"Start {label}, or choose another model: `ferrule models`."
+                ModelFault.UNREACHABLE,
+                message,
+                phrase("Start {label}, or choose another model: `ferrule models`.", label=label),
             )
         return self.broken(
-            f"no connection could be made ({self._short(why)})" if why else "no connection could be made"
+            phrase("no connection could be made ({why})", why=self._short(why))
+            if why
+            else phrase("no connection could be made")
         )
 
     def bad_address(self) -> ModelError:
-        message = f"The address of {self._endpoint.label} is no address of a web server."
-        return self._error(ModelFault.REFUSED, message, "Set a `base_url` that begins with https:// or http://.")
+        message = phrase("The address of {label} is no address of a web server.", label=self._endpoint.label)
+        return self._error(
+            ModelFault.REFUSED, message, phrase("Set a `base_url` that begins with https:// or http://.")
+        )
 
     def bad_header(self) -> ModelError:
-        where = self._endpoint.key_from or "the headers in the settings"
-        message = f"{where} cannot be sent to {self._endpoint.label}: it holds characters that no key has."
-        return self._error(ModelFault.KEY, message, "Set it again; perhaps a word or a line end was copied along.")
+        where = self._endpoint.key_from or phrase("the headers in the settings")
+        message = phrase(
+            "{where} cannot be sent to {label}: it holds characters that no key has.",
+            where=where,
+            label=self._endpoint.label,
+        )
+        return self._error(
+            ModelFault.KEY, message, phrase("Set it again; perhaps a word or a line end was copied along.")
+        )
 
     def bad_environment(self, why: str) -> ModelError:
-        message = f"The proxy or the certificates that the environment names cannot be used: {self._short(why)}"
-        suggestion = "Check HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE; for a SOCKS proxy: pip install 'httpx2[socks]'."
+        message = phrase(
+            "The proxy or the certificates that the environment names cannot be used: {why}", why=self._short(why)
+        )
+        suggestion = phrase(
+            "Check HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE; for a SOCKS proxy: pip install 'httpx2[socks]'."
+        )
         return self._error(ModelFault.UNREACHABLE, message, suggestion)
 
     def page(self) -> ModelError:
         """A web page where an answer was expected: a proxy's, or a wrong address."""
         return self._error(
             ModelFault.GARBLED,
-            f"{self._who} answered with a web page, which no model does.",
-            f"Check the address of {self._endpoint.label} (`base_url`), and that no proxy or login page is in between.",
+            phrase("{who} answered with a web page, which no model does.", who=self._who),
+            phrase(
+                "Check the address of {label} (`base_url`), and that no proxy or login page is in between.",
+                label=self._endpoint.label,
+            ),
         )
 
     # Judging
 
     def _judge(self, status: int, said: str, code: str, after: float | None, retry: str) -> ModelError | TryAgain:
         label, text = self._endpoint.label, f"{said} {code}"
-        quoted = f": {said}" if said else "."
+        quoted = phrase(": {said}", said=said) if said else phrase(".")
         if status == 402 or (_NO_MONEY.search(text) and not (status == 429 and _PASSES.search(said))):
             return self._error(
                 ModelFault.MONEY,
-                f"{label} says that there is no credit left ({status}){quoted}",
-                f"Add credit to your account at {label}, or choose another model: `ferrule models`.",
+                phrase(
+                    "{label} says that there is no credit left ({status}){quoted}",
+                    label=label,
+                    status=status,
+                    quoted=quoted,
+                ),
+                phrase(
+                    "Add credit to your account at {label}, or choose another model: `ferrule models`.", label=label
+                ),
                 status,
             )
         if status == 401 or (status in (400, 403) and _BAD_KEY.search(text)):
@@ -164,8 +202,13 @@ class Faults:
         if status == 413 or (status in (400, 422, 500) and _TOO_LONG.search(text)):
             return self._error(
                 ModelFault.TOO_LONG,
-                f"The conversation does not fit into {self._model} ({status}){quoted}",
-                "Make it shorter (/compact or /clear in a chat), or choose a model that reads more.",
+                phrase(
+                    "The conversation does not fit into {model} ({status}){quoted}",
+                    model=self._model,
+                    status=status,
+                    quoted=quoted,
+                ),
+                phrase("Make it shorter (/compact or /clear in a chat), or choose a model that reads more."),
                 status,
             )
         if status in (400, 404, 422) and (_NO_MODEL.search(text) or status == 404):
@@ -175,61 +218,87 @@ class Faults:
         if status == 403:
             return self._error(
                 ModelFault.REFUSED,
-                f"{label} does not allow this request (403){quoted}",
-                "The key may lack the right to this model, or the model is not offered where you are.",
+                phrase("{label} does not allow this request (403){quoted}", label=label, quoted=quoted),
+                phrase("The key may lack the right to this model, or the model is not offered where you are."),
                 status,
             )
         if 300 <= status < 400:
             return self._error(
                 ModelFault.REFUSED,
-                f"{label} wants to send the request elsewhere ({status}), which is not followed: a key would go along.",
-                f"Set the right `base_url` for {label}.",
+                phrase(
+                    "{label} wants to send the request elsewhere ({status}), which is not followed: "
+                    "a key would go along.",
+                    label=label,
+                    status=status,
+                ),
+                phrase("Set the right `base_url` for {label}.", label=label),
                 status,
             )
-        suggestion = "Choose another model (`ferrule models`), or change what is asked for."
+        suggestion = phrase("Choose another model (`ferrule models`), or change what is asked for.")
         if _NO_TOOLS.search(text):
-            suggestion = f"{self._model} cannot call tools as it is served. Choose another model: `ferrule models`."
+            suggestion = phrase(
+                "{model} cannot call tools as it is served. Choose another model: `ferrule models`.", model=self._model
+            )
         return self._error(
-            ModelFault.REFUSED, f"{label} does not accept the request ({status}){quoted}", suggestion, status
+            ModelFault.REFUSED,
+            phrase("{label} does not accept the request ({status}){quoted}", label=label, status=status, quoted=quoted),
+            suggestion,
+            status,
         )
 
     def _may_pass(self, status: int, quoted: str, after: float | None, retry: str) -> ModelError | TryAgain:
         label = self._endpoint.label
         if status in _OVERLOAD:
-            what = "has too many requests" if status in (409, 429) else "is overloaded"
+            what = phrase("{label} is overloaded", label=label)
+            if status in (409, 429):
+                what = phrase("{label} has too many requests", label=label)
             error = self._error(
                 ModelFault.BUSY,
-                f"{label} {what} ({status}){quoted}",
-                "Wait a little and try again, or choose another model: `ferrule models`.",
+                phrase("{what} ({status}){quoted}", what=what, status=status, quoted=quoted),
+                phrase("Wait a little and try again, or choose another model: `ferrule models`."),
                 status,
             )
         else:
             error = self._error(
                 ModelFault.UNREACHABLE,
-                f"{label} failed to answer ({status}){quoted}",
-                f"Try again later; the trouble is on the side of {label}.",
+                phrase("{label} failed to answer ({status}){quoted}", label=label, status=status, quoted=quoted),
+                phrase("Try again later; the trouble is on the side of {label}.", label=label),
                 status,
             )
         return error if retry == "false" else TryAgain(error, after)
 
     def _key_refused(self, status: int, quoted: str) -> ModelError:
         where = self._endpoint.key_from
-        which = f"the key from {where}" if where else "a request without a key"
-        suggestion = f"Check {where}: it may be mistyped, expired or for another service."
+        which = phrase("the key from {where}", where=where) if where else phrase("a request without a key")
+        suggestion = phrase("Check {where}: it may be mistyped, expired or for another service.", where=where)
         if not where:
-            suggestion = f"Give a key for {self._endpoint.label}; `ferrule models` says where it is looked for."
-        message = f"{self._endpoint.label} did not accept {which} ({status}){quoted}"
+            suggestion = phrase(
+                "Give a key for {label}; `ferrule models` says where it is looked for.", label=self._endpoint.label
+            )
+        message = phrase(
+            "{label} did not accept {which} ({status}){quoted}",
+            label=self._endpoint.label,
+            which=which,
+            status=status,
+            quoted=quoted,
+        )
         return self._error(ModelFault.KEY, message, suggestion, status)
 
     def _not_found(self, status: int, quoted: str) -> ModelError:
-        suggestion = f"`ferrule models` lists what {self._endpoint.label} offers."
+        suggestion = phrase("`ferrule models` lists what {label} offers.", label=self._endpoint.label)
         if quoted == ".":
-            suggestion += " If you set its address yourself, check that, too."
+            suggestion = joined(" ", [suggestion, phrase("If you set its address yourself, check that, too.")])
         elif self._endpoint.provider == "ollama":
-            suggestion = f"Fetch it first: ollama pull {self._model}"
+            suggestion = phrase("Fetch it first: ollama pull {model}", model=self._model)
         return self._error(
             ModelFault.NOT_FOUND,
-            f"{self._endpoint.label} has no model `{self._model}` ({status}){quoted}",
+            phrase(
+                "{label} has no model `{model}` ({status}){quoted}",
+                label=self._endpoint.label,
+                model=self._model,
+                status=status,
+                quoted=quoted,
+            ),
             suggestion,
             status,
         )
@@ -242,7 +311,7 @@ class Faults:
 
     def _error(self, fault: ModelFault, message: str, suggestion: str, status: int | None = None) -> ModelError:
         if not message.endswith((".", "?", "!", "。")):
-            message += "."
+            message = glued(message, phrase("."))
         return ModelError(fault, self._endpoint.clean(message), suggestion=suggestion, status=status)
 
     def _said(self, body: bytes) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.core.call import new_call_id
 from ferrule.core.conversation import ToolResults, UserMessage
 from ferrule.core.model import StopReason, Usage
+from ferrule.core.phrases import phrase
 from ferrule.dialects.exporter import Exporter
 from ferrule.models.answer import Answer
 from ferrule.models.kept import keep, recall
@@ -152,7 +153,7 @@ class GeminiReader:
         if chunk.get("error"):
             raise self._faults.from_body(chunk)
         if not chunk.keys() & {"candidates", "usageMetadata", "promptFeedback"}:
-            raise self._faults.garbled("it is no answer of generateContent")
+            raise self._faults.garbled(phrase("it is no answer of generateContent"))
         if blocked := words(an_item(chunk.get("promptFeedback")).get("blockReason")):
             self._stop = "refused"
             self._answer.say(f"The request was blocked ({blocked}).")
@@ -161,7 +162,7 @@ class GeminiReader:
                 self._part(part)
             if reason := words(candidate.get("finishReason")):
                 if reason in _BOTCHED and not self._answer.calls:
-                    raise self._faults.garbled(f"the model botched a call ({reason})")
+                    raise self._faults.garbled(phrase("the model botched a call ({reason})", reason=reason))
                 self._stop = _STOPS.get(reason, "other")
         self._count(an_item(chunk.get("usageMetadata")))
 

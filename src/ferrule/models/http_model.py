@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.model import Finished, ModelError, ModelFault, Retrying
 from ferrule.core.nearest import nearest
+from ferrule.core.phrases import joined, phrase
 from ferrule.models.faults import Faults, TryAgain
 from ferrule.models.known_models import context_of, cost_of
 from ferrule.models.retries import PATIENT, Tries
@@ -106,7 +107,7 @@ class HttpModel:
             if not reader.is_complete:
                 raise
         if not reader.is_complete:
-            raise self._faults.broken("the answer ended in the middle")
+            raise self._faults.broken(phrase("the answer ended in the middle"))
         for event in reader.finish():
             if isinstance(event, Finished) and event.usage.cost is None:
                 yield replace(
@@ -129,10 +130,10 @@ class HttpModel:
     def _given_up(self, failed: TryAgain, attempt: int) -> ModelError:
         error = failed.error
         if failed.after is not None and attempt < self._tries.most:
-            why = f"It asks to wait {failed.after:,.0f} s, which is too long to wait for."
+            why = phrase("It asks to wait {seconds} s, which is too long to wait for.", seconds=f"{failed.after:,.0f}")
         else:
-            why = f"Tried {attempt} times." if attempt > 1 else ""
-        message = f"{error.message} {why}".strip()
+            why = phrase("Tried {count} times.", count=attempt) if attempt > 1 else ""
+        message = joined(" ", [error.message, why])
         return ModelError(error.fault, message, suggestion=error.suggestion, status=error.status)
 
     def _can_do_without(self, error: ModelError) -> bool:
@@ -150,7 +151,9 @@ class HttpModel:
         if not close:
             return error
         listed = " or ".join(f"`{self._endpoint.provider}/{name}`" for name in close)
-        return ModelError(error.fault, error.message, suggestion=f"Did you mean {listed}?", status=error.status)
+        return ModelError(
+            error.fault, error.message, suggestion=phrase("Did you mean {names}?", names=listed), status=error.status
+        )
 
     async def _learn_context(self) -> None:
         """Ask a server on this machine how much it lets a model read, once the model is loaded."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.conversation import ToolResults, UserMessage
 from ferrule.core.model import StopReason, Usage
+from ferrule.core.phrases import phrase
 from ferrule.dialects.exporter import Exporter
 from ferrule.models.answer import Answer, CallPieces
 from ferrule.models.kept import keep, recall
@@ -141,7 +142,7 @@ class ChatReader:
         if chunk.get("error"):
             raise self._faults.from_body(chunk)
         if not chunk or (frame.event == "whole" and not items(chunk.get("choices"))):
-            raise self._faults.garbled("it is no chat completion")
+            raise self._faults.garbled(phrase("it is no chat completion"))
         for choice in items(chunk.get("choices"))[:1]:
             self._choice(choice)
         self._count(chunk.get("usage") or an_item(chunk.get("x_groq")).get("usage"))
@@ -173,7 +174,7 @@ class ChatReader:
         self._count(choice.get("usage"))
         if reason := words(choice.get("finish_reason")):
             if reason in ("error", "insufficient_system_resource", "network_error"):
-                raise self._faults.broken(f"the answer ended with {reason!r}")
+                raise self._faults.broken(phrase("the answer ended with {reason}", reason=f"{reason!r}"))
             self._stop = _STOPS.get(reason.lower(), "other")
 
     def _thoughts(self, said: dict[str, Any]) -> None:

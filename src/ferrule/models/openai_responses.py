@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.conversation import ToolResults, UserMessage
 from ferrule.core.model import StopReason, Usage
+from ferrule.core.phrases import phrase
 from ferrule.dialects.exporter import Exporter
 from ferrule.models.answer import Answer, CallPieces
 from ferrule.models.kept import keep, recall
@@ -134,7 +135,7 @@ class ResponsesReader:
             if data.get("error"):
                 raise self._faults.from_body(data)
             if not isinstance(data.get("output"), list):
-                raise self._faults.garbled("it is no response")
+                raise self._faults.garbled(phrase("it is no response"))
             self._end(data)
         elif data.get("error") and "type" not in data:
             raise self._faults.from_body(data)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.core.nearest import nearest
+from ferrule.core.phrases import phrase
 from ferrule.models.endpoint import Endpoint, host_of
 from ferrule.models.keys import KEYRING_SERVICE, find_key
 
@@ -148,9 +149,14 @@ def open_model(
     """The model of that name, ready to be asked: `anthropic/claude-sonnet-4-5`, `ollama/qwen3`, or `local`.
 
     `local` is a small one on this machine, fetched when it is first asked. The key comes from the environment or the
-    keyring. Raises `ModelError` for a model that cannot be asked, with what to do about it.
+    keyring. Raises `ModelError` for a model that cannot be asked, with what to do about it, and `MissingExtra` where a
+    part of Ferrule is not installed.
     """
     from ferrule.models.http_model import HttpModel
+    from ferrule.models.transport import require_http
+
+    if not isinstance(model, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a setting that is not there
+        raise TypeError(f"A model is named as provider/name, not {model!r}.")
 
     known = all_providers(environment=environment) if known is None else known
     name, bare = (EMBEDDED, "") if model.lower() == EMBEDDED else split_name(model)
@@ -164,8 +170,11 @@ def open_model(
     key = find_key(provider.name, provider.key_variables, environment)
     if key is None and provider.needs_key:
         raise ModelError(
-            ModelFault.KEY, f"There is no key for {provider.label}.", suggestion=how_to_give_a_key(provider)
+            ModelFault.KEY,
+            phrase("There is no key for {label}.", label=provider.label),
+            suggestion=how_to_give_a_key(provider),
         )
+    require_http()
     endpoint = Endpoint(
         provider.name,
         provider.label,
@@ -204,24 +213,37 @@ def form_of(provider: Provider) -> WireForm:
 def how_to_give_a_key(provider: Provider) -> str:
     """What to do, with a command to copy."""
     variable = provider.key_variables[0]
-    return f"Set it: export {variable}=… (or keep it in the keyring: keyring set {KEYRING_SERVICE} {provider.name})."
+    return phrase(
+        "Set it: export {variable}=… (or keep it in the keyring: keyring set {service} {name}).",
+        variable=variable,
+        service=KEYRING_SERVICE,
+        name=provider.name,
+    )
 
 
 def _unknown(model: str, provider: str, bare: str, known: Mapping[str, Provider]) -> ModelError:
     if not provider:
-        message = f"`{model}` does not say whose model it is."
+        message = phrase("`{model}` does not say whose model it is.", model=model)
         return ModelError(
-            ModelFault.NOT_FOUND, message, suggestion=f"Write it as provider/name, such as `openai/{model}`."
+            ModelFault.NOT_FOUND,
+            message,
+            suggestion=phrase("Write it as provider/name, such as `openai/{model}`.", model=model),
         )
     if provider in known:
-        suggestion = f"Write it as `{provider}/NAME`; `ferrule models` lists what there is."
-        return ModelError(ModelFault.NOT_FOUND, f"`{model}` names no model.", suggestion=suggestion)
+        suggestion = phrase("Write it as `{provider}/NAME`; `ferrule models` lists what there is.", provider=provider)
+        return ModelError(ModelFault.NOT_FOUND, phrase("`{model}` names no model.", model=model), suggestion=suggestion)
     close = nearest(provider, [*known, *_OTHER_NAMES], most=1)
     if close:
-        suggestion = f"Did you mean `{_OTHER_NAMES.get(close[0], close[0])}/{bare}`?"
+        suggestion = phrase("Did you mean `{name}`?", name=f"{_OTHER_NAMES.get(close[0], close[0])}/{bare}")
     else:
-        suggestion = f"There is {', '.join(known)}. Others go into the settings, under [providers.{provider}]."
-    return ModelError(ModelFault.NOT_FOUND, f"There is no provider `{provider}`.", suggestion=suggestion)
+        suggestion = phrase(
+            "There is {names}. Others go into the settings, under [providers.{provider}].",
+            names=", ".join(known),
+            provider=provider,
+        )
+    return ModelError(
+        ModelFault.NOT_FOUND, phrase("There is no provider `{provider}`.", provider=provider), suggestion=suggestion
+    )
 
 
 def _at_home(provider: Provider, environment: Mapping[str, str]) -> Provider:

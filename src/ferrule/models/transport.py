@@ -10,10 +10,12 @@ import asyncio
 import json
 from contextlib import aclosing
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ferrule.core.errors import MissingExtra
+from ferrule.core.phrases import phrase
 from ferrule.dialects.wording import jsonable
 from ferrule.models.wire_form import Frame
 
@@ -51,8 +53,18 @@ def http() -> ModuleType:
     try:
         import httpx2
     except ImportError:
-        raise MissingExtra("Asking a model over HTTP", "models") from None
+        raise _missing() from None
     return httpx2
+
+
+def require_http() -> None:
+    """Raise `MissingExtra` where no model can be asked over HTTP; nothing is imported yet."""
+    if find_spec("httpx2") is None:
+        raise _missing()
+
+
+def _missing() -> MissingExtra:
+    return MissingExtra(phrase("Asking a model over HTTP"), "models")
 
 
 class UnusableEnvironment(Exception):  # noqa: N818 - reads as what it says
@@ -146,11 +158,13 @@ class Exchange:
                 # Closing must not be the thing that hangs, and must not be skipped when the task is cancelled.
                 await response.aclose()
         except httpx2.ConnectTimeout:
-            raise self._faults.broken(f"no connection within {self._limits.connect:g} s") from None
+            raise self._faults.broken(
+                phrase("no connection within {seconds} s", seconds=f"{self._limits.connect:g}")
+            ) from None
         except httpx2.ConnectError as error:
             raise self._faults.no_connection(str(error)) from None
         except httpx2.ProxyError as error:
-            raise self._faults.no_connection(f"the proxy refused it: {error}") from None
+            raise self._faults.no_connection(phrase("the proxy refused it: {error}", error=error)) from None
         except (httpx2.UnsupportedProtocol, httpx2.InvalidURL):
             raise self._faults.bad_address() from None
         except (UnicodeEncodeError, httpx2.LocalProtocolError):
@@ -158,11 +172,13 @@ class Exchange:
         except UnusableEnvironment as error:
             raise self._faults.bad_environment(str(error)) from None
         except httpx2.SSEError:
-            raise self._faults.garbled(f"one piece of it is larger than {_MOST_BYTES:,} bytes") from None
+            raise self._faults.garbled(
+                phrase("one piece of it is larger than {most} bytes", most=f"{_MOST_BYTES:,}")
+            ) from None
         except httpx2.DecodingError:
-            raise self._faults.garbled("its compression is broken") from None
+            raise self._faults.garbled(phrase("its compression is broken")) from None
         except httpx2.TransportError:
-            raise self._faults.broken("the connection ended in the middle of the answer") from None
+            raise self._faults.broken(phrase("the connection ended in the middle of the answer")) from None
 
     async def _send(self, client: Any, request: Any, deadline: float) -> Any:
         now = asyncio.get_running_loop().time()
@@ -170,7 +186,9 @@ class Exchange:
             async with asyncio.timeout_at(min(deadline, now + self._limits.first_byte)):
                 return await client.send(request, stream=True)
         except TimeoutError:
-            raise self._faults.broken(f"no answer within {self._limits.first_byte:g} s") from None
+            raise self._faults.broken(
+                phrase("no answer within {seconds} s", seconds=f"{self._limits.first_byte:g}")
+            ) from None
 
     async def _pieces(self, response: Any, deadline: float) -> AsyncGenerator[bytes, None]:
         """The body's bytes; ends quietly when nothing more is expected."""
@@ -183,7 +201,11 @@ class Exchange:
                 except TimeoutError:
                     if self._may_end:
                         return
-                    what = f"silent for {self._silence:g} s" if loop.time() < deadline else "the answer never ended"
+                    what = (
+                        phrase("silent for {seconds} s", seconds=f"{self._silence:g}")
+                        if loop.time() < deadline
+                        else phrase("the answer never ended")
+                    )
                     raise self._faults.broken(what) from None
                 if chunk is None:
                     return
@@ -213,7 +235,7 @@ class Exchange:
             if piece is None:
                 return bytes(body)
             body += piece
-        raise self._faults.garbled(f"it is larger than {_MOST_BYTES:,} bytes")
+        raise self._faults.garbled(phrase("it is larger than {most} bytes", most=f"{_MOST_BYTES:,}"))
 
     async def _events(self, begun: bytes, pieces: AsyncIterator[bytes]) -> AsyncGenerator[Frame, None]:
         async def content() -> AsyncGenerator[bytes, None]:
@@ -241,7 +263,7 @@ class Exchange:
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
-            raise self._faults.garbled("a piece of it is not JSON") from None
+            raise self._faults.garbled(phrase("a piece of it is not JSON")) from None
 
     async def _failure(self, response: Any, deadline: float) -> Exception:
         body = bytearray()

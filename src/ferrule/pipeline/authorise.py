@@ -61,6 +61,10 @@ class Mode(StrEnum):
     DONT_ASK = "dont-ask"
     BYPASS = "bypass"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Mode:
+        raise ValueError(f"There is no mode {value!r}. Modes are {', '.join(cls)}.")
+
 
 READ_ONLY = Decision(Verdict.ALLOW, phrase("a read-only tool runs freely"))
 _ONLY_READS = Decision(Verdict.ALLOW, phrase("the tool can write, but this call only reads"))

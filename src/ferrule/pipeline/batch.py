@@ -57,6 +57,8 @@ async def run_batch(
     waits: list[set[int]] = []
     by_id: dict[str, int] = {}
     doubled: set[str] = set()
+    if isinstance(calls, (RawCall, str)):
+        raise TypeError("Calls come in a list, also where there is one: write [RawCall(…)].")
     _keep_apart(calls)
     for position, call in enumerate(calls):
         if not isinstance(call, RawCall):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped

@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.phrases import Phrase
 from ferrule.core.secrets import redact_text, redact_value
 
 if TYPE_CHECKING:
@@ -35,7 +36,17 @@ def clean_exception(error: BaseException, workspace: Path | None = None, added: 
 
 
 def clean_text(text: str, workspace: Path | None = None, added: Sequence[Path] = ()) -> str:
-    """Text without secrets, tracebacks and paths outside the workspace and the folders added to it; bounded."""
+    """Text without secrets, tracebacks and paths outside the workspace and the folders added to it; bounded.
+
+    A phrase stays one where what was filled in, cleaned, makes the same text.
+    """
+    cleaned = _clean(str(text), workspace, added)
+    if isinstance(text, Phrase) and (same := text.mapped(lambda one: _clean(one, workspace, added))) == cleaned:
+        return same
+    return cleaned
+
+
+def _clean(text: str, workspace: Path | None, added: Sequence[Path]) -> str:
     text = _without_traceback(text[: 20 * _MOST])
     text = redact_text(text)
     if workspace is not None and workspace.name:

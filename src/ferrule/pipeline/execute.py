@@ -7,15 +7,16 @@ import logging
 import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from ferrule.core.context import Cancellation, limit_time
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.loops import loops_for_sync
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Style
-from ferrule.pipeline.eager import disown, start_task
+from ferrule.pipeline.eager import callbacks_wait, disown, start_task
 from ferrule.pipeline.stalls import NOTED, STALL, inside, watch_of
-from ferrule.pipeline.streaming import Collected, drain, drain_sync, finish, is_generator, is_unfinished
+from ferrule.pipeline.streaming import Collected, drain, drain_sync, finish, is_iterator, is_unfinished, settled
 from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool
 
 if TYPE_CHECKING:
@@ -31,8 +32,13 @@ logger = logging.getLogger("ferrule.calls")
 
 _DONE, _TIME_IS_UP, _CANCELLED, _HELD_UP = "done", "time is up", "cancelled", "held up"
 _STOPPED, _RETURNED, _LEFT, _BLOCKED = "stopped", "returned", "left", "blocked"
+_ASYNC_STREAM, _SYNC, _SYNC_STREAM = Style.ASYNC_STREAM, Style.SYNC, Style.SYNC_STREAM
 _LONGEST_HELD_UP = 30.0
 """Seconds that a call waits at least for a loop which another call blocks, before it is given up as well."""
+_A_MOMENT = 0.0001
+"""What the loop's thread waits for a sync tool that was quick the last time; a turn of the loop would take as long."""
+_TURN_SECONDS = 0.005
+"""How long quick sync tools, one after the other, may keep the loop from everything else."""
 _SECONDS_TO_BE_HEARD = 0.05
 """For a tool that has no time to stop: the calls that it has made must hear of it all the same, or go on for ever."""
 _RETURNED_ANYWAY = phrase("It returned before it could be stopped, so what it was to do may be done.")
@@ -126,6 +132,8 @@ class Executor:
         self._pool = WorkerPool(limits.threads, limits.stuck_threads)
         self._stubborn: set[object] = set()
         self._waiters: dict[str, asyncio.Future[str]] = {}
+        self._slow: set[str] = set()
+        self._turn_due: WeakKeyDictionary[asyncio.AbstractEventLoop, float] = WeakKeyDictionary()
         self.blocked: dict[str, float] = {}
         """Seconds that calls blocked their event loop for, by id, until somebody takes them from here."""
 
@@ -142,12 +150,16 @@ class Executor:
         waiter.get_loop().call_soon_threadsafe(_settle, waiter, _CANCELLED)
         return True
 
+    def _let_go(self, call_id: str, waiter: asyncio.Future[str]) -> None:
+        if self._waiters.get(call_id) is waiter:  # the id is the caller's, who may use it twice
+            del self._waiters[call_id]
+
     async def execute(self, invocation: Invocation, context: ToolContext | None, timeout: float) -> Any:
         """The tool's value. Raises `ToolFailed` with what the tool raised, or `Stopped` when it was cut short."""
         tool = invocation.tool
         style = tool.style
         loop = asyncio.get_running_loop()
-        if style is Style.SYNC or style is Style.SYNC_STREAM:
+        if style is _SYNC or style is _SYNC_STREAM:
             return await self._in_thread(invocation, context, timeout, loop)
         if (self.own_loop or loop in loops_for_sync) and tool.may_block:
             return await self._on_tools_loop(invocation, context, timeout, loop)
@@ -205,7 +217,7 @@ class Executor:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its outcome
             raise ToolFailed(error) from None
-        if invocation.tool.style is Style.ASYNC_STREAM:
+        if invocation.tool.style is _ASYNC_STREAM:
             return drain(body, _shower(context), self._collect(invocation))
         return body
 
@@ -218,7 +230,7 @@ class Executor:
         return self._limits.grace if own is None else own
 
     def _collect(self, invocation: Invocation) -> Collected:
-        return Collected(self._limits, invocation.tool.max_result)
+        return Collected(self._limits, invocation.tool.max_result, invocation.tool.nothing_yielded)
 
     async def _wait(
         self,
@@ -362,9 +374,9 @@ class Executor:
         def work() -> Any:
             inside.set((invocation, context))
             value = tool.start(params, context)
-            if tool.style is not Style.SYNC_STREAM and not is_generator(value):
-                return value
-            return drain_sync(value, _shower(context), self._collect(invocation))
+            if tool.style is not _SYNC_STREAM and not is_iterator(value):
+                return settled(value)
+            return drain_sync(value, _shower(context), self._collect(invocation), waiter.done)
 
         def settle(outcome: Outcome) -> None:
             outcomes.append(outcome)
@@ -373,7 +385,8 @@ class Executor:
                 _settle(ended, None)
 
         ended: asyncio.Future[None] | None = None
-        job = Job(work, loop, settle)
+        soon = tool.name not in self._slow
+        job = Job(work, loop, settle, soon=soon)
 
         async def stop() -> str:
             # The cooperative way first (the context says «cancelled»), then by force.
@@ -389,12 +402,31 @@ class Executor:
                 return _LEFT
             return _RETURNED if outcomes and outcomes[0][0] else _STOPPED
 
+        self._waiters[invocation.call_id] = waiter  # it can be cancelled from the moment it runs
         try:
             self._pool.submit(job)
         except TooManyStuck as error:
+            self._let_go(invocation.call_id, waiter)
             raise _too_many(tool, error) from None
-        timer = _Timer(timeout, lambda: _settle(waiter, _TIME_IS_UP), loop, _never_excused)
-        await self._await(waiter, stop, timer, invocation, context, timeout)
+        outcome = job.wait(min(_A_MOMENT, timeout)) if soon else None
+        if outcome is not None:
+            outcomes.append(outcome)
+            # Callbacks that wait may be the tool's own and come before its end: a report, or that it is cancelled.
+            if callbacks_wait(loop) or loop.time() > self._turn_due.get(loop, 0.0):
+                self._turn_due[loop] = loop.time() + _TURN_SECONDS
+                try:
+                    await asyncio.sleep(0)
+                except asyncio.CancelledError:
+                    self._let_go(invocation.call_id, waiter)
+                    raise
+        if outcome is not None and not waiter.done():
+            self._let_go(invocation.call_id, waiter)
+        else:
+            self._slow.add(tool.name)  # nobody waits for another call of it before this one has told how long it took
+            timer = _Timer(timeout, lambda: _settle(waiter, _TIME_IS_UP), loop, _never_excused)
+            await self._await(waiter, stop, timer, invocation, context, timeout)
+            if job.seconds < _A_MOMENT:
+                self._slow.discard(tool.name)
         value = _value(outcomes[0])
         return await self._finish(value, invocation, context, timeout, loop) if is_unfinished(value) else value
 
@@ -425,8 +457,7 @@ class Executor:
             end = await _stopping(context, stop)  # only once: one who is cancelled meanwhile waits for its end as well
         finally:
             timer.cancel()
-            if self._waiters.get(invocation.call_id) is waiter:
-                del self._waiters[invocation.call_id]
+            self._let_go(invocation.call_id, waiter)
         if held_up is not None:
             raise held_up
         own_words = context.stopped_words if context is not None else ""
@@ -459,7 +490,7 @@ async def _guard(body: Awaitable[Any], invocation: Invocation, context: ToolCont
     """Turn whatever a tool raises into an outcome; only cancelling and the person's Ctrl-C go through."""
     inside.set((invocation, context))
     try:
-        return True, await body
+        return True, settled(await body)
     except (asyncio.CancelledError, KeyboardInterrupt):
         raise
     except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its outcome

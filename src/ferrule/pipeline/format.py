@@ -9,7 +9,7 @@ from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped, ToolError
-from ferrule.core.phrases import Phrase, joined, phrase
+from ferrule.core.phrases import joined, phrase
 from ferrule.core.problems import InvalidParams
 from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult, words_for_attached
 from ferrule.pipeline.cleaning import clean_exception, clean_text, clean_value
@@ -41,7 +41,7 @@ def format_value(invocation: Invocation, value: Any, limits: Limits) -> ToolResu
     if type(value) in _PLAIN:  # nearly every value: nothing to take apart
         text, display = _own_words(tool, value) if tool.has_words else (None, None)
         if text is None:
-            text = _words_for(tool.name, value, [])
+            text = value if type(value) is str else _words_for(tool.name, value, [])
         return _bounded(invocation, text, display, value, {}, [], limits)
     if isinstance(value, ToolResult):  # a tool that passes on what another tool said
         passed_on = _bounded(
@@ -94,7 +94,9 @@ def _fitted(tool: Tool[Any], value: Any) -> Any:
         raise _misfit(tool, invalid) from None
     except DefinitionError as error:
         reason = str(error).removeprefix(f"`{tool.name}`: ")
-        message = f"`{tool.name}` ran, but what it returned cannot be checked: {reason}"
+        message = phrase(
+            "`{tool}` ran, but what it returned cannot be checked: {reason}", tool=tool.name, reason=reason
+        )
         raise Stopped(Stage.FORMAT, ErrorKind.EXECUTION, message, _WORK_IS_DONE) from None
     if fitting is said:
         return cast("Any", value)
@@ -105,18 +107,18 @@ def _misfit(tool: Tool[Any], invalid: InvalidParams) -> Stopped:
     """The early exit of a call whose tool broke its own promise; no other arguments would have helped."""
     listed = [listed_problem(problem) for problem in invalid.problems[:_SHOWN_PROBLEMS]]
     told = [
-        f"`{one['path']}`: {one['message']}" if problem.path else one["message"]
+        phrase("`{path}`: {message}", path=one["path"], message=one["message"]) if problem.path else one["message"]
         for one, problem in zip(listed, invalid.problems, strict=False)
     ]
     if len(invalid.problems) > len(told):
-        told.append(f"and {len(invalid.problems) - len(told)} more")
+        told.append(phrase("and {count} more", count=len(invalid.problems) - len(told)))
     return Stopped(
         Stage.FORMAT,
         ErrorKind.EXECUTION,
         phrase(
             "`{tool}` ran, but what it returned does not fit its declared type: {problems}.",
             tool=tool.name,
-            problems=clean_text("; ".join(told)),
+            problems=clean_text(joined("; ", told)),
         ),
         joined(" ", [phrase("This is a bug in the tool, not a problem with the arguments."), _WORK_IS_DONE]),
         {"problems": listed},
@@ -134,7 +136,8 @@ def _bounded(
 ) -> ToolResult:
     """The finished result: text that every encoder takes, no longer than allowed, and what was done on the way."""
     tool = invocation.tool
-    text = well_formed(text)
+    if not text.isascii():
+        text = well_formed(text)
     most = tool.max_result or limits.result_chars
     if len(text) > most:
         metadata["characters"] = len(text)
@@ -161,9 +164,9 @@ def stopped_by(tool: str, cause: BaseException, workspace: Path | None, added: S
     """What a tool raised, as an early exit: its own words if it meant them for a model, cleaned ones if not."""
     cause = _unwrapped(cause)
     if isinstance(cause, ToolError):
-        suggestion = _cleaned(cause.suggestion, workspace, added) if cause.suggestion else None
+        suggestion = clean_text(cause.suggestion, workspace, added) if cause.suggestion else None
         details = clean_value(dict(cause.details), workspace, added) if cause.details else None
-        message = _cleaned(cause.message, workspace, added)
+        message = clean_text(cause.message, workspace, added)
         return Stopped(Stage.EXECUTE, cause.kind, message, suggestion, details)
     if isinstance(cause, TimeoutError):
         return Stopped(
@@ -183,14 +186,6 @@ def stopped_by(tool: str, cause: BaseException, workspace: Path | None, added: S
         kind,
         phrase("`{tool}` failed. {error}", tool=tool, error=clean_exception(cause, workspace, added)),
     )
-
-
-def _cleaned(text: str, workspace: Path | None, added: Sequence[Path]) -> str:
-    """Clean text; a phrase stays one where what was filled in, cleaned, makes the same text."""
-    cleaned = clean_text(str(text), workspace, added)
-    if isinstance(text, Phrase) and (same := text.mapped(lambda one: clean_text(one, workspace, added))) == cleaned:
-        return same
-    return cleaned
 
 
 def _unwrapped(cause: BaseException) -> BaseException:
@@ -246,15 +241,18 @@ def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
         if not attachments:
             return "Done. There is no output."
         return words_for_attached(attachments)
-    from ferrule.pipeline.json_form import NO_JSON_FORM, to_words
+    from ferrule.pipeline.json_form import NO_JSON_FORM, to_words, unfit_part
 
     try:
         return to_words(value)
     except NO_JSON_FORM as error:
+        name, part = type(value).__name__, unfit_part(error)
+        if part and part != f"a {name}":
+            name = f"{name} (holding {part})"
         raise Stopped(
             Stage.FORMAT,
             ErrorKind.EXECUTION,
-            phrase("`{tool}` ran, but gave a {name} that has no JSON form.", tool=tool, name=type(value).__name__),
+            phrase("`{tool}` ran, but gave a {name} that has no JSON form.", tool=tool, name=name),
             _WORK_IS_DONE,
             {"reason": clean_text(str(error))},
         ) from None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import Invocation, RawCall
 from ferrule.core.errors import ErrorKind, Stage, Stopped
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import glued, phrase, said_by
 from ferrule.pipeline.validate import validate
 
 if TYPE_CHECKING:
@@ -125,10 +125,9 @@ class Hooks:
                 invocation, hook, phrase("gave no answer within {seconds} s", seconds=f"{hook.timeout:g}")
             ) from None
         except Exception as error:
-            logger.exception("Hook %s failed", hook.name)
-            raise _broken(
-                invocation, hook, phrase("failed ({error})", error=f"{type(error).__name__}: {error}")
-            ) from None
+            logger.info("Hook %s failed", hook.name, exc_info=error)
+            what = glued(f"{type(error).__name__}: ", said_by(error))
+            raise _broken(invocation, hook, phrase("failed ({error})", error=what)) from None
         if said is None:
             return HookReply()
         if not isinstance(said, HookReply):  # pyright: ignore[reportUnnecessaryIsInstance] - a hook may be untyped

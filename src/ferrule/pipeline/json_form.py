@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ from pydantic_core import PydanticSerializationError, to_json, to_jsonable_pytho
 
 from ferrule.core.result import plainly
 
+_ADDRESS = re.compile(r"\A<.* at 0x[0-9a-fA-F]+>\Z", re.DOTALL)
+_UNFIT = re.compile(r"TypeError: (\w+) has no JSON form")
 NO_JSON_FORM = (PydanticSerializationError, ValueError, RecursionError)
 
 
@@ -27,9 +30,20 @@ def _plain(value: object) -> dict[Any, Any]:
 def _shown(value: object) -> Any:
     """What a value says of itself; an address in memory says nothing."""
     kind = type(value)
-    if not hasattr(kind, "tolist") and kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
+    said = plainly(value)
+    if isinstance(said, str) and _ADDRESS.search(said):
         raise TypeError(f"{kind.__name__} has no JSON form")
-    return plainly(value)
+    return said
+
+
+def unfit_part(error: Exception) -> str:
+    """What in a value has no JSON form, in a few words; empty where that cannot be told."""
+    said = str(error)
+    if found := _UNFIT.search(said):
+        return f"a {found[1]}"
+    if "utf-8" in said:
+        return "bytes that are not UTF-8 text"
+    return "itself" if "Circular reference" in said else ""
 
 
 def to_words(value: Any) -> str:

@@ -32,10 +32,10 @@ class Limits:
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < float("inf"):
-                raise ValueError(f"Limits: {one.name} must be a number, not {value!r}.")
-            if value == 0 and one.name != "grace":
-                raise ValueError(f"Limits: {one.name} must be more than 0.")
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+            if not is_number or (value == 0 and one.name != "grace"):
+                least = "of 0 or more" if one.name == "grace" else "above 0"
+                raise ValueError(f"Limits: {one.name} must be a number {least}, not {value!r}.")
 
 
 DEFAULT_LIMITS = Limits()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from contextlib import AsyncExitStack, nullcontext
 from copy import copy
 from dataclasses import replace
@@ -17,6 +18,7 @@ from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
 from ferrule.core.events import Done, Pending
 from ferrule.core.loops import sync_caller
 from ferrule.core.phrases import joined, phrase
+from ferrule.core.tool import Tool
 from ferrule.pipeline.authorise import Decision, DefaultPolicy, JudgesEffects, Policy, Verdict, require_context
 from ferrule.pipeline.cache import ResultCache
 from ferrule.pipeline.cleaning import clean_exception
@@ -35,15 +37,16 @@ from ferrule.registry.registry import Registry
 from ferrule.registry.source import ToolSource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 
     from ferrule.core.effects import Effects
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
-    from ferrule.core.tool import Tool
     from ferrule.pipeline.confirm import Answer
 
 logger = logging.getLogger("ferrule.calls")
+
+_ALLOW = Verdict.ALLOW  # an enum's member takes longer to look up than all the rest of that line
 
 
 class Runtime:
@@ -74,6 +77,12 @@ class Runtime:
         own_loop: bool = False,
     ) -> None:
         self.tools: ToolSource = tools if isinstance(tools, ToolSource) else Registry(tools)
+        if policy is not None and not hasattr(policy, "decide"):
+            raise TypeError(f'A policy is an object such as RulePolicy(mode="plan"), not {policy!r}.')
+        if ask is not None and not callable(ask):
+            raise TypeError(f"`ask` is a function that gets a question and gives an answer, not {ask!r}.")
+        if mcp_servers is not None and not isinstance(mcp_servers, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f'mcp_servers are written by name, {{"clock": {{"command": …}}}}, not {mcp_servers!r}.')
         self.policy: Policy = policy if policy is not None else DefaultPolicy()
         self.limits = limits
         self.session = session if session is not None else _session_for(self.tools)
@@ -137,7 +146,7 @@ class Runtime:
 
     def run(
         self,
-        call: RawCall | str,
+        call: RawCall | Tool[Any] | str,
         arguments: str | bytes | Mapping[str, Any] | None = None,
         *,
         session: Session | None = None,
@@ -146,11 +155,12 @@ class Runtime:
     ) -> Coroutine[Any, Any, ToolResult]:
         """Run one call and give its result; nothing a tool or a model does makes this raise.
 
-        Cancelling the task that awaits it stops the tool, records the call, and raises `CancelledError` as ever.
+        A tool may be given in place of its name. Cancelling the task that awaits it stops the tool, records the call,
+        and raises `CancelledError` as ever.
         """
         if not isinstance(call, RawCall):
-            call = RawCall(call, arguments)
-        if timeout is not None and not timeout > 0:
+            call = RawCall(call.name if isinstance(call, Tool) else call, arguments)
+        if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"A time limit is more than 0 seconds, not {timeout!r}.")
         return self.run_prepared(call, None, session=session, timeout=timeout, parent=parent)
 
@@ -205,7 +215,7 @@ class Runtime:
 
     def run_sync(
         self,
-        call: RawCall | str,
+        call: RawCall | Tool[Any] | str,
         arguments: str | bytes | Mapping[str, Any] | None = None,
         *,
         session: Session | None = None,
@@ -243,8 +253,10 @@ class Runtime:
         else:
             try:
                 tool = lookup(self.tools, call)
-            except Stopped:
+            except Stopped as stopped:
                 self._recording.tell("looked_up", call, session, found=False)
+                if self._mcp_servers and not self._closers:
+                    stopped.suggestion = "The MCP servers of this Runtime run inside `async with` only; enter it first."
                 raise
             if self._recording.watchers:
                 self._recording.tell("looked_up", call, session, found=True)
@@ -306,7 +318,7 @@ class Runtime:
         if tentative and not (invocation.info.tentative and tool.wants_context):
             decision = replace(decision, verdict=Verdict.ASK, tentative=(tentative := False))  # it cannot be tried
         record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
-        if decision.verdict is not Verdict.ALLOW and (verdict := Verdict(decision.verdict)) is not Verdict.ALLOW:
+        if decision.verdict is not _ALLOW and (verdict := Verdict(decision.verdict)) is not _ALLOW:
             if verdict is Verdict.DENY:
                 raise Stopped(
                     Stage.AUTHORISE,
@@ -492,6 +504,9 @@ class Runtime:
         from ferrule.pipeline.listeners import stream
 
         listed = [calls] if isinstance(calls, RawCall) else list(calls)
+        for call in listed:
+            if not isinstance(call, RawCall):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+                raise TypeError(f"A stream takes calls, not {call!r}. Write RawCall(name, arguments).")
         return stream(self._listeners, {call.id for call in listed}, lambda: self.batch(listed, session=session))
 
     def subscribe(self, listener: Callable[[CallEvent], None]) -> Callable[[], None]:
@@ -511,6 +526,8 @@ class Runtime:
 
 
 def _own_time(whole: float, record: CallRecord) -> float:
+    if not record.waited and not record.queued:
+        return whole
     return max(0.0, whole - record.waited - record.queued)
 
 

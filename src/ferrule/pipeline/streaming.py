@@ -1,25 +1,35 @@
-"""Collects what a streaming tool yields: each piece is shown at once, and the whole stays bounded."""
+"""Collects what a streaming tool yields: each piece is shown at once, and the whole stays bounded.
+
+What is not a generator but can be read only once, such as `map(…)` or an open file, is read here too, into a list, also
+inside a dict or a list: its data would be gone when somebody looks, and one without an end would defeat the time limit.
+"""
 
 from __future__ import annotations
 
-from types import GeneratorType
+from itertools import islice
+from types import GeneratorType, NoneType
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.result import Output
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
     from ferrule.pipeline.limits import Limits
 
 _PIECES_PER_TURN = 64
 _NOTE = 80
+_SCALARS = frozenset({str, int, float, bool, NoneType})
+_HOLDERS = frozenset({dict, list, tuple})
+_LOOKED_AT = 16
+_FINISHED = _SCALARS | _HOLDERS
+"""Most results by far; nothing is left to do for them but to look into the last three."""
 
 
 class Collected:
     """The pieces of one stream. Text keeps its head and its tail, other items the first so many."""
 
-    def __init__(self, limits: Limits, most: int | None = None) -> None:
+    def __init__(self, limits: Limits, most: int | None = None, empty: Callable[[], Any] = str) -> None:
         # Room for the note that says what was left out, or the whole would be cut a second time.
         self._half = max(0, (most or limits.result_chars) - _NOTE) // 2
         self._most_chars = 4 * self._half + _NOTE
@@ -27,9 +37,14 @@ class Collected:
         self._items: list[Any] = []
         self._chars = 0
         self._only_text = True
+        self._empty = empty
         self._chars_left_out = 0
         self._items_left_out = 0
         self.final: Output | None = None
+
+    def keep_apart(self) -> None:
+        """Make a list of the pieces, also of text."""
+        self._only_text = False
 
     def add(self, piece: Any) -> None:
         if isinstance(piece, Output):
@@ -62,6 +77,8 @@ class Collected:
         """The last `Output` if there was one, else the joined text, else the list of items."""
         if self.final is not None:
             return self.final
+        if self._only_text and not self._items:
+            return self._empty()
         metadata: dict[str, Any] = {}
         if self._only_text and self._chars_left_out:
             self._shrink()
@@ -97,9 +114,15 @@ async def drain(pieces: AsyncIterator[Any], show: Callable[[Any], None], collect
     return collected.result()
 
 
-def drain_sync(pieces: Iterator[Any], show: Callable[[Any], None], collected: Collected) -> Any:
-    """Take a sync generator to its end, in the thread that runs it."""
+def drain_sync(
+    pieces: Iterator[Any], show: Callable[[Any], None], collected: Collected, is_over: Callable[[], bool]
+) -> Any:
+    """Take a sync generator to its end, in the thread that runs it; or leave it once nobody waits any more."""
+    if not is_generator(pieces):
+        collected.keep_apart()
     for piece in pieces:
+        if is_over():
+            break
         if not isinstance(piece, Output):
             show(piece)
         collected.add(piece)
@@ -110,16 +133,67 @@ def is_generator(value: object) -> bool:
     return type(value) is GeneratorType
 
 
-def is_unfinished(value: object) -> bool:
-    """Whether a function handed on a coroutine, another awaitable, or a stream, instead of a result."""
+def is_iterator(value: object) -> bool:
+    """Whether it can be read once only."""
     kind = type(value)
-    return is_generator(value) or hasattr(kind, "__await__") or hasattr(kind, "__anext__")
+    return kind not in _FINISHED and hasattr(kind, "__next__")
+
+
+def is_unfinished(value: object) -> bool:
+    """Whether a function handed on a coroutine, another awaitable, or something to be read, instead of a result."""
+    kind = type(value)
+    return kind not in _FINISHED and (
+        hasattr(kind, "__next__") or hasattr(kind, "__await__") or hasattr(kind, "__anext__")
+    )
+
+
+def settled(value: Any) -> Any:
+    """The same with all that can be read once only, inside dicts and lists, as a list."""
+    return _read_out(value, {}) if type(value) in _HOLDERS and _holds_iterator(value) else value
+
+
+def _holds_iterator(value: Any, deepest: int = 2) -> bool:
+    """Looks at the first items alone, and not deep: one row is like the other, and a long result costs no more."""
+    items: Iterable[object] = cast("Any", value).values() if type(value) is dict else value
+    first: Iterable[object] = items if len(cast("Any", value)) <= _LOOKED_AT else islice(items, _LOOKED_AT)
+    for item in first:
+        kind = type(item)
+        if kind in _SCALARS:
+            continue
+        if kind in _HOLDERS:
+            if deepest and _holds_iterator(item, deepest - 1):
+                return True
+        elif hasattr(kind, "__next__"):
+            return True
+    return False
+
+
+def _read_out(value: object, known: dict[int, tuple[Any, Any]]) -> Any:
+    """A copy. `known` has the copies made, for a value may hold itself, and what they are of, so that each id is one's
+    own.
+    """
+    kind = type(value)
+    if kind in _SCALARS or not (kind in _HOLDERS or hasattr(kind, "__next__")):
+        return value
+    if id(value) in known:
+        return known[id(value)][1]
+    if kind is dict:
+        whole: dict[Any, Any] = {}
+        known[id(value)] = value, whole
+        whole.update((key, _read_out(item, known)) for key, item in cast("dict[Any, Any]", value).items())
+        return whole
+    items: list[Any] = []
+    known[id(value)] = value, items
+    items.extend(_read_out(item, known) for item in cast("Iterable[Any]", value))
+    return tuple(items) if kind is tuple else items
 
 
 async def finish(value: Any, show: Callable[[Any], None], collected: Collected) -> Any:
     """Await and drain what was handed on until there is a result."""
     while is_unfinished(value):
-        if is_generator(value):
+        if is_iterator(value):
+            if not is_generator(value):
+                collected.keep_apart()
             value = await drain(_in_turns(value), show, collected)
         elif hasattr(type(cast("object", value)), "__await__"):
             value = await value

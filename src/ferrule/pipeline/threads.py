@@ -7,6 +7,7 @@ import threading
 from contextlib import contextmanager
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -75,16 +76,33 @@ class TooManyStuck(RuntimeError):  # noqa: N818
 
 
 class Job:
-    """One function to run in a thread, for one event loop that waits for its outcome."""
+    """One function to run in a thread, for one event loop that waits for its outcome.
+
+    Being told through the loop costs more than most tools take. Where it is likely to be over `soon`, the loop's own
+    thread may `wait` a moment first.
+    """
 
     __slots__ = (
-        "_context", "_loop", "_settle", "abandoned", "finished", "function", "left", "lent", "seen_through", "thread",
+        "_context", "_loop", "_outcome", "_over", "_settle", "_taken", "abandoned", "finished", "function", "left",
+        "lent", "seconds", "seen_through", "thread",
     )  # fmt: skip
 
     def __init__(
-        self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop, settle: Callable[[Outcome], None]
+        self,
+        function: Callable[[], Any],
+        loop: asyncio.AbstractEventLoop,
+        settle: Callable[[Outcome], None],
+        *,
+        soon: bool = False,
     ) -> None:
         self.function = function
+        self.seconds = 0.0
+        """How long the function itself took, once it has ended."""
+        self._outcome: Outcome | None = None
+        self._over = self._taken = None
+        if soon:
+            self._over, self._taken = threading.Lock(), threading.Lock()
+            self._over.acquire()
         self.thread: int | None = None
         self.finished = False
         self.abandoned = False
@@ -96,12 +114,29 @@ class Job:
         self._context = copy_context()
 
     def work(self) -> Outcome:
+        began = perf_counter()
         try:
             return True, self._context.run(self.function)
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its outcome
             return False, error
+        finally:
+            self.seconds = perf_counter() - began
+
+    def wait(self, seconds: float) -> Outcome | None:
+        """The outcome, if it comes within a moment; otherwise the loop is told later. Blocks the thread that asks."""
+        if self._over is None or self._taken is None:
+            return None
+        # Whoever takes the second lock decides how the outcome goes over: neither may think that the other does it.
+        if self._over.acquire(timeout=seconds) or not self._taken.acquire(blocking=False):
+            return self._outcome
+        return None
 
     def deliver(self, outcome: Outcome) -> None:
+        if self._over is not None and self._taken is not None:
+            self._outcome = outcome
+            if self._taken.acquire(blocking=False):
+                self._over.release()
+                return
         try:
             self._loop.call_soon_threadsafe(self._settle, outcome)
         except RuntimeError:

@@ -51,14 +51,14 @@ class LoopThread:
         if sys.version_info < (3, 12):
             self.loop.set_task_factory(_noting_the_call)
         self.watch = watch_of(self.loop)
+        self._over = False
         self.thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self.thread.start()
 
     def _serve(self) -> None:
-        while not self.loop.is_closed():
+        while not self._over:
             try:
-                self.loop.run_forever()
-                break
+                self.loop.run_forever()  # ends where a tool calls `loop.stop()`, which is not for it to decide
             except BaseException as error:  # noqa: BLE001 - what a task of a tool raises must not end all others
                 if not isinstance(error, Abandoned):  # which was meant for a tool that has just ended by itself
                     logger.warning("A task that a tool started raised %s", type(error).__name__)
@@ -67,8 +67,11 @@ class LoopThread:
         """At the end of the program: what still runs here is cancelled, and has a moment to tidy up."""
         if self.watch.standing:
             return
-        with suppress(Exception):
+        try:
             Posted(_cancel_all(), self.loop).ended.result(_SECONDS_TO_END)
+        except Exception as error:  # a tool's own tidying up, and no time is left to wait for it
+            logger.debug("Calls did not end with the program", exc_info=error)
+        self._over = True
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(_SECONDS_TO_END)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import Invocation
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
-from ferrule.core.phrases import joined, phrase
+from ferrule.core.phrases import Phrase, joined, phrase
 from ferrule.core.problems import InvalidParams, Problem, own_problems
 from ferrule.core.secrets import is_secret_name
 from ferrule.pipeline.cleaning import clean_exception, clean_text
@@ -27,6 +28,7 @@ _SHOWN_PROBLEMS = 20
 
 logger = logging.getLogger("ferrule.calls")
 _SHOWN_CHARACTERS = 1000
+_SHOWN_VALUE = 300
 
 
 def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
@@ -35,22 +37,18 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
     is_text = isinstance(arguments, (str, bytes))
     text: str | bytes = arguments if is_text else as_json(tool, arguments)
     if len(text) > limits.argument_bytes:
-        raise _invalid(
-            tool,
-            [
-                Problem(
-                    (),
-                    "limit",
-                    f"{len(text):,} bytes of arguments, where at most {limits.argument_bytes:,} are taken",
-                )
-            ],
+        said = phrase(
+            "{size} bytes of arguments, where at most {most} are taken",
+            size=f"{len(text):,}",
+            most=f"{limits.argument_bytes:,}",
         )
+        raise _invalid(tool, [Problem((), "limit", said)])
     repairs: tuple[str, ...] = ()
     try:
         try:
             params = tool.params.load(text)
         except InvalidParams as invalid:
-            short = is_text and len(text) <= min(limits.number_digits, 2 * limits.argument_depth)
+            short = is_text and len(text) <= limits.number_digits and len(text) <= 2 * limits.argument_depth
             if not short or invalid.problems[0].code == "json":
                 check_text(text, None, limits, duplicates=False)  # a limit says more than the parser's own words
             mended = repair(tool, text, invalid, limits)
@@ -66,6 +64,10 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
         raise _invalid(tool, invalid.problems) from None
     except DefinitionError as error:
         raise _defined_wrongly(tool, error) from error
+    except Stopped:
+        raise
+    except Exception as error:  # a validator of the author's own can raise anything
+        raise _check_failed(tool, error) from error
     return Invocation(tool, params, call.id, repairs)
 
 
@@ -87,9 +89,13 @@ def validate_around(tool: Tool[Any], arguments: Any, places: list[tuple[PathPart
             if mended is None:
                 raise _invalid(tool, rest) from None
             arguments = mended
+        except DefinitionError:
+            raise
+        except Exception as error:
+            raise _check_failed(tool, error) from error
         else:
             return arguments
-    raise _invalid(tool, [Problem((), "value", "they do not fit, whatever is mended")])
+    raise _invalid(tool, [Problem((), "value", phrase("they do not fit, whatever is mended"))])
 
 
 def _check(tool: Tool[Any], params: Any) -> None:
@@ -99,19 +105,23 @@ def _check(tool: Tool[Any], params: Any) -> None:
     except DefinitionError:
         raise
     except Exception as error:
-        logger.info("The check of tool %s failed", tool.name, exc_info=error)
-        raise Stopped(
-            Stage.VALIDATE,
-            ErrorKind.EXECUTION,
-            phrase(
-                "`{name}` was not run: its own check of the arguments failed. {error}",
-                name=tool.name,
-                error=clean_exception(error),
-            ),
-            phrase("Try other arguments or another tool; its author has to mend this one."),
-        ) from error
+        raise _check_failed(tool, error) from error
     if problems:
         raise InvalidParams(problems)
+
+
+def _check_failed(tool: Tool[Any], error: Exception) -> Stopped:
+    logger.info("The check of tool %s failed", tool.name, exc_info=error)
+    return Stopped(
+        Stage.VALIDATE,
+        ErrorKind.EXECUTION,
+        phrase(
+            "`{name}` was not run: its own check of the arguments failed. {error}",
+            name=tool.name,
+            error=clean_exception(error),
+        ),
+        phrase("Try other arguments or another tool; its author has to mend this one."),
+    )
 
 
 def as_json(tool: Tool[Any], arguments: Mapping[str, Any] | None) -> bytes:
@@ -129,6 +139,11 @@ def as_json(tool: Tool[Any], arguments: Mapping[str, Any] | None) -> bytes:
 def _cut(text: str) -> str:
     """A model may send a key or a value of any length, and must not get all of it back."""
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
+
+
+def _cut_value(text: str) -> str:
+    """What is filled into a phrase that is too long, so that it stays one."""
+    return text if len(text) <= _SHOWN_VALUE else text[: _SHOWN_VALUE - 1] + "…"
 
 
 def _defined_wrongly(tool: Tool[Any], error: DefinitionError) -> Stopped:
@@ -153,30 +168,46 @@ def _invalid(tool: Tool[Any], problems: list[Problem]) -> Stopped:
             "The arguments of `{name}` were not accepted: {why}.", name=tool.name, why=listed[0]["message"]
         )
     else:
-        lines: list[str] = [
-            phrase("- `{path}`: {message}", path=problem["path"], message=problem["message"]) for problem in listed
-        ]
+        lines = [(_known_line if one["code"] in _BY_SCHEMA else _line)(one["path"], one["message"]) for one in listed]
         if len(problems) > _SHOWN_PROBLEMS:
             lines.append(phrase("- and {count} more", count=len(problems) - _SHOWN_PROBLEMS))
-        head = (
-            phrase("The arguments of `{name}` have 1 problem:", name=tool.name)
-            if len(problems) == 1
-            else phrase("The arguments of `{name}` have {count} problems:", name=tool.name, count=len(problems))
-        )
-        message = joined("\n", [head, *lines])
+        message = joined("\n", [_head(tool.name, len(problems)), *lines])
     return Stopped(
         Stage.VALIDATE,
         ErrorKind.VALIDATION,
         message,
-        phrase("Call `{name}` again with {form}.", name=tool.name, form=form),
+        _again(tool.name, form),
         {"problems": listed},
     )
+
+
+def _line(path: str, message: str) -> Phrase:
+    return phrase("- `{path}`: {message}", path=path, message=message)
+
+
+_BY_SCHEMA = ("missing", "unknown")
+"""Problems whose words hold nothing of the arguments but a name, and which models have again and again."""
+_known_line = lru_cache(maxsize=256, typed=True)(_line)
+
+
+@lru_cache(maxsize=256)
+def _head(name: str, count: int) -> Phrase:
+    if count == 1:
+        return phrase("The arguments of `{name}` have 1 problem:", name=name)
+    return phrase("The arguments of `{name}` have {count} problems:", name=name, count=count)
+
+
+@lru_cache(maxsize=256)
+def _again(name: str, form: str) -> Phrase:
+    return phrase("Call `{name}` again with {form}.", name=name, form=form)
 
 
 def listed_problem(problem: Problem) -> dict[str, str]:
     """A problem as it may leave: short, and without the value of a secret."""
     where, message = problem.where, _fit(problem)
     if len(where) + len(message) > _SHOWN_CHARACTERS:
+        if isinstance(message, Phrase) and len(message) > _SHOWN_CHARACTERS:
+            message = message.mapped(_cut_value)
         where, message = _cut(where), _cut(message)
     return {"path": where, "code": problem.code, "message": message}
 
@@ -186,6 +217,12 @@ def _fit(problem: Problem) -> str:
     message = clean_text(problem.message) if problem.code == "value" else problem.message
     if "got " not in message:
         return message
-    if any(isinstance(part, str) and is_secret_name(part) for part in problem.path):
-        return re.sub(r"\bgot .*", "got a value that is not shown", message, flags=re.DOTALL)
+    for part in problem.path:
+        if isinstance(part, str) and is_secret_name(part):
+            hidden = phrase("a value that is not shown")
+            if isinstance(message, Phrase) and "found" in message.values:
+                return phrase(message.template, **{**message.values, "found": hidden})
+            if problem.rule:
+                return phrase("{rule}; got {found}", rule=problem.rule, found=hidden)
+            return re.sub(r"\bgot .*", "got a value that is not shown", message, flags=re.DOTALL)
     return message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind
@@ -46,17 +46,22 @@ def offer_for(policy: RulePolicy, invocation: Invocation, session: Session) -> O
     return Offer(", ".join(rules), shown.covers, shown.not_covers, rules)
 
 
-def grants_for(policy: RulePolicy, invocation: Invocation, session: Session) -> list[Rule] | None:
-    """The rules that an «always» adds to a session; None where the tool has an abstract rule of its own."""
+class Grants(NamedTuple):
+    """What an «always» adds to a session: leave for this very tool, not for whatever has its name, and rules."""
+
+    tool: bool
+    rules: list[Rule]
+
+
+def grants_for(policy: RulePolicy, invocation: Invocation, session: Session) -> Grants:
     judged = policy.judge(invocation, session)
     if not judged.can_be_always:
-        return []
-    if _has_own_rule(invocation, judged) or _only_the_name(policy, invocation, judged):
-        return None  # remembered for this very tool, not for whatever has its name
-    return [
-        parse_rule(text, Verdict.ALLOW, SESSION)
-        for text in dict.fromkeys(offer.rule for offer in _offers(policy, invocation, session, judged))
-    ]
+        return Grants(False, [])
+    if _has_own_rule(invocation, judged):
+        return Grants(True, [])
+    texts = dict.fromkeys(offer.rule for offer in _offers(policy, invocation, session, judged))
+    name = invocation.tool.name
+    return Grants(name in texts, [parse_rule(text, Verdict.ALLOW, SESSION) for text in texts if text != name])
 
 
 def _has_own_rule(invocation: Invocation, judged: Judgement) -> bool:
@@ -91,20 +96,27 @@ def _offers(policy: RulePolicy, invocation: Invocation, session: Session, judged
         return [Offer(invocation.tool.name, phrase("any call of {name}", name=invocation.tool.name))]
     request = judged.request
     if not request.commands:
-        return list(_for_resources(policy, invocation, judged))
+        offers = list(_for_resources(policy, invocation, judged))
+        if _needs_its_name(invocation.tool, judged) and not _suffice(offers, policy, invocation, session):
+            offers.insert(0, Offer(invocation.tool.name, phrase("any call of {name}", name=invocation.tool.name)))
+        return offers
     # Tried, not assumed: where a rule for each part is not enough, the command to the letter may be, or nothing is.
     for offers in (list(_for_parts(judged)), [_whole(analysis.command) for analysis in request.commands]):
-        rules = [parse_rule(offer.rule, Verdict.ALLOW, SESSION) for offer in offers]
-        decision = policy.judge(invocation, session, rules).decision
-        if decision.verdict is Verdict.ALLOW and not decision.tentative:
+        if _suffice(offers, policy, invocation, session):
             return offers
     return []
+
+
+def _suffice(offers: list[Offer], policy: RulePolicy, invocation: Invocation, session: Session) -> bool:
+    """Whether these rules would let the call run for real: tried, not assumed."""
+    rules = [parse_rule(offer.rule, Verdict.ALLOW, SESSION) for offer in offers]
+    decision = policy.judge(invocation, session, rules).decision
+    return decision.verdict is Verdict.ALLOW and not decision.tentative
 
 
 def _for_resources(policy: RulePolicy, invocation: Invocation, judged: Judgement) -> Iterator[Offer]:
     request, tool = judged.request, invocation.tool
     if _needs_its_name(tool, judged):
-        yield Offer(tool.name, phrase("any call of {name}", name=tool.name))
         yield from (_for_write(path, policy, judged) for path in _guarded(policy, judged, write=True))
     elif tool.name == FETCH:
         for host in request.hosts:

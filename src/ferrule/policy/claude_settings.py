@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from ferrule.core.phrases import phrase
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy.rule_errors import RuleError
 from ferrule.policy.rules import BASH, parse_rule
@@ -66,11 +67,11 @@ def read_claude_settings(file: Path) -> Imported:
     try:
         document: Any = json.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise RuleError(f"{file} cannot be read: {error}") from None
+        raise RuleError(phrase("{file} cannot be read: {error}", file=file, error=error)) from None
     imported = Imported(file)
     permissions: Any = cast("dict[str, Any]", document).get("permissions", {}) if isinstance(document, dict) else None
     if not isinstance(permissions, dict):
-        raise RuleError(f"{file}: its `permissions` are not an object")
+        raise RuleError(phrase("{file}: its `permissions` are not an object", file=file))
     found = cast("dict[str, Any]", permissions)
     for verdict in (Verdict.DENY, Verdict.ASK, Verdict.ALLOW):
         for text in _texts(found.get(verdict.value, []), verdict.value, imported):

@@ -14,6 +14,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.policy.commands.parts import Guess
 from ferrule.policy.rule_errors import RuleError
 
@@ -38,7 +39,7 @@ class CommandPattern:
         self.text = text
         stripped = text.strip()
         if not stripped:
-            raise RuleError("nothing stands in the brackets; leave them out to mean every command")
+            raise RuleError(phrase("nothing stands in the brackets; leave them out to mean every command"))
         self._whole = _unescaped(stripped)
         self.exact = self._whole is not None
         body = stripped[:-2] + " *" if stripped.endswith(":*") and stripped != ":*" else stripped.removeprefix(":")

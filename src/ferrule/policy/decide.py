@@ -59,7 +59,9 @@ class RulePolicy:
 
     `allow`, `ask` and `deny` take rules as text; `rules` takes those that were read with their source. `dangerous`
     set to "allow" lets dangerous commands run by the same rules as others. `own_files` are settings files that no
-    tool may write. `doubts` knows of tools that are not what they were when they were allowed.
+    tool may write, and `tool_folders` hold Python files that Ferrule itself loads and runs: to write one asks in every
+    mode, unless a rule names the folder or the file. `doubts` knows of tools that are not what they were when they were
+    allowed.
     """
 
     def __init__(
@@ -260,13 +262,12 @@ class RulePolicy:
 
         if self._doubts is not None:
             self._doubts.dispel(invocation.tool)
-        rules = grants_for(self, invocation, session)
-        if rules is None:
+        grants = grants_for(self, invocation, session)
+        if grants.tool:
             # The tool object itself: one that takes its name or its place is another tool, and asks again.
             self._remembered.add((session.id, invocation.tool, invocation.always_rule))
-            return
         granted = self._granted.setdefault(session.id, RuleSet())
-        for rule in rules:
+        for rule in grants.rules:
             granted.add(rule)
 
 
@@ -283,7 +284,7 @@ def _grant(findings: list[Finding], why: str) -> None:
     """Let a tool run that was granted by its name; a path with a question of its own keeps it."""
     lacked = findings[0].need
     for finding in findings:
-        if not finding.leave and finding.need == lacked:
+        if not finding.leave and not finding.guarded and finding.need == lacked:
             finding.leave = why
 
 

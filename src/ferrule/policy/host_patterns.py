@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ferrule.core.phrases import phrase
 from ferrule.policy.rule_errors import RuleError
 
 _PREFIX = "domain:"
@@ -18,11 +19,15 @@ class HostPattern:
     def __init__(self, text: str) -> None:
         self.text = text
         if not text.startswith(_PREFIX):
-            raise RuleError(f"hosts are written `domain:example.org`, not `{text}`")
+            raise RuleError(phrase("hosts are written `domain:example.org`, not `{text}`", text=text))
         name = text.removeprefix(_PREFIX).strip().lower().rstrip(".")
         if not _HOST.fullmatch(name):
             raise RuleError(
-                f"`{name}` is not the name of a host; leave out `https://`, the port and the path: `domain:example.org`"
+                phrase(
+                    "`{name}` is not the name of a host; leave out `https://`, the port and the path: "
+                    "`domain:example.org`",
+                    name=name,
+                )
             )
         self._below = name.startswith("*")
         self._name = name.removeprefix("*").removeprefix(".")

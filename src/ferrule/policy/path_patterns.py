@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.policy.rule_errors import RuleError
 
 if TYPE_CHECKING:
@@ -71,10 +72,32 @@ class PathPattern:
             f"{shape.base}/".startswith(inside) for shape in self._shapes(roots, allow=False)
         )
 
-    @property
-    def literal_names(self) -> frozenset[str]:
-        """The names on the way that stand as they are, without `*` and the like."""
-        return frozenset(part.lower() for part in self._body.split("/") if part and not _SPECIAL.search(part))
+    def is_named_by(self, other: PathPattern, roots: Sequence[str]) -> bool:
+        """Whether another pattern names the place that this one is about, and does not just take it in.
+
+        A place that starts somewhere is named by what begins in it, or by its name; one that may be anywhere by a name
+        of its own. Names that only lead to the workspace name nothing in it.
+        """
+        names = other._names(roots)
+        if self.anywhere:
+            return not names.isdisjoint(_literal(self._body))
+        places = [base.lower().rstrip("/") for base in self.bases(roots)]
+        if other.anywhere:
+            return any(place.rpartition("/")[2] in names for place in places)
+        return any(f"{base.lower()}/".startswith(f"{place}/") for base in other.bases(roots) for place in places)
+
+    def _names(self, roots: Sequence[str]) -> frozenset[str]:
+        """The names that stand as they are, without `*` and the like."""
+        if self.anywhere or self._anchor is None:
+            return _literal(self._body)
+        rest = _fixed_part(self._body)[1]
+        for base in self.bases(roots):
+            for root in roots:
+                if f"{root}/".startswith(f"{base.rstrip('/')}/"):
+                    return _literal(rest)
+                if base.startswith(f"{root}/"):
+                    return _literal(base.removeprefix(root)) | _literal(rest)
+        return _literal(self._body)
 
     @property
     def name(self) -> str | None:
@@ -169,6 +192,10 @@ def _translate(body: str) -> str:
     return "".join(out)
 
 
+def _literal(body: str) -> frozenset[str]:
+    return frozenset(part.lower() for part in body.split("/") if part and not _SPECIAL.search(part))
+
+
 def escape_path(path: str) -> str:
     """The pattern that means just this path."""
     return re.sub(r"([*?\[\]\\])", r"\\\1", path)
@@ -176,22 +203,30 @@ def escape_path(path: str) -> str:
 
 def _refuse_impossible(body: str) -> None:
     if not body:
-        raise RuleError("nothing stands in the brackets; leave them out to mean the tool, or write `**` for all paths")
+        raise RuleError(
+            phrase("nothing stands in the brackets; leave them out to mean the tool, or write `**` for all paths")
+        )
     if "\0" in body:
-        raise RuleError("the path holds a NUL byte, which no path has")
+        raise RuleError(phrase("the path holds a NUL byte, which no path has"))
     if body.startswith("!"):
-        raise RuleError("a rule has no exceptions with `!`; put what may be done in another list")
+        raise RuleError(phrase("a rule has no exceptions with `!`; put what may be done in another list"))
     if body.startswith("~") and body != "~" and not body.startswith("~/"):
-        raise RuleError(f"`{body.partition('/')[0]}` is nobody's home here; write `~/…`, or `//` and the whole path")
+        raise RuleError(
+            phrase(
+                "`{name}` is nobody's home here; write `~/…`, or `//` and the whole path", name=body.partition("/")[0]
+            )
+        )
     if re.search(r"(?<!\\)[{}]", body):
-        raise RuleError("`{a,b}` does not choose in a path; write a rule for each, or `[{]` for the brace itself")
+        raise RuleError(
+            phrase("`{a,b}` does not choose in a path; write a rule for each, or `[{]` for the brace itself")
+        )
     if body.endswith("\\") and not body.endswith("\\\\"):
-        raise RuleError("it ends with a backslash, which has nothing to stand before")
+        raise RuleError(phrase("it ends with a backslash, which has nothing to stand before"))
     if "://" in body:
-        raise RuleError("that is an address, not a path")
+        raise RuleError(phrase("that is an address, not a path"))
     for opened in re.finditer(r"(?<!\\)\[", body):
         if "]" not in body[opened.end() + 1 :]:
-            raise RuleError("a `[` is not closed; write `[[]` for the bracket itself")
+            raise RuleError(phrase("a `[` is not closed; write `[[]` for the bracket itself"))
     anchored = body.removeprefix("//").removeprefix("~/").removeprefix("/").removeprefix("./")
     if any(part == ".." for part in anchored.split("/")) and body.startswith(("**", "*")):
-        raise RuleError("`..` after `*` leads nowhere")
+        raise RuleError(phrase("`..` after `*` leads nowhere"))

@@ -14,6 +14,7 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.phrases import phrase
 from ferrule.pipeline.hooks import Hook, HookReply
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def program_hook(
         document = {**_document("after", invocation, session), "result": result.to_dict()}
         said = _understood(await _ask(arguments, document, session))
         if said is not None and said.arguments is not None:
-            raise HookFailed("it changes the input of a call that has run already")
+            raise HookFailed(phrase("it changes the input of a call that has run already"))
         return said
 
     shown = name or os.path.basename(arguments[0])  # noqa: PTH119 - a name, not a path
@@ -88,7 +89,7 @@ class _Conversation(asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         self.said[fd] += data
         if len(self.said[fd]) > _MOST_OUTPUT and not self.over.done():
-            self.over.set_exception(HookFailed(f"it wrote more than {_MOST_OUTPUT:,} bytes"))
+            self.over.set_exception(HookFailed(phrase("it wrote more than {most} bytes", most=f"{_MOST_OUTPUT:,}")))
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._ended(fd)
@@ -115,7 +116,9 @@ async def _ask(arguments: Sequence[str], document: Mapping[str, Any], session: S
         )
     except (OSError, ValueError) as error:
         why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-        raise HookFailed(f"{arguments[0]} could not be started: {why.lower()}") from None
+        raise HookFailed(
+            phrase("{program} could not be started: {why}", program=arguments[0], why=why.lower())
+        ) from None
     try:
         given = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
         given.write(text)
@@ -133,7 +136,13 @@ async def _ask(arguments: Sequence[str], document: Mapping[str, Any], session: S
     if code == _REFUSES:
         return json.dumps({"deny": complaint[:2000] or "it gave no reason"})
     if code:
-        raise HookFailed(f"it ended with code {code}: {complaint[:500] or 'nothing on standard error'}")
+        raise HookFailed(
+            phrase(
+                "it ended with code {code}: {complaint}",
+                code=code,
+                complaint=complaint[:500] or phrase("nothing on standard error"),
+            )
+        )
     return talk.text(1)
 
 
@@ -143,15 +152,15 @@ def _understood(output: str) -> HookReply | None:
     try:
         said: Any = json.loads(output)
     except ValueError:
-        raise HookFailed(f"its output is not JSON: {output.strip()[:200]!r}") from None
+        raise HookFailed(phrase("its output is not JSON: {output}", output=f"{output.strip()[:200]!r}")) from None
     if not isinstance(said, dict):
-        raise HookFailed(f"its output is {type(said).__name__}, where an object is expected")
+        raise HookFailed(phrase("its output is {kind}, where an object is expected", kind=type(said).__name__))
     answer = cast("dict[str, Any]", said)
     if unknown := sorted(set(answer) - _KEYS):
-        raise HookFailed(f"its output has `{unknown[0]}`; known are `deny`, `arguments` and `context`")
+        raise HookFailed(phrase("its output has `{key}`; known are `deny`, `arguments` and `context`", key=unknown[0]))
     if answer.get("arguments") is not None and not isinstance(answer["arguments"], dict):
-        raise HookFailed("`arguments` is not an object")
+        raise HookFailed(phrase("`arguments` is not an object"))
     for key in ("deny", "context"):
         if answer.get(key) is not None and not isinstance(answer[key], str):
-            raise HookFailed(f"`{key}` is not text")
+            raise HookFailed(phrase("`{key}` is not text", key=key))
     return HookReply(answer.get("deny"), answer.get("arguments"), answer.get("context"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.nearest import nearest
+from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy.commands.parts import Part
 from ferrule.policy.request import Requests
@@ -73,10 +74,24 @@ class RuleChecks:
                 note = self._check_name(rule)
                 self._check_examples(rule, one)
             except RuleError as error:
-                raise RuleError(
-                    f"{one.source.place}: the {one.verdict.value} rule `{one.text}` cannot work: {error}. "
-                    f"Nothing runs until it is mended or removed: ferrule rules remove {shlex.quote(one.text)}"
-                ) from None
+                words: dict[str, object] = {
+                    "place": one.source.place,
+                    "verdict": one.verdict.value,
+                    "text": one.text,
+                    "error": error,
+                }
+                told = (
+                    phrase("{place}: the {verdict} rule `{text}` cannot work: {error}", **words)
+                    if str(error).endswith("?")
+                    else phrase("{place}: the {verdict} rule `{text}` cannot work: {error}.", **words)
+                )
+                if one.source.file is not None:  # one of the command line or a program stands nowhere else
+                    quoted = shlex.quote(one.text)
+                    mend = phrase(
+                        "Nothing runs until it is mended or removed: ferrule rules remove {quoted}", quoted=quoted
+                    )
+                    told = joined(" ", [told, mend])
+                raise RuleError(told) from None
             checked.rules.append(rule)
             checked.notes += [f"{one.source.place}: {note}"] if note else []
         return checked
@@ -114,10 +129,10 @@ class RuleChecks:
     def _check_examples(self, rule: Rule, written: Written) -> None:
         for example in written.match:
             if not self.fits(rule, example):
-                raise RuleError(f"its example `{example}` under `match` does not match")
+                raise RuleError(phrase("its example `{example}` under `match` does not match", example=example))
         for example in written.no_match:
             if self.fits(rule, example):
-                raise RuleError(f"its example `{example}` under `no_match` matches")
+                raise RuleError(phrase("its example `{example}` under `no_match` matches", example=example))
 
     def _check_name(self, rule: Rule) -> str | None:
         known, name = self._known, rule.tool
@@ -127,12 +142,15 @@ class RuleChecks:
         if tool is not None:
             if rule.about is About.CALL and not tool.has_signature:
                 raise RuleError(
-                    f"`{name}` says nothing of its calls that brackets could be compared with; write `{name}`"
+                    phrase(
+                        "`{name}` says nothing of its calls that brackets could be compared with; write `{name}`",
+                        name=name,
+                    )
                 )
             return None
         if name in _ALWAYS_KNOWN:
             return None
         close = nearest(name, [*known.names, *_ALWAYS_KNOWN], most=1)
         if close and known.complete:
-            raise RuleError(f"there is no tool `{name}`; did you mean `{close[0]}`?")
+            raise RuleError(phrase("there is no tool `{name}`; did you mean `{close}`?", name=name, close=close[0]))
         return f"the {rule.verdict.value} rule `{rule.text}` names no tool that is here."

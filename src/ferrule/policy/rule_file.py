@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.phrases import phrase
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy.rule_errors import RuleError
 from ferrule.policy.settings_document import SettingsDocument
@@ -69,10 +70,23 @@ class RuleFile(SettingsDocument):
         if section is None:
             return None
         if not hasattr(section, "get"):
-            raise RuleError(f"{self.path}: `{_SECTION}` is not a section. Nothing was changed; mend it in an editor.")
+            raise RuleError(
+                phrase(
+                    "{path}: `{section}` is not a section. Nothing was changed; mend it in an editor.",
+                    path=self.path,
+                    section=_SECTION,
+                )
+            )
         listed = section.get(verdict.value)
         if listed is not None and not isinstance(listed, list):
-            raise RuleError(f"{self.path}: `{_SECTION}.{verdict.value}` is not a list. Nothing was changed.")
+            raise RuleError(
+                phrase(
+                    "{path}: `{section}.{name}` is not a list. Nothing was changed.",
+                    path=self.path,
+                    section=_SECTION,
+                    name=verdict.value,
+                )
+            )
         return cast("Sequence[Any] | None", listed)
 
 

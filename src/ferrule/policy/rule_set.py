@@ -78,16 +78,16 @@ class RuleSet:
 
     def covering_path(self, path: str, roots: Sequence[str], *, write: bool, naming: Rule | None = None) -> Rule | None:
         """The rule that covers a path. Where Ferrule itself asks about it (`naming`), a rule for all paths is not
-        enough to write it: it must name a folder or file of the same name.
+        enough to write it: it must name the place.
         """
-        names = naming.path.literal_names if naming is not None and naming.path is not None and write else None
+        place = naming.path if naming is not None and write else None
         return next(
             (
                 rule
                 for rule in self._paths(write)
                 if rule.path
                 and rule.path.covers(path, roots)
-                and (names is None or not names.isdisjoint(rule.path.literal_names))
+                and (place is None or place.is_named_by(rule.path, roots))
             ),
             None,
         )

@@ -78,22 +78,30 @@ def parse_rule(text: object, verdict: Verdict = Verdict.ALLOW, source: Source | 
     """Read a rule; raises `RuleError` for one that could never match."""
     source = source or Source()
     if not isinstance(text, str) or not text.strip():
-        raise RuleError(f"{text!r} is no rule; write `Tool` or `Tool(specifier)`")
+        raise RuleError(phrase("{text} is no rule; write `Tool` or `Tool(specifier)`", text=repr(text)))
     text = text.strip()
     found = _FORM.fullmatch(text)
     if found is None:
-        raise RuleError("it is not written as `Tool` or `Tool(specifier)`, with nothing before, between or after")
+        raise RuleError(
+            phrase("it is not written as `Tool` or `Tool(specifier)`, with nothing before, between or after")
+        )
     tool, inner = found["tool"], found["inner"]
     if inner is None:
         return Rule(verdict, text, tool, About.TOOL, source)
     if not inner.strip():
-        raise RuleError(f"nothing stands in the brackets; write `{tool}` to mean every call of it")
+        raise RuleError(phrase("nothing stands in the brackets; write `{tool}` to mean every call of it", tool=tool))
     if "*" in tool:
-        raise RuleError("a name with `*` stands alone, without brackets")
+        raise RuleError(phrase("a name with `*` stands alone, without brackets"))
     if tool.startswith(_MCP):
-        raise RuleError(f"a tool of an MCP server takes no brackets; write `{tool}`")
+        raise RuleError(phrase("a tool of an MCP server takes no brackets; write `{tool}`", tool=tool))
     if tool in _FILE_TOOLS:
-        raise RuleError(f"rules for paths hold for every tool; write `{_FILE_TOOLS[tool]}({inner})`")
+        raise RuleError(
+            phrase(
+                "rules for paths hold for every tool; write `{kind}({inner})`",
+                kind=_FILE_TOOLS[tool],
+                inner=inner,
+            )
+        )
     if tool == FETCH:
         return Rule(verdict, text, tool, About.HOST, source, host=HostPattern(inner))
     if tool == READ or tool in EDITS:
@@ -102,8 +110,10 @@ def parse_rule(text: object, verdict: Verdict = Verdict.ALLOW, source: Source | 
     command = CommandPattern(inner)
     if verdict is Verdict.ALLOW and command.spans_parts:
         raise RuleError(
-            "each part of a command is looked at on its own, so none ever holds `&&`, `|`, `;` or `>`; write a rule "
-            "for each part, and `Edit(path)` for what is written to"
+            phrase(
+                "each part of a command is looked at on its own, so none ever holds `&&`, `|`, `;` or `>`; write a "
+                "rule for each part, and `Edit(path)` for what is written to"
+            )
         )
     if tool == BASH and command.everything:
         return Rule(verdict, text, tool, About.TOOL, source)
@@ -121,7 +131,7 @@ def named(text: object, parse: Callable[[], Rule]) -> Rule:
     try:
         return parse()
     except RuleError as error:
-        raise RuleError(f"The rule `{text}` cannot work: {error}.") from None
+        raise RuleError(phrase("The rule `{text}` cannot work: {error}.", text=text, error=error)) from None
 
 
 def _is_server(name: str) -> bool:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.policy.rule_errors import RuleError
 
 if TYPE_CHECKING:
@@ -28,23 +29,31 @@ class SettingsDocument:
         from tomlkit.exceptions import TOMLKitError
 
         try:
-            return tomlkit.parse(self.path.read_bytes().decode())
+            return tomlkit.parse(self.path.read_bytes().decode("utf-8-sig"))
         except FileNotFoundError:
             return tomlkit.document()
-        except (TOMLKitError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError:
+            raise RuleError(f"{self.path} is not UTF-8 text. Nothing was changed; save it as UTF-8.") from None
+        except TOMLKitError as error:
             raise RuleError(
-                f"{self.path} is not valid TOML: {error}. Nothing was changed; mend it in an editor."
+                phrase(
+                    "{path} is not valid TOML: {error}. Nothing was changed; mend it in an editor.",
+                    path=self.path,
+                    error=error,
+                )
             ) from None
         except OSError as error:
-            raise RuleError(f"{self.path} could not be read: {error.strerror}.") from None
+            raise RuleError(phrase("{path} could not be read: {why}.", path=self.path, why=error.strerror)) from None
 
     def write(self, document: TOMLDocument) -> None:
         """Whole or not at all: a file that was cut in half would be no settings."""
         text = document.as_string()
         if tomllib.loads(text) != document.unwrap():
-            raise RuleError(f"{self.path} is written in a way that could not be kept. Nothing was changed.")
+            raise RuleError(
+                phrase("{path} is written in a way that could not be kept. Nothing was changed.", path=self.path)
+            )
         if self.path.exists() and not self.path.is_file():  # /dev/null, which many name to have no settings
-            raise RuleError(f"{self.path} is not a file that can be written to. Nothing was changed.")
+            raise RuleError(phrase("{path} is not a file that can be written to. Nothing was changed.", path=self.path))
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             mode = self.path.stat().st_mode & 0o7777 if self.path.exists() else None
@@ -62,4 +71,4 @@ class SettingsDocument:
                     temporary.unlink()
                 raise
         except OSError as error:
-            raise RuleError(f"{self.path} could not be written: {error.strerror}.") from None
+            raise RuleError(phrase("{path} could not be written: {why}.", path=self.path, why=error.strerror)) from None

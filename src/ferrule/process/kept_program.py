@@ -13,6 +13,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.process import launcher
 from ferrule.process.box import BoxFailed, start_box
 from ferrule.process.sandbox.sandbox import Launch, Prepared
@@ -93,7 +94,7 @@ def _must_find(command: str, folder: Path, environment: Mapping[str, str]) -> st
     if executable is None:
         raise CannotStart(_why_not(command, folder))
     if not folder.is_dir():
-        raise CannotStart(f"there is no folder `{folder}`")
+        raise CannotStart(phrase("there is no folder `{folder}`", folder=folder))
     return executable
 
 
@@ -102,12 +103,15 @@ def _why_not(command: str, folder: Path) -> str:
     if os.sep in command:
         path = folder / Path(command).expanduser()
         if path.is_dir():
-            return f"`{command}` is a folder, and no program"
+            return phrase("`{command}` is a folder, and no program", command=command)
         if path.exists():
-            return f"`{command}` may not be executed; if it is a program: chmod +x"
+            return phrase("`{command}` may not be executed; if it is a program: chmod +x", command=command)
     if " " in command.strip():
-        return f"there is no program `{command}`; a command's arguments are given one by one, and not in its name"
-    return f"there is no program `{command}`"
+        return phrase(
+            "there is no program `{command}`; a command's arguments are given one by one, and not in its name",
+            command=command,
+        )
+    return phrase("there is no program `{command}`", command=command)
 
 
 def find_executable(command: str, folder: Path, environment: Mapping[str, str]) -> str | None:

@@ -10,6 +10,7 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
+from ferrule.core.phrases import phrase
 from ferrule.records.database import AuditError
 from ferrule.records.retention import KEEP_ALL, Retention
 from ferrule.records.writer import Awaited, Marker, Stop, WriteProblem, Writer
@@ -84,7 +85,7 @@ class AuditLog:
 
     def _record_and_wait(self, record: CallRecord) -> Awaitable[None] | None:
         if self._closed:
-            raise AuditError(f"The audit log {self.path} is closed.")
+            raise AuditError(phrase("The audit log {path} is closed.", path=self.path))
         if self._forked:
             self._start_again()
             return self.record(record)
@@ -137,7 +138,11 @@ class AuditLog:
         self._put(marker)
         self._writer.hurry.set()
         if not marker.reached.wait(timeout):
-            raise AuditError(f"The audit log {self.path} was not written within {timeout} seconds.")
+            raise AuditError(
+                phrase(
+                    "The audit log {path} was not written within {timeout} seconds.", path=self.path, timeout=timeout
+                )
+            )
         if marker.error is not None:
             raise marker.error
 

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.phrases import phrase
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -80,7 +82,10 @@ def open_for_writing(path: Path, *, patience: float) -> sqlite3.Connection:
     try:
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise AuditError(
-                f"Cannot open the audit log {path}: it is not a regular file. Choose another place for it."
+                phrase(
+                    "Cannot open the audit log {path}: it is not a regular file. Choose another place for it.",
+                    path=path,
+                )
             )
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Arguments are private: only the owner may read the file, whatever the umask is.
@@ -88,7 +93,11 @@ def open_for_writing(path: Path, *, patience: float) -> sqlite3.Connection:
         return _while_locked(lambda: _prepare(path, patience), patience)
     except OSError as problem:
         raise AuditError(
-            f"Cannot open the audit log {path}: {problem.strerror}. Choose another place for it."
+            phrase(
+                "Cannot open the audit log {path}: {text}. Choose another place for it.",
+                path=path,
+                text=problem.strerror,
+            )
         ) from problem
     except sqlite3.Error as problem:
         raise AuditError(_words_for(problem, path)) from problem
@@ -98,7 +107,7 @@ def open_for_reading(path: str | Path) -> sqlite3.Connection:
     """A connection that cannot change anything."""
     path = Path(path)
     if not path.is_file():
-        raise AuditError(f"There is no audit log at {path}.")
+        raise AuditError(phrase("There is no audit log at {path}.", path=path))
     try:
         try:
             connection = _view(path, "mode=ro")
@@ -121,7 +130,7 @@ def _view(path: Path, how: str) -> sqlite3.Connection:
         connection.execute("PRAGMA busy_timeout = 5000")
         version = _check_identity(connection, path)
         if version == 0:
-            raise AuditError(f"{path} is not an audit log yet: nothing was recorded in it.")
+            raise AuditError(phrase("{path} is not an audit log yet: nothing was recorded in it.", path=path))
         if version in _OLDER_VIEWS:
             connection.execute("PRAGMA temp_store = MEMORY")
             connection.execute(_OLDER_VIEWS[version])
@@ -159,11 +168,18 @@ def _check_identity(connection: sqlite3.Connection, path: Path) -> int:
     identity = _number(connection, "PRAGMA application_id")
     version = _number(connection, "PRAGMA user_version")
     if has_tables and identity != APPLICATION_ID:
-        raise AuditError(f"{path} is the database of another program. Choose another file for the audit log.")
+        raise AuditError(
+            phrase("{path} is the database of another program. Choose another file for the audit log.", path=path)
+        )
     if version > SCHEMA_VERSION:
         raise AuditError(
-            f"{path} was written by a newer Ferrule (format {version}; this one knows {SCHEMA_VERSION}). "
-            f"Update Ferrule, or choose another file."
+            phrase(
+                "{path} was written by a newer Ferrule (format {version}; this one knows {known}). "
+                "Update Ferrule, or choose another file.",
+                path=path,
+                version=version,
+                known=SCHEMA_VERSION,
+            )
         )
     return version
 
@@ -215,10 +231,12 @@ def _number(connection: sqlite3.Connection, query: str) -> int:
 def _words_for(problem: sqlite3.Error, path: Path) -> str:
     text = str(problem)
     if "not a database" in text or "malformed" in text:
-        return (
-            f"{path} is damaged or not an audit log ({text}). It was left as it is: move it away, "
-            f"for it may be evidence, and start again, or choose another file."
+        return phrase(
+            "{path} is damaged or not an audit log ({text}). It was left as it is: move it away, "
+            "for it may be evidence, and start again, or choose another file.",
+            path=path,
+            text=text,
         )
     if "locked" in text:
-        return f"Another program keeps the audit log {path} locked. Close it, or choose another file."
-    return f"Cannot open the audit log {path}: {text}."
+        return phrase("Another program keeps the audit log {path} locked. Close it, or choose another file.", path=path)
+    return phrase("Cannot open the audit log {path}: {text}.", path=path, text=text)

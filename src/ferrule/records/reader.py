@@ -9,6 +9,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal
 
+from ferrule.core.phrases import phrase
 from ferrule.records.database import AuditError, open_for_reading
 from ferrule.records.row import COLUMNS, SELECT, AuditRow
 
@@ -120,7 +121,7 @@ class AuditReader:
                 for row in connection.execute(f"{SELECT} {clause} {tail}", values):
                     yield AuditRow(*row)
             except sqlite3.Error as problem:
-                raise AuditError(f"{self.path} could not be read: {problem}.") from problem
+                raise AuditError(phrase("{path} could not be read: {why}.", path=self.path, why=problem)) from problem
 
 
 def _cell(value: Any) -> Any:

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.phrases import phrase
 from ferrule.records.row import INSERT, retention_content, seal
 
 if TYPE_CHECKING:
@@ -100,5 +101,5 @@ def _one(connection: sqlite3.Connection, query: str, *values: Any) -> tuple[Any,
     if row is None:
         from ferrule.records.database import AuditError
 
-        raise AuditError("The audit log lost a row it must have; `verify` says where.")
+        raise AuditError(phrase("The audit log lost a row it must have; `verify` says where."))
     return row

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.phrases import phrase
 from ferrule.records.database import AuditError, open_for_writing
 from ferrule.records.retention import KEEP_ALL, Retention, remove_old_rows
 from ferrule.records.row import INSERT, content_of, seal, unreadable_content
@@ -187,7 +188,9 @@ class Writer:
         try:
             head: tuple[int, str] | None = connection.execute("SELECT seq, hash FROM head").fetchone()
             if head is None:
-                raise AuditError(f"The head of the audit log {self._path} was removed. Move the file away.")
+                raise AuditError(
+                    phrase("The head of the audit log {path} was removed. Move the file away.", path=self._path)
+                )
             seq, last_hash = head
             rows: list[tuple[Any, ...]] = []
             for content in contents:
@@ -209,10 +212,18 @@ class Writer:
         records = [item.record if isinstance(item, Awaited) else item for item in self._held
                    if not isinstance(item, Marker)]  # fmt: skip
         if self._is_stopping():
-            fate = "are lost, because the log was closed"
+            fate = phrase("are lost, because the log was closed")
         else:
-            fate = "wait. Make room or repair it, and they will be written"
-        error = AuditError(f"The audit log {self._path} cannot be written ({problem}); {len(records)} records {fate}.")
+            fate = phrase("wait. Make room or repair it, and they will be written")
+        error = AuditError(
+            phrase(
+                "The audit log {path} cannot be written ({problem}); {count} records {fate}.",
+                path=self._path,
+                problem=problem,
+                count=len(records),
+                fate=fate,
+            )
+        )
         if self.failing is None:
             _log.error("%s", error)
             self.problems.append(WriteProblem(time.time(), str(problem), len(records)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ferrule.core.events import RegistryEvent
@@ -12,7 +13,7 @@ from ferrule.core.tool import Kind, Tool, description_of, refuse_hidden
 from ferrule.registry.source import Entry, ToolSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 logger = logging.getLogger("ferrule.registry")
 
@@ -51,6 +52,8 @@ class Registry(ToolSource):
         self._announcing = False
         if isinstance(tools, Tool):
             raise TypeError(f"Tools come in a list, also where there is one: write [{tools.name}].")
+        if not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise TypeError(f"Tools come in a list, not as {tools!r}.")
         for tool in tools:
             self.register(tool)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.mcp_peer import PATIENT
 from tests.cli.terminal import Terminal
 
 from ferrule.app.build import App
@@ -54,7 +55,7 @@ class Desk:
         environment: dict[str, str] | None = None,
     ) -> Terminal:  # fmt: skip
         return self.start(
-            [sys.executable, "-m", "ferrule", "chat", "--model", self.script(*replies), *arguments],
+            [sys.executable, PATIENT, "chat", "--model", self.script(*replies), *arguments],
             columns=columns, rows=rows, rewraps=rewraps, environment=environment,
         )  # fmt: skip
 

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import TypeAdapter
 from tests.cli.chatting.conftest import calls
+from tests.cli.mcp_peer import PATIENT
 from tests.cli.terminal import CTRL_C, ESCAPE
 from tests.mcp_client.peers import MODERN, PLAIN
 from tests.mcp_client.signing_in_peer import browser, signing_in
 
+from ferrule.app import build
 from ferrule.app.settings import Settings
 from ferrule.testing import call, say
 
@@ -176,7 +178,7 @@ def test_a_pipe_is_nobody_to_ask(desk: Desk) -> None:
     use(desk, "plain")
     model = desk.script(calls("", ("mcp__peer__ask", {})), "It was declined.")
     done = subprocess.run(
-        [sys.executable, "-m", "ferrule", "chat", "--model", model],
+        [sys.executable, PATIENT, "chat", "--model", model],
         cwd=desk.workspace, env=desk.environment, input="go\nAda\n", capture_output=True, text=True, timeout=60,
         check=False,
     )  # fmt: skip
@@ -195,7 +197,8 @@ def settings() -> Settings:
     return made
 
 
-async def test_plain_text_asks_too(room: Room) -> None:
+async def test_plain_text_asks_too(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "_SERVERS_SECONDS", 60.0)
     room.typed += ["Ada"]
     async with room.open(say("", call("mcp__peer__ask", {})), "Done.", settings=settings()) as chat:
         await chat._turn("go")

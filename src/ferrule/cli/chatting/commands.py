@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ferrule.agent.saved_sessions import SessionProblem
 from ferrule.app.load_settings import SettingsError
 from ferrule.cli.chatting import choice_commands, past_commands, talk_commands
-from ferrule.cli.words import _, localised
+from ferrule.cli.words import _, localised, said_of
 from ferrule.core.errors import MissingExtra, ToolError
 from ferrule.core.model import ModelError
 from ferrule.core.nearest import nearest
@@ -81,8 +81,8 @@ async def run_command(chat: Chat, said: str) -> bool:
     except (ToolError, SessionProblem, SettingsError, ModelError, MissingExtra, OSError) as error:
         words = (
             localised(joined(" ", [error.message, error.suggestion or ""]))
-            if isinstance(error, ToolError)
-            else str(error)
+            if isinstance(error, (ToolError, ModelError))
+            else said_of(error)
         )
         chat.say(words.strip(), "bad")
     return True

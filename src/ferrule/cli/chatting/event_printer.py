@@ -22,9 +22,10 @@ from ferrule.cli.chatting.call_view import SPINNER, CallView
 from ferrule.cli.chatting.text_rows import cut, wrapped
 from ferrule.cli.chatting.usage_words import usage_words
 from ferrule.cli.chatting.visible_text import one_line, visible
-from ferrule.cli.words import _
+from ferrule.cli.words import _, localised
 from ferrule.core.events import Done, Partial, Progress
 from ferrule.core.model import Preparing, Retrying, TextDelta
+from ferrule.core.phrases import joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -109,7 +110,7 @@ class EventPrinter:
                 )
             )
         elif isinstance(event, Noted | Preparing):
-            self.note(event.text)
+            self.note(localised(event.text))
         elif isinstance(event, TurnEnded):
             self._ended(event)
 
@@ -117,7 +118,7 @@ class EventPrinter:
         if event.restarted and self._answer.drop():
             self.note(_("The answer broke off; it begins again."))
         seconds = f"{event.seconds:.0f}"
-        self.note(_("{why} Trying again in {seconds} s.").format(why=event.why, seconds=seconds))
+        self.note(_("{why} Trying again in {seconds} s.").format(why=localised(event.why), seconds=seconds))
 
     def _ended(self, event: TurnEnded) -> None:
         self._say(self._answer.end(self._screen.width))
@@ -130,7 +131,7 @@ class EventPrinter:
             Ending.FAILED: _("It did not work."),
         }.get(event.ending)
         if words is not None:
-            said = " ".join(part for part in (words, event.problem, event.suggestion) if part)
+            said = localised(joined(" ", [words, event.problem, event.suggestion]))
             self.note(said, "bad" if event.ending is Ending.FAILED else "warned")
         if counted := usage_words(event.usage):
             self._put(

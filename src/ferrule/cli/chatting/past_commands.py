@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ferrule.cli.chatting.call_view import diff_rows
 from ferrule.cli.chatting.call_words import counted
 from ferrule.cli.undone_files import MOST_FILES, undone_files
-from ferrule.cli.words import _
+from ferrule.cli.words import _, localised
 from ferrule.workspace.files import files_of
 from ferrule.workspace.snapshots.changes import Phase
 
@@ -103,4 +103,4 @@ def _told(chat: Chat, history: History, report: Report) -> None:
     elif report.refused is None and not report.uncovered:
         chat.say(_("There is nothing to take back.") if report.undo else _("There is nothing to make again."))
     if report.refused is not None or report.uncovered:
-        chat.say(report.trouble if changes else str(report), "warned")
+        chat.say(localised(report.trouble if changes else report.words), "warned")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.model import ModelError, ModelFault
+from ferrule.core.phrases import phrase
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -118,9 +119,11 @@ class Engine:
     def _gone(self) -> ModelError:
         return ModelError(
             ModelFault.UNREACHABLE,
-            f"The process that runs `{self.path.name}` ended in the middle of its work.",
-            suggestion="There may be too little memory for this model, or its file is damaged. Ask again, or use a "
-            "smaller model.",
+            phrase("The process that runs `{name}` ended in the middle of its work.", name=self.path.name),
+            suggestion=phrase(
+                "There may be too little memory for this model, or its file is damaged. Ask again, or use a smaller "
+                "model."
+            ),
         )
 
     async def _end(self) -> None:
@@ -140,15 +143,17 @@ def cannot_load(path: Path, why: str, said: str) -> ModelError:
     if "xllamacpp" in why:
         return ModelError(
             ModelFault.NOT_FOUND,
-            "Models on this machine need the extra `local`, which is not installed.",
-            suggestion='Install it: pip install "ferrule[local]"',
+            phrase("Models on this machine need the extra `local`, which is not installed."),
+            suggestion=phrase('Install it: pip install "ferrule[local]"'),
         )
     reasons = [line.rpartition("error loading model: ")[2] for line in said.splitlines() if "error loading" in line]
-    reason = f" llama.cpp says: {reasons[0].strip()}." if reasons else ""
+    reason = phrase(" llama.cpp says: {why}.", why=reasons[0].strip()) if reasons else ""
     return ModelError(
         ModelFault.REFUSED,
-        f"The weights in `{path}` could not be loaded.{reason}",
-        suggestion="Check that the file is a whole GGUF of a kind that llama.cpp knows, and that memory suffices.",
+        phrase("The weights in `{path}` could not be loaded.{reason}", path=path, reason=reason),
+        suggestion=phrase(
+            "Check that the file is a whole GGUF of a kind that llama.cpp knows, and that memory suffices."
+        ),
     )
 
 
@@ -158,11 +163,16 @@ def refused(error: Mapping[str, Any]) -> ModelError:
     if error.get("type") == "exceed_context_size_error":
         return ModelError(
             ModelFault.TOO_LONG,
-            f"The conversation does not fit: {error.get('n_prompt_tokens', '?')} tokens, and the model reads "
-            f"{error.get('n_ctx', '?')}.",
-            suggestion="Make it shorter, or start a new one.",
+            phrase(
+                "The conversation does not fit: {tokens} tokens, and the model reads {most}.",
+                tokens=error.get("n_prompt_tokens", "?"),
+                most=error.get("n_ctx", "?"),
+            ),
+            suggestion=phrase("Make it shorter, or start a new one."),
         )
-    return ModelError(ModelFault.REFUSED, f"The model on this machine did not accept the request: {message}")
+    return ModelError(
+        ModelFault.REFUSED, phrase("The model on this machine did not accept the request: {message}", message=message)
+    )
 
 
 def _environment() -> dict[str, str]:

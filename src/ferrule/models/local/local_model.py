@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.conversation import AssistantMessage
 from ferrule.core.model import CallStarted, Finished, ModelError, ModelFault, Preparing, TextDelta
+from ferrule.core.phrases import phrase
 from ferrule.models.guided.guide import Ability, Guide
 from ferrule.models.guided.steps import turn_so_far
 from ferrule.models.local.catalogue import INSTALL, is_installed, is_small
@@ -66,8 +67,12 @@ class LocalModel:
         if len(asked) > _MOST_REQUEST:
             raise ModelError(
                 ModelFault.TOO_LONG,
-                f"The request has {len(asked):,} characters; a model on this machine reads {_MOST_REQUEST:,}.",
-                suggestion="Name the file it is about instead of giving its text, or use a larger model.",
+                phrase(
+                    "The request has {count} characters; a model on this machine reads {most}.",
+                    count=f"{len(asked):,}",
+                    most=f"{_MOST_REQUEST:,}",
+                ),
+                suggestion=phrase("Name the file it is about instead of giving its text, or use a larger model."),
             )
         async with aclosing(self._preparations()) as preparations:
             async for one in preparations:
@@ -122,12 +127,7 @@ class LocalModel:
     async def _ready(self, say: Callable[[str], None]) -> Guide:
         async with self._preparing:
             if self._guide is None:
-                if not is_installed():
-                    raise ModelError(
-                        ModelFault.NOT_FOUND,
-                        "Models on this machine need the extra `local`, which is not installed.",
-                        suggestion=f"Install it: {INSTALL}",
-                    )
+                _require_binding()
                 await fetch(self._weights, say)
                 self._engine = Engine(self._weights.path, context=CONTEXT, threads=self._threads)
                 self._guide = Guide(self._engine, _ability(self._weights))
@@ -138,7 +138,18 @@ class LocalModel:
 
 def local_model(name: str = "") -> LocalModel:
     """The model that `--model local/NAME` means; without a name the smallest that can be fetched."""
-    return LocalModel(find_weights(name))
+    weights = find_weights(name)
+    _require_binding()
+    return LocalModel(weights)
+
+
+def _require_binding() -> None:
+    if not is_installed():
+        raise ModelError(
+            ModelFault.NOT_FOUND,
+            phrase("Models on this machine need the extra `local`, which is not installed."),
+            suggestion=phrase("Install it: {install}", install=INSTALL),
+        )
 
 
 def _ability(weights: Weights) -> Ability:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.core.nearest import nearest
+from ferrule.core.phrases import joined, phrase
 from ferrule.models.local.known_weights import KNOWN, SMOLLM2, KnownWeights
 from ferrule.workspace.data_folder import data_folder
 
@@ -47,17 +48,17 @@ def find_weights(name: str) -> Weights:
                 return Weights(wanted, path)
         raise ModelError(
             ModelFault.NOT_FOUND,
-            f"There is no file of weights at `{wanted}`.",
-            suggestion=f"Give the path of a GGUF, or one of: {', '.join(names())}.",
+            phrase("There is no file of weights at `{wanted}`.", wanted=wanted),
+            suggestion=phrase("Give the path of a GGUF, or one of: {names}.", names=", ".join(names())),
         )
     if (fetched := models_folder() / f"{wanted}{_ENDING}").is_file():
         return Weights(wanted, fetched)
     close = nearest(wanted.lower(), names())
-    meant = f"Did you mean `local/{close[0]}`? " if close else ""
+    meant = phrase("Did you mean `{name}`?", name=f"local/{close[0]}") if close else ""
     raise ModelError(
         ModelFault.NOT_FOUND,
-        f"There is no model `{wanted}` on this machine.",
-        suggestion=f"{meant}There are {', '.join(names())}, and `local/PATH.gguf`.",
+        phrase("There is no model `{wanted}` on this machine.", wanted=wanted),
+        suggestion=joined(" ", [meant, phrase("There are {names}, and `local/PATH.gguf`.", names=", ".join(names()))]),
     )
 
 

@@ -155,7 +155,7 @@ class BackgroundCommands:
         """The one with this number."""
         listed = {one.id: one for one in self.list()}
         if id not in listed:
-            known = ", ".join(f"`{one}`" for one in listed) or "none"
+            known = ", ".join(f"`{one}`" for one in listed) or phrase("none")
             raise ToolError(
                 phrase("There is no background command `{id}`.", id=id),
                 kind=ErrorKind.NOT_FOUND,

@@ -81,7 +81,7 @@ class Shells:
             for one in session.background.list():
                 if one.id == id:
                     return session, one
-        known = ", ".join(f"`{one.id}`" for one in self.background()) or "none"
+        known = ", ".join(f"`{one.id}`" for one in self.background()) or phrase("none")
         raise ToolError(
             phrase("There is no background command `{id}`.", id=id),
             kind=ErrorKind.NOT_FOUND,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Change, Group, Node, Operation, Side, State
 from ferrule.workspace.snapshots.content_store import ContentLost
@@ -31,9 +32,12 @@ class Conflicts:
         """Why a group cannot be brought to one end; empty when it can."""
         other = self._store.journal.in_the_way(group, side)
         if other is not None:
-            word = "changed its files later; undo" if side is Side.BEFORE else "changed its files before; redo"
-            first = str(other)
-            return [Conflict(Why.ORDER, str(group), f"{first[0].upper()}{first[1:]} {word} that first.")]
+            text = (
+                phrase("Change {number} changed its files later; undo that first.", number=other.number)
+                if side is Side.BEFORE
+                else phrase("Change {number} changed its files before; redo that first.", number=other.number)
+            )
+            return [Conflict(Why.ORDER, str(group), text)]
         found: list[Conflict | None] = []
         met: set[Path] = set()
         changes = [change for change in group.changes if change.covered]
@@ -49,8 +53,8 @@ class Conflicts:
             return self._difference(change, side)
         wanted = change.at(side)[change.path]
         if wanted is not None and wanted.content and self._content(wanted) is None:
-            text = f"The content of `{self._name(change.path)}` is no longer in the history."
-            return Conflict(Why.LOST, self._name(change.path), text)
+            name = self._name(change.path)
+            return Conflict(Why.LOST, name, phrase("The content of `{name}` is no longer in the history.", name=name))
         return None
 
     def _difference(self, change: Change, side: Side) -> Conflict:
@@ -58,24 +62,34 @@ class Conflicts:
         for path, expected in change.at(side.opposite).items():
             name = self._name(path)
             if not change.of_files:
-                return Conflict(Why.CHANGED, name, f"`{name}` is {self._files.nodes.describe(path)} now.")
+                return Conflict(
+                    Why.CHANGED,
+                    name,
+                    phrase("`{name}` is {what} now.", name=name, what=self._files.nodes.describe(path)),
+                )
             try:
                 now, data = self._files.read(self._files.place(path))
             except PathProblem as problem:
                 return Conflict(Why.FAILED, name, problem.message)
             if expected is None and now is not None:
                 lost = unified(name, self._content(change.at(side)[path]), data)
-                return Conflict(Why.EXISTS, name, f"There is a file at `{name}` again.", lost)
+                return Conflict(Why.EXISTS, name, phrase("There is a file at `{name}` again.", name=name), lost)
             if expected is not None and now is None:
-                return Conflict(Why.DELETED, name, f"`{name}` was deleted or moved since.")
+                return Conflict(Why.DELETED, name, phrase("`{name}` was deleted or moved since.", name=name))
             if expected is not None and now is not None and change.operation is not Operation.MOVE:
                 if change.operation is not Operation.MODE and now.digest != expected.digest:
                     diff = unified(name, self._content(expected), data)
-                    return Conflict(Why.CHANGED, name, f"`{name}` was changed since.", diff)
+                    return Conflict(Why.CHANGED, name, phrase("`{name}` was changed since.", name=name), diff)
                 if now.mode != expected.mode:
-                    text = f"The mode of `{name}` was changed since: {_octal(expected)} became {_octal(now)}."
+                    text = phrase(
+                        "The mode of `{name}` was changed since: {before} became {after}.",
+                        name=name,
+                        before=_octal(expected),
+                        after=_octal(now),
+                    )
                     return Conflict(Why.MODE, name, text)
-        return Conflict(Why.FAILED, self._name(change.path), f"`{self._name(change.path)}` cannot be reached.")
+        name = self._name(change.path)
+        return Conflict(Why.FAILED, name, phrase("`{name}` cannot be reached.", name=name))
 
     def diffs(self, changes: list[Change]) -> list[str]:
         """What changes did together, a text for each file in the order of its first change."""

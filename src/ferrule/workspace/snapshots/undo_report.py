@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.nearest import nearest
-from ferrule.core.phrases import joined, phrase
+from ferrule.core.phrases import glued, joined, phrase
 from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.history_diff import bounded
@@ -71,33 +71,48 @@ class Report:
         return tuple(change for group in self.groups for change in group.uncovered)
 
     def __str__(self) -> str:
-        word = "undone" if self.undo else "redone"
+        return str(self.words)
+
+    @property
+    def words(self) -> str:
+        return joined("\n", [self._result(), self.trouble])
+
+    def _result(self) -> str:
         count = len(self.changes)
+        if count == 1:
+            return phrase("1 change undone.") if self.undo else phrase("1 change redone.")
         if count:
-            lines = [f"{count:,} {'change' if count == 1 else 'changes'} {word}."]
-        else:
-            lines = [f"Nothing was {word}."] if self.refused or self.groups else [f"There is nothing to be {word}."]
-        return "\n".join([*lines, self.trouble] if self.trouble else lines)
+            many = f"{count:,}"
+            return phrase("{n} changes undone.", n=many) if self.undo else phrase("{n} changes redone.", n=many)
+        if self.refused or self.groups:
+            return phrase("Nothing was undone.") if self.undo else phrase("Nothing was redone.")
+        return phrase("There is nothing to be undone.") if self.undo else phrase("There is nothing to be redone.")
 
     @property
     def trouble(self) -> str:
         """What was left as it is, and why; empty where all went through."""
-        word = "undone" if self.undo else "redone"
-        lines: list[str] = []
-        for change in self.uncovered[:_MOST_FILES]:
-            text = "The history does not cover it: too large to keep, or in a folder it leaves out"
-            lines.append(f"`{change.path.name}` was left as it is. {text}.")
+        lines: list[str] = [
+            phrase(
+                "`{name}` was left as it is. The history does not cover it: too large to keep, or in a folder it "
+                "leaves out.",
+                name=change.path.name,
+            )
+            for change in self.uncovered[:_MOST_FILES]
+        ]
         if self.refused is not None:
-            conflicts = self.refused.conflicts
-            first = str(self.refused.group)
-            lines.append(f"{first[0].upper()}{first[1:]} could not be {word}, and nothing of it was touched:")
-            lines += [f"- {one.text}" for one in conflicts[:_MOST_FILES]]
+            conflicts, number = self.refused.conflicts, self.refused.group.number
+            lines.append(
+                phrase("Change {number} could not be undone, and nothing of it was touched:", number=number)
+                if self.undo
+                else phrase("Change {number} could not be redone, and nothing of it was touched:", number=number)
+            )
+            lines += [glued("- ", one.text) for one in conflicts[:_MOST_FILES]]
             if len(conflicts) > _MOST_FILES:
-                lines.append(f"- … and {len(conflicts) - _MOST_FILES:,} more files.")
+                lines.append(phrase("- … and {count} more files.", count=f"{len(conflicts) - _MOST_FILES:,}"))
             diffs = bounded([one.diff for one in conflicts if one.diff], _MOST_DIFF)
             if diffs:
-                lines += ["", diffs.rstrip("\n")]
-        return "\n".join([*lines, *self.notes])
+                lines.append("\n" + diffs.rstrip("\n"))
+        return joined("\n", [*lines, *self.notes])
 
 
 def no_such_call(call: str, calls: Sequence[str]) -> PathProblem:
