@@ -107,7 +107,10 @@ def _about(part: Part) -> str:
 
 def needs_no_rule(part: Part) -> bool:
     """Whether a part is let along with others that a rule allows: it can do nothing but print."""
-    return part.plain and (part.program in _BUILTINS or (part.fed and part.program in _FILTERS))
+    name = part.words[0] if part.words and part.plain else ""
+    if name in ("test", "[") and any(set(word) & set("$`(") for word in part.words):
+        return False  # `[ -v 'a[$(x)]' ]` runs `x`
+    return name in _BUILTINS or (part.fed and name in _FILTERS)
 
 
 def _unclear(analysis: Analysis, tool: str, lists: Lists, named: Rule | None) -> Finding:

@@ -13,7 +13,7 @@ from ferrule.core.phrases import phrase
 from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from ferrule.core.context import Session
@@ -50,6 +50,22 @@ class Restrictions(Protocol):
 
     def places(self, start: str, roots: tuple[str, ...]) -> Sequence[str]:
         """Paths in which it may have to hold back something else."""
+        ...
+
+    def hides(self, path: str, roots: tuple[str, ...]) -> str | None:
+        """Who hides a path from commands: what is denied, and what asks before it is read."""
+        ...
+
+    def hidden_among(self, paths: Iterable[str], roots: tuple[str, ...]) -> Sequence[str]:
+        """Of a listing those that are hidden, without what lies in a folder that is."""
+        ...
+
+    def hidden_places(self, roots: tuple[str, ...]) -> Sequence[str]:
+        """Paths that are hidden whether they are there or not, outside the workspace too."""
+        ...
+
+    def unwritable_places(self, roots: tuple[str, ...]) -> Sequence[str]:
+        """Paths that no command may write."""
         ...
 
     @property
