@@ -114,11 +114,10 @@ def needs_no_rule(part: Part) -> bool:
 
 
 def _unclear(analysis: Analysis, tool: str, lists: Lists, named: Rule | None) -> Finding:
-    why = "; ".join(analysis.unclear) or phrase("it holds no command")
-    finding = Finding(analysis.command, "unclear", why, need=phrase("the command could not be read").because(why))
     if not analysis.unclear:
-        finding.leave, finding.need = phrase("nothing would run"), ""
-        return finding
+        return Finding(analysis.command, "unclear", need=phrase("it holds no command"))
+    why = "; ".join(analysis.unclear)
+    finding = Finding(analysis.command, "unclear", why, need=phrase("the command could not be read").because(why))
     # What it would start is not known, so it counts as touching every rule about commands.
     finding.denied = next(lists.deny.commands(tool), None)
     finding.asked = next(lists.ask.commands(tool), None)
