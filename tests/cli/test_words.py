@@ -278,7 +278,6 @@ GOES_WRONG: list[list[str]] = [
     ["call", "no_such_tool"],
     ["call", "Bash", '{"command": ""}'],
     ["call", "Bash", '{"command": "a\\u0000b"}'],
-    ["call", "Bash", '{"command": "echo \\"a"}'],
     ["call", "Bash", '{"command": "eval $x"}'],
     ["call", "Bash", '{"command": "sleep 9", "timeout": 100}', "--yes"],
     ["call", "BashOutput", '{"bash_id": "x"}'],

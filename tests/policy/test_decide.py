@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
+from tests.policy.commands.test_analyse import corpus
 from tests.policy.stand_in import bash, invoke, on_command, policy, verdict
 
 from ferrule import Mode, Runtime, Session, tool
@@ -97,6 +98,22 @@ def test_a_dangerous_command_asks_even_under_an_allow_rule(session: Session, lis
     """S2."""
     assert on_command(policy(**lists), session, "rm -rf x") == "ask"
     assert on_command(policy(**lists, dangerous="allow"), session, "rm -rf x") == "allow"
+
+
+@pytest.mark.parametrize("lists", [{}, {"allow": ["Bash"]}, {"mode": "accept-edits"}, {"mode": "bypass"}])
+def test_every_dangerous_command_of_the_corpus_asks_before_it_runs(session: Session, lists: dict[str, Any]):
+    """S2: 0 are let through."""
+    rules = policy(**lists)
+    assert [command for command in corpus("dangerous") if on_command(rules, session, command) != "ask"] == []
+    for mode in ("plan", "dont-ask"):
+        refused = policy(mode=mode)
+        assert [command for command in corpus("dangerous") if on_command(refused, session, command) != "deny"] == []
+
+
+@pytest.mark.parametrize("mode", ["default", "plan", "accept-edits", "dont-ask"])
+def test_no_everyday_command_of_the_corpus_asks_before_it_runs(session: Session, mode: str):
+    rules = policy(mode=mode)
+    assert [command for command in corpus("everyday") if on_command(rules, session, command) != "try"] == []
 
 
 def test_the_switch_for_dangerous_commands_leaves_all_other_questions(session: Session):

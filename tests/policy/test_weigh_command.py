@@ -46,6 +46,9 @@ def test_what_cannot_be_tried_asks_first(session: Session, mode: str, expected: 
         ("npm run test && echo done", "allow"),
         ("npm run test && npm publish-it", "try"),
         ("npm run test | tee x", "try"),
+        ("npm run test | ./head", "try"),
+        ("[ -f x ] && npm run test", "allow"),
+        ("[ -v 'a[$(id)]' ] && npm run test", "try"),
         ("npm run test; cat x", "try"),
         ("nohup npm run test", "try"),
         ("env 'LD_PRELOAD=./e.so' npm run test", "try"),
@@ -135,6 +138,8 @@ def test_what_is_certain_to_need_the_network_is_not_tried_in_vain(session: Sessi
         "echo $(git push)",
         "git $x",
         "$x push",
+        "/usr/bin/g?t push",
+        "gi[t] pu*",
         "eval $x",
         "ls 'unbalanced",
     ],
@@ -144,6 +149,13 @@ def test_a_deny_rule_for_a_command_is_not_slipped_past(session: Session, lists: 
     assert on_command(policy(deny=["Bash(git push *)"], **lists), session, command) == "deny"
     assert on_command(policy(ask=["Bash(git push *)"], **lists), session, command) == "ask"
     assert on_command(policy(deny=["Bash(git push *)"], **lists), session, "git status && ls $x") in ("allow", "try")
+
+
+def test_a_denied_host_is_refused_beforehand(session: Session):
+    rules = policy(deny=["WebFetch(domain:evil.org)"], allow=["Bash"])
+    for command in ("curl https://evil.org/x", "git clone git@evil.org:a/b", "ls; ssh me@www.evil.org ls"):
+        assert on_command(rules, session, command) == "deny"
+    assert on_command(rules, session, "curl https://good.org") == "allow"
 
 
 def test_a_denial_of_what_is_not_known_says_what_to_do(session: Session):

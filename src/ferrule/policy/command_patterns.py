@@ -146,7 +146,7 @@ def _forms(part: Part) -> Iterator[Sequence[str]]:
         return
     yield part.typed
     yield part.words
-    plain = (part.program, *part.words[1:]) if part.program else part.words
+    plain = (part.program or Guess(part.words[0]), *part.words[1:])  # one that nobody knows may be any
     for first in range(len(part.wrappers) + 1):
         yield (*part.wrappers[first:], *plain)
 

@@ -33,7 +33,9 @@ class SettingsDocument:
         except FileNotFoundError:
             return tomlkit.document()
         except UnicodeDecodeError:
-            raise RuleError(f"{self.path} is not UTF-8 text. Nothing was changed; save it as UTF-8.") from None
+            raise RuleError(
+                phrase("{path} is not UTF-8 text. Nothing was changed; save it as UTF-8.", path=self.path)
+            ) from None
         except TOMLKitError as error:
             raise RuleError(
                 phrase(

@@ -107,15 +107,17 @@ def _about(part: Part) -> str:
 
 def needs_no_rule(part: Part) -> bool:
     """Whether a part is let along with others that a rule allows: it can do nothing but print."""
-    return part.plain and (part.program in _BUILTINS or (part.fed and part.program in _FILTERS))
+    name = part.words[0] if part.words and part.plain else ""
+    if name in ("test", "[") and any(set(word) & set("$`(") for word in part.words):
+        return False  # `[ -v 'a[$(x)]' ]` runs `x`
+    return name in _BUILTINS or (part.fed and name in _FILTERS)
 
 
 def _unclear(analysis: Analysis, tool: str, lists: Lists, named: Rule | None) -> Finding:
-    why = "; ".join(analysis.unclear) or phrase("it holds no command")
-    finding = Finding(analysis.command, "unclear", why, need=phrase("the command could not be read").because(why))
     if not analysis.unclear:
-        finding.leave, finding.need = phrase("nothing would run"), ""
-        return finding
+        return Finding(analysis.command, "unclear", need=phrase("it holds no command"))
+    why = "; ".join(analysis.unclear)
+    finding = Finding(analysis.command, "unclear", why, need=phrase("the command could not be read").because(why))
     # What it would start is not known, so it counts as touching every rule about commands.
     finding.denied = next(lists.deny.commands(tool), None)
     finding.asked = next(lists.ask.commands(tool), None)

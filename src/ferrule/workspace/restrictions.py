@@ -52,6 +52,22 @@ class Restrictions(Protocol):
         """Paths in which it may have to hold back something else."""
         ...
 
+    def hides(self, path: str, roots: tuple[str, ...]) -> str | None:
+        """Who hides a path from commands: what is denied, and what asks before it is read."""
+        ...
+
+    def hidden_among(self, paths: Iterable[str], roots: tuple[str, ...]) -> Sequence[str]:
+        """Of a listing those that are hidden, without what lies in a folder that is."""
+        ...
+
+    def hidden_places(self, roots: tuple[str, ...]) -> Sequence[str]:
+        """Paths that are hidden whether they are there or not, outside the workspace too."""
+        ...
+
+    def unwritable_places(self, roots: tuple[str, ...]) -> Sequence[str]:
+        """Paths that no command may write."""
+        ...
+
     @property
     def denies_reads(self) -> bool:
         """Whether reading anything is denied at all."""

@@ -275,7 +275,7 @@ def split(text: str) -> list[str]:
     at, start = 0, -1
     while at < len(text):
         here = text[at]
-        if here in " \t\n\r" or text.startswith("\\\n", at):
+        if here in " \t\n" or text.startswith("\\\n", at):
             if start >= 0:
                 found.append(text[start:at])
                 start = -1
@@ -322,7 +322,7 @@ def plain_commands(text: str) -> list[list[str]] | None:
     This is a reading of its own, far narrower than bash: what an allow rule covers must be beyond doubt, so that no
     trick of the grammar can hide a command in one that is allowed.
     """
-    text = text.strip()
+    text = text.strip(" \t\n")
     commands: list[list[str]] = [[]]
     at = 0
     while at < len(text):
