@@ -119,8 +119,7 @@ Error (timeout_error): The command did not finish within 0.5 s and was ended, wi
 
 Suggestion: Give it more time with `timeout`, or start it with `run_in_background`.
 
-until then
-[The shell's folder and variables are as before this command.]\
+until then\
 """)
         assert await desk.bash("sleep 600", timeout=300, background_on_timeout=True) == snapshot("""\
 [It goes on in the background as `main_1`. The shell's folder and variables are as before this command.]
@@ -151,16 +150,14 @@ Error (execution_error): The command waited for someone to type, and was ended: 
 
 Suggestion: Give it what it asks for in the command itself (`git commit -m`, `--yes`, a file to read), or run it with `terminal` and answer with BashInput.
 
-editing
-[The shell's folder and variables are as before this command.]\
+editing\
 """)
         assert await desk.words("executeCommand", command=editor) == snapshot("""\
 Error (execution_error): The command waited for someone to type, and was ended: it has no terminal, so nothing can be typed.
 
 Suggestion: Give it in the command itself what it asks for, as `git commit -m` does.
 
-editing
-[The shell's folder and variables are as before this command.]\
+editing\
 """)
 
 

@@ -67,8 +67,7 @@ Error (timeout_error): The command did not finish within 0.3 s and was ended, wi
 
 Suggestion: Run it again with more time.
 
-x
-[The shell's folder and variables are as before this command.]\
+x\
 """)
     async with shell_desk(tmp_path, policy=RulePolicy()) as desk:
         assert await desk.words("BashInput", text="x\n") == snapshot("""\

@@ -97,8 +97,7 @@ Error (timeout_error): The command did not finish within 0.3 s and was ended, wi
 
 Suggestion: Do it in smaller steps.
 
-a
-[The shell's folder and variables are as before this command.]\
+a\
 """)
 
 

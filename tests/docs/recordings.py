@@ -98,8 +98,6 @@ class _Recording:
         with self._chat(FIRST) as chat:
             chat.prompt(1)
             chat.type("why does @check.py fail?")
-            chat.question()
-            chat.type("a")
             chat.prompt(2)
             self._mark("ask", chat)
             chat.type("yes")
@@ -144,7 +142,6 @@ class _Recording:
             "FERRULE_CONFIG": os.devnull,
             "LC_ALL": "C.UTF-8",
             "TERM": "linux",
-            "PYTHONDONTWRITEBYTECODE": "1",  # or the command would have changed a file
         }
         environment.pop("NO_COLOR", None)
         command = [sys.executable, "-m", "ferrule", "chat", "--model", f"scripted:{file}", *arguments]

@@ -9,6 +9,7 @@ from ferrule._lazy import lazy_names
 if TYPE_CHECKING:
     from ferrule.core.access import NOTHING, Touch, reads, writes
     from ferrule.core.call import CallInfo, Invocation
+    from ferrule.core.effects import Approval, Barrier, Effects, FileEffect
     from ferrule.pipeline.authorise import Decision, Mode, Policy, Verdict
     from ferrule.pipeline.confirm import Answer, Choice, Offer, Question
     from ferrule.policy.decide import Judgement, RulePolicy
@@ -17,9 +18,13 @@ if TYPE_CHECKING:
 __all__ = [
     "NOTHING",
     "Answer",
+    "Approval",
+    "Barrier",
     "CallInfo",
     "Choice",
     "Decision",
+    "Effects",
+    "FileEffect",
     "Invocation",
     "Judgement",
     "Mode",
@@ -46,6 +51,12 @@ __getattr__, __dir__ = lazy_names(
         "core.call": (
             "CallInfo",
             "Invocation",
+        ),
+        "core.effects": (
+            "Approval",
+            "Barrier",
+            "Effects",
+            "FileEffect",
         ),
         "pipeline.authorise": (
             "Decision",

@@ -205,6 +205,8 @@ class _Preparation:
                     self._mount_target(tree, path)
                 elif self._mount(tree, path):
                     one.mounted[path] = numbers_above(tree, path)
+            # What is hidden is covered: whoever changes it meanwhile is outside, such as the user or Ferrule itself.
+            one.mounted |= {path: numbers_above(tree, path) for path in hidden & one.found.marks.keys()}
             tree.locked = frozenset(one.mounted)
             tree.deepen(one.found)
         return Sweep(watched)

@@ -222,7 +222,7 @@ class ShellSession:
             await front.finish()
             denials, state, notes = await asyncio.to_thread(_looked_at, front)
             if why != "ended":
-                state, notes = None, (KEPT_STATE,)
+                state, notes = None, ()
             if state is not None and front.before is not self.state:
                 state, notes = None, (*notes, f"Another command ran in the meantime. {KEPT_STATE}")
             return self._ended(
