@@ -137,9 +137,6 @@ class _Running:
         self.code: int | None = None
         self.ended_at = 0.0
 
-    def tell(self, kind: str, number: int, text: str = "") -> None:
-        _tell(self.port, kind, number, text)
-
 
 class Launcher:
     """Everything that it started and has not reported the end of."""
@@ -184,15 +181,9 @@ class Launcher:
 
     def end_all(self) -> None:
         """Nothing of any box goes on."""
-        end = time.monotonic() + _SECONDS_TO_END
-        while time.monotonic() < end:
-            stop_and_kill(children(os.getpid()) if _LINUX else list(self._running))
-            try:
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    continue
-            except ChildProcessError:
-                return
-            time.sleep(0.002)
+        if not _LINUX:
+            signal_all(list(self._running), signal.SIGTERM)  # their wardens end them
+        _end_below()
 
     def _take_order(self) -> bool:
         try:
@@ -246,8 +237,8 @@ class Launcher:
             still_wanted = False
         if not still_wanted:
             self._poll.unregister(box.port.fileno())
-        if box.code is None:
-            signal_all([box.pid], signal.SIGKILL)
+        if box.code is None:  # elsewhere only the warden knows what is below it
+            signal_all([box.pid], signal.SIGKILL if _LINUX else signal.SIGTERM)
 
     def _reap(self) -> None:
         while True:
@@ -271,7 +262,7 @@ class Launcher:
             stop_and_kill(left)
             if time.monotonic() - box.ended_at < _SECONDS_TO_END:
                 return
-        box.tell(ENDED, box.code or 0)
+        _tell(box.port, ENDED, box.code or 0)
         del self._running[box.pid], self._by_port[box.port.fileno()]
         with contextlib.suppress(KeyError):  # nobody listened any more
             self._poll.unregister(box.port.fileno())
@@ -465,6 +456,8 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, option
 
 # The warden, where no process namespace holds a box together
 
+_command = 0
+
 
 def _become_warden(order: dict[str, Any], port: _socket.socket, given: list[int], launcher: int) -> NoReturn:
     """Start the command in a child, stay, and end all that it left behind."""
@@ -472,9 +465,10 @@ def _become_warden(order: dict[str, Any], port: _socket.socket, given: list[int]
     _die_with(launcher, signal.SIGTERM)
     if _LINUX:
         _check(_libc.prctl(_SUB_REAPER, 1, 0, 0, 0))
+    global _command
     warden = os.getpid()
     told, tell = os.pipe()
-    command = os.fork()
+    command = _command = os.fork()
     if command == 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         try:
@@ -507,10 +501,12 @@ def _become_warden(order: dict[str, Any], port: _socket.socket, given: list[int]
     os._exit(os.WEXITSTATUS(status))
 
 
-def _end_below(command: int) -> None:
+def _end_below(group: int = 0) -> None:
+    """End all that is below this process; where that cannot be known, a group of processes."""
     if not _LINUX:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(command, signal.SIGKILL)
+        if group:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
         return
     end = time.monotonic() + _SECONDS_TO_END
     while time.monotonic() < end:
@@ -525,7 +521,7 @@ def _end_below(command: int) -> None:
 
 def _end_box(number: int, frame: object) -> None:
     """The launcher is gone, or something told us to end."""
-    _end_below(0)
+    _end_below(_command)
     os._exit(128 + number)
 
 
@@ -535,6 +531,7 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(nothing, standard)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whatever the thread had that started us
     if _LINUX:
         _libc.prctl(_SUB_REAPER, 1, 0, 0, 0)
     gc.disable()
