@@ -27,7 +27,10 @@ import select
 import signal
 import sys
 import time
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PACKET = 512
 """Every message on a box's socket has this length: a letter, a number and a text."""
@@ -42,7 +45,7 @@ _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
 _BIND, _RECURSIVE, _PRIVATE = 1 << 12, 1 << 14, 1 << 18
 _TAKE_TERMINAL = 0x540E if _LINUX else 0x20007461
 _PARENT_CHECK_MILLISECONDS, _SOON_MILLISECONDS = 2000, 20
-_SECONDS_TO_END = 20.0
+_SECONDS_TO_END = 60.0
 _RESET = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -76,12 +79,16 @@ def children(pid: int) -> list[int]:
 
 def descendants(root: int) -> list[int]:
     """Every living process below one, parents before children."""
-    found: list[int] = []
+    return [pid for pid in _below(root) if alive(pid)]
+
+
+def _below(root: int) -> list[int]:
+    found: dict[int, None] = {}
     row = [root]
     while row:
         row = [child for parent in row for child in children(parent) if child not in found]
-        found += row
-    return [pid for pid in found if alive(pid)]
+        found |= dict.fromkeys(row)
+    return list(found)
 
 
 def alive(pid: int) -> bool:
@@ -107,7 +114,7 @@ def _everyone() -> dict[int, tuple[int, bytes]]:
     return found
 
 
-def signal_all(pids: list[int], number: int) -> None:
+def signal_all(pids: Iterable[int], number: int) -> None:
     """Signal each; one that is gone or is not ours is left alone."""
     for pid in pids:
         try:
@@ -118,10 +125,10 @@ def signal_all(pids: list[int], number: int) -> None:
 
 def stop_and_kill(tops: list[int]) -> None:
     """One blow against processes and all below them: stopped first, so that nothing starts anew, then killed."""
-    stopped: list[int] = []
-    while fresh := [pid for top in tops for pid in (top, *descendants(top)) if pid not in stopped]:
+    stopped: set[int] = set()
+    while fresh := [pid for top in tops for pid in (top, *_below(top)) if pid not in stopped]:
         signal_all(fresh, signal.SIGSTOP)
-        stopped += fresh
+        stopped.update(fresh)
     signal_all(stopped, signal.SIGKILL)
 
 
