@@ -203,6 +203,23 @@ def test_what_is_stopped_is_ended_too(place: Place) -> None:
     assert in_place(place, work) == 0
 
 
+def test_thousands_of_processes_are_ended(room: Path) -> None:
+    """Without a sandbox and without a bound, in a time that does not grow with their square."""
+    place = Place(room / "box", os.geteuid(), NoSandbox())
+    script = "i=0; while [ $i -lt 1500 ]; do sleep 1007 & i=$((i+1)); done; echo ready; wait"
+
+    async def work() -> tuple[int, int]:
+        started = await start(place, script, bounds=Bounds(processes=None), **mark(place))
+        await started.line()
+        there = running(place)
+        await started.box.end(patience=0)
+        return there, running(place)
+
+    there, left = in_place(place, work)
+    assert there > 1400
+    assert left == 0
+
+
 def test_one_that_forks_without_end_is_ended(place: Place) -> None:
     script = "echo ready; f() { sleep 1007 & (f) & }; while :; do f; done 2>/dev/null"
 

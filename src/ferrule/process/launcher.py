@@ -27,7 +27,10 @@ import select
 import signal
 import sys
 import time
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PACKET = 512
 """Every message on a box's socket has this length: a letter, a number and a text."""
@@ -42,7 +45,7 @@ _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
 _BIND, _RECURSIVE, _PRIVATE = 1 << 12, 1 << 14, 1 << 18
 _TAKE_TERMINAL = 0x540E if _LINUX else 0x20007461
 _PARENT_CHECK_MILLISECONDS, _SOON_MILLISECONDS = 2000, 20
-_SECONDS_TO_END = 20.0
+_SECONDS_TO_END = 60.0
 _RESET = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -76,12 +79,16 @@ def children(pid: int) -> list[int]:
 
 def descendants(root: int) -> list[int]:
     """Every living process below one, parents before children."""
-    found: list[int] = []
+    return [pid for pid in _below(root) if alive(pid)]
+
+
+def _below(root: int) -> list[int]:
+    found: dict[int, None] = {}
     row = [root]
     while row:
         row = [child for parent in row for child in children(parent) if child not in found]
-        found += row
-    return [pid for pid in found if alive(pid)]
+        found |= dict.fromkeys(row)
+    return list(found)
 
 
 def alive(pid: int) -> bool:
@@ -107,7 +114,7 @@ def _everyone() -> dict[int, tuple[int, bytes]]:
     return found
 
 
-def signal_all(pids: list[int], number: int) -> None:
+def signal_all(pids: Iterable[int], number: int) -> None:
     """Signal each; one that is gone or is not ours is left alone."""
     for pid in pids:
         try:
@@ -118,10 +125,10 @@ def signal_all(pids: list[int], number: int) -> None:
 
 def stop_and_kill(tops: list[int]) -> None:
     """One blow against processes and all below them: stopped first, so that nothing starts anew, then killed."""
-    stopped: list[int] = []
-    while fresh := [pid for top in tops for pid in (top, *descendants(top)) if pid not in stopped]:
+    stopped: set[int] = set()
+    while fresh := [pid for top in tops for pid in (top, *_below(top)) if pid not in stopped]:
         signal_all(fresh, signal.SIGSTOP)
-        stopped += fresh
+        stopped.update(fresh)
     signal_all(stopped, signal.SIGKILL)
 
 
@@ -136,9 +143,6 @@ class _Running:
         self.port = port
         self.code: int | None = None
         self.ended_at = 0.0
-
-    def tell(self, kind: str, number: int, text: str = "") -> None:
-        _tell(self.port, kind, number, text)
 
 
 class Launcher:
@@ -184,15 +188,9 @@ class Launcher:
 
     def end_all(self) -> None:
         """Nothing of any box goes on."""
-        end = time.monotonic() + _SECONDS_TO_END
-        while time.monotonic() < end:
-            stop_and_kill(children(os.getpid()) if _LINUX else list(self._running))
-            try:
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    continue
-            except ChildProcessError:
-                return
-            time.sleep(0.002)
+        if not _LINUX:
+            signal_all(list(self._running), signal.SIGTERM)  # their wardens end them
+        _end_below()
 
     def _take_order(self) -> bool:
         try:
@@ -246,8 +244,8 @@ class Launcher:
             still_wanted = False
         if not still_wanted:
             self._poll.unregister(box.port.fileno())
-        if box.code is None:
-            signal_all([box.pid], signal.SIGKILL)
+        if box.code is None:  # elsewhere only the warden knows what is below it
+            signal_all([box.pid], signal.SIGKILL if _LINUX else signal.SIGTERM)
 
     def _reap(self) -> None:
         while True:
@@ -271,7 +269,7 @@ class Launcher:
             stop_and_kill(left)
             if time.monotonic() - box.ended_at < _SECONDS_TO_END:
                 return
-        box.tell(ENDED, box.code or 0)
+        _tell(box.port, ENDED, box.code or 0)
         del self._running[box.pid], self._by_port[box.port.fileno()]
         with contextlib.suppress(KeyError):  # nobody listened any more
             self._poll.unregister(box.port.fileno())
@@ -465,6 +463,8 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, option
 
 # The warden, where no process namespace holds a box together
 
+_command = 0
+
 
 def _become_warden(order: dict[str, Any], port: _socket.socket, given: list[int], launcher: int) -> NoReturn:
     """Start the command in a child, stay, and end all that it left behind."""
@@ -472,9 +472,10 @@ def _become_warden(order: dict[str, Any], port: _socket.socket, given: list[int]
     _die_with(launcher, signal.SIGTERM)
     if _LINUX:
         _check(_libc.prctl(_SUB_REAPER, 1, 0, 0, 0))
+    global _command
     warden = os.getpid()
     told, tell = os.pipe()
-    command = os.fork()
+    command = _command = os.fork()
     if command == 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         try:
@@ -507,10 +508,12 @@ def _become_warden(order: dict[str, Any], port: _socket.socket, given: list[int]
     os._exit(os.WEXITSTATUS(status))
 
 
-def _end_below(command: int) -> None:
+def _end_below(group: int = 0) -> None:
+    """End all that is below this process; where that cannot be known, a group of processes."""
     if not _LINUX:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(command, signal.SIGKILL)
+        if group:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
         return
     end = time.monotonic() + _SECONDS_TO_END
     while time.monotonic() < end:
@@ -525,7 +528,7 @@ def _end_below(command: int) -> None:
 
 def _end_box(number: int, frame: object) -> None:
     """The launcher is gone, or something told us to end."""
-    _end_below(0)
+    _end_below(_command)
     os._exit(128 + number)
 
 
@@ -535,6 +538,7 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(nothing, standard)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whatever the thread had that started us
     if _LINUX:
         _libc.prctl(_SUB_REAPER, 1, 0, 0, 0)
     gc.disable()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import resource
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import joined, phrase
 from ferrule.process.environment import clean_environment, found_program
+from ferrule.process.sandbox.limits import control_group, limits_of, threads_of_person
 from ferrule.process.sandbox.sandbox import Denial, Launch, Name, Prepared, SandboxRefused
 
 if TYPE_CHECKING:
@@ -48,10 +51,18 @@ class NoSandbox:
                 joined(" ", [phrase("Ask the user to run `ferrule doctor` and fix this:"), *self._reasons]),
             )
         environment = clean_environment(os.environ, profile.environment)
-        program = found_program(arguments[0], environment)
-        return Prepared(
-            Launch((program, *arguments[1:]), environment, os.path.realpath(profile.folder), takes_terminal=terminal)
+        closing = ExitStack()
+        group = closing.enter_context(control_group(profile.bounds))
+        limits = limits_of(profile, processes=True, beside=threads_of_person())
+        launch = Launch(
+            (found_program(arguments[0], environment), *arguments[1:]),
+            environment,
+            os.path.realpath(profile.folder),
+            limits=tuple(one for one in limits if one[0] == resource.RLIMIT_NPROC),  # a fork bomb is nobody's wish
+            joins=str(group) if group is not None else "",
+            takes_terminal=terminal,
         )
+        return Prepared(launch, closing=closing)
 
     def explain_denial(self, exit_code: int, stderr_text: str, profile: Profile) -> Denial | None:
         """Nothing was kept from it."""
