@@ -15,7 +15,6 @@ from ferrule.app.find_tools import build_tools
 from ferrule.app.load_settings import SettingsError
 from ferrule.cli.check import Check
 from ferrule.cli.words import _, said_of
-from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,8 +39,10 @@ def _sandbox(settings: Settings, workspace: Path) -> Iterator[Check]:
         yield Check("sandbox", "note", _("turned off in the settings: commands run unconfined"))
         return
     from ferrule.process.sandbox.choose import probe_report
+    from ferrule.workspace.layers.session_layer import layers_folder
+    from ferrule.workspace.paths import Paths
 
-    tried = probe_report((workspace,), data_folder() / "layers")
+    tried = probe_report((workspace,), layers_folder(Paths((workspace,))))
     works = any(one.works for one in tried)
     for one in tried:
         yield Check("sandbox", "ok" if one.works else "note" if works else "fail", f"{one.name}: {one.message}")
