@@ -76,7 +76,7 @@ class Desk:
         self._asked = 0
         self.runtime = Runtime(builtin_tools(), session=self.session, policy=RulePolicy(mode=mode), ask=self._ask)
 
-    def _ask(self, _question: Question) -> Answer:
+    def _ask(self, question: Question) -> Answer:
         self._asked += 1
         return Answer(Choice.NO)
 

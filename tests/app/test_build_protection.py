@@ -13,7 +13,7 @@ from ferrule.app.build import App
 from ferrule.app.build_protection import sandbox_config
 from ferrule.app.load_settings import SettingsError
 from ferrule.app.settings import AuditSettings, HookSettings, SandboxSettings, Settings, ToolSettings
-from ferrule.builtin.session_shells import profile_of, sandbox_of
+from ferrule.builtin.session_shells import sandbox_of, work_profile
 from ferrule.core.result import ToolResult
 from ferrule.process.sandbox.no_sandbox import NoSandbox
 
@@ -37,10 +37,10 @@ def one_call(chosen: Settings, workspace: Path) -> ToolResult:
 
 def test_a_session_opens_up_what_the_person_set_and_nothing_else(tmp_path: Path) -> None:
     """S3."""
-    plain = profile_of(App(settings(), tmp_path).runtime.session)
+    plain = work_profile(App(settings(), tmp_path).runtime.session)
     assert (plain.hosts, plain.writable) == (None, (tmp_path.resolve(),))
     open_ = SandboxSettings(hosts=["example.org"], writable=[Path("../cache")])
-    profile = profile_of(App(settings(open_), tmp_path).runtime.session)
+    profile = work_profile(App(settings(open_), tmp_path).runtime.session)
     assert profile.hosts == ("example.org",)
     assert profile.writable == (tmp_path.resolve(), tmp_path / "../cache")
 
@@ -48,7 +48,7 @@ def test_a_session_opens_up_what_the_person_set_and_nothing_else(tmp_path: Path)
 def test_no_hosts_are_no_network_and_not_any(tmp_path: Path) -> None:
     """S3: an empty list is never taken for «all»."""
     chosen = settings(SandboxSettings(hosts=[], writable=[Path("x")]))
-    assert profile_of(App(chosen, tmp_path).runtime.session).hosts is None
+    assert work_profile(App(chosen, tmp_path).runtime.session).hosts is None
 
 
 def test_only_the_settings_turn_the_sandbox_off(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import signal
 import sys
 import termios
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ class Started:
 
 
 @contextmanager
-def pipe() -> Iterator[tuple[int, int]]:
+def pipe() -> Generator[tuple[int, int]]:
     reading, writing = os.pipe()
     try:
         yield reading, writing
@@ -84,7 +84,8 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 async def start(place: Place, script: str, **given: Any) -> Started:
     passed, shell = given.pop("passed", ()), given.pop("shell", "sh")
-    profile = Profile(**({"writable": (place.workspace,), "folder": place.workspace} | given))
+    fields: dict[str, Any] = {"writable": (place.workspace,), "folder": place.workspace} | given
+    profile = Profile(**fields)
     out, writing = os.pipe()
     nothing = os.open(os.devnull, os.O_RDONLY)
     try:

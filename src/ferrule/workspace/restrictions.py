@@ -73,18 +73,6 @@ class Restrictions(Protocol):
         """Whether reading anything is denied at all."""
         ...
 
-    def hidden_among(self, paths: Iterable[str], roots: tuple[str, ...]) -> Sequence[str]:
-        """Of a listing of real paths those that commands may not read without approval."""
-        ...
-
-    def hidden_places(self, roots: tuple[str, ...]) -> Sequence[str]:
-        """Real paths of the same kind that may lie anywhere, or not be there yet."""
-        ...
-
-    def unwritable_places(self, roots: tuple[str, ...]) -> Sequence[str]:
-        """Fixed places that a rule says may not be written."""
-        ...
-
     @property
     def denied_writes(self) -> Sequence[str]:
         """The rules that deny writing, as they are now."""

@@ -81,8 +81,9 @@ def run(sandbox: Sandbox, profile: Profile, arguments: list[str]) -> Outcome:
 
 async def run_in_box(sandbox: Sandbox, profile: Profile, arguments: list[str]) -> Outcome:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open("rb") as nothing:
-        streams = {"stdin": nothing.fileno(), "stdout": out.fileno(), "stderr": err.fileno()}
-        box = await open_box(sandbox, profile, arguments, **streams)
+        box = await open_box(
+            sandbox, profile, arguments, stdin=nothing.fileno(), stdout=out.fileno(), stderr=err.fileno()
+        )
         try:
             done, _ = await asyncio.wait({box.ended}, timeout=SECONDS)
             await box.end(patience=0)
@@ -151,7 +152,8 @@ class Box:
         return self.run_program(["bash", "-c", script], variables=variables, **profile)
 
     def run_program(self, arguments: list[str], *, variables: dict[str, str] | None = None, **given: Any) -> Outcome:
-        profile = Profile(**({"writable": (self.workspace,), "folder": self.workspace} | given))
+        fields: dict[str, Any] = {"writable": (self.workspace,), "folder": self.workspace} | given
+        profile = Profile(**fields)
         environment = self.environment | {"LANG": "C.UTF-8"} | (variables or {})
         return as_user(self.uid, environment, lambda: run(self.sandbox, profile, arguments))
 
@@ -162,7 +164,8 @@ class Box:
             place.mkdir()
             os.chown(place, self.uid, self.uid)
         layers = (LayerMount(self.workspace, self.upper, self.folder / "work", below),)
-        return self.run(script, **({"look": True, "layers": layers} | given))
+        fields: dict[str, Any] = {"look": True, "layers": layers} | given
+        return self.run(script, **fields)
 
     @property
     def upper(self) -> Path:
