@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -154,11 +155,11 @@ CASES: dict[str, Case] = {
     ),
     # Output
     "a flood is counted exactly": Case(
-        ["yes 0123456 | head -c 80000000"],
+        ["yes 0123456 | head -c 60000000"],
         lambda told, root: (
             f"bytes left out; the whole output is in `{told[0].data['output_file']}`" in told[0].words
-            and Path(told[0].data["output_file"]).stat().st_size == 80_000_000
-            and _left_out(told[0]) == 80_000_000
+            and Path(told[0].data["output_file"]).stat().st_size == 60_000_000
+            and _left_out(told[0]) == 60_000_000
         ),
     ),
     "the file with all of it can be read by the next command": Case(
@@ -333,7 +334,7 @@ def _left_out(told: Told) -> int:
     head, _, rest = told.words.partition("[… ")
     said, _, tail = rest.partition(" …]\n")
     left = int(said.partition(" bytes")[0].rpartition(" ")[2].replace(",", ""))
-    return left + len(head) + len(tail.partition("\n[The whole")[0]) + 1
+    return left + len(head) + len(re.split(r"\n\[The (?:whole|output) ", tail)[0]) + 1
 
 
 @pytest.fixture(scope="module", params=list(USERS.values()), ids=list(USERS))
@@ -440,7 +441,8 @@ def test_memory_stays_flat_in_a_flood(ferrule: Ferrule) -> None:
     before = _peak(ferrule.process.pid)
     (told,) = ferrule.ask(root, "yes 0123456789abcde | head -c 500000000")
     assert _left_out(told) == 500_000_000
-    assert Path(told.data["output_file"]).stat().st_size == 500_000_000
+    assert Path(told.data["output_file"]).stat().st_size <= 64 << 20
+    assert "its middle was dropped" in told.words
     assert _peak(ferrule.process.pid) - before < 50_000
     Path(told.data["output_file"]).unlink()
 

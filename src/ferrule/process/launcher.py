@@ -46,7 +46,7 @@ _BIND, _RECURSIVE, _PRIVATE = 1 << 12, 1 << 14, 1 << 18
 _TAKE_TERMINAL = 0x540E if _LINUX else 0x20007461
 _PARENT_CHECK_MILLISECONDS, _SOON_MILLISECONDS = 2000, 20
 _SECONDS_TO_END = 60.0
-_RESET = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
+_RESET = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})  # whoever started Ferrule may ignore any
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -296,8 +296,8 @@ def _hidden(path: str) -> tuple[str, ...]:
     """Cover what is there: a file with one that cannot be opened, a folder with one that cannot be entered."""
     try:
         state = os.lstat(path)
-    except FileNotFoundError:
-        return ()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return ()  # what is not there, or not ours to enter, no command of ours reads either
     if stat.S_ISDIR(state.st_mode):
         return ("--perms", "0000", "--size", "4096", "--tmpfs", path, "--remount-ro", path)
     return ("--ro-bind", "/dev/null", path)

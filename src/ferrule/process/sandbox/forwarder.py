@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import sys
 import threading
@@ -56,6 +57,8 @@ def main() -> None:
         os.setsid()
         forward(listening, path)
     listening.close()
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores, and the command would too
+        signal.signal(number, signal.SIG_DFL)
     try:
         os.execvp(command[0], command)  # noqa: S606 - arguments, never a shell line
     except OSError as error:
