@@ -170,7 +170,7 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
         readable=(outputs_of(session),),
         hosts=allowed or choice.hosts,
         look=look,
-        temporary=_temporary(session),
+        temporary=_temporary(session, roots),
         environment=_CACHES if sandbox_of(session).name == "bubblewrap" else {},
     )
 
@@ -257,9 +257,12 @@ def outputs_of(session: Session) -> Path:
     return folder
 
 
-def _temporary(session: Session) -> Path:
-    """The `/tmp` that the session's commands share, and nobody else has."""
+def _temporary(session: Session, roots: tuple[Path, ...]) -> Path | None:
+    """The `/tmp` that the session's commands share, and nobody else has. None where it would lie in the workspace."""
     from ferrule.process.spill import clear_old_folders
+
+    if _own_folder(roots):
+        return None
 
     folder = session.state.get(_TEMPORARY)
     if folder is None:

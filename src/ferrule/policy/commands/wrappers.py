@@ -169,7 +169,7 @@ def _runner(name: str, arguments: list[str]) -> Unwrapped:
             at += 1
     if name == "coproc" and re.fullmatch(r"[A-Z_]+", "".join(arguments[at : at + 1])):
         at += 1 + (arguments[at + 1 : at + 2] == ["{"])
-    while name in ("time", "coproc") and arguments[at : at + 1] == ["!"]:
+    while name in ("time", "coproc") and re.match(r"!$|[A-Za-z_]\w*(\[.*\])?\+?=", "".join(arguments[at : at + 1])):
         at += 1
     if name == "flock" and arguments[at + 1 : at + 2] in (["-c"], ["--command"]):
         return _scripts(arguments[at + 2 : at + 3])

@@ -33,6 +33,7 @@ question, or are asked about like all others."""
 MOST_KEPT = 2 << 30
 _LOCK = "lock"
 _NAME_LENGTH = 16
+_FALLBACK = "ferrule-layers-"
 
 
 class SessionLayer:
@@ -90,6 +91,11 @@ class SessionLayer:
                 remove_tree(self._folder)
                 os.close(self._held)
                 self._held = -1
+                above = self._folder.parent
+                if above.name.startswith(_FALLBACK):  # in the system's folder for temporary files, which is not ours
+                    with suppress(OSError):
+                        (above / _LOCK).unlink()
+                        above.rmdir()
 
     def _begun(self, kept: _Kept, folder: Path) -> Layer:
         layer = Layer(kept.root, folder / "upper", (kept.folder,) if kept else ())
@@ -290,7 +296,7 @@ class _Kept:
 
 def layers_folder(paths: Paths) -> Path | None:
     """Where layers can lie: never in the workspace that they are above. None where there is no such place."""
-    own = Path(tempfile.gettempdir()) / f"ferrule-layers-{os.geteuid()}"
+    own = Path(tempfile.gettempdir()) / f"{_FALLBACK}{os.geteuid()}"
     for folder in (data_folder() / "layers", own):
         real = Path(os.path.realpath(folder))
         if any(root.path == real or root.path in real.parents or real in root.path.parents for root in paths.roots):
