@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from ferrule import RulePolicy, Runtime, Session
+from ferrule.process.sandbox import choose
+from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from ferrule.tools import builtin_tools
 from tests.boxes.hostile import SECRET, commands, hostile_repository, tree
+from tests.needs import needs
 
 _AT_ONCE = 20
 
@@ -39,6 +42,19 @@ async def tried(root: Path, mode: str, given: list[str]) -> dict[str, list[str]]
             wrong.setdefault(command, []).append(f"it changed {differ[:5]}")
             before = after
     return wrong
+
+
+@pytest.fixture
+def only_landlock(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs(LandlockSandbox().missing() is None, "a kernel with Landlock")
+    monkeypatch.setattr(choose, "_best", lambda *_: (LandlockSandbox(), ()))
+
+
+@pytest.mark.usefixtures("only_landlock")
+@pytest.mark.parametrize("given", [*chunks("writes"), *chunks("secrets")])
+def test_nor_does_it_where_landlock_is_all_there_is(tmp_path: Path, given: list[str]) -> None:
+    """Issue 13: the look box is read-only then."""
+    assert asyncio.run(tried(hostile_repository(tmp_path), "default", given)) == {}
 
 
 @pytest.mark.parametrize("mode", ["default", "plan"])

@@ -202,6 +202,18 @@ async def test_a_function_of_an_unapproved_command_never_stands_behind_an_allowe
     assert (root / "a.txt").exists()
 
 
+async def test_what_the_user_changes_meanwhile_is_never_taken_for_the_commands(root: Path) -> None:
+    """A hidden file that exists is covered in the box: whoever changes it is outside."""
+    (root / ".env").write_text("one\n")
+    async with desk(root, allow=["Bash"]) as at:
+        running = asyncio.create_task(at.bash("while [ ! -e go ]; do sleep 0.05; done"))
+        await asyncio.sleep(0.5)
+        (root / ".env").write_text("two, by the user\n")
+        (root / "go").touch()
+        await running
+    assert (root / ".env").read_text() == "two, by the user\n"
+
+
 async def test_dangerous_commands_ask_before_anything_runs(root: Path) -> None:
     """S2."""
     async with desk(root, "n") as at:
