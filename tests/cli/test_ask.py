@@ -70,6 +70,22 @@ def test_that_an_edit_would_fail_is_said_before_anybody_agrees_to_it(ferrule: Co
     assert "It would fail now: The old text is not in the file" in said
 
 
+def test_what_a_tried_command_did_is_shown_and_can_be_kept_or_dropped(ferrule: Command) -> None:
+    """P4, issue 13."""
+    (ferrule.workspace / "a.txt").write_text("one\n")
+    command = ["call", "Bash", '{"command": "echo two >> a.txt; touch b.txt"}']
+    said, status = at_a_terminal(ferrule, command, "n\n")
+    shown = said.replace("\r", "")
+    assert status == 3
+    assert shown.startswith("it would create 1 file and change 1 file:\n  Bash echo two >> a.txt; touch b.txt\n")
+    assert "  - change a.txt (+1 -0)\n  - create b.txt\n" in shown
+    assert "     one\n    +two\n" in shown
+    assert "Keep these changes? " in shown
+    assert (ferrule.workspace / "a.txt").read_text() == "one\n"
+    _, status = at_a_terminal(ferrule, command, "y\n")
+    assert (status, (ferrule.workspace / "a.txt").read_text()) == (0, "one\ntwo\n")
+
+
 def test_of_a_long_change_the_beginning_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     show(question(), Preview("+x\n" * (DIFF_LINES + 7)))
     said = capsys.readouterr().err

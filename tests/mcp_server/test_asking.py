@@ -45,6 +45,36 @@ Warning: Careful.
 """)
 
 
+@both_eras
+async def test_the_person_sees_what_a_tried_command_did_and_keeps_or_drops_it(tmp_path: Path, era: str) -> None:
+    """P4, issue 13: the form lists exactly what changed, with the diff."""
+    (tmp_path / "a.txt").write_text("one\n")
+    server = McpServer(Runtime([bash], session=Session(workspace=tmp_path), policy=RulePolicy()))
+    person = answering(answer="once")
+    async with client_of(server, era, elicitation_callback=person) as client:
+        await client.call_tool("Bash", {"command": "cat a.txt"})
+        await client.call_tool("Bash", {"command": "echo two >> a.txt; touch b.txt"})
+    (asked,) = person.seen
+    assert asked.message == snapshot("""\
+it would create 1 file and change 1 file:
+  Bash echo two >> a.txt; touch b.txt
+  - change a.txt (+1 -0)
+  - create b.txt
+    --- a/a.txt
+    +++ b/a.txt
+    @@ -1 +1,2 @@
+     one
+    +two
+    --- /dev/null
+    +++ b/b.txt
+«Always» would mean, in this session: Bash(echo two >> a.txt; touch b.txt)
+  it covers: echo two >> a.txt; touch b.txt
+  it does not cover: echo two >> a.txt; touch b.txt more\
+""")
+    assert asked.requested_schema["properties"]["answer"]["title"] == "Keep these changes?"
+    assert (tmp_path / "a.txt").read_text() == "one\ntwo\n"
+
+
 def editing(folder: Path) -> McpServer:
     return McpServer(Runtime([write, edit], session=Session(workspace=folder)))
 
