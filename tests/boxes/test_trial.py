@@ -167,6 +167,14 @@ async def test_what_it_was_kept_from_is_named_and_opened_by_a_yes(root: Path) ->
     assert (no.data["stdout"], no.metadata["box"]) == ("", "look")
 
 
+async def test_a_pipe_cannot_be_applied_so_a_yes_runs_the_command_for_real(root: Path) -> None:
+    async with desk(root, "y") as at:
+        result = await at.bash("mkfifo queue; echo x > c.txt")
+    assert (result.success, result.metadata["box"]) == (True, "work")
+    assert (root / "queue").is_fifo()
+    assert (root / "c.txt").read_text() == "x\n"
+
+
 async def test_a_workspace_that_changed_meanwhile_is_never_overwritten(root: Path) -> None:
     async def somebody_edits() -> None:
         (root / "a.txt").write_text("the user's own edit\n")

@@ -47,7 +47,7 @@ def test_each_path_has_a_line_and_texts_have_a_diff(root: Path) -> None:
             "delete moved (renamed to d/moved)",
             "delete old.txt (+0 -1)",
             "create p (a pipe: cannot be kept)",
-            "mode run.sh (0644 -> 0755)",
+            "change the permissions of run.sh (0644 -> 0755)",
             "create tool (+1 -0) (0755)",
             "create tool2 (+1 -0) (0755, a copy of tool, not a hard link)",
         ]
