@@ -196,7 +196,7 @@ async def test_searches_that_find_much_little_and_nothing(workspace: Path, era: 
 @both_eras
 async def test_commands_however_they_end(workspace: Path, era: str) -> None:
     async with checked(workspace, era) as call:
-        ran = await call.data("Bash", command="echo mark10; echo mark11 >&2; cd sub; exit 3")
+        ran = await call.data("Bash", command="cd sub; echo mark10; echo mark11 >&2; (exit 3)")
         assert (ran["exit_code"], ran["stdout"], ran["stderr"]) == (3, "mark10\n", "mark11\n")
         assert (ran["timed_out"], ran["truncated"], ran["shell_id"]) == (False, False, None)
         assert (await call.data("Bash", command="pwd"))["working_directory"] == str(workspace / "sub")

@@ -116,12 +116,14 @@ async def close_shells(session: Session) -> None:
     import asyncio
 
     from ferrule.process.shell.shells import Shells
+    from ferrule.workspace.layers.session_layer import leave_no_fallback
 
     await Shells.close_of(session)
     await asyncio.gather(*watchers_of(session), return_exceptions=True)
     layer: SessionLayer | None = session.state.pop(_LAYER, None)
     if layer is not None:
         await asyncio.to_thread(layer.close)
+    await asyncio.to_thread(leave_no_fallback)
     temporary: Path | None = session.state.pop(_TEMPORARY, None)
     if temporary is not None:
         await asyncio.to_thread(shutil.rmtree, temporary, ignore_errors=True)

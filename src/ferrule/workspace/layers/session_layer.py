@@ -33,7 +33,6 @@ question, or are asked about like all others."""
 MOST_KEPT = 2 << 30
 _LOCK = "lock"
 _NAME_LENGTH = 16
-_FALLBACK = "ferrule-layers-"
 
 
 class SessionLayer:
@@ -91,11 +90,7 @@ class SessionLayer:
                 remove_tree(self._folder)
                 os.close(self._held)
                 self._held = -1
-                above = self._folder.parent
-                if above.name.startswith(_FALLBACK):  # in the system's folder for temporary files, which is not ours
-                    with suppress(OSError):
-                        (above / _LOCK).unlink()
-                        above.rmdir()
+                leave_no_fallback()
 
     def _begun(self, kept: _Kept, folder: Path) -> Layer:
         layer = Layer(kept.root, folder / "upper", (kept.folder,) if kept else ())
@@ -296,8 +291,7 @@ class _Kept:
 
 def layers_folder(paths: Paths) -> Path | None:
     """Where layers can lie: never in the workspace that they are above. None where there is no such place."""
-    own = Path(tempfile.gettempdir()) / f"{_FALLBACK}{os.geteuid()}"
-    for folder in (data_folder() / "layers", own):
+    for folder in (data_folder() / "layers", _fallback()):
         real = Path(os.path.realpath(folder))
         if any(root.path == real or root.path in real.parents or real in root.path.parents for root in paths.roots):
             continue
@@ -309,6 +303,19 @@ def layers_folder(paths: Paths) -> Path | None:
         if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022:
             return real
     return None
+
+
+def _fallback() -> Path:
+    return Path(tempfile.gettempdir()) / f"ferrule-layers-{os.geteuid()}"
+
+
+def leave_no_fallback() -> None:
+    """Remove what was made among the temporary files of the system, once nobody has a layer there."""
+    folder = _fallback()
+    with suppress(OSError):
+        if all(one.name == _LOCK for one in folder.iterdir()):
+            (folder / _LOCK).unlink(missing_ok=True)
+            folder.rmdir()
 
 
 def remove_tree(folder: Path) -> None:
