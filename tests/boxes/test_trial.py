@@ -210,6 +210,54 @@ async def test_a_function_of_an_unapproved_command_never_stands_behind_an_allowe
     assert (root / "a.txt").exists()
 
 
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("set -k", "ls PATH=/tmp"),
+        ("shopt -s expand_aliases; alias ls='touch pwned;'", "ls"),
+        ("export LD_PRELOAD=/tmp/e.so", "ls"),
+        ("unset -v OLDPWD; declare -n OLDPWD='a[$(touch pwned)]'", "cd sub && ls"),
+        ("declare -n OTHER=PATH", "ls"),
+        ("printf '#!/bin/sh\\ntouch '$PWD/pwned > /tmp/run; chmod +x /tmp/run; cd /tmp", "./run"),
+        ("printf 'all: ; touch '$PWD/pwned > /tmp/Makefile; cd /tmp", "make"),
+    ],
+)
+async def test_nothing_an_unapproved_command_left_turns_an_allowed_one(root: Path, first: str, then: str) -> None:
+    """Neither names and options of the shell nor files in its `/tmp`."""
+    (root / "sub").mkdir()
+    async with desk(root, allow=["Bash(ls *)", "Bash(ls)", "Bash(./run)", "Bash(make)"]) as at:
+        await at.bash(first)
+        await at.bash(then)
+    assert not list(root.rglob("pwned"))
+
+
+async def test_options_that_change_no_words_leave_allow_rules_alone(root: Path) -> None:
+    async with desk(root, allow=["Bash(touch *)"]) as at:
+        await at.bash("set -o pipefail; set -u; shopt -s globstar; x=1; cd .")
+        result = await at.bash("touch made")
+    assert result.metadata["box"] == "work"
+
+
+async def test_rules_about_paths_reach_commands_in_every_box(root: Path) -> None:
+    (root / "plan").write_text("never shown\n")
+    policies: list[dict[str, Any]] = [{}, {"allow": ["Bash"]}, {"mode": "bypass"}]
+    for policy in policies:
+        async with desk(root, deny=["Read(plan)", "Edit(a.txt)"], **policy) as at:
+            shown = await at.bash("python3 -c 'print(open(chr(112) + \"lan\").read())'")
+            await at.bash('python3 -c \'open(chr(97) + ".txt", "w")\'')
+        assert "never shown" not in shown.llm_content
+        assert (root / "a.txt").read_text() == "one\ntwo\n"
+
+
+async def test_accepted_edits_make_no_repository_that_git_would_obey(root: Path) -> None:
+    bare = "mkdir -p bare/objects bare/refs; echo ref: refs/heads/x > bare/HEAD; echo '[core]' > bare/config"
+    async with desk(root, mode="accept-edits") as at:
+        results = [await at.bash(command) for command in (bare, "mkdir s; echo 'gitdir: ../bare' > s/.git")]
+    assert [result.success for result in results] == [False, False]
+    assert not (root / "bare").exists()
+    assert not (root / "s").exists()
+
+
 async def test_what_the_user_changes_meanwhile_is_never_taken_for_the_commands(root: Path) -> None:
     """A hidden file that exists is covered in the box: whoever changes it is outside."""
     (root / ".env").write_text("one\n")

@@ -124,9 +124,8 @@ async def close_shells(session: Session) -> None:
     if layer is not None:
         await asyncio.to_thread(layer.close)
     await asyncio.to_thread(leave_no_fallback)
-    temporary: Path | None = session.state.pop(_TEMPORARY, None)
-    if temporary is not None:
-        await asyncio.to_thread(shutil.rmtree, temporary, ignore_errors=True)
+    for folder in cast("dict[str, Path]", session.state.pop(_TEMPORARY, {})).values():
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
 def shell_folder(session: Session) -> Path:
@@ -172,7 +171,7 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
         readable=(outputs_of(session),),
         hosts=allowed or choice.hosts,
         look=look,
-        temporary=_temporary(session, roots),
+        temporary=_temporary(session, roots, "look" if look else "work"),
         environment=_CACHES if sandbox_of(session).name == "bubblewrap" else {},
     )
 
@@ -259,21 +258,24 @@ def outputs_of(session: Session) -> Path:
     return folder
 
 
-def _temporary(session: Session, roots: tuple[Path, ...]) -> Path | None:
-    """The `/tmp` that the session's commands share, and nobody else has. None where it would lie in the workspace."""
+def _temporary(session: Session, roots: tuple[Path, ...], box: str) -> Path | None:
+    """The `/tmp` that the session's commands share, and nobody else has. None where it would lie in the workspace.
+
+    Look and work boxes each have their own: what nobody approved must not be found by what somebody did.
+    """
     from ferrule.process.spill import clear_old_folders
 
     if _own_folder(roots):
         return None
 
-    folder = session.state.get(_TEMPORARY)
-    if folder is None:
+    folders: dict[str, Path] = session.state.setdefault(_TEMPORARY, {})
+    if box not in folders:
         above = data_folder() / "temporary"
         above.mkdir(mode=0o700, parents=True, exist_ok=True)
         clear_old_folders(above)
-        folder = session.state[_TEMPORARY] = Path(tempfile.mkdtemp(prefix="session-", dir=os.path.realpath(above)))
-        folder.chmod(0o1777)
-    return folder
+        folders[box] = Path(tempfile.mkdtemp(prefix="session-", dir=os.path.realpath(above)))
+        folders[box].chmod(0o1777)
+    return folders[box]
 
 
 def _existing(folder: Path, otherwise: Path) -> Path:

@@ -45,6 +45,8 @@ class ModelAdapter(Protocol):
 
 
 _COMMAND_DIRECTORY = "ferrule.command_directory"
+RESTRICTIONS = "ferrule.restrictions"
+"""Where a session's state has what its runtime's policy keeps from tools that go through folders or run programs."""
 
 
 def _new_id() -> str:

@@ -12,7 +12,7 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import Invocation, RawCall
-from ferrule.core.context import Session, ToolContext, try_first
+from ferrule.core.context import RESTRICTIONS, Session, ToolContext, try_first
 from ferrule.core.effects import Approval
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
 from ferrule.core.events import Done, Pending
@@ -84,6 +84,7 @@ class Runtime:
         if mcp_servers is not None and not isinstance(mcp_servers, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f'mcp_servers are written by name, {{"clock": {{"command": …}}}}, not {mcp_servers!r}.')
         self.policy: Policy = policy if policy is not None else DefaultPolicy()
+        self._restrictions: Any = getattr(self.policy, "restrictions", None)
         self.limits = limits
         self.session = session if session is not None else _session_for(self.tools)
         self.cache = cache if cache is not None else ResultCache()
@@ -175,6 +176,8 @@ class Runtime:
     ) -> ToolResult:
         """Run a call whose first stages were gone through already, if `prepared` says how they ended."""
         session = session or self.session
+        if self._restrictions is not None:
+            session.state.setdefault(RESTRICTIONS, self._restrictions)
         began = perf_counter()
         record = CallRecord(
             call.id, parent.call_id if parent is not None else None, session.id, session.caller,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ferrule.pipeline.confirm import Offer
     from ferrule.policy.doubts import Doubts
     from ferrule.policy.request import Analyser
+    from ferrule.policy.restrictions import RuleRestrictions
     from ferrule.policy.rules import Rule
 
 TAINTED = "ferrule.tainted_names"
@@ -96,6 +97,13 @@ class RulePolicy:
         self._granted: dict[str, RuleSet] = {}
         self._remembered: set[tuple[str, Tool[Any], str]] = set()
         self._free = self._has_no_restriction()
+
+    @property
+    def restrictions(self) -> RuleRestrictions:
+        """The rules about paths for tools that go through folders, and for the boxes that commands run in."""
+        from ferrule.policy.restrictions import RuleRestrictions
+
+        return RuleRestrictions(self)
 
     def restrict(self, *, deny: Iterable[str] = (), ask: Iterable[str] = ()) -> None:
         """More rules that deny or ask, in the middle of a session: they hold from the next call on.

@@ -138,10 +138,18 @@ def _paths(part: Part, request: Request, lists: Lists) -> Iterator[Finding]:
     for word in (*operands, *part.reads):
         for path in _placed(word, request):
             if os.path.lexists(path):
-                yield weigh_path(os.path.realpath(path), request, lists, write=False)
+                yield weigh_path(real_path(path), request, lists, write=False)
     for word in (*(operands if changes else ()), *part.writes):
         for path in _placed(word, request):
-            yield _written(os.path.realpath(path), part, request, lists)
+            yield _written(real_path(path), part, request, lists)
+
+
+def real_path(path: str) -> str:
+    """Where a path leads; where that cannot be told, as in another's `/proc`, the path itself."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        return path
 
 
 def _placed(word: str, request: Request) -> list[str]:

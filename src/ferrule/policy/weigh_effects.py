@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from ferrule.core.access import OF_GIT
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.authorise import BYPASS, Decision, Mode, Verdict, never_asked
 from ferrule.policy.findings import Finding, inside, weigh_path
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from ferrule.policy.findings import Lists
     from ferrule.policy.request import Request
 
+_MOST_KEPT = 64 << 20
+"""What the history keeps of a file at most; see `Caps`."""
 _ACCEPTED = phrase("mode accept-edits keeps changes in the workspace that git can restore")
 _OF_PLAN = phrase("mode plan tries commands and keeps none of their changes")
 
@@ -61,6 +64,19 @@ def _weigh_barrier(barrier: Barrier, request: Request, lists: Lists) -> Finding:
     return finding
 
 
+def _of_a_repository(effect: FileEffect, made: set[str]) -> bool:
+    """Whether git would obey it as a repository's own, whatever the folder is called: a `.git` file, or the settings
+    and hooks of a folder with a `HEAD`.
+    """
+    folder, _, name = effect.path.rpartition("/")
+    if name == ".git":
+        return effect.node != "folder"
+    if folder.endswith("/hooks"):
+        folder, name = folder.removesuffix("/hooks"), "hooks"
+    head = f"{folder}/HEAD"
+    return name in OF_GIT and not folder.endswith("/.git") and (head in made or os.path.lexists(head))
+
+
 def _asking(effects: Effects, findings: list[Finding]) -> Decision | None:
     """What asks in every mode: a rule, a guarded place, what cannot be applied, and what was only kept from it."""
     for finding in findings:
@@ -70,6 +86,10 @@ def _asking(effects: Effects, findings: list[Finding]) -> Decision | None:
     for finding in findings:
         if finding.guarded:
             return Decision(Verdict.ASK, finding.need)
+    made = {effect.path for effect in effects.files}
+    for effect in effects.files:
+        if _of_a_repository(effect, made):
+            return Decision(Verdict.ASK, phrase("git would obey `{path}`", path=effect.shown))
     if effects.barriers or any(effect.node == "special" for effect in effects.files):
         return Decision(Verdict.ASK, effects.reason)
     return None
@@ -94,8 +114,13 @@ def _allowing(
 
 
 def _loses(effect: FileEffect) -> bool:
-    """Whether it removes what git does not hold; a change is in the history, and can be undone."""
-    return effect.action == "delete" and not effect.recoverable
+    """Whether it removes what git does not hold. A change is in the history and can be undone, unless it is large."""
+    if effect.recoverable or effect.action not in ("delete", "change", "rename"):
+        return False
+    try:
+        return effect.action == "delete" or os.lstat(effect.path).st_size > _MOST_KEPT
+    except OSError:
+        return False  # it is new there
 
 
 def _leads_out(effect: FileEffect, request: Request) -> bool:

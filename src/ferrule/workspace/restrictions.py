@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, cast
 
+from ferrule.core.context import RESTRICTIONS
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
 from ferrule.workspace.problems import PathProblem
@@ -145,8 +146,8 @@ class KeptBack:
 
 
 def restrictions_of(session: Session) -> Restrictions | None:
-    """What was put into a session's configuration."""
-    return cast("Restrictions | None", session.config.get(KEY))
+    """What was put into a session's configuration, or else what the policy of its runtime brings."""
+    return cast("Restrictions | None", session.config.get(KEY) or session.state.get(RESTRICTIONS))
 
 
 def held_back_note(count: int) -> list[str]:

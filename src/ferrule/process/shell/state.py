@@ -66,8 +66,15 @@ class Function:
     text: str
 
 
-Definition = Variable | Function | str | None
+Definition = Variable | Function | str | bool | None
 """A variable, function or alias; None where there is none."""
+
+
+_HARMLESS_OPTIONS = frozenset({
+    "pipefail", "errexit", "nounset", "xtrace", "verbose", "noclobber",
+    "globstar", "nullglob", "dotglob", "extglob", "nocaseglob", "failglob",
+})  # fmt: skip
+"""Options that make nothing else of a command's literal words."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -112,17 +119,21 @@ class ShellState:
         return replace(self, trusted={key: was for key, was in trusted.items() if self._definition(key) != was})
 
     def _obeyed(self) -> set[tuple[str, str]]:
-        exported = {name for name, one in self.variables.items() if "x" in one.attributes or name in _OBEYED}
+        obeyed = {name for name, one in self.variables.items() if set("xn") & {*one.attributes} or name in _OBEYED}
         return (
-            {("variable", name) for name in (exported | self.removed) - {"OLDPWD"}}  # which `cd` sets
+            {("variable", name) for name in (obeyed | self.removed) - {"OLDPWD"}}  # which `cd` sets
             | {("function", name) for name in self.functions}
             | {("alias", name) for name in self.aliases}
+            | {("set", name) for name in self.set_options if name not in _HARMLESS_OPTIONS}
+            | {("shopt", name) for name in self.shopt_options if name not in _HARMLESS_OPTIONS}
         )
 
     def _definition(self, key: tuple[str, str]) -> Definition:
         kind, name = key
         if kind == "variable":
             return Variable(value=None) if name in self.removed else self.variables.get(name)
+        if kind in ("set", "shopt"):
+            return (self.set_options if kind == "set" else self.shopt_options).get(name)
         return self.functions.get(name) if kind == "function" else self.aliases.get(name)
 
 
@@ -359,7 +370,8 @@ def _kept_variables(
             continue  # bash sets them itself, to what the terminal has
         if start.get(name) == one and name not in before.variables:
             continue
-        if _is_safe(one):
+        plain = isinstance(one.value, str) and {*one.attributes} <= {"x"}
+        if _is_safe(one) and (plain or name != "OLDPWD"):  # which `cd` assigns to, whatever it has become
             kept[name] = one
         else:
             refused.append(name)
