@@ -287,6 +287,8 @@ NODES = st.one_of(
     st.tuples(st.just("folder"), PATHS, st.just(""), st.sampled_from(["755", "700", "500"])),
     st.tuples(st.just("link"), PATHS, PATHS, st.just("")),
 )
+# Root enters every folder. Undo of others refuses to look into one that its owner may not enter any more.
+CLOSES = st.just("chmod {1} {0}") if os.geteuid() == 0 else st.just("[ -d {0} ] || chmod {1} {0}")
 OPERATIONS = st.one_of(
     st.builds("printf %s {1} > {0}".format, PATHS, TEXTS.map(lambda text: f"'{text}'")),
     st.builds("printf %s {1} >> {0}".format, PATHS, TEXTS.map(lambda text: f"'{text}'")),
@@ -300,7 +302,8 @@ OPERATIONS = st.one_of(
     st.builds("ln -s {0} {1}".format, PATHS, PATHS),
     st.builds("ln -sfnT {0} {1}".format, PATHS, PATHS),
     st.builds("ln {0} {1}".format, PATHS, PATHS),
-    st.builds("chmod {1} {0}".format, PATHS, MODES),
+    st.builds(str.format, CLOSES, PATHS, MODES),
+    st.builds("chmod {1} {0}".format, PATHS, st.sampled_from(["755", "700", "500"])),
     st.builds("touch {0}".format, PATHS),
     st.builds("cp {0} {0}.new && mv {0}.new {0}".format, PATHS),
 )
