@@ -20,6 +20,7 @@ from inline_snapshot import snapshot
 
 from ferrule import Done, Limits, Output, Partial, Progress, RawCall, Runtime, Session, ToolContext, tool
 from ferrule.core.elicitation import Elicited, current_elicitor, set_elicitor
+from ferrule.pipeline import stalls
 from ferrule.pipeline.tool_loops import tool_loops
 from tests.process.shell.shell_room import becomes
 
@@ -416,6 +417,15 @@ async def test_a_long_grace_is_not_waited_for_where_nothing_can_be_heard(gate: G
     """Its time is over before anybody can know that its loop stands still."""
     runtime = apart(blocker(gate, grace=600))
     result = await asyncio.wait_for(runtime.run("block", timeout=0.05), 60)
+    assert result.error is not None
+    assert "It blocked its event loop" in result.error.message
+
+
+async def test_who_blocks_a_loop_is_found_out_before_the_watching_thread_looks(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stalls.LoopWatch, "look", lambda _: None)
+    result = await asyncio.wait_for(apart(blocker(gate, grace=600)).run("block", timeout=0.05), 60)
     assert result.error is not None
     assert "It blocked its event loop" in result.error.message
 

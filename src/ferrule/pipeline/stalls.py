@@ -157,12 +157,17 @@ class LoopWatch:
         standing = self.standing
         if not standing or not self.loop.is_running():
             return
-        if self.blocked_by is None:
-            self.blocked_by = self._culprit()
+        self.find_culprit()
         if standing >= NOTED:
             self.tell()
         if self.on_stall is not None:
             self.on_stall(standing)
+
+    def find_culprit(self) -> Invocation | None:
+        """Who blocks the loop, found out now unless the watching thread has already."""
+        if self.blocked_by is None and self.standing:
+            self.blocked_by = self._culprit()
+        return self.blocked_by
 
     def tell(self) -> None:
         """Name whoever blocks the loop in the log, once for each time."""

@@ -172,7 +172,7 @@ class LoopJob:
     def is_blocking(self) -> bool:
         """Whether its loop stands still now, and it is to blame."""
         place = self._place
-        return place is not None and place.watch.standing > 0 and place.watch.blocked_by is self.invocation
+        return place is not None and place.watch.standing > 0 and place.watch.find_culprit() is self.invocation
 
     @property
     def blocked_by(self) -> Invocation | None:
