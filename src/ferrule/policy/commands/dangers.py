@@ -130,6 +130,7 @@ _ALWAYS: dict[str, str] = {
     **dict.fromkeys(["shred", "wipe", "srm"], _BEYOND_RECOVERY),
     **dict.fromkeys(["dd", "dcfldd"], phrase("it copies raw bytes over whatever is there")),
     **dict.fromkeys(["chown", "chgrp"], phrase("it changes who owns files")),
+    "truncate": phrase("it throws away what files hold"),
     "mknod": phrase("it makes a device"),
     "chattr": phrase("it can lock files or unlock protected ones"),
     "setfacl": phrase("it changes who may use files"),
