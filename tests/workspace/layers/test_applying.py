@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.workspace.layers.overlay import new_layer, put, python, run_above, tree
+from tests.workspace.layers.overlay import Tree, new_layer, put, python, run_above, tree
 
 from ferrule import Session
 from ferrule.workspace.files import Files
@@ -287,8 +287,6 @@ NODES = st.one_of(
     st.tuples(st.just("folder"), PATHS, st.just(""), st.sampled_from(["755", "700", "500"])),
     st.tuples(st.just("link"), PATHS, PATHS, st.just("")),
 )
-# Root enters every folder. Undo of others refuses to look into one that its owner may not enter any more.
-CLOSES = st.just("chmod {1} {0}") if os.geteuid() == 0 else st.just("[ -d {0} ] || chmod {1} {0}")
 OPERATIONS = st.one_of(
     st.builds("printf %s {1} > {0}".format, PATHS, TEXTS.map(lambda text: f"'{text}'")),
     st.builds("printf %s {1} >> {0}".format, PATHS, TEXTS.map(lambda text: f"'{text}'")),
@@ -302,8 +300,7 @@ OPERATIONS = st.one_of(
     st.builds("ln -s {0} {1}".format, PATHS, PATHS),
     st.builds("ln -sfnT {0} {1}".format, PATHS, PATHS),
     st.builds("ln {0} {1}".format, PATHS, PATHS),
-    st.builds(str.format, CLOSES, PATHS, MODES),
-    st.builds("chmod {1} {0}".format, PATHS, st.sampled_from(["755", "700", "500"])),
+    st.builds("chmod {1} {0}".format, PATHS, MODES),
     st.builds("touch {0}".format, PATHS),
     st.builds("cp {0} {0}.new && mv {0}.new {0}".format, PATHS),
 )
@@ -346,13 +343,22 @@ def test_applying_a_layer_is_running_for_real_and_undo_and_redo_are_exact(
         room.run(script)
         after = tree(room.root)
         assert after == tree(real)
-        assert room.history.undo().refused is None
-        assert tree(room.root) == before
-        assert room.history.redo().refused is None
-        assert tree(room.root) == after
+        undone = room.history.undo().refused is None
+        if not undone:  # a known limit: undo does not enter what its owner may not enter any more, and touches nothing
+            assert _closed(after)
+        assert tree(room.root) == (before if undone else after)
+        if undone:
+            redone = room.history.redo().refused is None
+            assert redone or _closed(before)
+            assert tree(room.root) == (after if redone else before)
         room.history.close()
     finally:
         remove_tree(folder)
+
+
+def _closed(found: Tree) -> bool:
+    """Whether somebody other than root meets a folder that may not be entered."""
+    return os.geteuid() != 0 and any(content is None and mode & 0o500 != 0o500 for mode, content in found.values())
 
 
 def _made(path: Path) -> Path:
