@@ -20,16 +20,17 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from _measure import Row, report
-from ferrule.process.box import Box, open_box
 from ferrule.process.profile import LayerMount, Profile
 from ferrule.process.sandbox.choose import best_sandbox
 from ferrule.process.sandbox.no_sandbox import NoSandbox
-from ferrule.process.shell.running import Opener, Streams
+from ferrule.process.shell.running import Opener, Streams, boxes
 from ferrule.process.shell.session import ShellSession
 from ferrule.process.spill import SpillFolder
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from ferrule.process.box import Box
 
 FLOOD = "head -c 2000000000 /dev/zero"
 MOST_MILLISECONDS = 30
@@ -46,16 +47,7 @@ def opener(folder: Path, kind: str) -> Opener:
         if profile.look:
             upper, work = (Path(tempfile.mkdtemp(dir=folder)) for _ in range(2))
             layers = (LayerMount(workspace, upper, work),)
-        return await open_box(
-            sandbox,
-            replace(profile, environment=environment, layers=layers),
-            arguments,
-            stdin=streams.stdin,
-            stdout=streams.stdout,
-            stderr=streams.stderr,
-            passed=streams.passed,
-            terminal=streams.terminal,
-        )
+        return await boxes(sandbox, replace(profile, layers=layers))(arguments, environment, streams)
 
     return opened
 

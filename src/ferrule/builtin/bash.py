@@ -13,7 +13,6 @@ from ferrule.builtin.shell_run import (
     command_run,
     command_text,
     note_when_over,
-    opener,
     problems_of,
     refused,
     require_folder,
@@ -32,7 +31,7 @@ from ferrule.core.result import Output, ToolResult
 if TYPE_CHECKING:
     from ferrule.process.shell.session import Ended
 
-_UNASKED = phrase(
+_NO_INPUT = phrase(
     "Give it what it asks for in the command itself (`git commit -m`, `--yes`, a file to "
     "read), or run it with `terminal` and answer with BashInput."
 )
@@ -107,7 +106,7 @@ async def bash(
     if ended.timed_out and not ended.moved_to_background:
         return timed_out(context, ended, told, seconds, _LONGER)
     if ended.starved:
-        return starved(context, ended, told, _UNASKED)
+        return starved(context, ended, told, _NO_INPUT)
     ran = command_run(ended, told)
     return Output(
         ran,
@@ -118,14 +117,16 @@ async def bash(
 
 
 async def _start(context: ToolContext, command: str, folder: str | None) -> Output[CommandRun]:
+    from ferrule.process.shell.running import boxes
+
     text = command_text(command, folder)
     require_folder(context.session, folder)
-    await try_sandbox(context.session)
+    sandbox = await try_sandbox(context.session)
     shell = shells_of(context.session).get()
     watch = undoable(context)
     told = await watch.__aenter__()
     try:
-        kept = await shell.background.start(text, opener(context.session, work_profile(context.session)))
+        kept = await shell.background.start(text, boxes(sandbox, work_profile(context.session)))
     except BaseException:
         await watch.__aexit__(None, None, None)
         raise

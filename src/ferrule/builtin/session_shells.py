@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ferrule.workspace.layers.session_layer import SessionLayer
     from ferrule.workspace.restrictions import Restrictions
 
+_SANDBOX = "ferrule.sandbox"
 _LAYER = "ferrule.session_layer"
 _OUTPUTS = "ferrule.outputs"
 _TEMPORARY = "ferrule.temporary"
@@ -69,14 +70,20 @@ def choice_of(session: Session) -> SandboxChoice:
 
 def sandbox_of(session: Session) -> Sandbox:
     """The strongest that works here, unless the user turned it off. Trying it takes a moment, the first time."""
-    from ferrule.process.sandbox.no_sandbox import NoSandbox
+    found: Sandbox | None = session.state.get(_SANDBOX)
+    if found is not None:
+        return found
+    if choice_of(session).enabled:
+        from ferrule.process.sandbox.choose import best_sandbox
+        from ferrule.workspace.layers.session_layer import layers_folder
 
-    if not choice_of(session).enabled:
-        return NoSandbox(off=True)
-    from ferrule.process.sandbox.choose import best_sandbox
-    from ferrule.workspace.layers.session_layer import layers_folder
+        found = best_sandbox(tuple(session.folders), layers_folder(files_of(session).paths))
+    else:
+        from ferrule.process.sandbox.no_sandbox import NoSandbox
 
-    return best_sandbox(tuple(session.folders), layers_folder(files_of(session).paths))
+        found = NoSandbox(off=True)
+    session.state[_SANDBOX] = found
+    return found
 
 
 async def try_sandbox(session: Session) -> Sandbox:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shlex
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -40,17 +39,15 @@ from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from ferrule.core.context import Session, ToolContext
     from ferrule.core.effects import Approval
-    from ferrule.process.box import Box
     from ferrule.process.output import Piece
     from ferrule.process.profile import Profile
     from ferrule.process.sandbox.sandbox import Denial, Sandbox
     from ferrule.process.shell.background import BackgroundCommand
-    from ferrule.process.shell.running import Opener, Streams
     from ferrule.process.shell.session import Ended, ShellSession
     from ferrule.workspace.layers.reading import LayerChange, LayerChanges
     from ferrule.workspace.snapshots.changes import Origin
@@ -158,12 +155,14 @@ async def _work(
     terminal: bool = False,
     may_move: bool = False,
 ) -> tuple[Ended, Told]:
+    from ferrule.process.shell.running import boxes
+
     session = context.session
     shell = shells_of(session).get()
     async with undoable(context) as told:
         ended = await shell.run(
             text,
-            opener(session, profile),
+            boxes(sandbox_of(session), profile),
             timeout=seconds,
             on_output=_shown(context),
             terminal=terminal,
@@ -174,26 +173,6 @@ async def _work(
     if ended.moved_to_background:
         await watch_on(context, ended.moved_to_background)
     return ended, told
-
-
-def opener(session: Session, profile: Profile) -> Opener:
-    """Opens boxes of this profile for the session's shell."""
-
-    async def open_one(arguments: Sequence[str], environment: Mapping[str, str], streams: Streams) -> Box:
-        from ferrule.process.box import open_box
-
-        return await open_box(
-            sandbox_of(session),
-            replace(profile, environment={**profile.environment, **environment}),
-            arguments,
-            stdin=streams.stdin,
-            stdout=streams.stdout,
-            stderr=streams.stderr,
-            passed=streams.passed,
-            terminal=streams.terminal,
-        )
-
-    return open_one
 
 
 def adopt(session: Session, shell: ShellSession, ended: Ended, *, tainted: bool) -> None:
@@ -226,6 +205,7 @@ class _Trial:
         import asyncio
 
         from ferrule.process.profile import LayerMount
+        from ferrule.process.shell.running import boxes
         from ferrule.workspace.layers.reading import LayerChanges
 
         aside = await asyncio.to_thread(session_layer, self._session)
@@ -235,7 +215,7 @@ class _Trial:
             mounts = [LayerMount(one.root, one.upper, one.work, one.below) for one in layers]
             profile = await asyncio.to_thread(look_profile, self._session, mounts)
             ended = await self._shell.run(
-                self._text, opener(self._session, profile), timeout=self._seconds, on_output=_shown(self._context)
+                self._text, boxes(self._sandbox, profile), timeout=self._seconds, on_output=_shown(self._context)
             )
             found = LayerChanges(())
             if aside is not None and ended.box.layered:

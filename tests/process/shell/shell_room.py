@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ferrule.process.box import Box, open_box
 from ferrule.process.profile import Profile
 from ferrule.process.sandbox.choose import best_sandbox
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from ferrule.process.sandbox.no_sandbox import NoSandbox
 from ferrule.process.shell.background import BackgroundCommand
-from ferrule.process.shell.running import Opener, Streams
+from ferrule.process.shell.running import Opener, boxes
 from ferrule.process.shell.session import Ended, ShellSession
 from ferrule.process.spill import SpillFolder
 
@@ -29,20 +27,7 @@ def opener_in(workspace: Path, kind: str, **changes: Any) -> Opener:
     sandboxes = {"plain": lambda: NoSandbox(off=True), "sandboxed": best_sandbox, "landlock": LandlockSandbox}
     sandbox = sandboxes[kind]()
     profile = Profile((workspace,), workspace, **changes)
-
-    async def opener(arguments: Sequence[str], environment: Mapping[str, str], streams: Streams) -> Box:
-        return await open_box(
-            sandbox,
-            replace(profile, environment=environment),
-            arguments,
-            stdin=streams.stdin,
-            stdout=streams.stdout,
-            stderr=streams.stderr,
-            passed=streams.passed,
-            terminal=streams.terminal,
-        )
-
-    return opener
+    return boxes(sandbox, profile)
 
 
 class Kept:

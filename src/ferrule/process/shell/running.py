@@ -10,7 +10,7 @@ import struct
 import tempfile
 import termios
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -23,6 +23,8 @@ from ferrule.process.shell.waiting import InputWatch
 if TYPE_CHECKING:
     from ferrule.process.box import Box
     from ferrule.process.output import OutputRecord, Stream
+    from ferrule.process.profile import Profile
+    from ferrule.process.sandbox.sandbox import Sandbox
     from ferrule.process.shell.state import ShellState
 
 T = TypeVar("T")
@@ -50,6 +52,26 @@ class Streams:
 
 Opener = Callable[[Sequence[str], Mapping[str, str], Streams], Awaitable["Box"]]
 """Opens a box for arguments, with these variables over its environment. Which box that is, the caller has decided."""
+
+
+def boxes(sandbox: Sandbox, profile: Profile) -> Opener:
+    """Opens boxes of one profile."""
+
+    async def open_one(arguments: Sequence[str], environment: Mapping[str, str], streams: Streams) -> Box:
+        from ferrule.process.box import open_box
+
+        return await open_box(
+            sandbox,
+            replace(profile, environment={**profile.environment, **environment}),
+            arguments,
+            stdin=streams.stdin,
+            stdout=streams.stdout,
+            stderr=streams.stderr,
+            passed=streams.passed,
+            terminal=streams.terminal,
+        )
+
+    return open_one
 
 
 class RunningCommand:
