@@ -46,7 +46,6 @@ class App:
         from ferrule.core.context import Session
         from ferrule.pipeline.limits import Limits
         from ferrule.pipeline.run import Runtime
-        from ferrule.policy.restrictions import RuleRestrictions
 
         self.settings = settings
         self.tools = build_tools(settings, workspace, ports)
@@ -83,7 +82,6 @@ class App:
                     "single_call": single_call,
                     "roots": added_folders(settings, workspace),
                     "hard_links": settings.files.hard_links,
-                    "restrictions": RuleRestrictions(built.policy),
                     "guarded": guarded_folders(settings, workspace),
                     **sandbox_config(settings, workspace),
                 },

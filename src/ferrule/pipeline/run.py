@@ -87,6 +87,8 @@ class Runtime:
         self._restrictions: Any = getattr(self.policy, "restrictions", None)
         self.limits = limits
         self.session = session if session is not None else _session_for(self.tools)
+        if self._restrictions is not None:
+            self.session.state.setdefault(RESTRICTIONS, self._restrictions)
         self.cache = cache if cache is not None else ResultCache()
         self._recording = Recording(recorders)
         self._tracer = tracer
@@ -177,7 +179,7 @@ class Runtime:
         """Run a call whose first stages were gone through already, if `prepared` says how they ended."""
         session = session or self.session
         if self._restrictions is not None:
-            session.state.setdefault(RESTRICTIONS, self._restrictions)
+            session.state.setdefault(RESTRICTIONS, self._restrictions)  # a session that only this call was given
         began = perf_counter()
         record = CallRecord(
             call.id, parent.call_id if parent is not None else None, session.id, session.caller,
@@ -327,7 +329,7 @@ class Runtime:
                     Stage.AUTHORISE,
                     ErrorKind.PERMISSION,
                     phrase("`{name}` was not run: {reason}.", name=tool.name, reason=decision.reason),
-                    phrase("Do not try the same call again; go on another way, or ask the person."),
+                    phrase("Do not try the same call again; try another approach, or ask the person."),
                 )
             if (problem := invocation.info.refusal) is not None:
                 said = stopped_by(tool.name, problem, session.workspace, session.folders[1:])  # as if it had run
