@@ -88,8 +88,8 @@ def test_the_words(box: Box) -> None:
                 "Write inside the workspace or below `/tmp`, or ask the person to add the folder to `writable` of `[sandbox]` in their settings.",
             ],
             "cat .env": [
-                "The sandbox hides `.env`: a rule denies reading it.",
-                "Do without it. Only the person can change that rule.",
+                "The sandbox hides `.env`: reading it needs approval, or a rule denies it.",
+                "Do without it, or ask the user to allow reading it.",
             ],
             "curl https://example.org": [
                 "The sandbox kept the command from reaching `example.org`: it has no network.",

@@ -81,8 +81,8 @@ def _about(path: str, profile: Profile, *, certain: bool) -> Denial | None:
         return Denial(
             "read",
             path,
-            f"The sandbox hides `{_shown(whole, roots)}`: a rule denies reading it.",
-            "Do without it. Only the person can change that rule.",
+            f"The sandbox hides `{_shown(whole, roots)}`: reading it needs approval, or a rule denies it.",
+            "Do without it, or ask the user to allow reading it.",
         )
     if any(is_within(whole, root) for root in roots):
         if not certain and "/.git/" not in whole and not (profile.look and not profile.layers):
