@@ -45,7 +45,7 @@ You are Ferrule, an assistant that works in a person's project through tools. Yo
 
 # What may run
 - Reading runs freely; what changes or executes something may need the person's leave.
-- A refusal is final: do not try the same thing in other words. Go on another way, or tell the person what they could allow.
+- A refusal is final: do not try the same thing in other words. Try another approach, or tell the person what they could allow.
 - Commands run in a sandbox: they can write in the workspace and reach only pypi.org.
 - Every call is recorded, and changes of files can be undone by the person.
 
@@ -68,7 +68,7 @@ def test_plan_mode_says_what_it_wants() -> None:
     text = system_prompt(replace(PLAIN, mode="plan", tools=("Read", "Grep", "Glob")))
     assert text.split("# What may run\n")[1] == snapshot("""\
 - Plan mode: only reading is possible.
-- A refusal is final: do not try the same thing in other words. Go on another way, or tell the person what they could allow.
+- A refusal is final: do not try the same thing in other words. Try another approach, or tell the person what they could allow.
 - Every call is recorded, and changes of files can be undone by the person.
 
 # Plan mode

@@ -106,5 +106,5 @@ async def test_rules_for_bash_hold_for_it(tmp_path: Path) -> None:
         assert await desk.words("executeCommand", command="git push origin") == snapshot("""\
 Error (permission_error): `executeCommand` was not run: `Bash(git push *)` from the program denies `git push origin`.
 
-Suggestion: Do not try the same call again; go on another way, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the person.\
 """)

@@ -56,5 +56,5 @@ async def test_it_asks_nobody_but_plan_mode_ends_nothing(tmp_path: Path) -> None
         assert await desk.words("KillShell", shell_id="main_1") == snapshot("""\
 Error (permission_error): `KillShell` was not run: mode plan runs read-only tools alone.
 
-Suggestion: Do not try the same call again; go on another way, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the person.\
 """)

@@ -113,14 +113,14 @@ async def test_a_deny_rule_and_plan_mode_come_first(tmp_path: Path) -> None:
         assert (await used.call("echo", text="x")).llm_content == snapshot("""\
 Error (permission_error): `mcp__peer__echo` was not run: `mcp__peer__echo` from the program denies it.
 
-Suggestion: Do not try the same call again; go on another way, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the person.\
 """)
         assert (await used.call("add", a=1, b=1)).success
     async with using(tmp_path, plain(), mode="plan") as used:
         assert (await used.call("echo", text="x")).llm_content == snapshot("""\
 Error (permission_error): `mcp__peer__echo` was not run: mode plan runs read-only tools alone.
 
-Suggestion: Do not try the same call again; go on another way, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the person.\
 """)
 
 

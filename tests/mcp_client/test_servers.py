@@ -49,7 +49,7 @@ async def test_failures_are_told(tmp_path: Path) -> None:
         assert (await used.call("refuse")).llm_content == snapshot("""\
 Error (validation_error): The MCP server `peer` refused `refuse`: `a` must be even
 
-Suggestion: Change the arguments to what the message asks for, or go on another way.\
+Suggestion: Change the arguments to what the message asks for, or try another approach.\
 """)
         assert (await used.call("lie")).llm_content == snapshot("""\
 Error (execution_error): `mcp__peer__lie` ran, but what it returned does not fit its declared type: `sum`: expected number, got string "four".

@@ -194,7 +194,7 @@ def test_a_refusal_without_a_rule_says_so() -> None:
     assert (stopped.message, stopped.suggestion) == snapshot(
         (
             "`save_note` was not run: a tool that writes asks first, and nobody answers.",
-            "No rule lets it run unasked. Go on another way, or ask the person to run it themselves.",
+            "No rule lets it run unasked. Try another approach, or ask the person to run it themselves.",
         )
     )
 
@@ -204,7 +204,7 @@ def test_a_declined_form_may_be_nobodys_no() -> None:
     assert (stopped.message, stopped.suggestion) == snapshot(
         (
             "`save_note` was not run: a tool that writes asks first, and the answer was no, either the person's or that of a client which runs without one.",
-            "Do not try the same call again; go on another way. If nobody was asked: The person can allow it where Ferrule is started: `ferrule mcp --allow save_note`, or with the same in settings. `--mode accept-edits` lets every edit inside the workspace run.",
+            "Do not try the same call again; try another approach. If nobody was asked: The person can allow it where Ferrule is started: `ferrule mcp --allow save_note`, or with the same in settings. `--mode accept-edits` lets every edit inside the workspace run.",
         )
     )
 

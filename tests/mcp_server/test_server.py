@@ -158,7 +158,7 @@ async def test_a_no_is_a_refusal_with_the_persons_reason(era: str) -> None:
     assert text_of(result) == snapshot("""\
 Error (permission_error): `save_note` was not run: the person said no. They said: not on a Friday
 
-Suggestion: Do not try the same call again; go on another way, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the person.\
 """)
 
 

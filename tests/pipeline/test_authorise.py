@@ -136,14 +136,14 @@ def test_a_denied_call_says_why() -> None:
         """\
 Error (permission_error): `read` was not run: `re*` from the program denies it.
 
-Suggestion: Do not try the same call again; go on another way, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the person.\
 """
     )
     assert run(EXEC, policy=RulePolicy(mode="dont-ask")).llm_content == snapshot(
         """\
 Error (permission_error): `execute` was not run: a tool that executes something asks first, and mode dont-ask never asks.
 
-Suggestion: Do not try the same call again; go on another way, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the person.\
 """  # noqa: E501
     )
 

@@ -100,7 +100,7 @@ def test_no_goes_to_the_model_with_its_reason() -> None:
         """\
 Error (permission_error): `edit` was not run: the person said no. They said: not on a Friday
 
-Suggestion: Do not try the same call again; go on another way, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the person.\
 """
     )
     assert result.metadata == {"stage": "confirm"}

@@ -61,7 +61,7 @@ async def test_a_hook_can_refuse_and_the_model_reads_why():
     assert result.llm_content == snapshot("""\
 Error (permission_error): `look` was not run: the hook `guard` refused it: not on Sundays.
 
-Suggestion: Do not try the same call again; go on another way, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the person.\
 """)
 
 

@@ -67,7 +67,7 @@ def test_a_denial_names_the_rule_and_where_it_stands(session: Session):
         """\
 Error (permission_error): `Bash` was not run: `Bash(rm *)` from the project's `ferrule.toml` denies `rm x`.
 
-Suggestion: Do not try the same call again; go on another way, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the person.\
 """
     )
 
@@ -86,7 +86,7 @@ Suggestion: The person can allow it: `--allow 'Bash(git commit *)'` on the comma
         """\
 Error (permission_error): `Bash` was not run: `rm -rf x` is dangerous: it removes folders with all that they hold, without asking, and there is nobody to ask.
 
-Suggestion: No rule lets it run unasked. Go on another way, or ask the person to run it where they can answer.\
+Suggestion: No rule lets it run unasked. Try another approach, or ask the person to run it where they can answer.\
 """  # noqa: E501
     )
 

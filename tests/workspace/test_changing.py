@@ -231,7 +231,7 @@ def test_plan_mode_changes_nothing(desk: Desk) -> None:
     assert planning.write("new.txt", "x").llm_content == snapshot("""\
 Error (permission_error): `Write` was not run: mode plan runs read-only tools alone.
 
-Suggestion: Do not try the same call again; go on another way, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the person.\
 """)
     assert (desk.names(), desk.bytes_of("f.txt")) == (["f.txt"], b"one\n")
 

@@ -36,5 +36,5 @@ def note(times: int) -> str:
     """What the model reads below a result that it had before."""
     return (
         f"\n\n[This call was made {times} times with the same arguments and the same result. Making it again changes "
-        "nothing: go on another way, or say what holds you up.]"
+        "nothing: try another approach, or say what holds you up.]"
     )

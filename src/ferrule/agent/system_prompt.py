@@ -93,7 +93,7 @@ def _rules(about: Surroundings) -> str:
     if not about.asks and about.mode in ("default", "accept-edits"):
         lines.append("- Nobody can be asked now, so what would need leave is refused.")
     lines.append(
-        "- A refusal is final: do not try the same thing in other words. Go on another way, or tell the person what "
+        "- A refusal is final: do not try the same thing in other words. Try another approach, or tell the person what "
         "they could allow."
     )
     if about.sandboxed and "Bash" in about.tools:

@@ -238,12 +238,12 @@ def refused_call(server: str, tool: str, error: MCPError, log: ServerLog | None 
         kind = ErrorKind.NOT_FOUND
     if error.code == _CANCELLED:
         kind = ErrorKind.CANCELLED
-    suggestion = phrase("Change the arguments to what the message asks for, or go on another way.")
+    suggestion = phrase("Change the arguments to what the message asks for, or try another approach.")
     if _HTTP_REFUSED.match(words):
-        suggestion = phrase("The arguments are not at fault. Try it once more later, or go on another way.")
+        suggestion = phrase("The arguments are not at fault. Try it once more later, or try another approach.")
     if error.code == _ADDRESS_FIRST:
         suggestion = phrase(
-            "The arguments are not at fault. Tell the person what the server waits for, or go on another way."
+            "The arguments are not at fault. Tell the person what the server waits for, or try another approach."
         )
     return ToolError(
         phrase("The MCP server `{server}` refused `{tool}`: {words}", server=server, tool=tool, words=words),

@@ -122,7 +122,7 @@ def refusal(question: Question, why: str) -> Stopped:
 def declined(question: Question) -> Stopped:
     """A no to the whole form. Agents that run without a person say it by themselves, so it may be nobody's."""
     why = "the answer was no, either the person's or that of a client which runs without one"
-    helps = f"Do not try the same call again; go on another way. If nobody was asked: {_what_allows(question)}"
+    helps = f"Do not try the same call again; try another approach. If nobody was asked: {_what_allows(question)}"
     return _stopped(question, why, helps)
 
 
@@ -134,7 +134,7 @@ def _stopped(question: Question, why: str, helps: str) -> Stopped:
 def _what_allows(question: Question) -> str:
     rules = question.rules or ((question.rule,) if question.rule else ())
     if not rules:
-        return "No rule lets it run unasked. Go on another way, or ask the person to run it themselves."
+        return "No rule lets it run unasked. Try another approach, or ask the person to run it themselves."
     flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
     helps = f"The person can allow it where Ferrule is started: `ferrule mcp {flags}`, or with the same in settings."
     if question.invocation.tool.kind is Kind.WRITE:

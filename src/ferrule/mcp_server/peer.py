@@ -106,7 +106,7 @@ class Peer(ABC):
         if not able:
             raise ToolError(
                 f"The client cannot do this: it has no `{what}`.",
-                suggestion="Use a client that declares this capability, or go on another way.",
+                suggestion="Use a client that declares this capability, or try another approach.",
                 details={LACKING: {what: {}}},
             )
 

@@ -135,7 +135,7 @@ class Confirm:
         if answer.choice is not Choice.NO:
             return Approval(True, answer.choice.value)
         no = phrase("the person said no. They said: {reason}", reason=answer.reason) if answer.reason else _SAID_NO
-        return Approval(False, no, phrase("Do not try the same call again; go on another way, or ask the person."))
+        return Approval(False, no, phrase("Do not try the same call again; try another approach, or ask the person."))
 
 
 def _understood(tool: str, said: object) -> Answer:
@@ -176,7 +176,7 @@ def refused(invocation: Invocation, answer: Answer) -> Stopped:
         phrase("`{name}` was not run: the person said no. They said: {reason}", name=name, reason=answer.reason)
         if answer.reason
         else phrase("`{name}` was not run: the person said no.", name=name),
-        phrase("Do not try the same call again; go on another way, or ask the person."),
+        phrase("Do not try the same call again; try another approach, or ask the person."),
     )
 
 
@@ -224,4 +224,6 @@ def _what_helps(invocation: Invocation, offer: Offer | None, policy: Policy) -> 
             "The person can allow it: `--allow '{rule}'` on the command line, or that rule in their settings.",
             rule=offer.rule,
         )
-    return phrase("No rule lets it run unasked. Go on another way, or ask the person to run it where they can answer.")
+    return phrase(
+        "No rule lets it run unasked. Try another approach, or ask the person to run it where they can answer."
+    )

@@ -169,7 +169,7 @@ def _refused(invocation: Invocation, hook: Hook, why: str) -> Stopped:
             hook=hook.name,
             why=why if why is _NO_REASON else why.strip().rstrip("."),
         ),
-        phrase("Do not try the same call again; go on another way, or ask the person."),
+        phrase("Do not try the same call again; try another approach, or ask the person."),
     )
 
 
