@@ -90,7 +90,7 @@ async def try_sandbox(session: Session) -> Sandbox:
     """The same beside the event loop."""
     import asyncio
 
-    return await asyncio.to_thread(sandbox_of, session)
+    return session.state.get(_SANDBOX) or await asyncio.to_thread(sandbox_of, session)
 
 
 def shells_of(session: Session) -> Shells:
@@ -192,9 +192,7 @@ def hidden_files(session: Session) -> tuple[Path, ...]:
     """What no program may read without approval: what a rule denies, and what a rule or Ferrule asks about."""
     rules = restrictions_of(session) or _default_rules()
     names = tuple(map(str, roots_of(session)))
-    # Also what is not there yet: nobody may make it and have it read. Outside the workspace no box shows homes and keys
-    # anyway, so only what a rule denies counts there.
-    places = [place for place in rules.hidden_places(names) if _concerns_boxes(place, rules, names)]
+    places = rules.hidden_places(names)
 
     def hides(paths: Sequence[str]) -> list[bool]:
         hidden = set(rules.hidden_among(paths, names))
@@ -204,12 +202,6 @@ def hidden_files(session: Session) -> tuple[Path, ...]:
     found = {*finder.find(names, hides, (tuple(places), rules.denied_reads, names)), *places}
     tops = [path for path in sorted(found) if not any(path.startswith(f"{other}/") for other in found)]
     return tuple(Path(path) for path in tops if path not in (*names, "/"))
-
-
-def _concerns_boxes(place: str, rules: Restrictions, roots: tuple[str, ...]) -> bool:
-    if any(place.startswith(f"{root}/") for root in roots):
-        return True
-    return any(rules.denies_read(path, roots) is not None for path in (place, f"{place}/x"))
 
 
 def _unwritable_files(session: Session) -> tuple[Path, ...]:

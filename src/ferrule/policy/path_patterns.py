@@ -116,7 +116,7 @@ class PathPattern:
         if self.anywhere:
             starts = tuple(roots) if allow else ("/",)
         elif self._anchor is not None:
-            starts = (os.path.realpath(Path.home()) if self._anchor == "~" else self._anchor,)
+            starts = (_real(str(Path.home())) if self._anchor == "~" else self._anchor,)
         else:
             starts = tuple(roots[:1])
         return _compiled(starts, self._body, self.anywhere, allow)
@@ -138,6 +138,11 @@ class _Shape:
         shape = way + _translate(top)
         self.strict = re.compile(f"{shape}/.+" if all_below else shape if rest else f"{before}", re.DOTALL)
         self.wide = re.compile(f"{shape}(?:/.*)?", re.DOTALL)
+
+
+@lru_cache(maxsize=8)
+def _real(home: str) -> str:
+    return os.path.realpath(home)
 
 
 @lru_cache(maxsize=4096)

@@ -23,6 +23,7 @@ class RuleRestrictions:
 
     def __init__(self, policy: RulePolicy) -> None:
         self._policy = policy
+        self._places: tuple[object, list[str]] = (None, [])
 
     def denies_read(self, path: str, roots: tuple[str, ...]) -> str | None:
         """Who denies reading this real path."""
@@ -89,7 +90,16 @@ class RuleRestrictions:
         return found
 
     def hidden_places(self, roots: tuple[str, ...]) -> list[str]:
-        """Real paths that are hidden wherever they lie, outside the workspace too, whether they are there or not."""
+        """Real paths in the workspace that are hidden, also where nothing is yet: nobody may make it and have it read.
+        Outside, where no box shows homes and keys anyway, only what a rule denies.
+        """
+        policy = self._policy
+        known = (roots, policy.mode, *(len(one.rules) for one in (policy.deny, policy.ask, policy.allow)))
+        if self._places[0] != known:  # asked before every command, and rules are only ever added
+            self._places = known, self._find_hidden_places(roots)
+        return self._places[1]
+
+    def _find_hidden_places(self, roots: tuple[str, ...]) -> list[str]:
         policy = self._policy
         places: list[str] = []
         for rule in (
@@ -104,7 +114,13 @@ class RuleRestrictions:
                 places += [f"{root}/{name}" for root in roots if name and not set(name) & set("*?[")]
             else:
                 places += [base for base in rule.path.bases(roots) if rule.path.concerns(f"{base}/x", roots)]
-        return self.hidden_among(dict.fromkeys(place for place in places if place not in (*roots, "/")), roots)
+        hidden = self.hidden_among(dict.fromkeys(place for place in places if place not in (*roots, "/")), roots)
+        return [
+            place
+            for place in hidden
+            if any(place.startswith(f"{root}/") for root in roots)
+            or any(self.denies_read(path, roots) is not None for path in (place, f"{place}/x"))
+        ]
 
     def unwritable_places(self, roots: tuple[str, ...]) -> list[str]:
         """The fixed places that a rule says may not be written: a box that may write can have them read-only."""

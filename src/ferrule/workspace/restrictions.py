@@ -62,7 +62,7 @@ class Restrictions(Protocol):
         ...
 
     def hidden_places(self, roots: tuple[str, ...]) -> Sequence[str]:
-        """Paths that are hidden whether they are there or not, outside the workspace too."""
+        """Paths that are hidden from commands whether they are there or not."""
         ...
 
     def unwritable_places(self, roots: tuple[str, ...]) -> Sequence[str]:
