@@ -12,7 +12,7 @@ from tests.says_yes import SaysYes
 
 from ferrule import Runtime, Session
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.builtin.session_shells import close_shells
+from ferrule.builtin.session_shells import close_shell
 
 
 class ShellDesk:
@@ -38,4 +38,4 @@ async def shell_desk(folder: Path, **given: Any) -> AsyncGenerator[ShellDesk]:
     try:
         yield desk
     finally:
-        await close_shells(desk.session)
+        await close_shell(desk.session)

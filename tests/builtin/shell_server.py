@@ -16,7 +16,7 @@ from tests.says_yes import SaysYes
 
 from ferrule import RawCall, RulePolicy, Runtime, Session, ToolResult
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.builtin.session_shells import KEY, SandboxChoice, close_shells
+from ferrule.builtin.session_shells import KEY, SandboxChoice, close_shell
 from ferrule.policy.restrictions import RuleRestrictions
 from ferrule.workspace.files import files_of
 
@@ -45,7 +45,7 @@ async def answer(asked: dict[str, Any]) -> list[dict[str, Any]]:
             else:
                 results.append(_told(await asyncio.wait_for(runtime.run(*step), SECONDS)))
     finally:
-        await close_shells(session)
+        await close_shell(session)
     return results
 
 

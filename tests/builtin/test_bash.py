@@ -88,7 +88,7 @@ on
 [The command left 1 process running; it was stopped. To keep one running, start it with `run_in_background`.]\
 """)
         assert await desk.bash("sleep 600", run_in_background=True) == snapshot(
-            "Started in the background as `main_1`. Read on with BashOutput, end it with KillShell."
+            "Started in the background as `bash_1`. Read on with BashOutput, end it with KillShell."
         )
         assert await desk.bash("read -p 'ok? ' x", terminal=True) == snapshot("""\
 ok? \n\
@@ -122,7 +122,7 @@ Suggestion: Give it more time with `timeout`, or start it with `run_in_backgroun
 until then\
 """)
         assert await desk.bash("sleep 600", timeout=300, background_on_timeout=True) == snapshot("""\
-[It goes on in the background as `main_1`. The shell's folder and variables are as before this command.]
+[It goes on in the background as `bash_1`. The shell's folder and variables are as before this command.]
 [Read on with BashOutput, end it with KillShell.]\
 """)
         assert await desk.bash("touch /etc/x") == snapshot("""\

@@ -36,41 +36,41 @@ async def test_each_reading_goes_on_where_the_last_one_ended(tmp_path: Path) -> 
         assert await desk.words("BashOutput") == snapshot("No command runs in the background.")
         await desk.bash("mkfifo fifo other")
         await desk.bash("echo one; read x <fifo; echo $x; read x <other; exit 4", run_in_background=True)
-        assert await desk.words("BashOutput", shell_id="main_1", wait_for="one") == snapshot("""\
+        assert await desk.words("BashOutput", shell_id="bash_1", wait_for="one") == snapshot("""\
 one
-[`main_1` is still running.]\
+[`bash_1` is still running.]\
 """)
-        assert await desk.words("BashOutput", bash_id="main_1") == snapshot("""\
+        assert await desk.words("BashOutput", bash_id="bash_1") == snapshot("""\
 (nothing new)
-[`main_1` is still running.]\
+[`bash_1` is still running.]\
 """)
         await desk.bash("echo two >fifo")
-        assert await desk.words("BashOutput", shell_id="main_1", wait_for="two") == snapshot("""\
+        assert await desk.words("BashOutput", shell_id="bash_1", wait_for="two") == snapshot("""\
 two
-[`main_1` is still running.]\
+[`bash_1` is still running.]\
 """)
-        assert await desk.words("BashOutput", shell_id="main_1", wait_for="three", timeout=50) == snapshot("""\
+        assert await desk.words("BashOutput", shell_id="bash_1", wait_for="three", timeout=50) == snapshot("""\
 (nothing new)
 [No line holds `three`. It has not come yet.]
-[`main_1` is still running.]\
+[`bash_1` is still running.]\
 """)
         await desk.bash("echo end >other")
-        assert await desk.words("BashOutput", shell_id="main_1", wait_for="three") == snapshot("""\
+        assert await desk.words("BashOutput", shell_id="bash_1", wait_for="three") == snapshot("""\
 (nothing new)
 [No line holds `three`. The command ended without it.]
-[`main_1` has ended with exit code 4.]\
+[`bash_1` has ended with exit code 4.]\
 """)
         assert re.sub(r"\d+ s", "N s", await desk.words("BashOutput")) == snapshot(
-            "main_1  ended  N s  echo one; read x <fifo; echo $x; read x <other; exit 4"
+            "bash_1  ended  N s  echo one; read x <fifo; echo $x; read x <other; exit 4"
         )
 
 
 async def test_too_much_at_once_is_passed_over_and_said(tmp_path: Path) -> None:
     async with shell_desk(tmp_path) as desk:
         await desk.bash("seq 20000; echo end", run_in_background=True)
-        words = await desk.words("BashOutput", shell_id="main_1", wait_for="end")
+        words = await desk.words("BashOutput", shell_id="bash_1", wait_for="end")
         text, _, status = words.rpartition("\n")  # it may have ended by now or not yet
-        assert status in ("[`main_1` has ended with exit code 0.]", "[`main_1` is still running.]")
+        assert status in ("[`bash_1` has ended with exit code 0.]", "[`bash_1` is still running.]")
         assert text[-121:] == snapshot("""\
 9994
 19995
@@ -92,8 +92,8 @@ Error (not_found_error): There is no background command `nope`.
 Suggestion: Those there are: none.\
 """)
         await desk.bash("true", run_in_background=True)
-        assert await desk.words("BashOutput", shell_id="main_2") == snapshot("""\
-Error (not_found_error): There is no background command `main_2`.
+        assert await desk.words("BashOutput", shell_id="bash_2") == snapshot("""\
+Error (not_found_error): There is no background command `bash_2`.
 
-Suggestion: Those there are: `main_1`.\
+Suggestion: Those there are: `bash_1`.\
 """)

@@ -148,10 +148,10 @@ CASES: dict[str, Case] = {
     "time can move it to the background": Case(
         [
             bash("sleep 1.2; echo later; exit 5", timeout=300, background_on_timeout=True),
-            ["BashOutput", {"shell_id": "main_1", "wait_for": "later"}],
-            ["BashOutput", {"shell_id": "main_1", "wait_for": "never"}],
+            ["BashOutput", {"shell_id": "bash_1", "wait_for": "later"}],
+            ["BashOutput", {"shell_id": "bash_1", "wait_for": "never"}],
         ],
-        both(says("goes on in the background as `main_1`", last=0), says("later", last=1), says("exit code 5")),
+        both(says("goes on in the background as `bash_1`", last=0), says("later", last=1), says("exit code 5")),
     ),
     # Output
     "a flood is counted exactly": Case(
@@ -257,7 +257,10 @@ CASES: dict[str, Case] = {
     "cat of what is denied": Case(["cat .env"], both(HIDDEN, refused("Read(.env)")), ENV, DENIED),
     "a redirect of it": Case(["sort < .env"], both(HIDDEN, refused("Read(.env)")), ENV, DENIED),
     "a program that opens it": Case(
-        ['python3 -c \'print(open(".e" + "nv").read())\''], both(HIDDEN, says("reading it needs approval, or a rule denies it")), ENV, DENIED
+        ['python3 -c \'print(open(".e" + "nv").read())\''],
+        both(HIDDEN, says("reading it needs approval, or a rule denies it")),
+        ENV,
+        DENIED,
     ),
     "a search over it": Case(["grep -r KEY ."], HIDDEN, ENV, DENIED),
     "another name for it": Case(
@@ -305,7 +308,7 @@ CASES: dict[str, Case] = {
     "a command in the background is undone": Case(
         [
             bash("rm a", run_in_background=True),
-            ["BashOutput", {"shell_id": "main_1", "wait_for": "x"}],
+            ["BashOutput", {"shell_id": "bash_1", "wait_for": "x"}],
             "true",
             ["undo"],
         ],

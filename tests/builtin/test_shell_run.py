@@ -75,9 +75,9 @@ async def test_what_goes_on_in_the_background_can_be_undone(tmp_path: Path) -> N
         (desk.workspace / "a").write_text("1")
         await desk.bash("mkfifo fifo")
         moved = await desk.bash("read x <fifo; rm a", timeout=300, background_on_timeout=True)
-        assert "`main_1`" in moved
+        assert "`bash_1`" in moved
         await desk.bash("echo go >fifo")
-        await desk.words("BashOutput", shell_id="main_1", wait_for="never comes")
+        await desk.words("BashOutput", shell_id="bash_1", wait_for="never comes")
     assert not (desk.workspace / "a").exists()
     report = files_of(desk.session).history.undo()
     assert [str(one.path) for one in report.changes] == [f"{os.path.realpath(desk.workspace)}/a"]

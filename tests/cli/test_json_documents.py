@@ -166,8 +166,8 @@ def test_settings_that_are_broken_are_a_document(ferrule: Command, command: tupl
         (["rules", "test", "Bash(", "x", "--json"], 2, "settings_error", "Bash("),
         (["rules", "import", "nowhere.json", "--json"], 2, "usage_error", "nowhere.json"),
         (["mcp", "test", "nobody", "--json"], 2, "execution_error", "nobody"),
-        (["shells", "--json", "stop", "main_9"], 2, "usage_error", "main_9"),
-        (["shells", "output", "main_9", "--json"], 2, "usage_error", "main_9"),
+        (["shells", "--json", "stop", "bash_9"], 2, "usage_error", "bash_9"),
+        (["shells", "output", "bash_9", "--json"], 2, "usage_error", "bash_9"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

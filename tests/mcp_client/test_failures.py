@@ -17,8 +17,8 @@ from ferrule.mcp_client.failures import (
     with_garbage,
 )
 from ferrule.mcp_client.server_log import ServerLog
+from ferrule.mcp_client.server_program import CannotStart
 from ferrule.mcp_client.variables import MissingValue
-from ferrule.process.kept_program import CannotStart
 
 
 def test_the_innermost_cause_is_told() -> None:

@@ -14,8 +14,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
 from ferrule.mcp_client.server_log import ServerLog
+from ferrule.mcp_client.server_program import CannotStart
 from ferrule.mcp_client.stdio_transport import StdioTransport
-from ferrule.process.kept_program import CannotStart
 from tests.mcp_client.peers import until
 
 ECHO = "import sys\nfor line in sys.stdin:\n    sys.stdout.write(line)\n    sys.stdout.flush()\n"

@@ -145,19 +145,18 @@ def test_a_box_hides_what_rules_deny_or_ask_about_and_opens_what_they_allow(sess
     assert hidden(deny=["Read(src/.env)"], mode="bypass") == ["src/.env"]
 
 
-def test_places_outside_the_workspace_are_hidden_by_name(session: Session):
+def test_outside_the_workspace_a_box_hides_by_name_what_a_rule_denies(session: Session):
+    """Homes and keys no box shows anyway. A rule that comes later counts from the next command on."""
     roots = roots_of(session)
-    found = RuleRestrictions(policy(deny=["Read(//srv/keys/**)", "Read(./secrets/**)"])).hidden_places(roots)
+    rules = policy(deny=["Read(//srv/keys/**)", "Read(./secrets/**)", "Read(~/.ssh/**)"])
+    restrictions = RuleRestrictions(rules)
+    found = restrictions.hidden_places(roots)
     home = os.path.realpath(Path.home())
-    assert {
-        f"{home}/.ssh",
-        f"{home}/.netrc",
-        "/etc/shadow",
-        "/srv/keys",
-        f"{roots[0]}/secrets",
-        f"{roots[0]}/.env",
-    } <= {*found}
-    assert not {"/", "/proc", "/etc", home, *roots} & {*found}
+    assert {f"{home}/.ssh", "/srv/keys", f"{roots[0]}/secrets", f"{roots[0]}/.env"} <= {*found}
+    assert not {"/", "/proc", "/etc", "/etc/shadow", f"{home}/.netrc", home, *roots} & {*found}
+    assert "/srv/more" not in restrictions.hidden_places(roots)
+    rules.restrict(deny=["Read(//srv/more/**)"])
+    assert "/srv/more" in restrictions.hidden_places(roots)
 
 
 def test_a_box_that_may_write_can_have_denied_places_read_only(session: Session):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from ferrule.builtin.session_shells import SECONDS_TO_END, shell_folder, shells_of, try_sandbox, work_profile
+from ferrule.builtin.session_shells import SECONDS_TO_END, shell_folder, shell_of, try_sandbox, work_profile
 from ferrule.builtin.shell_run import (
     CommandRun,
     command_metadata,
@@ -122,7 +122,7 @@ async def _start(context: ToolContext, command: str, folder: str | None) -> Outp
     text = command_text(command, folder)
     require_folder(context.session, folder)
     sandbox = await try_sandbox(context.session)
-    shell = shells_of(context.session).get()
+    shell = shell_of(context.session)
     watch = undoable(context)
     told = await watch.__aenter__()
     try:

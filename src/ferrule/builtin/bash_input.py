@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ferrule.builtin.session_shells import SECONDS_TO_END, shells_of, work_profile
+from ferrule.builtin.session_shells import SECONDS_TO_END, shell_of, work_profile
 from ferrule.builtin.shell_run import (
     CommandRun,
     adopt,
@@ -52,7 +52,7 @@ async def bash_input(
     """
     seconds = timeout / 1000
     session = context.session
-    shell = shells_of(session).get()
+    shell = shell_of(session)
     async with undoable(context) as told:
         ended = await shell.answer(text, timeout=seconds)
     adopt(session, shell, ended, tainted=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from pydantic import AliasChoices, Field
 
-from ferrule.builtin.session_shells import shells_of
+from ferrule.builtin.session_shells import shell_of
 from ferrule.core.access import Touch
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
@@ -75,10 +75,10 @@ async def bash_output(
     Examples:
         - read the new output of the background command bash_3: {"shell_id": "bash_3"}
     """
-    shells = shells_of(context.session)
+    background = shell_of(context.session).background
     if shell_id is None:
-        return _listed(shells.background())
-    _, kept = shells.find_background(shell_id)
+        return _listed(background.list())
+    kept = background.get(shell_id)
     waited = ""
     if wait_for is not None:
         found = await kept.wait_for(wait_for, timeout=timeout / 1000, since=kept.cursor)

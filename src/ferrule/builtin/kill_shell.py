@@ -6,7 +6,7 @@ from typing import Annotated, TypedDict
 
 from pydantic import AliasChoices, Field
 
-from ferrule.builtin.session_shells import SECONDS_TO_END, shells_of
+from ferrule.builtin.session_shells import SECONDS_TO_END, shell_of
 from ferrule.core.access import Touch
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
@@ -60,9 +60,9 @@ async def kill_shell(
     Examples:
         - stop the background command bash_3: {"shell_id": "bash_3"}
     """
-    session, kept = shells_of(context.session).find_background(shell_id)
-    was = kept.status
-    await session.background.stop(shell_id)
+    background = shell_of(context.session).background
+    was = background.get(shell_id).status
+    kept = await background.stop(shell_id)
     return {
         "shell_id": kept.id,
         "status": kept.status,

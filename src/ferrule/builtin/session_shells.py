@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from ferrule.process.profile import LayerMount, Profile
     from ferrule.process.sandbox.sandbox import Sandbox
     from ferrule.process.shell.session import ShellSession
-    from ferrule.process.shell.shells import Shells
     from ferrule.workspace.layers.session_layer import SessionLayer
     from ferrule.workspace.restrictions import Restrictions
 
+_SHELL = "ferrule.shell"
 _SANDBOX = "ferrule.sandbox"
 _LAYER = "ferrule.session_layer"
 _OUTPUTS = "ferrule.outputs"
@@ -93,22 +93,20 @@ async def try_sandbox(session: Session) -> Sandbox:
     return session.state.get(_SANDBOX) or await asyncio.to_thread(sandbox_of, session)
 
 
-def shells_of(session: Session) -> Shells:
+def shell_of(session: Session) -> ShellSession:
     """The shell of a session and its background commands, made at first use."""
-    from ferrule.process.shell.shells import Shells
+    shell: ShellSession | None = session.state.get(_SHELL)
+    if shell is None:
+        from ferrule.process.shell.notice import Notice
+        from ferrule.process.shell.session import ShellSession
+        from ferrule.process.spill import SpillFolder
 
-    return Shells.of(session, lambda: _make(session))
-
-
-def _make(session: Session) -> Shells:
-    from ferrule.process.shell.notice import Notice
-    from ferrule.process.shell.shells import Shells
-    from ferrule.process.spill import SpillFolder
-
-    session.on_close(partial(close_shells, session))
-    files_of(session).paths.open_for_reading(outputs_of(session))  # a path that is named to a model can be read
-    notice = Notice(data_folder() / "shells", session.workspace)
-    return Shells(str(shell_folder(session)), spills=SpillFolder(outputs_of(session)), notice=notice)
+        session.on_close(partial(close_shell, session))
+        files_of(session).paths.open_for_reading(outputs_of(session))  # a path that is named to a model can be read
+        notice = Notice(data_folder() / "shells", session.workspace)
+        shell = ShellSession(folder=str(shell_folder(session)), spills=SpillFolder(outputs_of(session)), notice=notice)
+        session.state[_SHELL] = shell
+    return shell
 
 
 def watchers_of(session: Session) -> set[asyncio.Task[None]]:
@@ -116,16 +114,17 @@ def watchers_of(session: Session) -> set[asyncio.Task[None]]:
     return session.state.setdefault(_WATCHERS, set())
 
 
-async def close_shells(session: Session) -> None:
+async def close_shell(session: Session) -> None:
     """End all that a session's commands started, take up what they changed to the last, and drop what was kept aside
     for them.
     """
     import asyncio
 
-    from ferrule.process.shell.shells import Shells
     from ferrule.workspace.layers.session_layer import leave_no_fallback
 
-    await Shells.close_of(session)
+    shell: ShellSession | None = session.state.pop(_SHELL, None)
+    if shell is not None:
+        await shell.close()
     await asyncio.gather(*watchers_of(session), return_exceptions=True)
     layer: SessionLayer | None = session.state.pop(_LAYER, None)
     if layer is not None:
@@ -239,7 +238,7 @@ def session_layer(session: Session) -> SessionLayer | None:
         paths = files_of(session).paths
         folder = layers_folder(paths)
         if folder is not None:
-            shells_of(session)  # whose end is the layer's
+            shell_of(session)  # whose end is the layer's
             layer = session.state[_LAYER] = SessionLayer(paths, folder, ignored=choice_of(session).ignored)
     return layer
 

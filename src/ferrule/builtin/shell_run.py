@@ -21,7 +21,7 @@ from ferrule.builtin.session_shells import (
     session_layer,
     settle,
     shell_folder,
-    shells_of,
+    shell_of,
     try_sandbox,
     watchers_of,
     work_profile,
@@ -158,7 +158,7 @@ async def _work(
     from ferrule.process.shell.running import boxes
 
     session = context.session
-    shell = shells_of(session).get()
+    shell = shell_of(session)
     async with undoable(context) as told:
         ended = await shell.run(
             text,
@@ -197,7 +197,7 @@ class _Trial:
     def __init__(self, context: ToolContext, text: str, seconds: float, sandbox: Sandbox) -> None:
         self._context, self._session = context, context.session
         self._text, self._seconds, self._sandbox = text, seconds, sandbox
-        self._shell = shells_of(context.session).get()
+        self._shell = shell_of(context.session)
         self._told = Told()
         self._told.box = "look"
 
@@ -409,7 +409,7 @@ def require_folder(session: Session, folder: str | None) -> None:
 
 async def watch_on(context: ToolContext, name: str) -> None:
     """Go on looking at what a command changes that goes on in the background, so that this can be undone too."""
-    _, kept = shells_of(context.session).find_background(name)
+    kept = shell_of(context.session).background.get(name)
     watch = undoable(context)
     await watch.__aenter__()
     note_when_over(context, kept, watch)

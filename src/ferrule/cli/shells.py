@@ -49,7 +49,7 @@ def command(context: click.Context, as_json: bool, workspace: Path) -> None:
         print_table([_("ID"), _("STATE"), _("AGE"), _("PROCESS"), _("COMMAND")], rows)
 
 
-@command.command("stop", help=_("End the command ID and all that it started. `main_1` will do where only one has it."))
+@command.command("stop", help=_("End the command ID and all that it started. `bash_1` will do where only one has it."))
 @click.argument("id")
 @json_option
 @click.pass_obj

@@ -34,7 +34,7 @@ from ferrule.mcp_client.direct_calls import DirectCalls
 from ferrule.mcp_client.failures import NO_MESSAGE
 from ferrule.mcp_client.message_lines import CutOff, TooLong, lines, read_line
 from ferrule.mcp_client.pace import Pace
-from ferrule.process.kept_program import KeptProgram
+from ferrule.mcp_client.server_program import ServerProgram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -90,7 +90,7 @@ class StdioTransport:
     async def __aenter__(
         self,
     ) -> tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]:
-        self._program = await KeptProgram.start(self._command, folder=self._folder, environment=self._environment)
+        self._program = await ServerProgram.start(self._command, folder=self._folder, environment=self._environment)
         try:
             out = await self._reader(self._program.take("stdout"))
             err = await self._reader(self._program.take("stderr"))

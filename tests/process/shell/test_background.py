@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
-from tests.process.shell.shell_room import Kept, Room, alive, becomes, new_mark
+from tests.process.shell.shell_room import Kept, Room, alive, becomes, gone, new_mark
 
 from ferrule.core.errors import ToolError
 
@@ -18,7 +21,7 @@ def test_it_starts_in_the_sessions_state_and_changes_none_of_it(room: Room) -> N
         kept = await session.start("echo $x ${PWD##*/}; x=2; cd /; exit 4")
         await asyncio.wait_for(kept.over.wait(), 20)
         read = kept.read_on()
-        assert (read.text, read.status, read.exit_code, read.id) == ("1 d\n", "ended", 4, "main_1")
+        assert (read.text, read.status, read.exit_code, read.id) == ("1 d\n", "ended", 4, "bash_1")
         assert (await session.run("echo $x ${PWD##*/}")).stdout == "1 d\n"
 
     room.use(body)
@@ -114,7 +117,7 @@ def test_a_command_moves_there_when_its_time_is_up(room: Room) -> None:
         assert (ended.timed_out, ended.exit_code, ended.stdout) == (True, None, "one\n")
         kept = session.background.get(str(ended.moved_to_background))
         assert "".join(ended.notes) == snapshot(
-            "It goes on in the background as `main_1`. The shell's folder and variables are as before this command."
+            "It goes on in the background as `bash_1`. The shell's folder and variables are as before this command."
         )
         assert (await session.run("echo $x")).stdout == "1\n"
         await session.run("echo two >hold")
@@ -156,8 +159,8 @@ def test_too_many_at_once_are_refused_and_do_not_move(plain: Room) -> None:
             await session.start(f"sleep {mark}")
         assert (await session.run(f"sleep {mark}", timeout=0.3, may_move=True)).moved_to_background is None
         assert alive(mark) == []
-        await session.background.stop("main_3")
-        assert (await session.start("true")).id == "main_21"
+        await session.background.stop("bash_3")
+        assert (await session.start("true")).id == "bash_21"
 
     plain.use(body)
 
@@ -169,7 +172,7 @@ def test_an_unknown_one_names_those_there_are(plain: Room) -> None:
 
     with pytest.raises(ToolError) as caught:
         plain.use(body)
-    assert caught.value.suggestion == "Those there are: `main_1`."
+    assert caught.value.suggestion == "Those there are: `bash_1`."
 
 
 def test_waiting_ends_with_the_command_or_the_time(plain: Room) -> None:
@@ -177,7 +180,8 @@ def test_waiting_ends_with_the_command_or_the_time(plain: Room) -> None:
         kept = await session.start("echo one; sleep 0.2; printf last")
         assert await kept.wait_for("never", timeout=20) is None
         assert await kept.wait_for("last", timeout=20) == "last"
-        assert await kept.wait_for(r"^o.e$", regex=True, timeout=20) == "one"
+        assert await kept.wait_for("n", timeout=20) == "one"
+        assert await kept.wait_for("one", timeout=20, since=4) is None
         slow = await session.start("sleep 60")
         assert await slow.wait_for("never", timeout=0.2) is None
 
@@ -251,3 +255,25 @@ def test_it_can_be_stopped_from_another_event_loop(room: Room) -> None:
         assert (stopped is kept, kept.status, alive(mark)) == (True, "stopped", [])
 
     room.use(body)
+
+
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from tests.process.shell.shell_room import opener_in
+from ferrule.process.shell.session import ShellSession
+
+shell, opener = ShellSession(folder=sys.argv[1]), opener_in(Path(sys.argv[1]), sys.argv[2])
+command = f"setsid sleep {sys.argv[3]} & (setsid sleep {sys.argv[3]} &); sleep {sys.argv[3]}"
+asyncio.run(shell.background.start(command, opener))
+"""
+
+
+def test_the_end_of_the_program_ends_them_all(room: Room) -> None:
+    mark = new_mark()
+    root = Path(__file__).parents[3]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root / "src"), str(root), *sys.path])}
+    command = [sys.executable, "-c", PROGRAM, str(room.workspace), room.kind, mark]
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert gone(mark, 0.5)

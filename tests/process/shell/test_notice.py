@@ -11,17 +11,17 @@ import pytest
 from tests.process.shell.shell_room import Room, gone, new_mark
 
 from ferrule.process.shell.notice import Notice, noted_commands, started
-from ferrule.process.shell.shells import Shells
+from ferrule.process.shell.session import ShellSession
 
 
-def test_a_command_is_noted_from_its_start_to_the_end_of_its_shells(room: Room, tmp_path: Path) -> None:
+def test_a_command_is_noted_from_its_start_to_the_end_of_its_shell(room: Room, tmp_path: Path) -> None:
     mark = new_mark()
 
     async def main() -> None:
-        shells = Shells(str(room.workspace), notice=Notice(tmp_path / "notes", room.workspace))
+        shell = ShellSession(folder=str(room.workspace), notice=Notice(tmp_path / "notes", room.workspace))
         try:
             assert noted_commands(tmp_path / "notes") == []
-            kept = await shells.get().background.start(f"sleep {mark} & sleep {mark}", room.opener)
+            kept = await shell.background.start(f"sleep {mark} & sleep {mark}", room.opener)
             (noted,) = noted_commands(tmp_path / "notes")
             assert (noted.command, noted.status, noted.workspace) == (kept.command, "running", str(room.workspace))
             assert noted.program.pid == os.getpid()
@@ -31,7 +31,7 @@ def test_a_command_is_noted_from_its_start_to_the_end_of_its_shells(room: Room, 
             (noted,) = noted_commands(tmp_path / "notes")
             assert noted.status == "ended"
         finally:
-            await shells.close()
+            await shell.close()
         assert list((tmp_path / "notes").iterdir()) == []
 
     asyncio.run(main())
@@ -46,7 +46,7 @@ def note(folder: Path, **changed: object) -> Path:
         "program": [os.getpid(), started(os.getpid())],
         "workspace": "/w",
         "commands": [
-            {"id": "a.main_1", "command": "x", "status": "running", "exit_code": None, "began": 1.0, "output": None,
+            {"id": "a.bash_1", "command": "x", "status": "running", "exit_code": None, "began": 1.0, "output": None,
              "box": None},
         ],
         **changed,
@@ -58,7 +58,7 @@ def note(folder: Path, **changed: object) -> Path:
 
 def test_a_process_that_took_the_number_of_a_dead_one_is_not_taken_for_it(tmp_path: Path) -> None:
     note(tmp_path)
-    assert [one.id for one in noted_commands(tmp_path)] == ["a.main_1"]
+    assert [one.id for one in noted_commands(tmp_path)] == ["a.bash_1"]
     path = note(tmp_path, program=[os.getpid(), (started(os.getpid()) or 0) - 1])
     assert noted_commands(tmp_path) == []
     assert not path.exists()

@@ -15,7 +15,6 @@ from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.loops import Posted
 from ferrule.core.phrases import phrase
 from ferrule.process.output import LeftOut
-from ferrule.process.shell.patterns import LineSearch
 from ferrule.process.shell.running import RunningCommand, finished
 from ferrule.process.terminal_escapes import clean
 
@@ -34,6 +33,7 @@ _MOST_RUNNING = 20
 _MOST_KEPT = 100
 _READ_AT_ONCE = 32_000
 _SECONDS_BETWEEN_LOOKS = 0.02
+_SEARCHED_AT_ONCE, _LONGEST_LINE = 1 << 18, 16_384
 
 
 @dataclass(slots=True, frozen=True)
@@ -108,29 +108,22 @@ class BackgroundCommand:
             return self.record.spill.read(start, end - start)
         return "".join(piece.text for piece in self.record.pieces()).encode()[start:end]
 
-    async def wait_for(self, pattern: str, *, regex: bool = False, timeout: float = 30.0, since: int = 0) -> str | None:
-        """The first line with the pattern in it; None when the command ended, or time was up, without one."""
-        search = LineSearch(pattern, regex=regex)
-        place = since
-        end = monotonic() + timeout
-        try:
-            while True:
-                last = self.status != "running"
-                while place < self._written:
-                    data = self._bytes(place, min(self._written, place + (1 << 18)))
-                    if not data:
-                        break
-                    place += len(data)
-                    if (found := await search.feed(data.decode(errors="replace"), end - monotonic())) is not None:
-                        return clean(found)
-                if last:
-                    found = await search.rest(end - monotonic())
-                    return clean(found) if found is not None else None
-                if monotonic() >= end:
-                    return None
-                await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
-        finally:
-            search.close()
+    async def wait_for(self, text: str, *, timeout: float = 30.0, since: int = 0) -> str | None:
+        """The first line with this text in it; None when the command ended, or time was up, without one."""
+        place, rest, end = since, b"", monotonic() + timeout
+        wanted = text.encode(errors="replace")
+        while True:
+            last = self.status != "running"
+            while place < self._written and (data := self._bytes(place, min(self._written, place + _SEARCHED_AT_ONCE))):
+                place += len(data)
+                *lines, rest = (rest + data).split(b"\n")
+                for line in (*lines, rest):
+                    if wanted in line:
+                        return clean(line[:_LONGEST_LINE].decode(errors="replace"))
+                rest = rest[-_LONGEST_LINE:]
+            if last or monotonic() >= end:
+                return None
+            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
 class BackgroundCommands:
@@ -239,7 +232,7 @@ class BackgroundCommands:
 
     def _add(self, running: RunningCommand) -> BackgroundCommand:
         self._count += 1
-        kept = BackgroundCommand(f"{self._session.name}_{self._count}", running, began=running.began)
+        kept = BackgroundCommand(f"bash_{self._count}", running, began=running.began)
         over = [one.id for one in self._all.values() if one.status != "running"]
         for one in over[: max(0, len(self._all) - _MOST_KEPT)]:
             del self._all[one]  # what ended long ago is only in its file any more

@@ -8,7 +8,10 @@ it was. When a result is given, everything that the command started is dead, unl
 from __future__ import annotations
 
 import asyncio
+import atexit
+import logging
 import re
+import weakref
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,8 +31,11 @@ if TYPE_CHECKING:
     from ferrule.process.box import Box
     from ferrule.process.output import LeftOut
     from ferrule.process.sandbox.sandbox import Denial
+    from ferrule.process.shell.notice import Notice
     from ferrule.process.shell.running import Opener, Size, Why
     from ferrule.process.spill import SpillFolder
+
+logger = logging.getLogger("ferrule.shells")
 
 T = TypeVar("T")
 DEFAULT_SECONDS = 120.0
@@ -77,15 +83,17 @@ class ShellSession:
     def __init__(
         self,
         *,
-        name: str = "main",
         folder: str,
         spills: SpillFolder | None = None,
+        notice: Notice | None = None,
         kept: int = KEPT_BYTES,
         terminal_size: Size = (100, 30),
     ) -> None:
-        self.name = name
         self.state = ShellState(folder=folder)
         self.background = BackgroundCommands(self)
+        self._notice = notice
+        if notice is not None:
+            self.background.on_change = self._renew_notice
         self._terminal_size = terminal_size
         self._spills = spills
         self._kept = kept
@@ -94,6 +102,7 @@ class ShellSession:
         self._waiting: RunningCommand | None = None
         self._endings: set[asyncio.Task[Any]] = set()
         self._closed = False
+        _all.add(self)
 
     @property
     def folder(self) -> str:
@@ -166,6 +175,14 @@ class ShellSession:
         if self._closed:
             raise ToolError(phrase("This shell session is closed."), suggestion=phrase("Use another session."))
 
+    def _renew_notice(self) -> None:
+        try:
+            if self._notice is not None and not self._closed:
+                self._notice.renew(self.background.list())
+        except OSError:
+            # What runs is not held up because it could not be listed for others; that is worth a line in the log.
+            logger.warning("The background commands could not be listed for `ferrule shells`", exc_info=True)
+
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         """See work through even when the caller is cancelled, or given up on: `close` waits for it then."""
         return await finished(self._begin_to_finish(work))
@@ -194,6 +211,8 @@ class ShellSession:
         fronts, self._fronts, self._waiting = self._fronts, set[RunningCommand](), None
         for front in fronts:
             front.end_now()
+        if self._notice is not None:
+            self._notice.remove()
 
     async def _see_through(self, front: RunningCommand, timeout: float, may_move: bool) -> Ended:
         self._fronts.add(front)
@@ -292,3 +311,15 @@ def _last_line(front: RunningCommand) -> str:
 def _own_errors(text: str) -> str:
     """Bash's own errors, without how the command came to it: `bash: line 3: …`."""
     return _OWN_ERROR.sub("bash: line ", text) if "line " in text else text
+
+
+_all: weakref.WeakSet[ShellSession] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    """The launcher would end everything once we are gone; this way it is gone when we are."""
+    for session in list(_all):
+        session.close_now()
+
+
+atexit.register(_close_all)

@@ -1,4 +1,4 @@
-"""A program that is spoken to over its standard streams, and of which nothing is left when Ferrule lets go of it.
+"""An MCP server that is a program: spoken to over its standard streams, and nothing of it is left behind.
 
 It runs in a box without a sandbox: whatever it starts, also what makes a session of its own, ends with it, and all of
 it ends with Ferrule, however that ends.
@@ -28,7 +28,7 @@ class CannotStart(Exception):  # noqa: N818 - reads as what it says
     """The program could not be started; says why."""
 
 
-class KeptProgram:
+class ServerProgram:
     """A running program. `stdin`, `stdout` and `stderr` are our ends of its streams; whoever takes one closes it."""
 
     def __init__(self, box: Box, stdin: int, stdout: int, stderr: int) -> None:
@@ -46,7 +46,7 @@ class KeptProgram:
         return self._box.ended
 
     @classmethod
-    async def start(cls, arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> KeptProgram:
+    async def start(cls, arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> ServerProgram:
         """Start it; raises `CannotStart`."""
         executable = _must_find(arguments[0], folder, environment)
         (reading, stdin), (stdout, writing), (stderr, complaining) = os.pipe(), os.pipe(), os.pipe()

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.process.kept_program import CannotStart, KeptProgram, find_executable
+from ferrule.mcp_client.server_program import CannotStart, ServerProgram, find_executable
 
 PLAIN = {"PATH": os.environ["PATH"]}
 
 
-async def start(script: str, folder: Path) -> KeptProgram:
-    return await KeptProgram.start(["sh", "-c", script], folder=folder, environment=PLAIN)
+async def start(script: str, folder: Path) -> ServerProgram:
+    return await ServerProgram.start(["sh", "-c", script], folder=folder, environment=PLAIN)
 
 
 async def read_line(descriptor: int) -> str:
@@ -41,7 +41,7 @@ async def test_it_is_spoken_to_over_its_streams(tmp_path: Path) -> None:
 
 
 async def test_it_gets_the_given_environment_and_nothing_else(tmp_path: Path) -> None:
-    program = await KeptProgram.start(
+    program = await ServerProgram.start(
         [sys.executable, "-c", "import os; print(sorted(os.environ))"], folder=tmp_path, environment={"ONE": "1"}
     )
     names = await read_line(program.stdout)
@@ -81,9 +81,9 @@ async def test_one_that_does_not_notice_the_end_of_its_input_is_asked_soon(tmp_p
 
 async def test_a_program_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match="there is no program `no-such-program`"):
-        await KeptProgram.start(["no-such-program"], folder=tmp_path, environment=PLAIN)
+        await ServerProgram.start(["no-such-program"], folder=tmp_path, environment=PLAIN)
     with pytest.raises(CannotStart, match="there is no folder"):
-        await KeptProgram.start(["sh"], folder=tmp_path / "gone", environment=PLAIN)
+        await ServerProgram.start(["sh"], folder=tmp_path / "gone", environment=PLAIN)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ async def test_what_is_the_matter_with_a_command_is_said(tmp_path: Path, command
     (tmp_path / "folder").mkdir()
     (tmp_path / "notes.txt").write_text("x")
     with pytest.raises(CannotStart) as raised:
-        await KeptProgram.start([command], folder=tmp_path, environment={"PATH": "/usr/bin"})
+        await ServerProgram.start([command], folder=tmp_path, environment={"PATH": "/usr/bin"})
     assert str(raised.value) == said
 
 
@@ -108,16 +108,16 @@ async def test_a_file_that_cannot_be_run_is_an_error(tmp_path: Path) -> None:
     file.write_bytes(b"\x00\x01")
     file.chmod(0o755)
     with pytest.raises(CannotStart, match="Exec format error"):
-        await KeptProgram.start([str(file)], folder=tmp_path, environment=PLAIN)
+        await ServerProgram.start([str(file)], folder=tmp_path, environment=PLAIN)
 
 
 async def test_all_of_it_ends_when_ferrule_is_killed(tmp_path: Path) -> None:
     script = (
         "import asyncio, os, sys\n"
         "from pathlib import Path\n"
-        "from ferrule.process.kept_program import KeptProgram\n"
+        "from ferrule.mcp_client.server_program import ServerProgram\n"
         "async def main():\n"
-        "    program = await KeptProgram.start(['sh', '-c', 'trap \"\" TERM HUP; exec sleep 1000'],"
+        "    program = await ServerProgram.start(['sh', '-c', 'trap \"\" TERM HUP; exec sleep 1000'],"
         " folder=Path('.'), environment=dict(os.environ))\n"
         "    print(program.pid, flush=True)\n"
         "    await asyncio.sleep(1000)\n"
