@@ -124,9 +124,9 @@ def hooks_of_person() -> list[str]:
 
 
 def _git_config(home: str) -> str:
-    for path in (Path(home, ".gitconfig"), Path(home, ".config/git/config")):
+    for path in (f"{home}/.gitconfig", f"{home}/.config/git/config"):
         try:
-            state = path.stat()
+            state = os.stat(path)  # noqa: PTH116 - on every start
         except OSError:
             continue
         return _read_git_config(path, state.st_mtime_ns, state.st_size)
@@ -134,9 +134,9 @@ def _git_config(home: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def _read_git_config(path: Path, changed: int, size: int) -> str:
+def _read_git_config(path: str, changed: int, size: int) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
 

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from ferrule.process.profile import Profile
 
-_ESCAPED = re.compile(rb"\\([0-7]{3})")
+_ESCAPED, _SPECIAL = re.compile(rb"\\([0-7]{3})"), re.compile(rb"[ \t\n\\]")
 _OF_THE_SYSTEM = ("/usr", "/etc", "/proc", "/dev", "/sys", "/boot")
 
 
@@ -32,7 +33,7 @@ def writable_roots(folders: Sequence[Path], program: str) -> list[str]:
                 phrase("The workspace holds the system itself, and the sandbox cannot make that writable."),
                 phrase("Ask the person to choose a folder of their own as the workspace."),
             )
-        if is_within(os.path.realpath(program), root):
+        if is_within(_real(program), root):
             raise SandboxRefused(
                 phrase(
                     "The sandbox's own program `{name}` lies inside the workspace, where any command may have put it.",
@@ -46,6 +47,11 @@ def writable_roots(folders: Sequence[Path], program: str) -> list[str]:
                 phrase("Ask the person to make it, or to choose another."),
             )
     return roots
+
+
+@lru_cache(maxsize=8)  # asked at every start
+def _real(program: str) -> str:
+    return os.path.realpath(program)
 
 
 def below(root: str, paths: Sequence[Path]) -> frozenset[str]:
@@ -81,9 +87,12 @@ def mounts_below(layers: Sequence[LayerMount]) -> tuple[str, ...]:
     roots = tuple(f"{layer.root}/" for layer in layers)
     if not roots:
         return ()
-    with open("/proc/self/mountinfo", "rb") as file:  # noqa: PTH123 - on every start
-        fields = (line.split(b" ", 5) for line in file)
-        places = {os.fsdecode(_ESCAPED.sub(_unescaped, line[4])) for line in fields}
+    with open("/proc/self/mountinfo", "rb", 0) as file:  # noqa: PTH123 - on every start
+        listed = file.read()
+    starts = tuple(_SPECIAL.sub(lambda found: b"\\%03o" % found[0][0], os.fsencode(root)) for root in roots)
+    if not any(b" " + start in listed for start in starts):
+        return ()  # as nearly always
+    places = {os.fsdecode(_ESCAPED.sub(_unescaped, line.split(b" ", 5)[4])) for line in listed.splitlines()}
     found = sorted(place for place in places if place.startswith(roots))
     return tuple(place for at, place in enumerate(found) if not any(is_within(place, one) for one in found[:at]))
 
