@@ -55,6 +55,8 @@ OBEYED = [
     "sub/.git/info/attributes", ".gitmodules", ".husky/pre-push", ".vscode/tasks.json", "a/b/.idea/workspace.xml",
     ".cursor/rules/x.mdc", ".claude/agents/a.md", ".codex/config.toml", ".gemini/settings.json", "sub/.mcp.json",
     ".envrc", "sub/.envrc", ".bashrc", "home/.zshrc", ".Git/hooks/pre-commit", ".VSCode/tasks.json", "~/.profile",
+    ".gitattributes", "sub/.pre-commit-config.yaml", "lefthook.yml", ".github/workflows/ci.yml", ".gitlab-ci.yml",
+    ".cargo/config.toml", ".npmrc", "sub/.yarnrc.yml", ".tool-versions", "mise.toml", ".devcontainer/devcontainer.json",
 ]  # fmt: skip
 
 
@@ -73,7 +75,21 @@ def test_what_other_programs_run_asks_in_every_mode_unless_a_rule_names_it(sessi
 
 
 @pytest.mark.parametrize(
-    "path", ["src/config", "git/hooks.py", "docs/vscode/tasks.json", "envrc", ".gitignore", ".env.example"]
+    "path",
+    [
+        "src/config",
+        "git/hooks.py",
+        "docs/vscode/tasks.json",
+        "envrc",
+        ".gitignore",
+        ".env.example",
+        "conftest.py",
+        "package.json",
+        "Makefile",
+        ".github/ISSUE_TEMPLATE.md",
+        "Cargo.toml",
+        "docs/workflows/ci.yml",
+    ],
 )
 def test_what_only_looks_alike_is_written_as_the_mode_says(session: Session, path: str):
     for mode in ("accept-edits", "bypass"):

@@ -35,7 +35,7 @@ SECRETS = (
 
 STARTERS = (
     *(f"**/{name}" for name in sorted(SETTINGS - {"ferrule.toml"})),
-    *(f"**/.git/**/{name}" for name in sorted(OF_GIT)), "**/.git/**/info/attributes", "**/.gitmodules", "**/.husky",
+    *(f"**/.git/**/{name}" for name in sorted(OF_GIT)), "**/.git/**/info/attributes",
     "~/.config/fish/**", "~/.config/autostart/**", "~/.config/systemd/**", "~/.config/git/**", "~/.ssh/**",
     "~/.local/bin/**", "~/bin/**", "//etc/**", "//boot/**", "//bin/**", "//sbin/**",
 )  # fmt: skip

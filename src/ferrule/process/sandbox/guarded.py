@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ferrule.core.access import OF_GIT, SETTINGS
+from ferrule.core.access import OF_GIT, settings_among
 from ferrule.process.sandbox.git_config import hooks_paths
 from ferrule.process.sandbox.places import hooks_of_person
 from ferrule.process.sandbox.plain_path import opened, read_plain
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 _GIT_FOLDER_HAS = frozenset({"HEAD", "objects", "refs"})
 _WALKED_OF_GIT = frozenset({"modules", "worktrees", "info"})
-_OF_DEPENDENCIES = frozenset({"node_modules", "site-packages"})
-"""Folders of other people's packages, where nobody opens an editor or a shell."""
 _MOST_FOLDERS, _MOST_INSIDE, _MOST_REMEMBERED = 100_000, 2_000, 8
 _CLOCK_STEP = 20_000_000  # of the coarsest clock a file system uses, in nanoseconds
 
@@ -153,9 +151,7 @@ class GuardedTree:
         if _is_of_git(path):
             below = tuple(name for name in folders if name in _WALKED_OF_GIT)
             return _Folder(state.st_ino, changed, below, tuple(OF_GIT & names.keys()), False, True)
-        guarded: set[str] = set()
-        if _OF_DEPENDENCIES.isdisjoint(path.split("/")):
-            guarded |= SETTINGS & names.keys()
+        guarded = settings_among(path, names)
         if "attributes" in names and self._is_info(path):
             guarded.add("attributes")
         if names.get(".git") is False:

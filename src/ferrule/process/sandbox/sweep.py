@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ferrule.core.access import OF_GIT, SETTINGS
+from ferrule.core.access import OF_GIT, SETTINGS, settings_among
 from ferrule.process.sandbox.git_config import harmless
 from ferrule.process.sandbox.plain_path import opened, read_plain
 from ferrule.process.sandbox.quarantine import Quarantine
@@ -151,8 +151,9 @@ def _may_stay(one: Watched, path: str, before: Found) -> bool:
     parent, _, name = path.rpartition("/")
     if path in one.hidden:
         return False
-    if name in SETTINGS and path not in one.tree.named:
-        return parent not in before.folders  # what a fresh clone brings is for its reader to judge
+    if path not in one.tree.named and settings_among(parent, (name,)):
+        top = parent if name in SETTINGS else parent.rpartition("/")[0]  # of `.github/workflows` where `.github` lies
+        return top not in before.folders  # what a fresh clone brings is for its reader to judge
     if name in OF_GIT or name == ".git":
         return _runs_nothing(one.tree, path, name)
     return False

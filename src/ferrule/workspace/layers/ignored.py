@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ferrule.core.access import SETTINGS
+from ferrule.core.access import is_setting
 from ferrule.workspace.layers.git_index import GitIndex, index_of
 from ferrule.workspace.searching.ignore_files import enclosing_repository
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-GUARDED = SETTINGS | {".git", ".gitmodules", ".gitattributes", ".husky"}
-"""Names that are never ignored, nor anything in them."""
 _ALWAYS = "__pycache__"
 _TAG, _SIGNATURE = "CACHEDIR.TAG", b"Signature: 8a477f597d28d172789f06886806bc55"
 _IGNORE, _EXCLUDE = ".gitignore", ".git/info/exclude"
@@ -142,7 +140,7 @@ class IgnoredPaths:
 
 def is_guarded(path: str) -> bool:
     """Whether other programs run or obey what is at a path, or in it."""
-    return not GUARDED.isdisjoint(path.split("/"))
+    return is_setting(path) or ".git" in path.split("/")
 
 
 def is_made_again(path: str) -> bool:
