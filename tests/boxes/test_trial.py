@@ -1,5 +1,7 @@
 """A command is tried first and judged by what it did: answered, asked about with exactly that, kept or dropped."""
 
+# ruff: noqa: E501 - a text that is pinned stands on one line
+
 from __future__ import annotations
 
 import asyncio
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from ferrule import Answer, Choice, Question, RulePolicy, Runtime, Session, ToolResult
 from ferrule.tools import builtin_tools
@@ -165,6 +168,51 @@ async def test_what_it_was_kept_from_is_named_and_opened_by_a_yes(root: Path) ->
     assert [".env" in question.effects.lines()[0] for question in at.asked if question.effects] == [True, True]
     assert (yes.data["stdout"], yes.metadata["box"]) == ("TOKEN=secret\n", "work")
     assert (no.data["stdout"], no.metadata["box"]) == ("", "look")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grep -rn one .",
+        "find . -type f | xargs wc -l",
+        "grep -rn one . | head",
+        "cd .. && grep -r one project",
+        "cat *",
+    ],
+)
+async def test_a_hidden_file_that_a_command_only_meets_is_said_and_not_asked_about(root: Path, command: str) -> None:
+    """P4: a search of everything is about everything else."""
+    (root / "sub").mkdir()
+    for name in (".env", "sub/.env", "key.pem"):
+        (root / name).write_text("one\n-----BEGIN PRIVATE KEY-----\n")
+    async with desk(root, "yy") as at:
+        result = await at.bash(command)
+    assert at.asked == []
+    assert "one" in result.data["stdout"] or "a.txt" in result.data["stdout"]
+    assert "PRIVATE" not in result.llm_content
+    assert "`key.pem`" in result.llm_content
+    assert result.llm_content.count("hidden from the command: reading") == 1
+
+
+async def test_the_words_about_hidden_files(root: Path) -> None:
+    (root / ".env").write_text("A=1\n")
+    async with desk(root) as at:
+        result = await at.bash("grep -rc one . | sort")
+    assert result.data["notes"] == snapshot(
+        [
+            "`.env` was hidden from the command: reading it needs approval, or a rule denies it. If the command needs it, run it again with the name in its text, in a comment for example, and the user is asked."
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "command", ["cat .env | head", "cat .e*", "cat < ./.env", "python3 -c 'open(\".env\")'", "grep -r x . # .env"]
+)
+async def test_a_hidden_file_that_a_command_names_is_asked_about(root: Path, command: str) -> None:
+    (root / ".env").write_text("A=1\n")
+    async with desk(root, "n") as at:
+        await at.bash(command)
+    assert [question.effects.barriers[0].subject for question in at.asked if question.effects] == [str(root / ".env")]
 
 
 async def test_a_pipe_cannot_be_applied_so_a_yes_runs_the_command_for_real(root: Path) -> None:

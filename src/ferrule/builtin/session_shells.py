@@ -196,12 +196,12 @@ def hidden_files(session: Session) -> tuple[Path, ...]:
     # anyway, so only what a rule denies counts there.
     places = [place for place in rules.hidden_places(names) if _concerns_boxes(place, rules, names)]
 
-    def hides(paths: Sequence[str]) -> list[bool]:
-        hidden = set(rules.hidden_among(paths, names))
-        return [path in hidden for path in paths]
+    def may_hide(paths: Sequence[str]) -> Sequence[bool]:
+        return rules.may_hide(paths, names)
 
     finder: FileFinder = session.state.setdefault(_HIDDEN, FileFinder())
-    found = {*finder.find(names, hides, (tuple(places), rules.denied_reads, names)), *places}
+    perhaps = finder.find(names, may_hide, (tuple(places), rules.reading_rules, names))
+    found = {*rules.hidden_among(perhaps, names), *places}
     tops = [path for path in sorted(found) if not any(path.startswith(f"{other}/") for other in found)]
     return tuple(Path(path) for path in tops if path not in (*names, "/"))
 
