@@ -205,6 +205,17 @@ async def test_the_words_about_hidden_files(root: Path) -> None:
     )
 
 
+async def test_a_deny_rule_looks_behind_the_names_of_the_shell(root: Path) -> None:
+    """S3: an alias or function that came from a file is known by what it runs."""
+    (root / "names").write_text("alias p='git push'\nq() { git \"$1\"; }\n")
+    async with desk(root, "yy", deny=["Bash(git push *)"]) as at:
+        assert (await at.bash("shopt -s expand_aliases; . ./names")).success
+        results = [await at.bash(command) for command in ("p origin", "q push", "ls names")]
+    assert [result.success for result in results] == [False, False, True]
+    assert all("Bash(git push *)" in result.llm_content for result in results[:2])
+    assert at.asked == []
+
+
 @pytest.mark.parametrize(
     "command", ["cat .env | head", "cat .e*", "cat < ./.env", "python3 -c 'open(\".env\")'", "grep -r x . # .env"]
 )

@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
+from ferrule.core.context import DEFINED, TAINTED
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.file_finder import FileFinder
 from ferrule.workspace.files import files_of
@@ -34,8 +35,6 @@ _TEMPORARY = "ferrule.temporary"
 _HIDDEN = "ferrule.hidden_files"
 _UNWRITABLE = "ferrule.unwritable_files"
 _WATCHERS = "ferrule.background_watchers"
-TAINTED = "ferrule.tainted_names"
-"""Where the policy finds what commands that nobody approved left in the shell's state."""
 SECONDS_TO_END = 60.0
 """What a call may take to end its processes once it is told to; sooner than this it never leaves them behind."""
 KEY = "sandbox"
@@ -143,7 +142,9 @@ def shell_folder(session: Session) -> Path:
 def settle(session: Session, shell: ShellSession) -> None:
     """Let the rest of the session know where its shell is, and what unapproved commands left in its state."""
     session.command_directory = Path(shell.folder)
-    session.state[TAINTED] = shell.state.tainted
+    state = shell.state
+    session.state[TAINTED] = state.tainted
+    session.state[DEFINED] = {name: one.text for name, one in state.functions.items()} | dict(state.aliases)
 
 
 # What a box shows

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.context import DEFINED, TAINTED
 from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.authorise import BYPASS, PLAN, READ_ONLY, TENTATIVE, Decision, Mode, Verdict, never_asked
 from ferrule.policy.findings import Finding, Lists
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from ferrule.policy.restrictions import RuleRestrictions
     from ferrule.policy.rules import Rule
 
-TAINTED = "ferrule.tainted_names"
-"""Where a session's state holds the names (functions, aliases, variables) that an unapproved command changed in its
-shell: a frozenset, absent where there are none."""
 _TRIED_IN_PLAN = Decision(
     Verdict.ALLOW, phrase("mode plan tries commands and keeps none of their changes"), tentative=True
 )
@@ -159,7 +157,7 @@ class RulePolicy:
         lists = self._lists(session, extra)
         findings = weigh_call(invocation, request, lists, self.mode)
         if request.commands:
-            from ferrule.policy.weigh_command import weigh_command
+            from ferrule.policy.weigh_command import ShellNames, weigh_command
 
             name = invocation.tool.name
             own, *paths = findings
@@ -170,8 +168,10 @@ class RulePolicy:
             for finding in paths:
                 finding.leave = finding.leave or ("" if finding.need and finding.need != own.need else own.leave)
             findings = [own, *paths]
+            state = session.state
+            names = ShellNames(state.get(DEFINED, {}), bool(state.get(TAINTED)), self.requests.understood)
             for analysis in request.commands:
-                findings += weigh_command(analysis, name, request, lists, tainted=bool(session.state.get(TAINTED)))
+                findings += weigh_command(analysis, name, request, lists, names)
         if self._remembered and (session.id, invocation.tool, word := invocation.always_rule) in self._remembered:
             _grant(findings, phrase("`{rule}` was always allowed in this session", rule=word))
         if self._doubts is not None and (why := self._doubts.about(invocation.tool)):
