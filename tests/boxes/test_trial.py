@@ -205,6 +205,17 @@ async def test_the_words_about_hidden_files(root: Path) -> None:
     )
 
 
+async def test_a_question_warns_of_names_that_an_unapproved_command_changed(root: Path) -> None:
+    """P4: what runs for real after a yes would obey them; what was only tried is applied as it was shown."""
+    async with desk(root, "nnn") as at:
+        await at.bash("ls() { evil; }; export GIT_PAGER=evil; umask 000")
+        await at.bash("mkfifo queue")
+        await at.bash("curl https://example.org")
+        await at.bash("echo x > c.txt")
+    said = "An unapproved command changed `GIT_PAGER`, `ls`, `umask` in this shell, so the words of the command may not mean what they say."
+    assert [question.warning for question in at.asked] == [said, said, None]
+
+
 async def test_a_deny_rule_looks_behind_the_names_of_the_shell(root: Path) -> None:
     """S3: an alias or function that came from a file is known by what it runs."""
     (root / "names").write_text("alias p='git push'\nq() { git \"$1\"; }\n")

@@ -236,7 +236,7 @@ class _Trial:
             approval = await self._context.approve(self._told.effects)
             if not approval.approved:
                 return self._dropped(ended, approval, changed=bool(found))
-            if barriers or any(one.special for one in found.changes):  # a pipe or a socket cannot be applied
+            if self._told.effects.runs_again:
                 return await self._run_again(barriers, may_move=may_move)
             await self._apply([*found.changes, *(found.ignored if aside and aside.ignored == "keep" else ())])
             keep = found

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ferrule.policy.restrictions import RuleRestrictions
     from ferrule.policy.rules import Rule
 
+_MOST_NAMED = 5
 _TRIED_IN_PLAN = Decision(
     Verdict.ALLOW, phrase("mode plan tries commands and keeps none of their changes"), tentative=True
 )
@@ -139,7 +140,8 @@ class RulePolicy:
         from ferrule.policy.request import roots_of
         from ferrule.policy.weigh_effects import decide_effects
 
-        return decide_effects(effects, Request(roots_of(session)), self._lists(session), self.mode)
+        decision = decide_effects(effects, Request(roots_of(session)), self._lists(session), self.mode)
+        return _warned(decision, session) if effects.runs_again else decision
 
     def _lists(self, session: Session, extra: Iterable[Rule] = ()) -> Lists:
         allow = (self.allow, self._granted.get(session.id), RuleSet.of(extra))
@@ -179,7 +181,7 @@ class RulePolicy:
         judged = self._settled(invocation, request, lists, findings)
         if self.mode is Mode.DONT_ASK:
             return replace(judged, decision=never_asked(judged.decision))
-        return judged
+        return replace(judged, decision=_warned(judged.decision, session)) if request.commands else judged
 
     def _settled(self, invocation: Invocation, request: Request, lists: Lists, findings: list[Finding]) -> Judgement:
         def settle(decision: Decision, by: Rule | None = None, *, can_be_always: bool = True) -> Judgement:
@@ -277,6 +279,19 @@ class RulePolicy:
         granted = self._granted.setdefault(session.id, RuleSet())
         for rule in grants.rules:
             granted.add(rule)
+
+
+def _warned(decision: Decision, session: Session) -> Decision:
+    """Say of a command that a user is asked to run which names may not mean what its words say."""
+    tainted = sorted(session.state.get(TAINTED, ()))
+    if decision.verdict is not Verdict.ASK or not tainted:
+        return decision
+    names = ", ".join(f"`{name}`" for name in tainted[:_MOST_NAMED]) + (" …" if len(tainted) > _MOST_NAMED else "")
+    warning = phrase(
+        "An unapproved command changed {names} in this shell, so the words of the command may not mean what they say.",
+        names=names,
+    )
+    return replace(decision, warning=warning)
 
 
 def _in_doubt(request: Request, lists: Lists, *, tried: bool) -> bool:
