@@ -62,7 +62,6 @@ class RuleRestrictions:
 
     def held_back(self, paths: Sequence[str], start: str, roots: tuple[str, ...]) -> list[bool]:
         """The same of many paths: hardly any has a rule, and those that may have one are found by a quick look."""
-        policy = self._policy
         concerns = self._quick_look(roots)
         return [concerns(path) and self.holds_back(path, start, roots) is not None for path in paths]
 
