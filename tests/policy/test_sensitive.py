@@ -1,4 +1,5 @@
 """What Ferrule looks after unasked."""
+# ruff: noqa: E501 - lists of names
 
 from __future__ import annotations
 

@@ -354,8 +354,8 @@ def _hidden_on_the_way(met: Sequence[Denial], paths: Paths) -> str:
     more = f" and {len(met) - _MOST_NAMED:,} more" if len(met) > _MOST_NAMED else ""
     was, it = ("was", "it") if len(met) == 1 else ("were", "them")
     return (
-        f"{names}{more} {was} hidden from the command: reading {it} needs approval, or a rule denies it. If the command "
-        f"needs {it}, run it again with the name in its text, in a comment for example, and the user is asked."
+        f"{names}{more} {was} hidden from the command: reading {it} needs approval, or a rule denies it. If the "
+        f"command needs {it}, run it again with the name in its text, in a comment for example, and the user is asked."
     )
 
 

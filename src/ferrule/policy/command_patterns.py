@@ -15,7 +15,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.policy.commands.parts import Guess
+from ferrule.policy.commands.parts import Guess, names
 from ferrule.policy.rule_errors import RuleError
 
 if TYPE_CHECKING:
@@ -27,20 +27,21 @@ _PLAIN = re.compile(r"[^\s'\"\\]+")
 _PIECE = re.compile(r"\\([*\\])|(\*)|(.)", re.DOTALL)
 _STAR = "\0"  # stands for `\*` while a pattern is taken apart; no command holds one
 _OPERATOR = re.compile(r"[|&;<>\n]")
-_GIT_COMMANDS = frozenset("""
-    add am annotate apply archive bisect blame branch bugreport bundle cat-file check-attr check-ignore check-mailmap
-    check-ref-format checkout checkout-index cherry cherry-pick citool clean clone column commit commit-graph commit-tree
-    config count-objects credential credential-cache credential-store daemon describe diagnose diff diff-files diff-index
-    diff-tree difftool fast-export fast-import fetch fetch-pack filter-branch filter-repo fmt-merge-msg for-each-ref
-    for-each-repo format-patch fsck gc get-tar-commit-id grep gui hash-object help hook http-backend imap-send index-pack
-    init instaweb interpret-trailers lfs log ls-files ls-remote ls-tree mailinfo mailsplit maintenance merge merge-base
-    merge-file merge-index merge-tree mergetool mktag mktree multi-pack-index mv name-rev notes p4 pack-objects pack-refs
-    patch-id prune prune-packed pull push quiltimport range-diff read-tree rebase receive-pack reflog refs remote repack
-    replace replay request-pull rerere reset restore rev-list rev-parse revert rm send-email send-pack shortlog show
-    show-branch show-index show-ref sparse-checkout stage stash status stripspace submodule subtree svn switch
-    symbolic-ref tag unpack-file unpack-objects update-index update-ref update-server-info upload-archive upload-pack var
-    verify-commit verify-pack verify-tag version whatchanged worktree write-tree
-""".split())  # fmt: skip
+_GIT_COMMANDS = frozenset(names("""
+    add am annotate apply archive bisect blame branch bugreport bundle cat-file check-attr check-ignore
+    check-mailmap check-ref-format checkout checkout-index cherry cherry-pick citool clean clone column commit
+    commit-graph commit-tree config count-objects credential credential-cache credential-store daemon describe
+    diagnose diff diff-files diff-index diff-tree difftool fast-export fast-import fetch fetch-pack
+    filter-branch filter-repo fmt-merge-msg for-each-ref for-each-repo format-patch fsck gc get-tar-commit-id
+    grep gui hash-object help hook http-backend imap-send index-pack init instaweb interpret-trailers lfs log
+    ls-files ls-remote ls-tree mailinfo mailsplit maintenance merge merge-base merge-file merge-index merge-tree
+    mergetool mktag mktree multi-pack-index mv name-rev notes p4 pack-objects pack-refs patch-id prune
+    prune-packed pull push quiltimport range-diff read-tree rebase receive-pack reflog refs remote repack
+    replace replay request-pull rerere reset restore rev-list rev-parse revert rm send-email send-pack shortlog
+    show show-branch show-index show-ref sparse-checkout stage stash status stripspace submodule subtree svn
+    switch symbolic-ref tag unpack-file unpack-objects update-index update-ref update-server-info upload-archive
+    upload-pack var verify-commit verify-pack verify-tag version whatchanged worktree write-tree
+"""))  # fmt: skip
 """What git runs by itself; any other word may be an alias of the repository's."""
 _GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--super-prefix"})
 _GIT_RUNS = frozenset({"foreach", "run", "-x", "--exec", "filter-branch", "difftool", "mergetool"})

@@ -48,7 +48,8 @@ _FOR_TESTS = frozenset({
     "example", "examples", "mocks",
 })  # fmt: skip
 _HOLDS_SECRET = re.compile(
-    rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File|_auth(?:token)?\s*=|_password\s*=|npmauth(?:token|ident)\s*:|"
+    rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File|"
+    rb"_auth(?:token)?\s*=|_password\s*=|npmauth(?:token|ident)\s*:|"
     rb"\"(?:auth|private_key|client_secret|refresh_token|[a-z_]*access_key)\"\s*:|"
     rb"^(?:export )?\w*(?:secret|token|passw|key|credential)\w*\s*=\s*[^\s#]",
     re.IGNORECASE | re.MULTILINE,
@@ -136,7 +137,7 @@ def looks_secret(path: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _holds_secret(path: str, *version: int) -> bool:
-    with open(path, "rb", opener=_opened) as file:  # noqa: PTH123
+    with open(path, "rb", opener=_opened) as file:
         return bool(_HOLDS_SECRET.search(file.read(_MOST_READ)))
 
 

@@ -62,7 +62,7 @@ class Restrictions(Protocol):
         ...
 
     def may_hide(self, paths: Sequence[str], roots: tuple[str, ...]) -> Sequence[bool]:
-        """Of each of many paths whether it is hidden, or may be for what it holds: to be asked about again each time."""
+        """Of each of many paths whether it is hidden, or may be for what it holds: to be asked again each time."""
         ...
 
     def hidden_places(self, roots: tuple[str, ...]) -> Sequence[str]:

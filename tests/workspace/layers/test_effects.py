@@ -182,7 +182,7 @@ def test_what_is_packed_borrowed_or_of_a_worktree_is_held(root: Path, tmp_path: 
     put(source, {f"f{number}": f"{number}\n" for number in range(300)})
     commit(source)
     git(source, "gc", "-q", "--prune=now")
-    assert not [one for one in (source / ".git/objects").glob("??/*")]
+    assert not list((source / ".git/objects").glob("??/*"))
     names = " ".join(f"f{number}" for number in range(300))
     assert all(one.recoverable for one in effects(source, f"rm {names}").files)
     git(tmp_path, "clone", "-q", "--shared", "source", "borrowed")
