@@ -205,6 +205,38 @@ async def test_the_words_about_hidden_files(root: Path) -> None:
     )
 
 
+async def test_a_deny_rule_with_a_star_holds_for_what_an_approved_command_makes(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3: what is there is locked, under every name that it has, and what is new does not stay."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # for what is taken away
+    (root / "a.lock").write_text("mine")
+    os.link(root / "a.lock", root / "other")
+    (root / "script").write_text(  # so that no word of the command itself is about the rule
+        "echo evil > a.lock; echo evil > other; rm -f a.lock; mkdir -p new/er; echo evil > new/er/c.lock; "
+        "echo x > b.lock; ln -s a.txt d.lock; mv b.txt e.lock; echo fine > fine.txt; git add -A"
+    )
+    async with desk(root, allow=["Bash"], deny=["Edit(*.lock)"]) as at:
+        result = await at.bash("sh ./script")
+    assert result.metadata["box"] == "work"
+    assert ((root / "a.lock").read_text(), (root / "other").read_text()) == ("mine", "mine")
+    assert sorted(path.name for path in root.rglob("*.lock")) == ["a.lock"]
+    assert (root / "fine.txt").exists()
+    for name in ("b.lock", "d.lock", "e.lock", "new/er/c.lock"):
+        assert f"The command made or changed `{name}`, which a rule says may not be written." in result.llm_content
+
+
+async def test_more_denied_files_than_can_be_locked_are_put_back(root: Path) -> None:
+    for number in range(260):
+        (root / f"{number}.lock").write_text("mine")
+    (root / "script").write_text("for file in *.lock; do echo evil > $file; done; rm -f *.lock")
+    async with desk(root, allow=["Bash"], deny=["Edit(*.lock)"]) as at:
+        result = await at.bash("sh ./script")
+    assert result.metadata["box"] == "work"
+    assert {path.read_text() for path in root.glob("*.lock")} == {"mine"}
+    assert len(list(root.glob("*.lock"))) == 260
+
+
 async def test_a_question_warns_of_names_that_an_unapproved_command_changed(root: Path) -> None:
     """P4: what runs for real after a yes would obey them; what was only tried is applied as it was shown."""
     async with desk(root, "nnn") as at:

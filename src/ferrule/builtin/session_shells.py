@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ferrule.core.context import Session
-    from ferrule.process.profile import LayerMount, Profile
+    from ferrule.process.profile import Forbidden, LayerMount, Profile
     from ferrule.process.sandbox.sandbox import Sandbox
     from ferrule.process.shell.session import ShellSession
     from ferrule.process.shell.shells import Shells
@@ -33,7 +33,6 @@ _LAYER = "ferrule.session_layer"
 _OUTPUTS = "ferrule.outputs"
 _TEMPORARY = "ferrule.temporary"
 _HIDDEN = "ferrule.hidden_files"
-_UNWRITABLE = "ferrule.unwritable_files"
 _WATCHERS = "ferrule.background_watchers"
 SECONDS_TO_END = 60.0
 """What a call may take to end its processes once it is told to; sooner than this it never leaves them behind."""
@@ -170,7 +169,8 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
     return Profile(
         writable=(*roots, *choice.writable),
         folder=_existing(shell_folder(session), roots[0]),
-        guarded=(*session.config.get("guarded", ()), *(() if look else _unwritable_files(session))),
+        guarded=(*session.config.get("guarded", ()), *(() if look else _unwritable_places(session))),
+        forbidden=None if look else _forbidden(session),
         hidden=tuple(
             path
             for path in (*_own_folder(roots), *hidden_files(session))
@@ -213,19 +213,25 @@ def _concerns_boxes(place: str, rules: Restrictions, roots: tuple[str, ...]) -> 
     return any(rules.denies_read(path, roots) is not None for path in (place, f"{place}/x"))
 
 
-def _unwritable_files(session: Session) -> tuple[Path, ...]:
+def _unwritable_places(session: Session) -> tuple[Path, ...]:
+    """The fixed places that a rule says may not be written, whether they are there or not."""
+    rules = restrictions_of(session)
+    return tuple(Path(path) for path in rules.unwritable_places(tuple(map(str, roots_of(session))))) if rules else ()
+
+
+def _forbidden(session: Session) -> Forbidden | None:
     """What a rule says may not be written, so that no program writes it either."""
+    from ferrule.process.profile import Forbidden
+
     rules = restrictions_of(session)
     if rules is None or not rules.denied_writes:
-        return ()
+        return None
     names = tuple(map(str, roots_of(session)))
 
-    def denies(paths: Sequence[str]) -> list[bool]:
+    def concerns(paths: Sequence[str]) -> list[bool]:
         return [rules.denies_write(path, names) is not None for path in paths]
 
-    finder: FileFinder = session.state.setdefault(_UNWRITABLE, FileFinder())
-    found = finder.find(names, denies, (rules.denied_writes, names))
-    return tuple(Path(path) for path in dict.fromkeys((*found, *rules.unwritable_places(names))))
+    return Forbidden((tuple(rules.denied_writes), names), concerns)
 
 
 @lru_cache(maxsize=1)

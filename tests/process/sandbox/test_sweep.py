@@ -290,7 +290,7 @@ def test_where_nothing_can_be_locked_it_is_put_back(tree: GuardedTree, tmp_path:
     hook.chmod(0o755)
     (tmp_path / "ferrule.toml").write_text("mine")
     before = everything_below(tmp_path)
-    sweep = Sweep([Watched(tree)], restores=True)
+    sweep = Sweep([Watched(tree)])
     sweep.begin()
     hook.write_text("evil")
     (tmp_path / ".git/hooks/new").write_text("evil")

@@ -114,11 +114,12 @@ def _about(path: str, profile: Profile, *, certain: bool) -> Denial | None:
                 "workspace read-only.",
                 "Ask the user to approve the command.",
             )
+        forbidden = profile.forbidden is not None and any(profile.forbidden.concerns([whole]))
+        why = "a rule denies writing it" if forbidden else "it is guarded, because it makes other programs run things"
         return Denial(
             "guarded",
             path,
-            f"The sandbox kept the command from changing `{_shown(whole, roots)}`, which is guarded: it makes other "
-            "programs run things.",
+            f"The sandbox kept the command from changing `{_shown(whole, roots)}`: {why}.",
             "Do without it, or ask the person to make this change.",
         )
     if certain:

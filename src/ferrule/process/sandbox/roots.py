@@ -15,7 +15,7 @@ from ferrule.process.sandbox.places import is_within
 from ferrule.process.sandbox.sandbox import SandboxRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ferrule.process.profile import Profile
 
@@ -48,7 +48,7 @@ def writable_roots(folders: Sequence[Path], program: str) -> list[str]:
     return roots
 
 
-def below(root: str, paths: Sequence[Path]) -> frozenset[str]:
+def below(root: str, paths: Iterable[Path]) -> frozenset[str]:
     """The paths below a root, by their names there; the folders they are in are real, they themselves may be links."""
     found: set[str] = set()
     for path in paths:
