@@ -407,3 +407,42 @@ async def test_a_record_says_which_box_and_what_it_would_have_changed(root: Path
         ("look", None, "allow", "success"),
         ("look", {"delete": 1}, "ask", "permission_error"),
     ]
+
+
+# A workspace that is a part of something larger
+
+
+async def test_git_knows_its_repository_in_a_part_of_it(root: Path) -> None:
+    """The whole repository can be read, but for its secrets; only the workspace can be changed."""
+    part = root / "part"
+    part.mkdir()
+    (root / ".env").write_text("TOKEN=secret\n")
+    async with desk(part, "n", allow=["Bash(touch *)"]) as at:
+        seen = await at.bash("git log --format=%s; git status --short; cat ../a.txt; cat ../.e[n]v; ls -A ..")
+        await at.bash("touch made ../made")
+    assert seen.data["stdout"].startswith("x\n?? ../.env\none\ntwo\n")
+    assert "a.txt" in seen.data["stdout"]
+    assert "secret" not in seen.llm_content
+    assert ((part / "made").exists(), (root / "made").exists()) == (True, False)
+
+
+async def test_git_knows_the_repository_of_a_worktree(root: Path, tmp_path: Path) -> None:
+    tree_of = tmp_path / "tree"
+    subprocess.run(("git", "worktree", "add", "-q", tree_of), cwd=root, check=True)
+    async with desk(tree_of) as at:
+        seen = await at.bash("git log --format=%s; git status --short; ls ../project/a.txt 2>&1 | tail -c 26")
+    assert seen.data["stdout"] == "x\nNo such file or directory\n"
+
+
+async def test_a_file_called_git_shows_no_folder_that_does_not_know_it(root: Path, tmp_path: Path) -> None:
+    other, keys = tmp_path / "other", tmp_path / "keys"
+    for folder in (other, keys / "objects", keys / "refs", keys / "worktrees/x"):
+        folder.mkdir(parents=True)
+    (keys / "HEAD").write_text("ref: refs/heads/x\n")
+    (keys / "key").write_text("secret\n")
+    (keys / "worktrees/x/commondir").write_text("../..\n")
+    (other / ".git").write_text(f"gitdir: {keys}/worktrees/x\n")
+    async with desk(other) as at:
+        assert "secret" not in (await at.bash(f"cat {keys}/key; git status")).llm_content
+        (keys / "worktrees/x/gitdir").write_text(f"{root}/.git\n")
+        assert "secret" not in (await at.bash(f"cat {keys}/key; git status")).llm_content

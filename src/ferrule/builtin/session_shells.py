@@ -38,7 +38,8 @@ SECONDS_TO_END = 60.0
 """What a call may take to end its processes once it is told to; sooner than this it never leaves them behind."""
 KEY = "sandbox"
 """Where a session's configuration may hold a `SandboxChoice`."""
-_LOOKING = {"GIT_OPTIONAL_LOCKS": "0"}  # git refreshes its index otherwise, and reading would be a change
+# git refreshes its index otherwise, and reading would be a change; a layer is a file system of its own.
+_LOOKING = {"GIT_OPTIONAL_LOCKS": "0", "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
 # The home is not there in a box; caches of compilers and package managers outlive their command in the session's /tmp.
 _CACHES = {"XDG_CACHE_HOME": "/tmp/.cache", "npm_config_cache": "/tmp/.cache/npm"}  # noqa: S108 - inside the box
 
@@ -176,7 +177,7 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
             for path in (*_own_folder(roots), *hidden_files(session))
             if not any(path == Path(one) for one in opened)
         ),
-        readable=(outputs_of(session),),
+        readable=(outputs_of(session), *_repositories_outside(roots)),
         hosts=allowed or choice.hosts,
         look=look,
         temporary=_temporary(session, roots, "look" if look else "work"),
@@ -201,7 +202,8 @@ def hidden_files(session: Session) -> tuple[Path, ...]:
         return rules.may_hide(paths, names)
 
     finder: FileFinder = session.state.setdefault(_HIDDEN, FileFinder())
-    perhaps = finder.find(names, may_hide, (tuple(places), rules.reading_rules, names))
+    shown = (*names, *map(str, _repositories_outside(roots_of(session))))
+    perhaps = finder.find(shown, may_hide, (tuple(places), rules.reading_rules, names))
     found = {*rules.hidden_among(perhaps, names), *places}
     tops = [path for path in sorted(found) if not any(path.startswith(f"{other}/") for other in found)]
     return tuple(Path(path) for path in tops if path not in (*names, "/"))
@@ -290,6 +292,15 @@ def _temporary(session: Session, roots: tuple[Path, ...], box: str) -> Path | No
         folders[box] = Path(tempfile.mkdtemp(prefix="session-", dir=os.path.realpath(above)))
         folders[box].chmod(0o1777)
     return folders[box]
+
+
+def _repositories_outside(roots: tuple[Path, ...]) -> tuple[Path, ...]:
+    """What git needs outside of the workspace; never a folder that Ferrule keeps its own files in."""
+    from ferrule.workspace.layers.git_index import needed_outside
+
+    own = Path(os.path.realpath(data_folder()))
+    needed = dict.fromkeys(Path(place) for root in roots for place in needed_outside(root))
+    return tuple(place for place in needed if not own.is_relative_to(place))
 
 
 def _existing(folder: Path, otherwise: Path) -> Path:

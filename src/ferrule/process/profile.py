@@ -19,7 +19,7 @@ class Bounds:
     file_size: int | None = 4 << 30
     open_files: int | None = 4096
     temporary: int = 2 << 30
-    """Bytes of each folder for temporary files."""
+    """Bytes of each folder for temporary files; a box that fills the one that commands share is ended."""
     layer: int = 2 << 30
     """Bytes that the layers of a look box may hold together; a box that writes more is ended."""
 

@@ -156,7 +156,9 @@ def _rules(places: Places, profile: Profile, roots: Sequence[str], private: str)
     """
     hidden = names_of_hidden(profile.hidden, roots)
     kept_out = frozenset({*places.folders, *places.hidden, *hidden, "/tmp", "/proc", "/dev"})  # noqa: S108 - hidden
-    readable = [*_all_but("/", kept_out), *places.tools, *map(os.path.realpath, profile.readable), *_OF_PROC]
+    readable = [*_all_but("/", kept_out), *places.tools, *_OF_PROC]
+    for shown in map(os.path.realpath, profile.readable):
+        readable += _all_but(shown, frozenset(hidden))
     if not profile.look:
         return open_rules([*readable, *roots], (*roots, private, *_DEVICES))
     for root in roots:

@@ -7,10 +7,14 @@ import hashlib
 import os
 import re
 import stat
+import tempfile
 import zlib
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from ferrule.workspace.searching.ignore_files import enclosing_repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,6 +119,30 @@ def has_object(repository: str, digest: bytes) -> bool:
     with contextlib.suppress(OSError):
         folders += _alternates(folders[0])
     return any(_is_loose(folder, digest) or _is_packed(folder, digest) for folder in folders)
+
+
+def needed_outside(root: Path) -> list[str]:
+    """What lies outside a folder and git needs in it: the repository that the folder is a part of, or that it is a
+    worktree of. A home that is a repository itself is not shown for that.
+    """
+    top = enclosing_repository(root)
+    if top is not None:
+        homes = (Path(os.path.realpath(Path.home())), Path(os.path.realpath(tempfile.gettempdir())))
+        return [] if any(home.is_relative_to(top) for home in homes) else [str(top), *_common_folder(top)]
+    return _common_folder(root)
+
+
+def _common_folder(repository: Path) -> list[str]:
+    """Where a worktree has its repository. That one must know the worktree too: else any file that is called `.git`
+    could have any folder shown.
+    """
+    git = os.path.realpath(_git_folder(str(repository)))
+    if git == str(repository / ".git"):
+        return []
+    common = os.path.realpath(os.path.join(git, _first_line(f"{git}/commondir") or "-"))  # noqa: PTH118
+    is_its_own = os.path.realpath(_first_line(f"{git}/gitdir") or "-") == str(repository / ".git")
+    has_all = all(os.path.exists(f"{common}/{name}") for name in ("HEAD", "objects", "refs"))  # noqa: PTH110
+    return [common] if is_its_own and has_all and git.startswith(f"{common}/worktrees/") else []
 
 
 def _alternates(objects: str) -> Iterator[str]:
