@@ -1,5 +1,7 @@
 """A command is tried first and judged by what it did: answered, asked about with exactly that, kept or dropped."""
 
+# ruff: noqa: E501 - a text that is pinned stands on one line
+
 from __future__ import annotations
 
 import asyncio
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from ferrule import Answer, Choice, Question, RulePolicy, Runtime, Session, ToolResult
 from ferrule.tools import builtin_tools
@@ -167,6 +170,105 @@ async def test_what_it_was_kept_from_is_named_and_opened_by_a_yes(root: Path) ->
     assert (no.data["stdout"], no.metadata["box"]) == ("", "look")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grep -rn one .",
+        "find . -type f | xargs wc -l",
+        "grep -rn one . | head",
+        "cd .. && grep -r one project",
+        "cat *",
+    ],
+)
+async def test_a_hidden_file_that_a_command_only_meets_is_said_and_not_asked_about(root: Path, command: str) -> None:
+    """P4: a search of everything is about everything else."""
+    (root / "sub").mkdir()
+    for name in (".env", "sub/.env", "key.pem"):
+        (root / name).write_text("one\n-----BEGIN PRIVATE KEY-----\n")
+    async with desk(root, "yy") as at:
+        result = await at.bash(command)
+    assert at.asked == []
+    assert "one" in result.data["stdout"] or "a.txt" in result.data["stdout"]
+    assert "PRIVATE" not in result.llm_content
+    assert "`key.pem`" in result.llm_content
+    assert result.llm_content.count("hidden from the command: reading") == 1
+
+
+async def test_the_words_about_hidden_files(root: Path) -> None:
+    (root / ".env").write_text("A=1\n")
+    async with desk(root) as at:
+        result = await at.bash("grep -rc one . | sort")
+    assert result.data["notes"] == snapshot(
+        [
+            "`.env` was hidden from the command: reading it needs approval, or a rule denies it. If the command needs it, run it again with the name in its text, in a comment for example, and the user is asked."
+        ]
+    )
+
+
+async def test_a_deny_rule_with_a_star_holds_for_what_an_approved_command_makes(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3: what is there is locked, under every name that it has, and what is new does not stay."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # for what is taken away
+    (root / "a.lock").write_text("mine")
+    os.link(root / "a.lock", root / "other")
+    (root / "script").write_text(  # so that no word of the command itself is about the rule
+        "echo evil > a.lock; echo evil > other; rm -f a.lock; mkdir -p new/er; echo evil > new/er/c.lock; "
+        "echo x > b.lock; ln -s a.txt d.lock; mv b.txt e.lock; echo fine > fine.txt; git add -A"
+    )
+    async with desk(root, allow=["Bash"], deny=["Edit(*.lock)"]) as at:
+        result = await at.bash("sh ./script")
+    assert result.metadata["box"] == "work"
+    assert ((root / "a.lock").read_text(), (root / "other").read_text()) == ("mine", "mine")
+    assert sorted(path.name for path in root.rglob("*.lock")) == ["a.lock"]
+    assert (root / "fine.txt").exists()
+    for name in ("b.lock", "d.lock", "e.lock", "new/er/c.lock"):
+        assert f"The command made or changed `{name}`, which a rule says may not be written." in result.llm_content
+
+
+async def test_more_denied_files_than_can_be_locked_are_put_back(root: Path) -> None:
+    for number in range(260):
+        (root / f"{number}.lock").write_text("mine")
+    (root / "script").write_text("for file in *.lock; do echo evil > $file; done; rm -f *.lock")
+    async with desk(root, allow=["Bash"], deny=["Edit(*.lock)"]) as at:
+        result = await at.bash("sh ./script")
+    assert result.metadata["box"] == "work"
+    assert {path.read_text() for path in root.glob("*.lock")} == {"mine"}
+    assert len(list(root.glob("*.lock"))) == 260
+
+
+async def test_a_question_warns_of_names_that_an_unapproved_command_changed(root: Path) -> None:
+    """P4: what runs for real after a yes would obey them; what was only tried is applied as it was shown."""
+    async with desk(root, "nnn") as at:
+        await at.bash("ls() { evil; }; export GIT_PAGER=evil; umask 000")
+        await at.bash("mkfifo queue")
+        await at.bash("curl https://example.org")
+        await at.bash("echo x > c.txt")
+    said = "An unapproved command changed `GIT_PAGER`, `ls`, `umask` in this shell, so the words of the command may not mean what they say."
+    assert [question.warning for question in at.asked] == [said, said, None]
+
+
+async def test_a_deny_rule_looks_behind_the_names_of_the_shell(root: Path) -> None:
+    """S3: an alias or function that came from a file is known by what it runs."""
+    (root / "names").write_text("alias p='git push'\nq() { git \"$1\"; }\n")
+    async with desk(root, "yy", deny=["Bash(git push *)"]) as at:
+        assert (await at.bash("shopt -s expand_aliases; . ./names")).success
+        results = [await at.bash(command) for command in ("p origin", "q push", "ls names")]
+    assert [result.success for result in results] == [False, False, True]
+    assert all("Bash(git push *)" in result.llm_content for result in results[:2])
+    assert at.asked == []
+
+
+@pytest.mark.parametrize(
+    "command", ["cat .env | head", "cat .e*", "cat < ./.env", "python3 -c 'open(\".env\")'", "grep -r x . # .env"]
+)
+async def test_a_hidden_file_that_a_command_names_is_asked_about(root: Path, command: str) -> None:
+    (root / ".env").write_text("A=1\n")
+    async with desk(root, "n") as at:
+        await at.bash(command)
+    assert [question.effects.barriers[0].subject for question in at.asked if question.effects] == [str(root / ".env")]
+
+
 async def test_a_pipe_cannot_be_applied_so_a_yes_runs_the_command_for_real(root: Path) -> None:
     async with desk(root, "y") as at:
         result = await at.bash("mkfifo queue; echo x > c.txt")
@@ -305,3 +407,42 @@ async def test_a_record_says_which_box_and_what_it_would_have_changed(root: Path
         ("look", None, "allow", "success"),
         ("look", {"delete": 1}, "ask", "permission_error"),
     ]
+
+
+# A workspace that is a part of something larger
+
+
+async def test_git_knows_its_repository_in_a_part_of_it(root: Path) -> None:
+    """The whole repository can be read, but for its secrets; only the workspace can be changed."""
+    part = root / "part"
+    part.mkdir()
+    (root / ".env").write_text("TOKEN=secret\n")
+    async with desk(part, "n", allow=["Bash(touch *)"]) as at:
+        seen = await at.bash("git log --format=%s; git status --short; cat ../a.txt; cat ../.e[n]v; ls -A ..")
+        await at.bash("touch made ../made")
+    assert seen.data["stdout"].startswith("x\n?? ../.env\none\ntwo\n")
+    assert "a.txt" in seen.data["stdout"]
+    assert "secret" not in seen.llm_content
+    assert ((part / "made").exists(), (root / "made").exists()) == (True, False)
+
+
+async def test_git_knows_the_repository_of_a_worktree(root: Path, tmp_path: Path) -> None:
+    tree_of = tmp_path / "tree"
+    subprocess.run(("git", "worktree", "add", "-q", tree_of), cwd=root, check=True)
+    async with desk(tree_of) as at:
+        seen = await at.bash("git log --format=%s; git status --short; ls ../project/a.txt 2>&1 | tail -c 26")
+    assert seen.data["stdout"] == "x\nNo such file or directory\n"
+
+
+async def test_a_file_called_git_shows_no_folder_that_does_not_know_it(root: Path, tmp_path: Path) -> None:
+    other, keys = tmp_path / "other", tmp_path / "keys"
+    for folder in (other, keys / "objects", keys / "refs", keys / "worktrees/x"):
+        folder.mkdir(parents=True)
+    (keys / "HEAD").write_text("ref: refs/heads/x\n")
+    (keys / "key").write_text("secret\n")
+    (keys / "worktrees/x/commondir").write_text("../..\n")
+    (other / ".git").write_text(f"gitdir: {keys}/worktrees/x\n")
+    async with desk(other) as at:
+        assert "secret" not in (await at.bash(f"cat {keys}/key; git status")).llm_content
+        (keys / "worktrees/x/gitdir").write_text(f"{root}/.git\n")
+        assert "secret" not in (await at.bash(f"cat {keys}/key; git status")).llm_content

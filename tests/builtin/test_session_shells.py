@@ -118,7 +118,8 @@ async def test_a_rule_that_comes_in_the_middle_of_a_session_holds_for_the_next_c
         policy.restrict(deny=["Read(plan)"])
         assert await desk.bash(f"echo $x; {program} 2>&1 | tail -1") == snapshot("""\
 1
-PermissionError: [Errno 13] Permission denied: 'plan'\
+PermissionError: [Errno 13] Permission denied: 'plan'
+[The sandbox hides `plan`: reading it needs approval, or a rule denies it. Do without it, or ask the user to allow reading it.]\
 """)
         assert "denies `cat *`" in await desk.bash("cat *")
         assert "denies `read plan`" in await desk.words("Read", file_path="plan")

@@ -1,4 +1,5 @@
 """What Ferrule looks after unasked."""
+# ruff: noqa: E501 - lists of names
 
 from __future__ import annotations
 
@@ -35,6 +36,61 @@ def test_reading_anything_else_does_not(session: Session, path: str):
     assert not RuleRestrictions(policy()).hides(os.path.realpath(session.workspace / path), roots_of(session))
 
 
+PRIVATE, PUBLIC = "-----BEGIN RSA PRIVATE KEY-----\nx\n", "-----BEGIN CERTIFICATE-----\nx\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        (".ENV", "A=1"), (".Env.Local", "A=1"), (".env.ci", "A=1"), ("deploy/prod.env", "DB_PASSWORD=x"), (".netrc", ""),
+        ("sub/.pypirc", ""), (".npmrc", "//registry.example.org/:_authToken=x"), ("server.pem", PRIVATE),
+        ("certs/SERVER.KEY", PRIVATE), ("id_work", "-----BEGIN OPENSSH PRIVATE KEY-----"), ("a.p12", "x"),
+        ("credentials.json", '{"client_secret": "x"}'), ("my-service-account.json", '{"private_key": "x"}'),
+    ],
+)  # fmt: skip
+def test_a_secret_is_known_by_its_name_and_what_it_holds(session: Session, path: str, content: str):
+    """S6: in whatever letters; a name that others have too counts with the content of a secret alone."""
+    file = session.workspace / path
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(content)
+    assert verdict(policy(), session, read, file_path=path) == "ask"
+    real, roots = os.path.realpath(file), roots_of(session)
+    rules = RuleRestrictions(policy())
+    assert rules.hidden_among([real], roots) == [real]
+    assert rules.held_back([real], roots[0], roots) == rules.may_hide([real], roots) == [True]
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        (".env.example", "KEY=1"), (".env.sample", "KEY=1"), (".env.production.example", "KEY=1"), ("sample.env", "KEY=1"),
+        ("build.env", "CC=gcc\nLEVEL=2\n"), (".npmrc", "engine-strict=true"), ("server.pem", PUBLIC), ("id_rsa.pub", "ssh-rsa"),
+        ("tests/certs/server.key", PRIVATE), ("translation.key", "hello = world"), ("credentials.json", "{}"), ("id_card.py", ""),
+    ],
+)  # fmt: skip
+def test_examples_public_certificates_and_keys_of_tests_are_no_secrets(session: Session, path: str, content: str):
+    file = session.workspace / path
+    file.parent.mkdir(exist_ok=True, parents=True)
+    file.write_text(content)
+    assert verdict(policy(), session, read, file_path=path) == "allow"
+    real, roots = os.path.realpath(file), roots_of(session)
+    rules = RuleRestrictions(policy())
+    assert rules.hidden_among([real], roots) == []
+    assert rules.held_back([real], roots[0], roots) == [False]
+
+
+def test_a_file_that_becomes_a_secret_is_hidden_from_the_next_command(session: Session):
+    from ferrule.builtin.session_shells import hidden_files
+
+    key = session.workspace / "server.pem"
+    key.write_text(PUBLIC)
+    os.utime(session.workspace, ns=(0, 0))
+    assert key not in hidden_files(session)
+    with key.open("r+") as file:
+        file.write(PRIVATE)
+    assert Path(os.path.realpath(key)) in hidden_files(session)
+
+
 def test_a_rule_about_the_path_lifts_the_question_and_a_tools_name_does_not(session: Session):
     assert verdict(policy(allow=["Read"]), session, read, file_path=".env") == "ask"
     assert verdict(policy(allow=["Read(.env)"]), session, read, file_path=".env") == "allow"
@@ -55,6 +111,8 @@ OBEYED = [
     "sub/.git/info/attributes", ".gitmodules", ".husky/pre-push", ".vscode/tasks.json", "a/b/.idea/workspace.xml",
     ".cursor/rules/x.mdc", ".claude/agents/a.md", ".codex/config.toml", ".gemini/settings.json", "sub/.mcp.json",
     ".envrc", "sub/.envrc", ".bashrc", "home/.zshrc", ".Git/hooks/pre-commit", ".VSCode/tasks.json", "~/.profile",
+    ".gitattributes", "sub/.pre-commit-config.yaml", "lefthook.yml", ".github/workflows/ci.yml", ".gitlab-ci.yml",
+    ".cargo/config.toml", ".npmrc", "sub/.yarnrc.yml", ".tool-versions", "mise.toml", ".devcontainer/devcontainer.json",
 ]  # fmt: skip
 
 
@@ -73,7 +131,21 @@ def test_what_other_programs_run_asks_in_every_mode_unless_a_rule_names_it(sessi
 
 
 @pytest.mark.parametrize(
-    "path", ["src/config", "git/hooks.py", "docs/vscode/tasks.json", "envrc", ".gitignore", ".env.example"]
+    "path",
+    [
+        "src/config",
+        "git/hooks.py",
+        "docs/vscode/tasks.json",
+        "envrc",
+        ".gitignore",
+        ".env.example",
+        "conftest.py",
+        "package.json",
+        "Makefile",
+        ".github/ISSUE_TEMPLATE.md",
+        "Cargo.toml",
+        "docs/workflows/ci.yml",
+    ],
 )
 def test_what_only_looks_alike_is_written_as_the_mode_says(session: Session, path: str):
     for mode in ("accept-edits", "bypass"):

@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 from tests.policy.stand_in import bash, invoke, on_command, policy, verdict
 
 from ferrule import Runtime, Session, Touch, tool
-from ferrule.policy.decide import TAINTED
+from ferrule.core.context import DEFINED, TAINTED
 
 
 @pytest.mark.parametrize("mode", ["default", "plan", "accept-edits", "dont-ask"])
@@ -105,6 +105,46 @@ def test_names_that_an_unapproved_command_changed_take_the_leave_of_command_rule
     assert on_command(rules, session, "npm test") == "allow"
 
 
+@pytest.mark.parametrize(
+    ("defined", "command"),
+    [
+        ({"p": "git push"}, "p"),
+        ({"g": "git"}, "g push"),
+        ({"p": "() { \ngit push\n}"}, "ls | p"),
+        ({"git": '() { \ncommand git "$@"\n}'}, "git status"),
+        ({"a": "b", "b": "c", "c": "() { \nsh -c 'git push'\n}"}, "a"),
+        ({"a": "() { \n'unbalanced"}, "a"),
+    ],
+)
+def test_functions_and_aliases_of_earlier_commands_are_looked_behind(
+    session: Session, defined: dict[str, str], command: str
+):
+    session.state[DEFINED] = defined
+    assert on_command(policy(allow=["Bash"], deny=["Bash(git push *)"]), session, command) == "deny"
+    assert on_command(policy(allow=["Bash"], ask=["Bash(git push *)"]), session, command) == "ask"
+    assert on_command(policy(allow=["Bash"], deny=["Bash(git push *)"]), session, "ls") == "allow"
+
+
+@pytest.mark.parametrize(
+    ("defined", "command"),
+    [
+        ({"g": "git"}, "g status"),
+        ({"l": "ls -l"}, "l x"),
+        ({"f": '() { \nls "$@"\n}', "p": "git push"}, "f p"),
+        ({}, "git -C . status"),
+        ({}, "git lfs pull"),
+        ({}, "git commit -m 'explain git push'"),
+        ({}, "grep -rn 'git push' ."),
+        ({}, "echo git push"),
+        ({}, "sed -n '/git pushed/p' a.txt"),
+        ({}, "python3 -c 'print(1)'"),
+    ],
+)
+def test_a_deny_rule_is_about_nothing_else(session: Session, defined: dict[str, str], command: str):
+    session.state[DEFINED] = defined
+    assert on_command(policy(allow=["Bash"], deny=["Bash(git push *)"]), session, command) == "allow"
+
+
 @pytest.mark.parametrize("mode", ["default", "accept-edits"])
 def test_what_is_certain_to_need_the_network_is_not_tried_in_vain(session: Session, mode: str):
     rules = policy(mode=mode)
@@ -142,6 +182,17 @@ def test_what_is_certain_to_need_the_network_is_not_tried_in_vain(session: Sessi
         "gi[t] pu*",
         "eval $x",
         "ls 'unbalanced",
+        "git p",
+        "git -C . p origin",
+        "git -c alias.x=push x",
+        "ssh-agent git push",
+        "script -qc 'git push' /dev/null",
+        "sed '1e git push' a.txt",
+        "sed 's/x/git push/e' a.txt",
+        """awk 'BEGIN{system("git push")}'""",
+        """python3 -c 'import subprocess; subprocess.run(["git", "push"])'""",
+        "git submodule foreach git push",
+        "vim -c '!/usr/bin/git push' -c q",
     ],
 )
 def test_a_deny_rule_for_a_command_is_not_slipped_past(session: Session, lists: dict[str, Any], command: str):

@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
+from ferrule.core.context import DEFINED, TAINTED
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.file_finder import FileFinder
 from ferrule.workspace.files import files_of
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ferrule.core.context import Session
-    from ferrule.process.profile import LayerMount, Profile
+    from ferrule.process.profile import Forbidden, LayerMount, Profile
     from ferrule.process.sandbox.sandbox import Sandbox
     from ferrule.process.shell.session import ShellSession
     from ferrule.workspace.layers.session_layer import SessionLayer
@@ -32,15 +33,13 @@ _LAYER = "ferrule.session_layer"
 _OUTPUTS = "ferrule.outputs"
 _TEMPORARY = "ferrule.temporary"
 _HIDDEN = "ferrule.hidden_files"
-_UNWRITABLE = "ferrule.unwritable_files"
 _WATCHERS = "ferrule.background_watchers"
-TAINTED = "ferrule.tainted_names"
-"""Where the policy finds what commands that nobody approved left in the shell's state."""
 SECONDS_TO_END = 60.0
 """What a call may take to end its processes once it is told to; sooner than this it never leaves them behind."""
 KEY = "sandbox"
 """Where a session's configuration may hold a `SandboxChoice`."""
-_LOOKING = {"GIT_OPTIONAL_LOCKS": "0"}  # git refreshes its index otherwise, and reading would be a change
+# git refreshes its index otherwise, and reading would be a change; a layer is a file system of its own.
+_LOOKING = {"GIT_OPTIONAL_LOCKS": "0", "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
 # The home is not there in a box; caches of compilers and package managers outlive their command in the session's /tmp.
 _CACHES = {"XDG_CACHE_HOME": "/tmp/.cache", "npm_config_cache": "/tmp/.cache/npm"}  # noqa: S108 - inside the box
 
@@ -142,7 +141,9 @@ def shell_folder(session: Session) -> Path:
 def settle(session: Session, shell: ShellSession) -> None:
     """Let the rest of the session know where its shell is, and what unapproved commands left in its state."""
     session.command_directory = Path(shell.folder)
-    session.state[TAINTED] = shell.state.tainted
+    state = shell.state
+    session.state[TAINTED] = state.tainted
+    session.state[DEFINED] = {name: one.text for name, one in state.functions.items()} | dict(state.aliases)
 
 
 # What a box shows
@@ -168,13 +169,14 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
     return Profile(
         writable=(*roots, *choice.writable),
         folder=_existing(shell_folder(session), roots[0]),
-        guarded=(*session.config.get("guarded", ()), *(() if look else _unwritable_files(session))),
+        guarded=(*session.config.get("guarded", ()), *(() if look else _unwritable_places(session))),
+        forbidden=None if look else _forbidden(session),
         hidden=tuple(
             path
             for path in (*_own_folder(roots), *hidden_files(session))
             if not any(path == Path(one) for one in opened)
         ),
-        readable=(outputs_of(session),),
+        readable=(outputs_of(session), *_repositories_outside(roots)),
         hosts=allowed or choice.hosts,
         look=look,
         temporary=_temporary(session, roots, "look" if look else "work"),
@@ -193,29 +195,36 @@ def hidden_files(session: Session) -> tuple[Path, ...]:
     names = tuple(map(str, roots_of(session)))
     places = rules.hidden_places(names)
 
-    def hides(paths: Sequence[str]) -> list[bool]:
-        hidden = set(rules.hidden_among(paths, names))
-        return [path in hidden for path in paths]
+    def may_hide(paths: Sequence[str]) -> Sequence[bool]:
+        return rules.may_hide(paths, names)
 
     finder: FileFinder = session.state.setdefault(_HIDDEN, FileFinder())
-    found = {*finder.find(names, hides, (tuple(places), rules.denied_reads, names)), *places}
+    shown = (*names, *map(str, _repositories_outside(roots_of(session))))
+    perhaps = finder.find(shown, may_hide, (tuple(places), rules.reading_rules, names))
+    found = {*rules.hidden_among(perhaps, names), *places}
     tops = [path for path in sorted(found) if not any(path.startswith(f"{other}/") for other in found)]
     return tuple(Path(path) for path in tops if path not in (*names, "/"))
 
 
-def _unwritable_files(session: Session) -> tuple[Path, ...]:
+def _unwritable_places(session: Session) -> tuple[Path, ...]:
+    """The fixed places that a rule says may not be written, whether they are there or not."""
+    rules = restrictions_of(session)
+    return tuple(Path(path) for path in rules.unwritable_places(tuple(map(str, roots_of(session))))) if rules else ()
+
+
+def _forbidden(session: Session) -> Forbidden | None:
     """What a rule says may not be written, so that no program writes it either."""
+    from ferrule.process.profile import Forbidden
+
     rules = restrictions_of(session)
     if rules is None or not rules.denied_writes:
-        return ()
+        return None
     names = tuple(map(str, roots_of(session)))
 
-    def denies(paths: Sequence[str]) -> list[bool]:
+    def concerns(paths: Sequence[str]) -> list[bool]:
         return [rules.denies_write(path, names) is not None for path in paths]
 
-    finder: FileFinder = session.state.setdefault(_UNWRITABLE, FileFinder())
-    found = finder.find(names, denies, (rules.denied_writes, names))
-    return tuple(Path(path) for path in dict.fromkeys((*found, *rules.unwritable_places(names))))
+    return Forbidden((tuple(rules.denied_writes), names), concerns)
 
 
 @lru_cache(maxsize=1)
@@ -274,6 +283,15 @@ def _temporary(session: Session, roots: tuple[Path, ...], box: str) -> Path | No
         folders[box] = Path(tempfile.mkdtemp(prefix="session-", dir=os.path.realpath(above)))
         folders[box].chmod(0o1777)
     return folders[box]
+
+
+def _repositories_outside(roots: tuple[Path, ...]) -> tuple[Path, ...]:
+    """What git needs outside of the workspace; never a folder that Ferrule keeps its own files in."""
+    from ferrule.workspace.layers.git_index import needed_outside
+
+    own = Path(os.path.realpath(data_folder()))
+    needed = dict.fromkeys(Path(place) for root in roots for place in needed_outside(root))
+    return tuple(place for place in needed if not own.is_relative_to(place))
 
 
 def _existing(folder: Path, otherwise: Path) -> Path:

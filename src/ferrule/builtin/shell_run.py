@@ -8,8 +8,10 @@ workspace itself.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from contextlib import asynccontextmanager
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -50,9 +52,12 @@ if TYPE_CHECKING:
     from ferrule.process.shell.background import BackgroundCommand
     from ferrule.process.shell.session import Ended, ShellSession
     from ferrule.workspace.layers.reading import LayerChange, LayerChanges
+    from ferrule.workspace.paths import Paths
     from ferrule.workspace.snapshots.changes import Origin
     from ferrule.workspace.snapshots.shell_changes import ShellChanges
 
+_BETWEEN_WORDS = re.compile(r"""[\s'"`;|&()<>=,:@{}$]+""")
+_MOST_NAMED = 5
 _HERE = ("localhost", "127.0.0.1", "::1", "[::1]", "0.0.0.0")  # noqa: S104 - names of this machine, not bound to
 
 
@@ -231,7 +236,7 @@ class _Trial:
             approval = await self._context.approve(self._told.effects)
             if not approval.approved:
                 return self._dropped(ended, approval, changed=bool(found))
-            if barriers or any(one.special for one in found.changes):  # a pipe or a socket cannot be applied
+            if self._told.effects.runs_again:
                 return await self._run_again(barriers, may_move=may_move)
             await self._apply([*found.changes, *(found.ignored if aside and aside.ignored == "keep" else ())])
             keep = found
@@ -299,10 +304,15 @@ class _Trial:
                 seconds=f"{self._seconds:g}",
             )
             return (Barrier("time", "", why),)
+        denials = denials_of(self._session, self._text, ended, profile)
+        met = [one for one in denials if one.kind == "read" and not refers_to(self._text, one.subject)]
+        if met:
+            self._told.notes.append(_hidden_on_the_way(met, files_of(self._session).paths))
         kinds = {"network": "network", "read": "read", "write": "write", "guarded": "guarded"}
         return tuple(
             Barrier(kinds.get(one.kind, "limit"), one.subject, one.message)  # type: ignore[arg-type]
-            for one in denials_of(self._session, self._text, ended, profile)
+            for one in denials
+            if one not in met
         )
 
 
@@ -312,8 +322,12 @@ def _effect_lines(told: Told) -> list[str]:
 
 def denials_of(session: Session, text: str, ended: Ended, profile: Profile) -> list[Denial]:
     """What its box kept a command from: what the box itself knows, or else what the command complained of."""
+    from ferrule.process.sandbox.denials import hidden_met
+
     sandbox, code = sandbox_of(session), ended.exit_code or 0
     denials = list(ended.denials)
+    if sandbox.confines:
+        denials += hidden_met(f"{ended.stderr}\n{ended.stdout}", profile)  # `2>&1`, and a terminal
     if not denials and sandbox.confines:
         found = (
             sandbox.explain_denial(code, ended.stderr, profile)
@@ -322,6 +336,27 @@ def denials_of(session: Session, text: str, ended: Ended, profile: Profile) -> l
         )
         denials += [found] if found else []
     return denials
+
+
+def refers_to(command: str, path: str) -> bool:
+    """Whether the text of a command names a file, in whatever folder, or by a pattern that says something of it."""
+    name = path.rpartition("/")[2]
+    words = (word.rpartition("/")[2] for word in _BETWEEN_WORDS.split(command))
+    return any(
+        word == name or (re.search(r"[*?\[]", word) and re.search(r"\w", word) and fnmatchcase(name, word))
+        for word in words
+    )
+
+
+def _hidden_on_the_way(met: Sequence[Denial], paths: Paths) -> str:
+    """What is said of hidden files that a command came across, as a search of a whole folder does."""
+    names = ", ".join(f"`{paths.show(Path(one.subject))}`" for one in met[:_MOST_NAMED])
+    more = f" and {len(met) - _MOST_NAMED:,} more" if len(met) > _MOST_NAMED else ""
+    was, it = ("was", "it") if len(met) == 1 else ("were", "them")
+    return (
+        f"{names}{more} {was} hidden from the command: reading {it} needs approval, or a rule denies it. If the "
+        f"command needs {it}, run it again with the name in its text, in a comment for example, and the user is asked."
+    )
 
 
 def _without_network(text: str, ended: Ended, profile: Profile) -> Denial | None:

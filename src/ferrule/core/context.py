@@ -47,6 +47,10 @@ class ModelAdapter(Protocol):
 _COMMAND_DIRECTORY = "ferrule.command_directory"
 RESTRICTIONS = "ferrule.restrictions"
 """Where a session's state has what its runtime's policy keeps from tools that go through folders or run programs."""
+TAINTED = "ferrule.tainted_names"
+"""Where it has the names (functions, aliases, variables) that an unapproved command changed in its shell."""
+DEFINED = "ferrule.defined_names"
+"""Where it has the functions and aliases of its shell, each with its text."""
 
 
 def _new_id() -> str:

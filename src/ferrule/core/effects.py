@@ -82,6 +82,11 @@ class Effects:
         return bool(self.files or self.barriers)
 
     @property
+    def runs_again(self) -> bool:
+        """Whether a yes runs the call again for real: it was kept from something, or made what cannot be applied."""
+        return bool(self.barriers) or any(one.node == "special" for one in self.files)
+
+    @property
     def counts(self) -> dict[str, int]:
         """How many of each: `{"create": 2, "delete": 1}`."""
         return dict(Counter(one.action for one in self.files))

@@ -31,6 +31,8 @@ class Decision:
     rule: str | None = None
     tentative: bool = False
     """Of an `allow`: the call may only be tried, with its effects held back until they are approved."""
+    warning: str = ""
+    """Of an `ask`: what the user should know besides the reason; a whole sentence."""
 
 
 class Policy(Protocol):

@@ -187,8 +187,10 @@ def _offer(invocation: Invocation, policy: Policy, session: Session) -> Offer | 
 
 
 def _question(invocation: Invocation, decision: Decision, offer: Offer | None) -> Question:
-    warning = phrase("This tool is marked dangerous.") if invocation.tool.dangerous else None
+    marked = [phrase("This tool is marked dangerous.")] if invocation.tool.dangerous else []
+    warnings = [*marked, decision.warning] if decision.warning else marked
     offer = offer or Offer("")
+    warning = joined(" ", warnings) if warnings else None
     return Question(invocation, decision.reason, offer.rule, warning, offer.covers, offer.not_covers, offer.rules)
 
 

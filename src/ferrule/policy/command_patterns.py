@@ -15,7 +15,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.policy.commands.parts import Guess
+from ferrule.policy.commands.parts import Guess, names
 from ferrule.policy.rule_errors import RuleError
 
 if TYPE_CHECKING:
@@ -27,6 +27,30 @@ _PLAIN = re.compile(r"[^\s'\"\\]+")
 _PIECE = re.compile(r"\\([*\\])|(\*)|(.)", re.DOTALL)
 _STAR = "\0"  # stands for `\*` while a pattern is taken apart; no command holds one
 _OPERATOR = re.compile(r"[|&;<>\n]")
+_GIT_COMMANDS = frozenset(names("""
+    add am annotate apply archive bisect blame branch bugreport bundle cat-file check-attr check-ignore
+    check-mailmap check-ref-format checkout checkout-index cherry cherry-pick citool clean clone column commit
+    commit-graph commit-tree config count-objects credential credential-cache credential-store daemon describe
+    diagnose diff diff-files diff-index diff-tree difftool fast-export fast-import fetch fetch-pack
+    filter-branch filter-repo fmt-merge-msg for-each-ref for-each-repo format-patch fsck gc get-tar-commit-id
+    grep gui hash-object help hook http-backend imap-send index-pack init instaweb interpret-trailers lfs log
+    ls-files ls-remote ls-tree mailinfo mailsplit maintenance merge merge-base merge-file merge-index merge-tree
+    mergetool mktag mktree multi-pack-index mv name-rev notes p4 pack-objects pack-refs patch-id prune
+    prune-packed pull push quiltimport range-diff read-tree rebase receive-pack reflog refs remote repack
+    replace replay request-pull rerere reset restore rev-list rev-parse revert rm send-email send-pack shortlog
+    show show-branch show-index show-ref sparse-checkout stage stash status stripspace submodule subtree svn
+    switch symbolic-ref tag unpack-file unpack-objects update-index update-ref update-server-info upload-archive
+    upload-pack var verify-commit verify-pack verify-tag version whatchanged worktree write-tree
+"""))  # fmt: skip
+"""What git runs by itself; any other word may be an alias of the repository's."""
+_GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--super-prefix"})
+_GIT_RUNS = frozenset({"foreach", "run", "-x", "--exec", "filter-branch", "difftool", "mergetool"})
+_RUN_TEXT = re.compile(
+    r"g?sed|[gmn]?awk|(?:perl|python|pypy|ruby|node|nodejs|php|lua|tclsh)[0-9.]*|deno|bun|expect|n?vim?|ex|ed|emacs|"
+    r"script|ssh-agent|tar|make|gdb|m4|osascript|less"
+)
+"""Programs that run what stands somewhere in their arguments, each in a way of its own."""
+_MOST_TOKENS, _LONGEST_COMMAND = 2_000, 20
 _SAME_FLAG = {"--recursive": "-r", "-R": "-r", "--force": "-f"}
 
 
@@ -85,7 +109,9 @@ class CommandPattern:
         for text in (part.text.strip(), command.strip()):
             if self._shape.fullmatch(text) or self._whole == text:
                 return True
-        return any(_may_match(self._body, words, alone=self._alone) for words in _forms(part)) or self._loosely(part)
+        if any(_may_match(self._body, words, alone=self._alone) for words in _forms(part)) or self._loosely(part):
+            return True
+        return bool(self._starts) and self._is_in_arguments(part)
 
     def concerns_text(self, command: str) -> bool:
         """The same where nothing is known but the text."""
@@ -94,6 +120,20 @@ class CommandPattern:
     def matches_text(self, text: str) -> bool:
         """Whether it fits a text that is no command, such as what a tool says of its call."""
         return self._whole == text.strip() or bool(self._shape.fullmatch(text.strip()))
+
+    def _is_in_arguments(self, part: Part) -> bool:
+        """Whether a program that runs what its arguments say is given this command: `awk 'BEGIN{system("…")}'`."""
+        runs = _RUN_TEXT.fullmatch(part.program) or (part.program == "git" and not _GIT_RUNS.isdisjoint(part.words))
+        text = " ".join(part.words[1:]) if runs else ""
+        for between in (r"[^\w./~-]+", r"[^\w.~-]+"):  # with paths whole, and as in `s/x/git push/e`
+            tokens = [token for token in re.split(between, text)[:_MOST_TOKENS] if token]
+            for at, token in enumerate(tokens):
+                if token.rpartition("/")[2] == self._starts:
+                    words = (self._starts, *tokens[at + 1 : at + _LONGEST_COMMAND])
+                    ends = range(1, len(words) + 1)
+                    if any(_may_match(self._body, words[:end], alone=self._alone) for end in ends):
+                        return True
+        return False
 
     def _loosely(self, part: Part) -> bool:
         """`rm -rf *` means `rm -r -f x` and `rm x --force -R` too."""
@@ -147,8 +187,22 @@ def _forms(part: Part) -> Iterator[Sequence[str]]:
     yield part.typed
     yield part.words
     plain = (part.program or Guess(part.words[0]), *part.words[1:])  # one that nobody knows may be any
+    if part.program == "git":
+        plain = _with_alias(plain)
     for first in range(len(part.wrappers) + 1):
         yield (*part.wrappers[first:], *plain)
+
+
+def _with_alias(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words of git, where one that it does not know may be an alias for anything it does."""
+    if any(word.lower().startswith("alias.") for word in words):
+        return (Guess(""), *words[1:])  # it may be given as a text that a shell runs
+    at = 1
+    while at < len(words) and words[at].startswith("-") and not isinstance(words[at], Guess):
+        at += 1 + (words[at] in _GIT_VALUED)
+    if at >= len(words) or isinstance(words[at], Guess) or words[at] in _GIT_COMMANDS:
+        return words
+    return (*words[:at], Guess(words[at]), *words[at + 1 :])
 
 
 def _may_match(pattern: str, words: Sequence[str], *, alone: bool = False) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.context import DEFINED, TAINTED
 from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.authorise import BYPASS, PLAN, READ_ONLY, TENTATIVE, Decision, Mode, Verdict, never_asked
 from ferrule.policy.findings import Finding, Lists
@@ -34,9 +35,7 @@ if TYPE_CHECKING:
     from ferrule.policy.restrictions import RuleRestrictions
     from ferrule.policy.rules import Rule
 
-TAINTED = "ferrule.tainted_names"
-"""Where a session's state holds the names (functions, aliases, variables) that an unapproved command changed in its
-shell: a frozenset, absent where there are none."""
+_MOST_NAMED = 5
 _TRIED_IN_PLAN = Decision(
     Verdict.ALLOW, phrase("mode plan tries commands and keeps none of their changes"), tentative=True
 )
@@ -141,7 +140,8 @@ class RulePolicy:
         from ferrule.policy.request import roots_of
         from ferrule.policy.weigh_effects import decide_effects
 
-        return decide_effects(effects, Request(roots_of(session)), self._lists(session), self.mode)
+        decision = decide_effects(effects, Request(roots_of(session)), self._lists(session), self.mode)
+        return _warned(decision, session) if effects.runs_again else decision
 
     def _lists(self, session: Session, extra: Iterable[Rule] = ()) -> Lists:
         allow = (self.allow, self._granted.get(session.id), RuleSet.of(extra))
@@ -159,7 +159,7 @@ class RulePolicy:
         lists = self._lists(session, extra)
         findings = weigh_call(invocation, request, lists, self.mode)
         if request.commands:
-            from ferrule.policy.weigh_command import weigh_command
+            from ferrule.policy.weigh_command import ShellNames, weigh_command
 
             name = invocation.tool.name
             own, *paths = findings
@@ -170,8 +170,10 @@ class RulePolicy:
             for finding in paths:
                 finding.leave = finding.leave or ("" if finding.need and finding.need != own.need else own.leave)
             findings = [own, *paths]
+            state = session.state
+            names = ShellNames(state.get(DEFINED, {}), bool(state.get(TAINTED)), self.requests.understood)
             for analysis in request.commands:
-                findings += weigh_command(analysis, name, request, lists, tainted=bool(session.state.get(TAINTED)))
+                findings += weigh_command(analysis, name, request, lists, names)
         if self._remembered and (session.id, invocation.tool, word := invocation.always_rule) in self._remembered:
             _grant(findings, phrase("`{rule}` was always allowed in this session", rule=word))
         if self._doubts is not None and (why := self._doubts.about(invocation.tool)):
@@ -179,7 +181,7 @@ class RulePolicy:
         judged = self._settled(invocation, request, lists, findings)
         if self.mode is Mode.DONT_ASK:
             return replace(judged, decision=never_asked(judged.decision))
-        return judged
+        return replace(judged, decision=_warned(judged.decision, session)) if request.commands else judged
 
     def _settled(self, invocation: Invocation, request: Request, lists: Lists, findings: list[Finding]) -> Judgement:
         def settle(decision: Decision, by: Rule | None = None, *, can_be_always: bool = True) -> Judgement:
@@ -277,6 +279,19 @@ class RulePolicy:
         granted = self._granted.setdefault(session.id, RuleSet())
         for rule in grants.rules:
             granted.add(rule)
+
+
+def _warned(decision: Decision, session: Session) -> Decision:
+    """Say of a command that a user is asked to run which names may not mean what its words say."""
+    tainted = sorted(session.state.get(TAINTED, ()))
+    if decision.verdict is not Verdict.ASK or not tainted:
+        return decision
+    names = ", ".join(f"`{name}`" for name in tainted[:_MOST_NAMED]) + (" …" if len(tainted) > _MOST_NAMED else "")
+    warning = phrase(
+        "An unapproved command changed {names} in this shell, so the words of the command may not mean what they say.",
+        names=names,
+    )
+    return replace(decision, warning=warning)
 
 
 def _in_doubt(request: Request, lists: Lists, *, tried: bool) -> bool:

@@ -6,13 +6,14 @@ asked about if it were named. `ferrule.workspace.restrictions` says how the tool
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from ferrule.policy.rules import About
 from ferrule.policy.sources import BUILT_IN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ferrule.policy.decide import RulePolicy
     from ferrule.policy.rules import Rule
@@ -62,10 +63,8 @@ class RuleRestrictions:
 
     def held_back(self, paths: Sequence[str], start: str, roots: tuple[str, ...]) -> list[bool]:
         """The same of many paths: hardly any has a rule, and those that may have one are found by a quick look."""
-        policy = self._policy
-        rules = [one for one in (policy.deny, policy.ask, policy.guarded.asks) if one.about(About.READ)]
-        looks = [one.any_path(roots, write=False).fullmatch for one in rules]
-        return [any(look(path) for look in looks) and self.holds_back(path, start, roots) is not None for path in paths]
+        concerns = self._quick_look(roots)
+        return [concerns(path) and self.holds_back(path, start, roots) is not None for path in paths]
 
     # What a box hides, as the rules say. A user's yes to a command may open some of it again.
 
@@ -78,16 +77,39 @@ class RuleRestrictions:
 
     def hidden_among(self, paths: Iterable[str], roots: tuple[str, ...]) -> list[str]:
         """Of a listing of real paths those that are hidden, without what lies in a folder that is."""
-        policy = self._policy
-        rules = [one for one in (policy.deny, policy.ask, policy.guarded.asks) if one.about(About.READ)]
-        looks = [one.any_path(roots, write=False).fullmatch for one in rules]
+        concerns = self._quick_look(roots)
         found: list[str] = []
         for path in sorted(paths):
             if found and path.startswith(f"{found[-1]}/"):
                 continue
-            if any(look(path) for look in looks) and self.hides(path, roots):
+            if concerns(path) and self.hides(path, roots):
                 found.append(path)
         return found
+
+    def may_hide(self, paths: Sequence[str], roots: tuple[str, ...]) -> list[bool]:
+        """Of each of many real paths whether its name is one of those that are hidden, or may be for what it holds."""
+        guarded, concerns = self._policy.guarded, self._quick_look(roots)
+
+        def may(path: str) -> bool:
+            named = guarded.named(path, roots, write=False)
+            if named is None or not guarded.depends(named):
+                return self.hides(path, roots) is not None
+            return self.hides(path, roots) is not None or not os.path.isdir(path)  # noqa: PTH112 - text is faster
+
+        return [concerns(path) and may(path) for path in paths]
+
+    def _quick_look(self, roots: tuple[str, ...]) -> Callable[[str], bool]:
+        """Says of a path, quickly and rather once too often, whether a rule about reading may concern it."""
+        policy = self._policy
+        rules = [one for one in (policy.deny, policy.ask, policy.guarded.asks) if one.about(About.READ)]
+        looks = [one.any_path(roots, write=False).fullmatch for one in rules]
+
+        def concerns(path: str) -> bool:
+            return any(look(path) for look in looks) or (
+                not path.islower() and any(look(path.lower()) for look in looks)
+            )
+
+        return concerns
 
     def hidden_places(self, roots: tuple[str, ...]) -> list[str]:
         """Real paths in the workspace that are hidden, also where nothing is yet: nobody may make it and have it read.
@@ -133,8 +155,9 @@ class RuleRestrictions:
         return self._policy.deny.about(About.READ)
 
     @property
-    def denied_reads(self) -> tuple[str, ...]:
-        return tuple(rule.text for rule in self._policy.deny.listed(About.READ))
+    def reading_rules(self) -> tuple[str, ...]:
+        policy = self._policy
+        return tuple(rule.text for rules in (policy.deny, policy.ask) for rule in rules.listed(About.READ))
 
     @property
     def denied_writes(self) -> tuple[str, ...]:
@@ -146,7 +169,8 @@ class RuleRestrictions:
         return [rule.path.name for rule in about if rule.path and rule.path.name and rule.source is BUILT_IN]
 
     def left_out(self, start: str, roots: tuple[str, ...]) -> list[str]:
-        return [rule.path.name for rule in self._about(start, roots) if rule.path and rule.path.name]
+        about, depends = self._about(start, roots), self._policy.guarded.depends
+        return [rule.path.name for rule in about if rule.path and rule.path.name and not depends(rule)]
 
     def places(self, start: str, roots: tuple[str, ...]) -> list[str]:
         found: list[str] = []

@@ -8,6 +8,9 @@ does not. Nothing lifts the last: an agent that could write the rules would appr
 from __future__ import annotations
 
 import os
+import re
+import stat
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ferrule.core.access import OF_GIT, SETTINGS
@@ -28,14 +31,34 @@ SECRETS = (
     "~/.docker/config.json", "~/.config/gh/**", "~/.netrc", "~/.git-credentials", "~/.npmrc", "~/.pypirc",
     "~/.password-store/**", "~/.local/share/keyrings/**", "~/.mozilla/**", "~/.config/google-chrome/**",
     "~/.config/chromium/**", "~/.bash_history", "~/.zsh_history", "//etc/shadow", "//etc/gshadow", "//etc/sudoers",
-    "//etc/sudoers.d/**", "//root/.ssh/**", "//proc/*/environ", "//proc/*/mem", ".env", ".env.local", ".env.*.local",
-    ".env.development", ".env.staging", ".env.production", ".env.prod", ".env.test", "id_rsa", "id_ecdsa", "id_ed25519",
+    "//etc/sudoers.d/**", "//root/.ssh/**", "//proc/*/environ", "//proc/*/mem", ".env", ".netrc", "_netrc", ".pypirc",
+    ".git-credentials", ".pgpass", ".vault-token", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "**/.aws/credentials",
+    "**/.cargo/credentials", "**/.cargo/credentials.toml",
 )  # fmt: skip
 """Reading these asks."""
 
+_PERHAPS = (
+    ".env.*", "*.env", "*.pem", "*.key", "*.p8", "*.ppk", "*.p12", "*.pfx", "*.jks", "*.keystore", "id_*", ".npmrc",
+    ".yarnrc.yml", "*credential*.json", "*service*account*.json", "*client*secret*.json", "**/.docker/config.json",
+)  # fmt: skip
+"""Reading these asks where they look like secrets; `looks_secret` says when they do."""
+_EXAMPLE = re.compile(r"(^|[._-])(examples?|samples?|template|tpl|dist|defaults?|schema|pub)([._-]|$)", re.IGNORECASE)
+_FOR_TESTS = frozenset({
+    "test", "tests", "testing", "testdata", "test_data", "test-data", "__tests__", "spec", "specs", "e2e", "fixtures",
+    "example", "examples", "mocks",
+})  # fmt: skip
+_HOLDS_SECRET = re.compile(
+    rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File|"
+    rb"_auth(?:token)?\s*=|_password\s*=|npmauth(?:token|ident)\s*:|"
+    rb"\"(?:auth|private_key|client_secret|refresh_token|[a-z_]*access_key)\"\s*:|"
+    rb"^(?:export )?\w*(?:secret|token|passw|key|credential)\w*\s*=\s*[^\s#]",
+    re.IGNORECASE | re.MULTILINE,
+)
+_MOST_READ = 1 << 16
+
 STARTERS = (
     *(f"**/{name}" for name in sorted(SETTINGS - {"ferrule.toml"})),
-    *(f"**/.git/**/{name}" for name in sorted(OF_GIT)), "**/.git/**/info/attributes", "**/.gitmodules", "**/.husky",
+    *(f"**/.git/**/{name}" for name in sorted(OF_GIT)), "**/.git/**/info/attributes",
     "~/.config/fish/**", "~/.config/autostart/**", "~/.config/systemd/**", "~/.config/git/**", "~/.ssh/**",
     "~/.local/bin/**", "~/bin/**", "//etc/**", "//boot/**", "//bin/**", "//sbin/**",
 )  # fmt: skip
@@ -54,16 +77,26 @@ class Guarded:
         files = [f"/{escape_path(str(file))}" for file in own_files]
         loaded = [f"/{escape_path(str(folder))}/**/*.py" for folder in tool_folders]
         starters = _rules("Edit", (*STARTERS, *loaded), Verdict.ASK)
-        self.asks = RuleSet.of(_rules("Read", SECRETS, Verdict.ASK) + starters)
+        self._perhaps = _rules("Read", _PERHAPS, Verdict.ASK)
+        self.asks = RuleSet.of(_rules("Read", SECRETS, Verdict.ASK) + self._perhaps + starters)
         self.never = RuleSet.of(_rules("Edit", (*_OWN, *files), Verdict.DENY))
         self._own_files = tuple(str(file) for file in own_files)
 
     def asking(self, path: str, roots: tuple[str, ...], *, write: bool) -> Rule | None:
         """The built-in question about a path, also in other letters: not every file system tells `.Git` from `.git`."""
+        found = self.named(path, roots, write=write)
+        return None if found is not None and self.depends(found) and not looks_secret(path) else found
+
+    def named(self, path: str, roots: tuple[str, ...], *, write: bool) -> Rule | None:
+        """The same by the path's name alone."""
         found = self.asks.concerning_path(path, roots, write=write)
-        if found is None and not path.islower():
-            found = self.asks.concerning_path(path.lower(), roots, write=write)
+        if (found is None or self.depends(found)) and not path.islower():
+            found = self.asks.concerning_path(path.lower(), roots, write=write) or found
         return found
+
+    def depends(self, rule: Rule) -> bool:
+        """Whether a rule holds only for files that look like secrets."""
+        return any(rule is one for one in self._perhaps)
 
     def own_file_in(self, folder: str, roots: tuple[str, ...]) -> Rule | None:
         """The rule that keeps a settings file which lies in this folder, and would be removed with it."""
@@ -79,6 +112,34 @@ def _rules(tool: str, paths: Iterable[str], verdict: Verdict) -> list[Rule]:
     return parse_rules([f"{tool}({path})" for path in paths], verdict, BUILT_IN)
 
 
-# Words that show a command is after a secret, where its paths cannot be known.
-TELL_TALES = (".ssh", ".gnupg", ".aws", ".azure", "gcloud", ".kube", ".netrc", "id_rsa", "id_ed25519", ".env", "shadow",
-              "credentials", "keyrings", "environ")  # fmt: skip
+def looks_secret(path: str) -> bool:
+    """Whether a file with a name that secrets often have is one: no example, no test's own key, no public certificate.
+    What cannot be read is not read by a command either.
+    """
+    *folders, name = path.split("/")
+    if _EXAMPLE.search(name):
+        return False
+    lower = name.lower()
+    if lower.startswith(".env."):
+        return True
+    if not _FOR_TESTS.isdisjoint(folder.lower() for folder in folders[-4:]):
+        return False
+    try:
+        state = os.stat(path)  # noqa: PTH116 - of every such file, for every command
+        if not stat.S_ISREG(state.st_mode):
+            return False
+        if lower.endswith((".p12", ".pfx", ".jks", ".keystore")):
+            return state.st_size > 0
+        return _holds_secret(path, state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    except OSError:
+        return False
+
+
+@lru_cache(maxsize=4096)
+def _holds_secret(path: str, *version: int) -> bool:
+    with open(path, "rb", opener=_opened) as file:
+        return bool(_HOLDS_SECRET.search(file.read(_MOST_READ)))
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import glob
 import os
+import shlex
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ from ferrule.policy.findings import Finding, weigh_path
 from ferrule.policy.rules import About
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from ferrule.policy.commands.parts import Analysis, Part
     from ferrule.policy.findings import Lists
@@ -36,14 +38,45 @@ _REMOVERS = frozenset({"rm", "rmdir", "mv", "shred", "unlink"})
 _WRITERS = _REMOVERS | {"tee", "touch", "mkdir", "cp", "ln", "install", "truncate", "chmod", "chown", "rsync", "sed"}
 
 
-def weigh_command(analysis: Analysis, tool: str, request: Request, lists: Lists, *, tainted: bool) -> list[Finding]:
-    """A finding for each part, and one for what could not be read.
+@dataclass(slots=True, frozen=True)
+class ShellNames:
+    """What earlier commands of a session made of the names of its shell."""
 
-    `tainted` says that names of the shell may stand for something else by the doing of a command that nobody approved:
-    rules for commands then give no leave, for their words may not mean what they say.
-    """
+    defined: Mapping[str, str]
+    """Functions and aliases, each with its text."""
+    tainted: bool
+    """Whether any name stands for something else by the doing of a command that nobody approved: rules for commands
+    then give no leave, for their words may not mean what they say."""
+    understood: Callable[[str], Analysis]
+
+    def behind(self, part: Part) -> Iterator[Analysis]:
+        """What the functions and aliases that a part calls run, and those that they call."""
+        waiting, seen = [part], set[str]()
+        while waiting:
+            one = waiting.pop()
+            text = self.defined.get(one.program)
+            if text is None or one.program in seen:
+                continue
+            seen.add(one.program)
+            if text.startswith("()"):
+                text = f"called {text}"
+            else:  # an alias stands in the place of its name
+                given = ('"$@"' if isinstance(word, Guess) else shlex.quote(word) for word in one.words[1:])
+                text = " ".join((text, *given))
+            analysis = self.understood(text)
+            yield analysis
+            waiting += analysis.parts
+
+
+def weigh_command(analysis: Analysis, tool: str, request: Request, lists: Lists, names: ShellNames) -> list[Finding]:
+    """A finding for each part, and one for what could not be read."""
+    tainted = names.tainted
     named = next((rule for rules in lists.allow if (rule := rules.tool(tool, runs_commands=True))), None)
     findings = [_weigh_part(part, analysis, tool, request, lists, named) for part in analysis.parts]
+    if names.defined and (lists.deny or lists.ask):
+        for part, finding in zip(analysis.parts, findings, strict=True):
+            for behind in names.behind(part):
+                _weigh_behind(behind, finding, tool, lists)
     beside = any(finding.rule is not None for finding in findings)
     for part, finding in zip(analysis.parts, findings, strict=True):
         if beside and not finding.leave and not finding.need and needs_no_rule(part):
@@ -94,6 +127,16 @@ def _weigh_part(
         elif found.need:
             finding.lacks(found.need)
     return finding
+
+
+def _weigh_behind(behind: Analysis, finding: Finding, tool: str, lists: Lists) -> None:
+    """What deny and ask rules say of a function or an alias that a part calls."""
+    for part in behind.parts:
+        finding.denied = finding.denied or lists.deny.concerning_part(part, behind.command, tool)
+        finding.asked = finding.asked or lists.ask.concerning_part(part, behind.command, tool)
+    if behind.unclear:
+        finding.denied = finding.denied or next(lists.deny.commands(tool), None)
+        finding.asked = finding.asked or next(lists.ask.commands(tool), None)
 
 
 def _about(part: Part) -> str:

@@ -90,7 +90,7 @@ def _asking(effects: Effects, findings: list[Finding]) -> Decision | None:
     for effect in effects.files:
         if _of_a_repository(effect, made):
             return Decision(Verdict.ASK, phrase("git would obey `{path}`", path=effect.shown))
-    if effects.barriers or any(effect.node == "special" for effect in effects.files):
+    if effects.runs_again:
         return Decision(Verdict.ASK, effects.reason)
     return None
 

@@ -13,6 +13,7 @@ import contextlib
 import json
 import marshal
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -63,7 +64,7 @@ class Box:
         self._denials: tuple[Denial, ...] | None = None
         self._lock = threading.Lock()
         self._sizing: asyncio.TimerHandle | asyncio.Future[None] | None = None
-        self._too_large = False
+        self._too_large: Denial | None = None
         self.pid = 0
         """The box's first process, as the host counts."""
         self.ended: asyncio.Future[int] = self._loop.create_future()
@@ -132,8 +133,10 @@ class Box:
         with self._lock:
             if self._denials is None:
                 found = self._prepared.after_command()
-                if self._too_large and self._profile is not None:
-                    found = (*found, _too_much(self._profile.bounds.layer))
+                if self._too_large is not None and self._profile is not None:
+                    found = (*found, self._too_large)
+                    if self._too_large.kind == "temporary size" and self._profile.temporary is not None:
+                        _empty(self._profile.temporary)
                 self._denials = found
             return self._denials
 
@@ -225,23 +228,25 @@ class Box:
             self._sizing.cancel()
             self._sizing = None
 
-    # How large its layers grow
+    # How large its layers and its temporary files grow
 
     def _watch_size(self) -> None:
-        if self.layered and self._profile is not None:
+        if self._profile is not None and (self.layered or self._profile.temporary is not None):
             self._sizing = self._loop.call_later(_SECONDS_BETWEEN_SIZES, self._look_at_size)
 
     def _look_at_size(self) -> None:
+        profile = self._profile
+        if profile is None:
+            return
         uppers = [layer.upper for layer in self._prepared.launch.overlays]
         began = monotonic()
-        looking = self._loop.run_in_executor(None, _size, uppers)
+        looking = self._loop.run_in_executor(None, _too_much, uppers, profile)
 
-        def judge(done: asyncio.Future[tuple[int, int]]) -> None:
-            if done.cancelled() or done.exception() is not None or self._profile is None or self.ended.done():
+        def judge(done: asyncio.Future[Denial | None]) -> None:
+            if done.cancelled() or done.exception() is not None or self.ended.done():
                 return
-            size, entries = done.result()
-            if size > self._profile.bounds.layer or entries > _MOST_ENTRIES:
-                self._too_large = True
+            self._too_large = done.result()
+            if self._too_large is not None:
                 self._kill()
                 return
             # Looking at many files takes long, and must not become the main work.
@@ -347,13 +352,37 @@ def _size(uppers: Iterable[Path]) -> tuple[int, int]:
     return size, entries
 
 
-def _too_much(bound: int) -> Denial:
-    return Denial(
-        "layer size",
-        "",
-        f"The command was ended: it wrote more than {bound:,} bytes to the workspace without approval.",
-        "Write less, or ask the user to approve the command before it runs.",
-    )
+def _too_much(uppers: list[Path], profile: Profile) -> Denial | None:
+    """Why a box has to be ended, if what it wrote is more than it may."""
+    size, entries = _size(uppers)
+    bound = profile.bounds.layer
+    if size > bound or entries > _MOST_ENTRIES:
+        return Denial(
+            "layer size",
+            "",
+            f"The command was ended: it wrote more than {bound:,} bytes to the workspace without approval.",
+            "Write less, or ask the user to approve the command before it runs.",
+        )
+    size, entries = _size([profile.temporary]) if profile.temporary is not None else (0, 0)
+    bound = profile.bounds.temporary
+    if size > bound or entries > _MOST_ENTRIES:
+        return Denial(
+            "temporary size",
+            "",
+            f"The command was ended, and `/tmp` was emptied: it held more than {bound:,} bytes.",
+            "Write less there, or write to the workspace.",
+        )
+    return None
+
+
+def _empty(folder: Path) -> None:
+    """Remove all that is in a folder."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                os.unlink(entry.path)  # noqa: PTH108
 
 
 def _command_line(pid: int) -> bytes:

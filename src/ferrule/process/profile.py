@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 
@@ -19,7 +19,7 @@ class Bounds:
     file_size: int | None = 4 << 30
     open_files: int | None = 4096
     temporary: int = 2 << 30
-    """Bytes of each folder for temporary files."""
+    """Bytes of each folder for temporary files; a box that fills the one that commands share is ended."""
     layer: int = 2 << 30
     """Bytes that the layers of a look box may hold together; a box that writes more is ended."""
 
@@ -39,6 +39,16 @@ class LayerMount:
 
 
 @dataclass(slots=True, frozen=True)
+class Forbidden:
+    """What no command may write, by rules about names: what is there is locked, and what is made is taken away."""
+
+    rules: object
+    """Names the rules: while it is equal, so are the answers."""
+    concerns: Callable[[Sequence[str]], Sequence[bool]] = field(compare=False)
+    """Of each of many real paths whether it may not be written."""
+
+
+@dataclass(slots=True, frozen=True)
 class Profile:
     """The workspace is writable, its guarded places are not, `hidden` cannot even be read, and the rest is read-only.
 
@@ -52,6 +62,7 @@ class Profile:
     writable: tuple[Path, ...]
     folder: Path
     guarded: tuple[Path, ...] = ()
+    forbidden: Forbidden | None = None
     hidden: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
     """Folders that are there and shown, read-only, although a hidden place holds them."""

@@ -61,6 +61,10 @@ class Restrictions(Protocol):
         """Of a listing those that are hidden, without what lies in a folder that is."""
         ...
 
+    def may_hide(self, paths: Sequence[str], roots: tuple[str, ...]) -> Sequence[bool]:
+        """Of each of many paths whether it is hidden, or may be for what it holds: to be asked again each time."""
+        ...
+
     def hidden_places(self, roots: tuple[str, ...]) -> Sequence[str]:
         """Paths that are hidden from commands whether they are there or not."""
         ...
@@ -80,8 +84,8 @@ class Restrictions(Protocol):
         ...
 
     @property
-    def denied_reads(self) -> Sequence[str]:
-        """The rules that deny reading, as they are now: a session may get more."""
+    def reading_rules(self) -> Sequence[str]:
+        """The rules that deny reading or ask about it, as they are now: a session may get more."""
         ...
 
 

@@ -364,3 +364,18 @@ def test_no_descriptor_of_ours_is_open_inside(box: Box) -> None:
     box.repository()
     assert box.run("ls /proc/self/fd").out.split() == ["0", "1", "2", "3"]
     assert box.run("ls -l /proc/1/fd /proc/2/fd").out.count(str(box.workspace)) == 0
+
+
+def test_temporary_files_that_grow_too_large_end_the_box_and_are_removed(box: Box) -> None:
+    shared = box.folder / "shared"
+    shared.mkdir(mode=0o777)
+    box.own()
+    script = "mkdir -p /tmp/d; i=0; while :; do i=$((i+1)); head -c 500000 /dev/zero >/tmp/d/f$i; sleep 0.01; done"
+    done = box.run(script, temporary=shared, bounds=Bounds(temporary=5 << 20))
+    assert done.code in (-9, 137)
+    assert [(one.kind, one.message) for one in done.denials] == snapshot(
+        [("temporary size", "The command was ended, and `/tmp` was emptied: it held more than 5,242,880 bytes.")]
+    )
+    assert list(shared.iterdir()) == []
+    again = box.run("echo x >/tmp/x; cat /tmp/x", temporary=shared, bounds=Bounds(temporary=5 << 20))
+    assert (again.out, again.denials) == ("x\n", ())

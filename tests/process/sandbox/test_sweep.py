@@ -50,7 +50,13 @@ def test_the_hooks_that_a_configuration_names_are_locked_and_swept(box: Box) -> 
     assert second.denials == ()
 
 
-@pytest.mark.parametrize("name", [".envrc", ".husky/pre-commit", ".mcp.json", ".vscode/tasks.json", ".gitmodules"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".envrc", ".husky/pre-commit", ".mcp.json", ".vscode/tasks.json", ".gitmodules", ".gitattributes", ".npmrc",
+        ".pre-commit-config.yaml", "lefthook.yml", ".gitlab-ci.yml", ".circleci/config.yml", "mise.toml", ".pdbrc",
+    ],
+)  # fmt: skip
 def test_at_any_depth_what_is_there_is_locked_and_what_is_not_is_swept(box: Box, name: str) -> None:
     box.write(f"a/b/{name}", "mine")
     box.write("a/c/file", "")
@@ -59,6 +65,30 @@ def test_at_any_depth_what_is_there_is_locked_and_what_is_not_is_swept(box: Box,
     assert subjects(done.denials) == [f"a/c/{name.partition('/')[0]}"]
     assert not (box.workspace / f"a/c/{name}").exists()
     assert (box.workspace / "x").read_text() == "evil\n"
+
+
+@pytest.mark.parametrize("name", [".github/workflows/ci.yml", ".cargo/config.toml", ".yarn/plugins/p.cjs"])
+def test_what_is_obeyed_in_a_certain_folder_alone_is_guarded_there_alone(box: Box, name: str) -> None:
+    folder, inner, *_ = Path(name).parts
+    box.write(f"a/{name}", "mine")
+    box.write(f"b/{folder}/README", "")
+    box.write(f"c/{inner}", "")
+    done = box.run(
+        f"echo evil >a/{name}; rm -rf a/{folder}/{inner}; mkdir -p $(dirname b/{name} ./{name}); echo evil >b/{name}; "
+        f"echo evil >{name}; echo mine >b/{folder}/README; echo mine >c/{inner}"
+    )
+    assert (box.workspace / f"a/{name}").read_text() == "mine"
+    assert set(subjects(done.denials)) == {f"{folder}/{inner}", f"b/{folder}/{inner}"}
+    assert not (box.workspace / name).exists()
+    assert not (box.workspace / f"b/{name}").exists()
+    assert (box.workspace / f"b/{folder}/README").read_text() == (box.workspace / f"c/{inner}").read_text() == "mine\n"
+
+
+def test_packages_of_others_may_bring_their_settings(box: Box) -> None:
+    box.write("node_modules/keep", "")
+    done = box.run("mkdir -p node_modules/x/.github/workflows; : >node_modules/x/.npmrc; : >node_modules/.travis.yml")
+    assert done.denials == ()
+    assert (box.workspace / "node_modules/x/.npmrc").exists()
 
 
 def test_nothing_is_left_to_put_back_what_was_swept(box: Box) -> None:
@@ -260,7 +290,7 @@ def test_where_nothing_can_be_locked_it_is_put_back(tree: GuardedTree, tmp_path:
     hook.chmod(0o755)
     (tmp_path / "ferrule.toml").write_text("mine")
     before = everything_below(tmp_path)
-    sweep = Sweep([Watched(tree)], restores=True)
+    sweep = Sweep([Watched(tree)])
     sweep.begin()
     hook.write_text("evil")
     (tmp_path / ".git/hooks/new").write_text("evil")

@@ -385,13 +385,26 @@ def test_a_state_that_is_not_kept_changes_nothing(room: Room) -> None:
 
 def test_names_that_an_unapproved_command_changed_are_tainted(room: Room) -> None:
     async def body(session: Kept) -> None:
-        tried = await session.session.run("x=1; export Y=2; git() { evil; }; alias ls=evil; cd /", room.opener)
+        first = (await session.run("umask")).stdout.strip()
+        tried = await session.session.run(
+            "x=1; export Y=2; git() { evil; }; alias ls=evil; cd /; umask 0111", room.opener
+        )
         session.session.keep(tried, tainted=True)
-        assert session.session.state.tainted == {"Y", "git", "ls"}
+        assert session.session.state.tainted == {"Y", "git", "ls", "umask"}
         await session.run("export Z=1; PATH=$PATH:/x; Y=3")
-        assert session.session.state.tainted == {"Y", "git", "ls"}
-        await session.run("unset -f git; unalias ls; unset Y")
+        assert session.session.state.tainted == {"Y", "git", "ls", "umask"}
+        await session.run(f"unset -f git; unalias ls; unset Y; umask {first}")
         assert session.session.state.tainted == frozenset()
+
+    room.use(body)
+
+
+def test_the_umask_of_the_first_command_is_tainted_only_where_it_changed_it(room: Room) -> None:
+    async def body(session: Kept) -> None:
+        session.session.keep(await session.session.run("true", room.opener), tainted=True)
+        assert session.session.state.tainted == frozenset()
+        session.session.keep(await session.session.run("umask 000", room.opener), tainted=True)
+        assert session.session.state.tainted == {"umask"}
 
     room.use(body)
 

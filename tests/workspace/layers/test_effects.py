@@ -147,6 +147,52 @@ def test_git_holds_what_is_committed_or_staged_and_not_what_was_changed_since(ro
     assert told.counts == {"delete": 6, "change": 1, "mode": 1, "create": 1}
 
 
+def git(root: Path, *words: str, given: bytes = b"") -> str:
+    env = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+    ran = subprocess.run(["git", *words], cwd=root, check=True, env=env, input=given, capture_output=True)
+    return ran.stdout.decode().strip()
+
+
+def test_what_the_index_only_names_is_not_held(root: Path) -> None:
+    """`git update-index --cacheinfo` says what nobody stored; a damaged object is none either."""
+    put(root, {"kept": "1\n", "named": "2\n", "damaged": "3\n"})
+    commit(root)
+    put(root, {"named": "changed\n", "new": "4\n"})
+    for name in ("named", "new"):
+        digest = git(root, "hash-object", name)
+        git(root, "update-index", "--add", "--cacheinfo", f"100644,{digest},{name}")
+    digest = git(root, "hash-object", "damaged")
+    loose = root / ".git/objects" / digest[:2] / digest[2:]
+    loose.chmod(0o644)
+    loose.write_bytes(loose.read_bytes()[:-4])
+    told = effects(root, "rm kept named new damaged")
+    assert {one.shown: one.recoverable for one in told.files} == {
+        "kept": True,
+        "named": False,
+        "new": False,
+        "damaged": False,
+    }
+
+
+@pytest.mark.parametrize("form", ["sha1", "sha256"])
+def test_what_is_packed_borrowed_or_of_a_worktree_is_held(root: Path, tmp_path: Path, form: str) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    git(source, "init", "-q", f"--object-format={form}")
+    put(source, {f"f{number}": f"{number}\n" for number in range(300)})
+    commit(source)
+    git(source, "gc", "-q", "--prune=now")
+    assert not list((source / ".git/objects").glob("??/*"))
+    names = " ".join(f"f{number}" for number in range(300))
+    assert all(one.recoverable for one in effects(source, f"rm {names}").files)
+    git(tmp_path, "clone", "-q", "--shared", "source", "borrowed")
+    assert all(one.recoverable for one in effects(tmp_path / "borrowed", f"rm {names}").files)
+    git(source, "worktree", "add", "-q", str(tmp_path / "tree"))
+    assert all(one.recoverable for one in effects(tmp_path / "tree", f"rm {names}").files)
+    put(tmp_path / "tree", {"f7": "changed\n"})
+    assert [one.recoverable for one in effects(tmp_path / "tree", "rm f7 f8").files] == [False, True]
+
+
 def test_without_git_nothing_that_goes_is_recoverable(root: Path) -> None:
     put(root, {"a": "1"})
     assert [one.recoverable for one in effects(root, "rm a").files] == [False]

@@ -97,8 +97,8 @@ def test_an_index_of_every_form_is_read(tmp_path: Path, version: str, form: str)
     index = index_of(str(tmp_path))
     assert index.whole
     assert list(index.names) == sorted(git(tmp_path, "ls-files", "-z").split(b"\0"))[1:]
-    assert index.holds(b"d0/f0", iter([b"0"]), 1, link=False)
-    assert not index.holds(b"d0/f0", iter([b"1"]), 1, link=False)
+    assert index.names_content(b"d0/f0", iter([b"0"]), 1, link=False)
+    assert not index.names_content(b"d0/f0", iter([b"1"]), 1, link=False)
 
 
 def test_an_index_that_is_not_understood_may_track_everything(repository: Path) -> None:

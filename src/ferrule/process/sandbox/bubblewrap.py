@@ -11,6 +11,7 @@ import os
 import stat
 from contextlib import ExitStack
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
@@ -192,7 +193,7 @@ class _Preparation:
         watched: list[Watched] = []
         for root in self._roots:
             hidden = below(root, self._profile.hidden)
-            tree = GuardedTree(root, below(root, self._profile.guarded) | hidden)
+            tree = GuardedTree(root, below(root, self._profile.guarded) | hidden, self._profile.forbidden)
             self._closing.callback(tree.close)
             one = Watched(tree, hidden=hidden)
             one.found = tree.look(deep=False)
@@ -209,6 +210,10 @@ class _Preparation:
             one.mounted |= {path: numbers_above(tree, path) for path in hidden & one.found.marks.keys()}
             tree.locked = frozenset(one.mounted)
             tree.deepen(one.found)
+            one.keep()
+            files = [Path(root, path) for path, mark in one.found.marks.items() if not stat.S_ISLNK(mark.kind)]
+            for path in below(root, map(Path, names_of_hidden(files, [root]))) - one.found.marks.keys():
+                self._mount(tree, path)  # another name of the same file
         return Sweep(watched)
 
     def _mount_target(self, tree: GuardedTree, path: str) -> None:

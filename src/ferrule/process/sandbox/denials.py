@@ -42,6 +42,25 @@ def explain(exit_code: int, stderr_text: str, profile: Profile) -> Denial | None
     return _files(text, profile) or _network(text, profile) or _bounds(exit_code, text, profile)
 
 
+def hidden_met(text: str, profile: Profile) -> list[Denial]:
+    """Every hidden place that a command complained of, also one that went on and succeeded without it. The subject of
+    each is the place as the profile has it.
+    """
+    places = {str(path): path for path in profile.hidden} | {os.path.realpath(path): path for path in profile.hidden}
+    found: dict[str, Denial] = {}
+    for line in text[-_MOST_TEXT:].splitlines() if places else ():
+        line = line[:_LONGEST_LINE]
+        if (refused := _REFUSED.search(line)) is None:
+            continue
+        for name in _names_in(line, refused.start()):
+            whole = os.path.normpath(os.path.join(profile.folder, name))  # noqa: PTH118 - text
+            ending = f"/{os.path.normpath(name).removeprefix('../')}"  # the command may have gone elsewhere
+            for place, path in places.items():
+                if is_within(whole, place) or place.endswith(ending):
+                    found[str(path)] = _is_hidden(str(path), place, [os.path.realpath(one) for one in profile.writable])
+    return list(found.values())
+
+
 def _files(text: str, profile: Profile) -> Denial | None:
     lines = [line[:_LONGEST_LINE] for line in text.splitlines()]
     for pattern in (_WRITE, _BUSY, _REFUSED):
@@ -59,13 +78,9 @@ def _files(text: str, profile: Profile) -> Denial | None:
 
 def _path_in(line: str, complaint: int, profile: Profile) -> str | None:
     """The path a complaint is about: a whole one anywhere in its line, or the name right before it."""
-    found = _QUOTED_PATH.search(line) or _BARE_PATH.search(line)
-    if found:
-        return found[1]
-    words = line[:complaint].rstrip(" :(").split()
-    names = [words[-1].strip("'\"‘’`")] if len(words) > 1 else []
-    names += _QUOTED_NAME.findall(line)
-    for name in filter(None, names):
+    for name in _names_in(line, complaint):
+        if name.startswith("/"):
+            return name
         path, folder = f"{profile.folder}/{name}", f"{profile.folder}/{name}".rpartition("/")[0]
         # A file that could not be made is not there, but its folder is; any word could be a file right here.
         if os.path.lexists(path) or (folder != str(profile.folder) and os.path.lexists(folder)):
@@ -73,17 +88,21 @@ def _path_in(line: str, complaint: int, profile: Profile) -> str | None:
     return None
 
 
+def _names_in(line: str, complaint: int) -> list[str]:
+    """What a complaint may be about: a whole path, the name right before it, or one in quotes."""
+    if found := _QUOTED_PATH.search(line) or _BARE_PATH.search(line):
+        return [found[1]]
+    words = line[:complaint].rstrip(" :(").split()
+    names = [words[-1].strip("'\"‘’`")] if len(words) > 1 else []
+    return [name for name in (*names, *_QUOTED_NAME.findall(line)) if name]
+
+
 def _about(path: str, profile: Profile, *, certain: bool) -> Denial | None:
     """What is known of a path that was refused; None where the sandbox had no part in it."""
     whole = os.path.normpath(path)
     roots = [os.path.realpath(root) for root in profile.writable]
     if any(is_within(whole, os.path.realpath(hidden)) or is_within(whole, str(hidden)) for hidden in profile.hidden):
-        return Denial(
-            "read",
-            path,
-            f"The sandbox hides `{_shown(whole, roots)}`: reading it needs approval, or a rule denies it.",
-            "Do without it, or ask the user to allow reading it.",
-        )
+        return _is_hidden(path, whole, roots)
     if any(is_within(whole, root) for root in roots):
         if not certain and "/.git/" not in whole and not (profile.look and not profile.layers):
             return None
@@ -95,11 +114,12 @@ def _about(path: str, profile: Profile, *, certain: bool) -> Denial | None:
                 "workspace read-only.",
                 "Ask the user to approve the command.",
             )
+        forbidden = profile.forbidden is not None and any(profile.forbidden.concerns([whole]))
+        why = "a rule denies writing it" if forbidden else "it is guarded, because it makes other programs run things"
         return Denial(
             "guarded",
             path,
-            f"The sandbox kept the command from changing `{_shown(whole, roots)}`, which is guarded: it makes other "
-            "programs run things.",
+            f"The sandbox kept the command from changing `{_shown(whole, roots)}`: {why}.",
             "Do without it, or ask the person to make this change.",
         )
     if certain:
@@ -113,6 +133,15 @@ def _about(path: str, profile: Profile, *, certain: bool) -> Denial | None:
             "Do without it, or ask the person for what you need from there.",
         )
     return None
+
+
+def _is_hidden(path: str, whole: str, roots: list[str]) -> Denial:
+    return Denial(
+        "read",
+        path,
+        f"The sandbox hides `{_shown(whole, roots)}`: reading it needs approval, or a rule denies it.",
+        "Do without it, or ask the user to allow reading it.",
+    )
 
 
 def _write(path: str, whole: str) -> Denial:

@@ -14,18 +14,18 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ferrule.core.access import OF_GIT, SETTINGS
+from ferrule.core.access import OF_GIT, settings_among
 from ferrule.process.sandbox.git_config import hooks_paths
 from ferrule.process.sandbox.places import hooks_of_person
 from ferrule.process.sandbox.plain_path import opened, read_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from ferrule.process.profile import Forbidden
 
 _GIT_FOLDER_HAS = frozenset({"HEAD", "objects", "refs"})
 _WALKED_OF_GIT = frozenset({"modules", "worktrees", "info"})
-_OF_DEPENDENCIES = frozenset({"node_modules", "site-packages"})
-"""Folders of other people's packages, where nobody opens an editor or a shell."""
 _MOST_FOLDERS, _MOST_INSIDE, _MOST_REMEMBERED = 100_000, 2_000, 8
 _CLOCK_STEP = 20_000_000  # of the coarsest clock a file system uses, in nanoseconds
 
@@ -64,20 +64,24 @@ class _Folder:
     is_git: bool
 
 
-# What was seen of each folder, so that the next sandbox of the same workspace need not list it all again.
-_remembered: dict[str, dict[str, _Folder]] = {}
+# What was seen of each folder by the same rules, so that the next sandbox of a workspace need not list it all again.
+_remembered: dict[str, tuple[Forbidden | None, dict[str, _Folder]]] = {}
 
 
 class GuardedTree:
-    """One folder and the guarded places below it. `named` are further ones, by path below the folder."""
+    """One folder and the guarded places below it. `named` are further ones, by path below the folder, and so is what
+    is `forbidden`.
+    """
 
-    def __init__(self, root: str, named: frozenset[str] = frozenset()) -> None:
+    def __init__(self, root: str, named: frozenset[str] = frozenset(), forbidden: Forbidden | None = None) -> None:
         self.root = root
         self.named = named
+        self._forbidden = forbidden
         self.locked: frozenset[str] = frozenset()
         """Places that cannot be changed from inside: what is in them need not be looked at."""
         self.descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._folders = _remembered.get(root, {})
+        rules, folders = _remembered.get(root, (None, {}))
+        self._folders = folders if rules == forbidden else {}
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -106,7 +110,8 @@ class GuardedTree:
                 self._mark(start + name, marks, deep=deep)
         for path in (*self.named, *self._hooks(git_folders)):
             self._mark(path, marks, deep=deep)
-        self._folders = _remembered[self.root] = folders
+        self._folders = folders
+        _remembered[self.root] = self._forbidden, folders
         while len(_remembered) > _MOST_REMEMBERED:
             _remembered.pop(next(iter(_remembered)))
         return Found(marks, frozenset(repositories), frozenset(folders), tuple(git_folders), not waiting)
@@ -115,6 +120,15 @@ class GuardedTree:
         """Take in what is inside of those that are not locked, after a look that did not."""
         for path in found.marks.keys() - self.locked:
             self._mark(path, found.marks, deep=True)
+
+    def forbids(self, folder: str, names: Iterable[str]) -> set[str]:
+        """Of the names in a folder those that a rule says may not be written."""
+        if self._forbidden is None:
+            return set()
+        listed = list(names)
+        start = f"{self.root}/{folder}/" if folder else f"{self.root}/"
+        concerned = self._forbidden.concerns([start + name for name in listed])
+        return {name for name, may_not in zip(listed, concerned, strict=True) if may_not}
 
     def _hooks(self, git_folders: list[str]) -> Iterator[str]:
         """The folders below this one that git takes hooks from because a configuration says so."""
@@ -153,9 +167,7 @@ class GuardedTree:
         if _is_of_git(path):
             below = tuple(name for name in folders if name in _WALKED_OF_GIT)
             return _Folder(state.st_ino, changed, below, tuple(OF_GIT & names.keys()), False, True)
-        guarded: set[str] = set()
-        if _OF_DEPENDENCIES.isdisjoint(path.split("/")):
-            guarded |= SETTINGS & names.keys()
+        guarded = settings_among(path, names) | self.forbids(path, names)
         if "attributes" in names and self._is_info(path):
             guarded.add("attributes")
         if names.get(".git") is False:

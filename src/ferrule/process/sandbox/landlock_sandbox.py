@@ -103,7 +103,7 @@ class LandlockSandbox:
                 rules=rules,
                 filter=build_filter(machine, sockets=False, changes=not profile.look),
             )
-            sweep = None if profile.look else Sweep([_watched(root, profile, closing) for root in roots], restores=True)
+            sweep = None if profile.look else Sweep([_watched(root, profile, closing) for root in roots])
             if sweep is not None:
                 sweep.begin()
             return Prepared(launch, sweep=sweep, closing=closing, starting=starting)
@@ -145,7 +145,7 @@ _INSTALL = phrase("Ask the person to install bubblewrap, or to turn the sandbox 
 
 def _watched(root: str, profile: Profile, closing: ExitStack) -> Watched:
     hidden = below(root, profile.hidden)
-    tree = GuardedTree(root, below(root, profile.guarded) | hidden)
+    tree = GuardedTree(root, below(root, profile.guarded) | hidden, profile.forbidden)
     closing.callback(tree.close)
     return Watched(tree, hidden=hidden)
 
@@ -156,7 +156,9 @@ def _rules(places: Places, profile: Profile, roots: Sequence[str], private: str)
     """
     hidden = names_of_hidden(profile.hidden, roots)
     kept_out = frozenset({*places.folders, *places.hidden, *hidden, "/tmp", "/proc", "/dev"})  # noqa: S108 - hidden
-    readable = [*_all_but("/", kept_out), *places.tools, *map(os.path.realpath, profile.readable), *_OF_PROC]
+    readable = [*_all_but("/", kept_out), *places.tools, *_OF_PROC]
+    for shown in map(os.path.realpath, profile.readable):
+        readable += _all_but(shown, frozenset(hidden))
     if not profile.look:
         return open_rules([*readable, *roots], (*roots, private, *_DEVICES))
     for root in roots:

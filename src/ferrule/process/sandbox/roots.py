@@ -16,7 +16,7 @@ from ferrule.process.sandbox.places import is_within
 from ferrule.process.sandbox.sandbox import SandboxRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ferrule.process.profile import Profile
 
@@ -54,7 +54,7 @@ def _real(program: str) -> str:
     return os.path.realpath(program)
 
 
-def below(root: str, paths: Sequence[Path]) -> frozenset[str]:
+def below(root: str, paths: Iterable[Path]) -> frozenset[str]:
     """The paths below a root, by their names there; the folders they are in are real, they themselves may be links."""
     found: set[str] = set()
     for path in paths:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from ferrule.process.sandbox.sweep import Sweep
 
 Name = Literal["bubblewrap", "landlock", "seatbelt", "none"]
-Kind = Literal["write", "read", "guarded", "network", "processes", "file size", "layer size", "system call"]
+Kind = Literal[
+    "write", "read", "guarded", "network", "processes", "file size", "layer size", "temporary size", "system call"
+]
 
 HOSTS_SETTING = "`hosts` of `[sandbox]` in their settings"
 """Where a person allows a host."""

@@ -9,6 +9,8 @@ import os
 import re
 import tempfile
 from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.access import OF_GIT, SETTINGS
@@ -60,14 +62,17 @@ class Seatbelt:
         closing = ExitStack()
         try:
             private = os.path.realpath(closing.enter_context(tempfile.TemporaryDirectory(prefix="ferrule-")))
-            rules = rules_for(profile, roots, private, system_places())
             given = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), private) | dict(profile.environment)
             watched: list[Watched] = []
             for root in roots:
                 hidden = below(root, profile.hidden)
-                tree = GuardedTree(root, below(root, profile.guarded) | hidden)
+                tree = GuardedTree(root, below(root, profile.guarded) | hidden, profile.forbidden)
                 closing.callback(tree.close)
                 watched.append(Watched(tree, hidden=hidden))
+            sweep = Sweep(watched)
+            sweep.begin()
+            there = (Path(one.tree.root, path) for one in watched if one.found for path in one.found.marks)
+            rules = rules_for(replace(profile, guarded=(*profile.guarded, *there)), roots, private, system_places())
             launch = Launch(
                 (PROGRAM, "-p", rules, *arguments),
                 clean_environment(os.environ, given),
@@ -75,8 +80,6 @@ class Seatbelt:
                 limits=limits_of(profile, processes=False),
                 takes_terminal=terminal,
             )
-            sweep = Sweep(watched, restores=True)
-            sweep.begin()
             return Prepared(launch, sweep=sweep, closing=closing)
         except BaseException:
             closing.close()

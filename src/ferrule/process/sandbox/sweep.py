@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ferrule.core.access import OF_GIT, SETTINGS
+from ferrule.core.access import OF_GIT, SETTINGS, settings_among
 from ferrule.process.sandbox.git_config import harmless
 from ferrule.process.sandbox.plain_path import opened, read_plain
 from ferrule.process.sandbox.quarantine import Quarantine
@@ -36,21 +36,49 @@ class Watched:
     kept: dict[str, tuple[bytes, int]] = field(default_factory=dict[str, tuple[bytes, int]])
     """The contents and modes of guarded files, where they cannot be mounted and so must be put back."""
 
+    def keep(self) -> None:
+        """Keep the contents of guarded files that are not mounted, and of those in guarded folders."""
+        for path, mark in (self.found.marks if self.found else {}).items():
+            for inside, *_ in mark.changes if path not in self.mounted else ():
+                whole = f"{path}/{inside}" if inside else path
+                if (read := read_plain(self.tree.descriptor, whole)) is not None:
+                    self.kept[whole] = read
+
+    def put_back(self) -> Iterator[Denial]:
+        """Give what was changed or removed its old content, and tell of what cannot be."""
+        for path, (content, mode) in self.kept.items():
+            now = read_plain(self.tree.descriptor, path)
+            if now is not None and now[0] == content:
+                continue
+            try:
+                parent, _, name = path.rpartition("/")
+                with _made(self.tree.descriptor, parent) as folder:
+                    file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=folder)
+                    with os.fdopen(file, "wb") as target:
+                        target.write(content)
+            except OSError as error:
+                yield Denial(
+                    "guarded",
+                    path,
+                    f"The command removed or changed `{path}`, which is guarded, and it could not be put back "
+                    f"({error.strerror}).",
+                    "Tell the person, who should look at it before using the folder.",
+                )
+
 
 class Sweep:
     """`begin` before a command, `end` after it."""
 
-    def __init__(self, watched: list[Watched], *, restores: bool = False) -> None:
+    def __init__(self, watched: list[Watched]) -> None:
         self._watched = watched
-        self._restores = restores
         self._quarantine = Quarantine()
 
     def begin(self) -> None:
         """Take everything as it is now for right."""
         for one in self._watched:
             one.found = one.tree.look()
-            if self._restores:
-                one.kept = dict(_contents(one.tree, one.found))
+            one.kept = {}
+            one.keep()
 
     def end(self) -> tuple[Denial, ...]:
         """Take back what is new and not harmless; what is right now is known from here on."""
@@ -67,7 +95,7 @@ class Sweep:
                     continue
                 if not _may_stay(one, path, before):
                     denials.append(self._take(one, path))
-            denials += _put_back(one)
+            denials += one.put_back()
             one.found = one.tree.look() if denials else after
         return tuple(denials)
 
@@ -77,44 +105,27 @@ class Sweep:
         return above is not None and above == numbers_above(one.tree, path)
 
     def _take(self, one: Watched, path: str) -> Denial:
+        why = _why(one, path)
         try:
             kept = self._quarantine.take(one.tree.descriptor, path)
         except OSError as error:
-            said = (
-                f"The command made or changed `{path}`, which is guarded, and it could not be taken away "
-                f"({error.strerror})."
-            )
+            said = f"The command made or changed `{path}`, {why}. It could not be taken away ({error.strerror})."
             return Denial("guarded", path, said, "Tell the person, who should look at it before using the folder.")
-        was_there = self._restores and one.found is not None and path in one.found.marks
+        was_there = any(place == path or place.startswith(f"{path}/") for place in one.kept)
         outcome = f"It was moved to `{kept}`{', and what was there before put back' if was_there else ''}."
         return Denial(
             "guarded",
             path,
-            f"The command made or changed `{path}`, which is guarded: it makes other programs run things. {outcome}",
+            f"The command made or changed `{path}`, {why}. {outcome}",
             "Do without it, or ask the person to make this change.",
         )
 
 
-def _put_back(one: Watched) -> Iterator[Denial]:
-    """Give what was changed or removed its old content, and tell of what cannot be."""
-    for path, (content, mode) in one.kept.items():
-        now = read_plain(one.tree.descriptor, path)
-        if now is not None and now[0] == content:
-            continue
-        try:
-            parent, _, name = path.rpartition("/")
-            with _made(one.tree.descriptor, parent) as folder:
-                file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=folder)
-                with os.fdopen(file, "wb") as target:
-                    target.write(content)
-        except OSError as error:
-            yield Denial(
-                "guarded",
-                path,
-                f"The command removed or changed `{path}`, which is guarded, and it could not be put back "
-                f"({error.strerror}).",
-                "Tell the person, who should look at it before using the folder.",
-            )
+def _why(one: Watched, path: str) -> str:
+    parent, _, name = path.rpartition("/")
+    if one.tree.forbids(parent, (name,)):
+        return "which a rule says may not be written"
+    return "which is guarded: it makes other programs run things"
 
 
 @contextlib.contextmanager
@@ -149,10 +160,11 @@ def _same(known: Mark | None, mark: Mark) -> bool:
 
 def _may_stay(one: Watched, path: str, before: Found) -> bool:
     parent, _, name = path.rpartition("/")
-    if path in one.hidden:
+    if path in one.hidden or one.tree.forbids(parent, (name,)):
         return False
-    if name in SETTINGS and path not in one.tree.named:
-        return parent not in before.folders  # what a fresh clone brings is for its reader to judge
+    if path not in one.tree.named and settings_among(parent, (name,)):
+        top = parent if name in SETTINGS else parent.rpartition("/")[0]  # of `.github/workflows` where `.github` lies
+        return top not in before.folders  # what a fresh clone brings is for its reader to judge
     if name in OF_GIT or name == ".git":
         return _runs_nothing(one.tree, path, name)
     return False
@@ -189,12 +201,3 @@ def _only_samples(root: int, path: str) -> bool:
             return all(entry.name.endswith(".sample") and entry.is_file(follow_symlinks=False) for entry in entries)
     except OSError:
         return False
-
-
-def _contents(tree: GuardedTree, found: Found) -> Iterator[tuple[str, tuple[bytes, int]]]:
-    """Of guarded files, and of the files in guarded folders."""
-    for path, mark in found.marks.items():
-        for inside, *_ in mark.changes:
-            whole = f"{path}/{inside}" if inside else path
-            if (read := read_plain(tree.descriptor, whole)) is not None:
-                yield whole, read

@@ -126,15 +126,28 @@ class ShellState:
             | {("alias", name) for name in self.aliases}
             | {("set", name) for name in self.set_options if name not in _HARMLESS_OPTIONS}
             | {("shopt", name) for name in self.shopt_options if name not in _HARMLESS_OPTIONS}
+            | {("umask", "umask")}
         )
 
     def _definition(self, key: tuple[str, str]) -> Definition:
         kind, name = key
         if kind == "variable":
             return Variable(value=None) if name in self.removed else self.variables.get(name)
+        if kind == "umask":
+            return self.umask or _first_umask()
         if kind in ("set", "shopt"):
             return (self.set_options if kind == "set" else self.shopt_options).get(name)
         return self.functions.get(name) if kind == "function" else self.aliases.get(name)
+
+
+@lru_cache(maxsize=1)
+def _first_umask() -> str | None:
+    """The umask that a bash begins with: the one of this process, which only the system can tell without a change."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123
+            return next((line.split()[1] for line in file if line.startswith("Umask:")), None)
+    except OSError:
+        return None
 
 
 def environment(state: ShellState) -> dict[str, str]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import stat
+import tempfile
+import zlib
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from ferrule.workspace.searching.ignore_files import enclosing_repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +26,10 @@ _WHOLE = frozenset({b"link", b"sdir"})
 """Extensions without which an index says nothing: a shared part elsewhere, folders in place of files."""
 _KNOWN = 2
 _SHA1, _SHA256 = 20, 32
+_SUMS = {_SHA1: "sha1", _SHA256: "sha256"}
+_PIECE = 1 << 18
+_PACK_NAMES = 8 + 4 * 256
+_MOST_LINES, _MOST_STORES = 1 << 16, 16
 _parsed: dict[str, tuple[tuple[int, ...], GitIndex]] = {}
 
 
@@ -55,17 +65,19 @@ class GitIndex:
         at = bisect_left(self.names, start)
         return not self.whole or (at < len(self.names) and self.names[at].startswith(start))
 
-    def holds(self, name: bytes, content: Iterator[bytes], size: int, *, link: bool) -> bool:
-        """Whether git has just this content of a file, or target of a link."""
+    def names_content(self, name: bytes, content: Iterator[bytes], size: int, *, link: bool) -> bytes:
+        """The digest under which git tracks just this content of a file, or target of a link; empty where it does not.
+        That says nothing yet of whether git has it.
+        """
         kept = self.entries.get(name) if self.whole else None
         if not kept:
-            return False
+            return b""
         wanted = {one.digest for one in kept if stat.S_ISLNK(one.mode) == link}
-        sum_of = hashlib.sha256() if len(kept[0].digest) == _SHA256 else hashlib.sha1(usedforsecurity=False)
+        sum_of = hashlib.new(_SUMS[len(kept[0].digest)], usedforsecurity=False)
         sum_of.update(b"blob %d\0" % size)
         for piece in content:
             sum_of.update(piece)
-        return sum_of.digest() in wanted
+        return sum_of.digest() if sum_of.digest() in wanted else b""
 
 
 def index_of(repository: str) -> GitIndex:
@@ -96,15 +108,115 @@ def index_of(repository: str) -> GitIndex:
     return index
 
 
+def has_object(repository: str, digest: bytes) -> bool:
+    """Whether the repository at a folder really has an object: an index may name one that nobody ever stored.
+
+    A loose one is read and compared; of one in a pack the pack's own list is believed.
+    """
+    git = _git_folder(repository)
+    common = _first_line(f"{git}/commondir")
+    folders = [f"{os.path.join(git, common)}/objects" if common else f"{git}/objects"]  # noqa: PTH118
+    with contextlib.suppress(OSError):
+        folders += _alternates(folders[0])
+    return any(_is_loose(folder, digest) or _is_packed(folder, digest) for folder in folders)
+
+
+def needed_outside(root: Path) -> list[str]:
+    """What lies outside a folder and git needs in it: the repository that the folder is a part of, or that it is a
+    worktree of. A home that is a repository itself is not shown for that.
+    """
+    top = enclosing_repository(root)
+    if top is not None:
+        homes = (Path(os.path.realpath(Path.home())), Path(os.path.realpath(tempfile.gettempdir())))
+        return [] if any(home.is_relative_to(top) for home in homes) else [str(top), *_common_folder(top)]
+    return _common_folder(root)
+
+
+def _common_folder(repository: Path) -> list[str]:
+    """Where a worktree has its repository. That one must know the worktree too: else any file that is called `.git`
+    could have any folder shown.
+    """
+    git = os.path.realpath(_git_folder(str(repository)))
+    if git == str(repository / ".git"):
+        return []
+    common = os.path.realpath(os.path.join(git, _first_line(f"{git}/commondir") or "-"))  # noqa: PTH118
+    is_its_own = os.path.realpath(_first_line(f"{git}/gitdir") or "-") == str(repository / ".git")
+    has_all = all(os.path.exists(f"{common}/{name}") for name in ("HEAD", "objects", "refs"))  # noqa: PTH110
+    return [common] if is_its_own and has_all and git.startswith(f"{common}/worktrees/") else []
+
+
+def _alternates(objects: str) -> Iterator[str]:
+    """The stores of other repositories that this one borrows from."""
+    with open(f"{objects}/info/alternates", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+        for line in file.read(_MOST_LINES).splitlines()[:_MOST_STORES]:
+            if line and not line.startswith("#"):
+                yield os.path.join(objects, line)  # noqa: PTH118
+
+
+def _is_loose(objects: str, digest: bytes) -> bool:
+    name = digest.hex()
+    try:
+        opened = os.open(f"{objects}/{name[:2]}/{name[2:]}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    sum_of, unpacked = hashlib.new(_SUMS[len(digest)], usedforsecurity=False), zlib.decompressobj()
+    with os.fdopen(opened, "rb") as file:
+        try:
+            while piece := file.read(_PIECE):
+                while piece:
+                    sum_of.update(unpacked.decompress(piece, _PIECE))
+                    piece = unpacked.unconsumed_tail
+        except (OSError, zlib.error):
+            return False
+    return unpacked.eof and sum_of.digest() == digest
+
+
+def _is_packed(objects: str, digest: bytes) -> bool:
+    try:
+        with os.scandir(f"{objects}/pack") as entries:
+            lists = [entry.path for entry in entries if entry.name.endswith(".idx") and entry.is_file()]
+        return any(
+            _is_listed(one, digest)
+            for one in lists
+            if os.path.isfile(one.removesuffix("idx") + "pack")  # noqa: PTH113
+        )
+    except OSError:
+        return False
+
+
+def _is_listed(pack_index: str, digest: bytes) -> bool:
+    """Whether the list of a pack has an object: 256 counts by first byte, then all digests in order."""
+    with open(pack_index, "rb") as file:  # noqa: PTH123
+        head = file.read(_PACK_NAMES)
+        if len(head) < _PACK_NAMES or head[:8] != b"\xfftOc\0\0\0\x02":
+            return False
+        first = digest[0]
+        low = int.from_bytes(head[4 + 4 * first : 8 + 4 * first]) if first else 0
+        high = int.from_bytes(head[8 + 4 * first : 12 + 4 * first])
+        while low < high:
+            middle = (low + high) // 2
+            file.seek(_PACK_NAMES + middle * len(digest))
+            found = file.read(len(digest))
+            if found == digest:
+                return True
+            low, high = (middle + 1, high) if found < digest else (low, middle)
+    return False
+
+
+def _first_line(file: str) -> str:
+    """The first line of a small file; empty where there is none."""
+    try:
+        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
+            return os.fsdecode(opened.read(4096).partition(b"\n")[0])
+    except OSError:
+        return ""
+
+
 def _git_folder(repository: str) -> str:
     """Where the repository at a folder keeps its files; a worktree and a submodule say so in a file."""
     git = f"{repository}/.git"
-    try:
-        with os.fdopen(os.open(git, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            said = file.read(4096).partition(b"\n")[0]
-    except OSError:  # a folder, or nothing
-        return git
-    return os.path.join(repository, os.fsdecode(said.removeprefix(b"gitdir:").strip()))  # noqa: PTH118
+    said = _first_line(git)  # of a folder it is empty
+    return os.path.join(repository, said.removeprefix("gitdir:").strip()) if said else git  # noqa: PTH118
 
 
 def parse_index(data: bytes) -> GitIndex:

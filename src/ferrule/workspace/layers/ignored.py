@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ferrule.core.access import SETTINGS
-from ferrule.workspace.layers.git_index import GitIndex, index_of
+from ferrule.core.access import is_setting
+from ferrule.workspace.layers.git_index import GitIndex, has_object, index_of
 from ferrule.workspace.searching.ignore_files import enclosing_repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-GUARDED = SETTINGS | {".git", ".gitmodules", ".gitattributes", ".husky"}
-"""Names that are never ignored, nor anything in them."""
 _ALWAYS = "__pycache__"
 _TAG, _SIGNATURE = "CACHEDIR.TAG", b"Signature: 8a477f597d28d172789f06886806bc55"
 _IGNORE, _EXCLUDE = ".gitignore", ".git/info/exclude"
@@ -91,11 +89,13 @@ class IgnoredPaths:
         return repository.index.tracks(name) or repository.index.tracks_below(name)
 
     def holds(self, path: str, content: Iterator[bytes], size: int, *, link: bool) -> bool:
-        """Whether git has the content that a file has in the workspace."""
+        """Whether git has the content that a file has in the workspace: its index names it, and the object is there."""
         repository = self._repository(self._whole(path.rpartition("/")[0]))
         if repository is None:
             return False
-        return repository.index.holds(os.fsencode(self._whole(path))[repository.length :], content, size, link=link)
+        whole = os.fsencode(self._whole(path))
+        named = repository.index.names_content(whole[repository.length :], content, size, link=link)
+        return bool(named) and has_object(os.fsdecode(whole[: repository.length - 1]), named)
 
     def is_cache(self, path: str, there: bool, above: Iterable[Path]) -> bool:
         """Whether a folder says that it is a cache. One that is not `there` in the workspace, so that all in it is new,
@@ -142,7 +142,7 @@ class IgnoredPaths:
 
 def is_guarded(path: str) -> bool:
     """Whether other programs run or obey what is at a path, or in it."""
-    return not GUARDED.isdisjoint(path.split("/"))
+    return is_setting(path) or ".git" in path.split("/")
 
 
 def is_made_again(path: str) -> bool:

@@ -124,7 +124,8 @@ def read_layers(paths: Paths, layers: Sequence[Layer], *, ignore: bool = True) -
         try:
             one = _Reader(layer, found, ignore=ignore).read()
         except OSError as error:
-            raise failed(one_line(paths.show(Path(os.fsdecode(error.filename or layer.root)))), error) from None
+            named = error.filename if isinstance(error.filename, str | bytes) else layer.root  # it may be a descriptor
+            raise failed(one_line(paths.show(Path(os.fsdecode(named)))), error) from None
         held = paths.kept.all_held_back([f"{layer.root}/{change.inner}" for change in one.ignored], layer.root)
         one.changes += [change for change, secret in zip(one.ignored, held, strict=True) if secret]
         one.ignored = [change for change, secret in zip(one.ignored, held, strict=True) if not secret]

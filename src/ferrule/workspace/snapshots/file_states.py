@@ -94,7 +94,9 @@ class FileStates:
 
     def is_at(self, change: Change, side: Side) -> bool:
         """Whether every path of a change is as it was at one end of it."""
-        return all(self._is(change, path, wanted) for path, wanted in change.at(side).items())
+        states = change.at(side)
+        with self.nodes.entered(states):
+            return all(self._is(change, path, wanted) for path, wanted in states.items())
 
     def _is(self, change: Change, path: Path, wanted: State | None) -> bool:
         if change.of_folders:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
@@ -13,12 +13,13 @@ from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Node, State
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
     from pathlib import Path
 
     from ferrule.workspace.paths import Paths, Place
     from ferrule.workspace.snapshots.changes import Change
 
+_LOOK = 0o500
 _NAMES = {Node.FILE: "a file", Node.LINK: "a link", Node.FOLDER: "a folder"}
 
 
@@ -89,6 +90,31 @@ class Nodes:
         return False
 
     @contextmanager
+    def entered(self, paths: Iterable[Path]) -> Generator[None]:
+        """Let folders on the way to paths be looked into for the length of a block though their owner, who is not root,
+        may not: a command can close a folder behind it. They have the mode that they had again afterwards.
+        """
+        with ExitStack() as closing:
+            if hasattr(os, "O_PATH") and os.geteuid() != 0:
+                for path in paths:
+                    self._enter(path, closing)
+            yield
+
+    def _enter(self, path: Path, closing: ExitStack) -> None:
+        root = next((one for one in self._paths.roots if one.path in path.parents), None)
+        if root is None or os.access(path.parent, os.R_OK | os.X_OK):
+            return
+        at = root.descriptor
+        _open_up(at, closing)
+        for name in path.parent.relative_to(root.path).parts:
+            try:
+                at = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            except OSError:
+                return  # not there, or a link now: whoever looks finds that too
+            closing.callback(os.close, at)
+            _open_up(at, closing)
+
+    @contextmanager
     def _above(self, path: Path, *, make: bool = False) -> Generator[tuple[int, str]]:
         """The folder that a path lies in, open, and its name in there; `make` makes the folder where it is missing."""
         if (root := next((one for one in self._paths.roots if one.path == path), None)) is not None:
@@ -116,6 +142,15 @@ class Nodes:
         return self._paths.open(place, os.O_RDONLY | os.O_DIRECTORY)
 
 
+def _open_up(folder: int, closing: ExitStack) -> None:
+    state = os.fstat(folder)
+    mode = stat.S_IMODE(state.st_mode)
+    if state.st_uid == os.geteuid() and mode & _LOOK != _LOOK:
+        place = f"/proc/self/fd/{folder}"
+        os.chmod(place, mode | _LOOK)  # noqa: PTH101
+        closing.callback(os.chmod, place, mode)
+
+
 def _put_folder(name: str, above: int, wanted: State | None) -> None:
     if wanted is None:
         try:
@@ -125,7 +160,9 @@ def _put_folder(name: str, above: int, wanted: State | None) -> None:
     else:
         with suppress(FileExistsError):
             os.mkdir(name, dir_fd=above)
-        if wanted.mode is not None:
+        if wanted.mode is not None and name == "." and hasattr(os, "O_PATH"):
+            os.chmod(f"/proc/self/fd/{above}", wanted.mode)  # noqa: PTH101 - a root that is closed leads nowhere
+        elif wanted.mode is not None:
             way = getattr(os, "O_PATH", os.O_RDONLY)  # changing a mode needs no right to read
             opened = os.open(name, way | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
             try:
