@@ -15,7 +15,7 @@ from ferrule.cli.options import json_option, settings_for
 from ferrule.cli.output import write, write_json
 from ferrule.cli.since import SINCE
 from ferrule.cli.table import cut, print_table
-from ferrule.cli.verdict import what_is_wrong
+from ferrule.cli.verdict import gap_words, what_is_wrong
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
@@ -100,12 +100,16 @@ def verify_log(file: Path | None, head: str | None, as_json: bool) -> None:
         document: dict[str, Any] = {
             **found._asdict(),
             "head": str(found.head) if found.head else None,
+            "gaps": [gap._asdict() for gap in found.gaps],
         }
         write_json(document)
     elif found.ok:
         write(_("{rows} records verified. Head: {head}").format(rows=found.rows, head=found.head))
     else:
         write(_("The log does not hold: {why}").format(why=what_is_wrong(found)), err=True)
+    if not as_json:
+        for gap in found.gaps:
+            write(gap_words(gap))
     sys.exit(0 if found.ok else 1)
 
 

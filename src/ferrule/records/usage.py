@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from ferrule.records.database import open_for_reading
-from ferrule.records.row import RETENTION
+from ferrule.records.row import GAP, RETENTION
 from ferrule.records.statistics import UNKNOWN, ToolUsage
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ WITH chosen AS (
     SELECT CASE version WHEN '' THEN :unknown ELSE tool END AS tool, outcome, duration, waited,
            stage IN ('execute', 'format', 'record') AS ran
     FROM calls
-    WHERE kind <> :retention AND time >= :since AND time < :until AND (:every_tenant OR tenant IS :tenant)
+    WHERE kind NOT IN (:retention, :gap) AND time >= :since AND time < :until AND (:every_tenant OR tenant IS :tenant)
 ), counted AS (
     SELECT tool, count(*) AS count, sum(outcome = 'success') AS success,
            sum(outcome = 'permission_error' AND NOT ran) AS denied, sum(ran) AS ran
@@ -55,6 +55,7 @@ def statistics_of(
     values = {
         "unknown": UNKNOWN,
         "retention": RETENTION,
+        "gap": GAP,
         "since": since,
         "until": until,
         "every_tenant": tenant is _EVERY,
