@@ -356,3 +356,26 @@ def test_a_disk_that_is_full_for_the_audit_costs_no_result(ferrule: Command, ack
         assert "disk is full" in document["metadata"]["unrecorded"]
     else:
         assert done.stdout == "full\n"
+
+
+def test_on_a_read_only_workspace_bash_says_so_and_blames_no_guard(ferrule: Command) -> None:
+    """On a mount that nobody can write it was said that the file is guarded, or outside the workspace."""
+    has_namespaces = subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
+    needs(has_namespaces, "user and mount namespaces (`unshare -rm`)")
+    (ferrule.workspace / ".git").mkdir()
+    (ferrule.workspace / "a").touch()
+    mount = 'mount --bind . . && mount -o remount,bind,ro . && cd "$PWD" && exec "$@"'
+    for command in ("echo hi > new", "echo hi > .git/x", "echo hi > a", "touch new"):
+        call = ferrule.arguments("call", "Bash", json.dumps({"command": command}), "--mode", "bypass")
+        done = subprocess.run(
+            ["unshare", "-rm", "sh", "-c", mount, "sh", *call],
+            cwd=ferrule.workspace,
+            env=ferrule.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert "the workspace is on a read-only file system" in done.stdout, done.stdout + done.stderr
+        assert "guarded" not in done.stdout
+        assert "outside the workspace" not in done.stdout

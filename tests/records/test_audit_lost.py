@@ -35,7 +35,9 @@ def test_a_log_whose_folder_was_removed_is_begun_anew_with_a_gap(tmp_path: Path)
         record(log, 4)
         record(log, 5)
         (said,) = log.notes
-    assert said.replace(str(tmp_path), "") == snapshot('The audit log /data/audit.db was removed or replaced while Ferrule was running: it ended at row 3, and the one in its place at row 0. `ferrule audit verify` names the gap; calls are recorded again from here on.')
+    assert said.replace(str(tmp_path), "") == snapshot(
+        "The audit log /data/audit.db was removed or replaced while Ferrule was running: it ended at row 3, and the one in its place at row 0. `ferrule audit verify` names the gap; calls are recorded again from here on."
+    )
     assert [row.call_id or row.kind for row in AuditReader(path).rows()] == ["gap", "call_4", "call_5"]
     found = verify(path)
     assert (found.ok, found.rows) == (True, 3)

@@ -114,7 +114,13 @@ def test_every_way_of_tampering_shows(tmp_path: Path) -> None:
                 "The log ends at row 4, its head at 5: the end was cut or added to.",
             ),
             "added by hand": (6, "This row was changed after it was written."),
-            "head removed": (None, "The log's head was removed."), 'head that names no row': (None, "The log's head was changed: it names no row."), 'checkpoint of another type': (None, "The log's checkpoint was changed: it names no row."), 'checkpoint of bytes': (None, "The log's checkpoint was changed: it names no row."), 'checkpoint before the first row': (None, "The log's checkpoint was changed: it names no row."), 'numbers that are text': (3, 'Row 3 is missing.'), "emptied": (
+            "head removed": (None, "The log's head was removed."),
+            "head that names no row": (None, "The log's head was changed: it names no row."),
+            "checkpoint of another type": (None, "The log's checkpoint was changed: it names no row."),
+            "checkpoint of bytes": (None, "The log's checkpoint was changed: it names no row."),
+            "checkpoint before the first row": (None, "The log's checkpoint was changed: it names no row."),
+            "numbers that are text": (3, "Row 3 is missing."),
+            "emptied": (
                 1,
                 "The log ends at row 0, its head at 5: the end was cut or added to.",
             ),
