@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ferrule.records.database import AuditError, open_for_reading
 from ferrule.records.row import COLUMNS, GAP, RETENTION, SELECT, hash_of
+from ferrule.records.usage_blocks import BLOCK, NEEDED, Usage, stored_blocks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+_NEEDED = [COLUMNS.index(name) for name in NEEDED]
 _TIME = COLUMNS.index("time")
 _KIND = COLUMNS.index("kind")
 _ARGUMENTS = COLUMNS.index("arguments")
@@ -121,6 +123,8 @@ class _Chain:
         self.end = start
         retained = Head(0, "")
         found_noted = noted is None or noted in (start, Head(0, ""))
+        stored = {block.number for block in stored_blocks(self.connection)}
+        block: list[tuple[Any, ...]] = []
         for row in self.connection.execute(f"{SELECT} ORDER BY seq"):
             seq: int = row[0]
             self._check_row(row)
@@ -131,6 +135,12 @@ class _Chain:
             elif row[_KIND] == GAP:
                 ended_at, found = _said(row, ("ended_at", int), ("found", int))
                 self.gaps.append(Gap(seq, row[_TIME], ended_at, found))
+            block.append(row)
+            if seq % BLOCK == 0:
+                if seq // BLOCK - 1 in stored:
+                    stored.remove(seq // BLOCK - 1)
+                    self._check_block(seq // BLOCK - 1, block)
+                block = []
             if noted is not None and noted.seq == seq:
                 if noted.hash != row[-1]:
                     raise _Broken("The log was rewritten: this row is not the one whose hash was noted.", seq)
@@ -142,8 +152,22 @@ class _Chain:
                 f"The log ends at row {self.end.seq}, its head at {head.seq}: the end was cut or added to.",
                 self.end.seq + 1,
             )
+        if stored:
+            raise _Broken("Statistics are kept of rows that are not in the log.")
         if noted is not None and not found_noted:
             self._miss(noted, start)
+
+    def _check_block(self, number: int, rows: list[tuple[Any, ...]]) -> None:
+        """What statistics are made of must follow from the rows."""
+        usage = Usage()
+        try:
+            usage.add_rows([[row[one] for one in _NEEDED] for row in rows])
+        except (TypeError, ValueError, OverflowError):
+            raise _Broken("Among the rows up to this one is a number that is none.", rows[-1][0]) from None
+        kept = self.connection.execute("SELECT * FROM usage WHERE block = ? ORDER BY rowid", (number,)).fetchall()
+        if [one for one in kept if one[5]] != usage.of_block(number):
+            first, last = number * BLOCK + 1, (number + 1) * BLOCK
+            raise _Broken(f"The statistics kept of rows {first} to {last} do not follow from these rows.")
 
     def _check_row(self, row: tuple[Any, ...]) -> None:
         expected = self.end.seq + 1

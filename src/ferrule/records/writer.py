@@ -16,6 +16,7 @@ from ferrule.core.phrases import phrase
 from ferrule.records.database import AuditError, open_for_writing
 from ferrule.records.retention import KEEP_ALL, Retention, remove_old_rows
 from ferrule.records.row import INSERT, content_of, gap_content, seal, unreadable_content
+from ferrule.records.usage_blocks import BLOCK, add_missing_blocks
 
 if TYPE_CHECKING:
     import asyncio
@@ -97,6 +98,7 @@ class Writer:
         self._held: deque[Item] = deque()
         self._contents: dict[int, tuple[Any, ...]] = {}
         self._stopping = False
+        self._summed = 0
         # A bound of few rows is held more closely than one of many.
         self._retention_rows = min(_RETENTION_ROWS, max(100, (retention.rows or _RETENTION_ROWS) // 10))
         self._since_retention = self._retention_rows
@@ -118,6 +120,7 @@ class Writer:
             self._wait_for_work()
             self._drain()
             self._write_held()
+            self._sum_up()
             self._apply_retention()
         if self._connection is not None:
             self._connection.close()
@@ -288,6 +291,16 @@ class Writer:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _sum_up(self) -> None:
+        """Keep what statistics need of whole blocks of rows; those of an older file are made up for bit by bit."""
+        if self._connection is None or self._known[0] // BLOCK <= self._summed:
+            return
+        try:
+            self._summed = self._known[0] // BLOCK - add_missing_blocks(self._connection)
+        except sqlite3.Error as problem:  # statistics read the rows themselves then
+            _log.warning("Rows of the audit log %s could not be summed up: %s", self._path, problem)
+            self._summed = self._known[0] // BLOCK
 
     def _apply_retention(self) -> None:
         if self._retention == KEEP_ALL or self._connection is None:
