@@ -1,4 +1,5 @@
 """The audit log is removed or restored under a running session: noticed, told, and recorded as a gap (O3)."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
 
 from __future__ import annotations
 

@@ -143,21 +143,35 @@ def _line(row: AuditRow) -> list[str]:
     return [
         str(row.seq),
         _clock(row.time),
-        row.tool,
-        row.outcome,
+        str(row.tool),
+        str(row.outcome),
         decision,
-        f"{row.duration * 1000:.1f} ms",
-        cut(" ".join(row.arguments.split()), _ARGUMENTS_COLUMNS),
+        _milliseconds(row.duration),
+        cut(" ".join(str(row.arguments).split()), _ARGUMENTS_COLUMNS),
     ]
 
 
 def _in_full(key: str, value: Any) -> Any:
-    if key == "time":
-        return datetime.fromtimestamp(value).astimezone().isoformat(timespec="milliseconds")
-    return f"{value * 1000:.1f} ms" if key in ("duration", "waited", "queued") else value
+    if key == "time" and (moment := _moment(value)) is not None:
+        return moment.isoformat(timespec="milliseconds")
+    return _milliseconds(value) if key in ("duration", "waited", "queued") else value
 
 
-def _clock(seconds: float) -> str:
-    moment = datetime.fromtimestamp(seconds).astimezone()
+def _milliseconds(seconds: Any) -> str:
+    return f"{seconds * 1000:.1f} ms" if isinstance(seconds, float | int) else str(seconds)
+
+
+def _moment(seconds: Any) -> datetime | None:
+    """None for what is no time: somebody may have tampered with the log, and wants to see how."""
+    try:
+        return datetime.fromtimestamp(seconds).astimezone()
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None
+
+
+def _clock(seconds: Any) -> str:
+    moment = _moment(seconds)
+    if moment is None:
+        return str(seconds)
     today = time.strftime("%Y-%m-%d") == moment.strftime("%Y-%m-%d")
     return moment.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")

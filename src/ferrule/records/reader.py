@@ -152,7 +152,7 @@ class AuditReader:
             yield _well_formed(lines.taken())
 
     def _rows(self, where: list[str], values: list[Any], tail: str) -> Iterator[AuditRow]:
-        return (AuditRow(*row) for row in self._query(", ".join(COLUMNS), where, values, tail))
+        return (_row(row) for row in self._query(", ".join(COLUMNS), where, values, tail))
 
     def _select(
         self, what: str, since: float | None, after: int, *, lenient: bool = False
@@ -176,6 +176,11 @@ class AuditReader:
                 yield from connection.execute(f"SELECT {what} FROM calls {clause} {tail}", values)  # noqa: S608 - our own
             except sqlite3.Error as problem:
                 raise AuditError(phrase("{path} could not be read: {why}.", path=self.path, why=problem)) from problem
+
+
+def _row(values: tuple[Any, ...]) -> AuditRow:
+    """A row; bytes, which only tampering can put there, are shown as digits."""
+    return AuditRow(*[one.hex() if type(one) is bytes else one for one in values])
 
 
 def _json(value: Any) -> str:

@@ -237,9 +237,9 @@ class Writer:
 
     def _tell_of_gap(self, ended_at: int, found: int) -> None:
         said = (
-            f"The audit log {self._path} was removed or replaced while Ferrule was running: it ended at row {ended_at}, "
-            f"and the one in its place at row {found}. `ferrule audit verify` names the gap; calls are recorded again "
-            "from here on."
+            f"The audit log {self._path} was removed or replaced while Ferrule was running: it ended at row "
+            f"{ended_at}, and the one in its place at row {found}. `ferrule audit verify` names the gap; calls are "
+            "recorded again from here on."
         )
         _log.warning("%s", said)
         self.notes.append(said)

@@ -171,9 +171,9 @@ async def test_a_file_that_turns_into_a_pipe_and_back_holds_no_search(tmp_path: 
             n = (n + 1) % 300
             path = desk.workspace / f"d{n % 7}" / f"f{n}"
             os.mkfifo(tmp_path / "pipe")
-            os.replace(tmp_path / "pipe", path)
+            (tmp_path / "pipe").replace(path)
             (tmp_path / "file").write_text("foo\n")
-            os.replace(tmp_path / "file", path)
+            (tmp_path / "file").replace(path)
 
     swapping = threading.Thread(target=swap)
     swapping.start()

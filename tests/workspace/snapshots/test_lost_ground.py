@@ -1,4 +1,5 @@
 """The folder of the history is removed, restored or written over while a session works: nothing is left half done."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
 
 from __future__ import annotations
 
@@ -320,9 +321,8 @@ def test_whenever_it_is_removed_undo_leads_back_to_what_was_there_then(work: lis
 
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         room = Room(Path(folder))
-        floor, number = room.look(), 0
-        for one in work:
-            number += 1
+        floor = room.look()
+        for number, one in enumerate(work, 1):
             before = room.look()
             if one == "write":
                 room.write("f0", b"%d" % number)

@@ -30,9 +30,10 @@ def test_a_broken_journal_is_set_aside_and_said(tmp_path: Path, damage: bytes) -
     (room.store / "journal.db").write_bytes(damage)
     room.again()
     room.write("a", b"2")
-    assert room.history.notes == (
-        f"The history of changes could not be read (file is not a database) and was set aside as "
-        f"`{room.store}/set-aside/journal.db`. A new one was started: earlier changes cannot be undone.",
+    (said,) = room.history.notes
+    assert said == (
+        "The history of changes could not be read (file is not a database) and was set aside as "
+        f"`{room.store}/set-aside/journal.db`. A new one was started: earlier changes cannot be undone."
     )
     assert (room.store / "set-aside" / "journal.db").read_bytes()[:7] == damage[:7]
     room.history.undo()

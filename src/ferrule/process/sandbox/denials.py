@@ -121,7 +121,7 @@ def _read_only(path: str, shown: str) -> Denial:
     return Denial(
         "write",
         path,
-        f"The command could not change {shown}: the workspace is on a read-only file system, whatever the sandbox allows.",
+        f"The command could not change {shown}: the workspace is on a read-only file system.",
         "Write below `/tmp`, or ask the user to make the workspace writable.",
     )
 

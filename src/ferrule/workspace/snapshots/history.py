@@ -424,7 +424,7 @@ class History:
         raise unusable(broken)  # pyright: ignore[reportPossiblyUnboundVariable] - it was tried at least once
 
     def _require_record(self, group: Group, at_hand: Mapping[str, bytes]) -> None:
-        """The files are changed. Where the store was taken away meanwhile, they belong into the one that is there now."""
+        """The files are changed. Where the store was taken away meanwhile, that goes into the new one."""
         if not self._store.is_current():
             raise _NotOnRecord(group, at_hand)
 
