@@ -251,8 +251,10 @@ VALUES = st.one_of(
     st.binary(max_size=20),
     st.sampled_from(["retention", "gap", "{}", "[1]", '{"removed_to": "x", "hash": 1}', "[" * 100_000]),
 )
-FIELDS = [("head", "seq"), ("head", "hash"), ("checkpoint", "seq"), ("checkpoint", "hash")]
-FIELDS += [("calls", name) for name in COLUMNS[1:]]
+FIELDS = [
+    *((table, name) for table in ("head", "checkpoint") for name in ("seq", "hash")),
+    *(("calls", name) for name in COLUMNS[1:]),
+]
 
 
 @settings(max_examples=150, deadline=None, phases=[Phase.generate, Phase.shrink])

@@ -180,7 +180,8 @@ class AuditReader:
 
 def _row(values: tuple[Any, ...]) -> AuditRow:
     """A row; bytes, which only tampering can put there, are shown as digits."""
-    return AuditRow(*[one.hex() if type(one) is bytes else one for one in values])
+    shown: list[Any] = [one.hex() if type(one) is bytes else one for one in values]
+    return AuditRow(*shown)
 
 
 def _json(value: Any) -> str:

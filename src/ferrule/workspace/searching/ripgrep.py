@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import sys
 import sysconfig
 from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
@@ -115,7 +114,9 @@ class _PipeWatch:
 
         self._pid, self._root = pid, root
         self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(_LOOK_EVERY, self._look) if sys.platform == "linux" else None
+        self._timer: asyncio.TimerHandle | None = None
+        if os.uname().sysname == "Linux":
+            self._timer = self._loop.call_later(_LOOK_EVERY, self._look)
 
     def end(self) -> None:
         if self._timer is not None:
