@@ -132,7 +132,7 @@ class AuditReader:
                     raise AuditError(_TAMPERED)
                 yield (
                     f'{first[:-1]},"time":{time!r},{second[1:-1]},"duration":{duration!r},{third[1:-1]},'
-                    f'"waited":{_json(waited)},"queued":{_json(queued)},{fourth[1:]}\n'
+                    f'"waited":{_seconds(waited)},"queued":{_seconds(queued)},{fourth[1:]}\n'
                 )
                 last = seq
         except AuditError:
@@ -186,6 +186,10 @@ def _row(values: tuple[Any, ...]) -> AuditRow:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=bytes.hex)
+
+
+def _seconds(value: Any) -> str:
+    return repr(value) if type(value) is float else _json(value)
 
 
 def _well_formed(line: str) -> str:
