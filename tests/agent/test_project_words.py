@@ -92,3 +92,9 @@ def test_a_worktree_has_its_own_branch(tmp_path: Path) -> None:
     subprocess.run(["git", "-C", str(root), *identity, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
     subprocess.run(["git", "-C", str(root), "worktree", "add", "-q", "-b", "side", str(tmp_path / "wt")], check=True)
     assert git_branch(tmp_path / "wt") == "side"
+
+
+def test_a_head_that_is_a_pipe_is_no_branch(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    os.mkfifo(tmp_path / ".git" / "HEAD")
+    assert git_branch(tmp_path) is None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from tests.process.shell.shell_room import alive, becomes, new_mark
 from ferrule import Session
 from ferrule.app.build import App
 from ferrule.app.settings import AuditSettings, SandboxSettings, Settings
-from ferrule.builtin.session_shells import KEY, SandboxChoice, outputs_of, sandbox_of, work_profile
+from ferrule.builtin.session_shells import KEY, SandboxChoice, close_shell, outputs_of, sandbox_of, work_profile
 from ferrule.cli.ask import say_yes
 from ferrule.policy.decide import RulePolicy
 from ferrule.policy.restrictions import RuleRestrictions
@@ -177,18 +178,25 @@ Found 1 matching line in 1 file.
             assert "outside" in await other.words("Read", file_path=file)
 
 
-def test_outputs_of_a_session_are_its_own_and_old_ones_go(tmp_path: Path) -> None:
-    old = outputs_of(Session(workspace=tmp_path))
+async def test_outputs_of_a_session_are_its_own_and_old_ones_go(tmp_path: Path) -> None:
+    ended, fresh = Session(workspace=tmp_path), Session(workspace=tmp_path)
+    old = outputs_of(ended)
     (old / "output-x.txt").touch()
-    fresh = Session(workspace=tmp_path)
+    await close_shell(ended)
     assert outputs_of(fresh) != old
     assert outputs_of(fresh) == outputs_of(fresh)
     assert old.stat().st_mode & 0o777 == 0o700
+    assert (old / "output-x.txt").exists()
     long_ago = time.time() - 8 * 24 * 3600
     os.utime(old, (long_ago, long_ago))
-    outputs_of(Session(workspace=tmp_path))
+    other = Session(workspace=tmp_path)
+    outputs_of(other)
     assert not old.exists()
     assert outputs_of(fresh).exists()
+    empty = outputs_of(fresh)
+    for session in (fresh, other):
+        await close_shell(session)
+    assert not empty.exists()
 
 
 async def test_the_settings_decide_and_the_end_of_the_app_leaves_nothing(tmp_path: Path) -> None:
@@ -208,3 +216,17 @@ async def test_the_settings_decide_and_the_end_of_the_app_leaves_nothing(tmp_pat
             assert (await app.runtime.run("Bash", started)).success
             assert becomes(lambda: alive(mark))
     assert not alive(mark)
+
+
+async def test_a_session_whose_data_folder_is_removed_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands had their /tmp and their long outputs in there."""
+    monkeypatch.setenv("FERRULE_DATA", str(tmp_path / "data"))
+    async with shell_desk(tmp_path) as desk:
+        await desk.bash("echo 1 > a")
+        shutil.rmtree(tmp_path / "data")
+        assert "The history of changes was removed" in await desk.bash("echo 2 > a; echo kept > /tmp/b")
+        assert await desk.bash("cat a /tmp/b") == "2\nkept"
+        shutil.rmtree(tmp_path / "data")
+        assert "99999" in await desk.bash("seq 100000 | cat")
+    assert (tmp_path / "ws" / "a").read_text() == "2\n"
+    assert list((tmp_path / "data").glob("temporary/*")) == []

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import sqlite3
 from datetime import datetime
 from typing import TYPE_CHECKING
+
+import pytest
+from tests.records.record_samples import a_log, a_record, tamper
+
+from ferrule.records.audit import AuditLog
 
 if TYPE_CHECKING:
     from .conftest import Command
@@ -84,3 +91,39 @@ def test_the_list_cuts_long_arguments_and_show_has_everything(ferrule: Command) 
     fields = dict(line.split(maxsplit=1) for line in shown.splitlines())
     assert datetime.fromisoformat(fields["time"]).tzinfo is not None
     assert fields["duration"].endswith(" ms")
+
+
+def test_verify_names_a_gap_and_does_not_call_it_tampering(ferrule: Command) -> None:
+    """O3: a log that was removed under a running session."""
+    path = ferrule.folder / "lost" / "audit.db"
+    with AuditLog(path) as log:
+        log.record(a_record(1))
+        log.flush()
+        shutil.rmtree(path.parent)
+        log.record(a_record(2))
+    done = ferrule("audit", "--file", str(path), "verify")
+    assert (done.code, done.err) == (0, "")
+    first, second = done.out.splitlines()
+    assert first.startswith("2 records verified. Head: 2:")
+    assert re.sub(r"\(.*?\)", "(…)", second) == (
+        "Gap at row 1 (…): the log was removed or replaced while Ferrule was running. It ended at row 1, and the one "
+        "in its place at row 0."
+    )
+    (gap,) = ferrule("audit", "--file", str(path), "verify", "--json").json["gaps"]
+    assert (gap["seq"], gap["ended_at"], gap["found"]) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("column", ["time", "duration", "tool", "arguments", "waited", "cached"])
+@pytest.mark.parametrize("value", ["x'ff00'", "CAST(x'ff' AS TEXT)", "'text'", "NULL"])
+def test_a_log_with_other_values_than_ferrule_writes_ends_in_no_traceback(
+    ferrule: Command, column: str, value: str
+) -> None:
+    path = a_log(ferrule.folder / "tampered.db", 3)
+    try:
+        tamper(path, f"UPDATE calls SET {column} = {value} WHERE seq = 2")
+    except sqlite3.IntegrityError:
+        return  # the file itself refuses it
+    for arguments in (("verify",), ("list",), ("list", "--json"), ("export",), ("export", "--format", "csv")):
+        done = ferrule("audit", "--file", str(path), *arguments)
+        assert "Traceback" not in done.err, (arguments, done.err)
+    assert "Traceback" not in ferrule("stats", "--file", str(path)).err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import select
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.needs import needs
 
 if TYPE_CHECKING:
     from .conftest import Command
@@ -296,3 +298,84 @@ def test_arguments_from_stdin_that_are_no_text_or_too_much_are_refused_in_words(
     assert (code, "not UTF-8: byte 11 is 0xff" in words) == (2, True)
     code, words = given(b'{"text": "much"}', FERRULE_LIMITS_ARGUMENT_BYTES="10")
     assert (code, "more than 10 bytes" in words, "limits.argument_bytes" in words) == (2, True, True)
+
+
+FULL = '''
+import os
+from pathlib import Path
+from ferrule import tool
+
+@tool(kind="readonly")
+def fill_disk(folder: str) -> str:
+    """Fill a disk. Use this to see what happens then."""
+    with open(f"{folder}/much", "wb", buffering=0) as file:
+        for size in (65536, 1):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                pass
+    return "full"
+'''
+
+
+def on_a_small_disk(ferrule: Command, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command with its audit log on a disk of a megabyte, in a mount namespace of its own."""
+    has_namespaces = subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
+    needs(has_namespaces, "user and mount namespaces (`unshare -rm`)")
+    disk = ferrule.folder / "disk"
+    disk.mkdir()
+    (ferrule.folder / "tools" / "full.py").write_text(FULL)
+    mount = 'mount -t tmpfs -o size=1m none "$DISK" && exec "$@"'
+    return subprocess.run(
+        ["unshare", "-rm", "sh", "-c", mount, "sh", *ferrule.arguments(*arguments)],
+        cwd=ferrule.workspace,
+        env={**ferrule.environment, "DISK": str(disk), "FERRULE_AUDIT_PATH": f"{disk}/audit.db"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("acknowledge", ["queued", "committed"])
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_disk_that_is_full_for_the_audit_costs_no_result(ferrule: Command, acknowledge: str, as_json: bool) -> None:
+    """The call has happened: its result is given, with the note that it is not on record, and a code of its own."""
+    with ferrule.settings.open("a") as file:
+        file.write(f'[audit]\nacknowledge = "{acknowledge}"\n')
+    arguments = json.dumps({"folder": str(ferrule.folder / "disk")})
+    done = on_a_small_disk(ferrule, "call", "fill_disk", arguments, *(["--json"] if as_json else []))
+    assert done.returncode == 5, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Warning: Not on record: The audit log" in done.stderr
+    assert "disk is full" in done.stderr
+    if as_json:
+        document = json.loads(done.stdout)
+        assert (document["success"], document["data"]) == (True, "full")
+        assert "disk is full" in document["metadata"]["unrecorded"]
+    else:
+        assert done.stdout == "full\n"
+
+
+def test_on_a_read_only_workspace_bash_says_so_and_blames_no_guard(ferrule: Command) -> None:
+    """On a mount that nobody can write it was said that the file is guarded, or outside the workspace."""
+    has_namespaces = subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
+    needs(has_namespaces, "user and mount namespaces (`unshare -rm`)")
+    (ferrule.workspace / ".git").mkdir()
+    (ferrule.workspace / "a").touch()
+    mount = 'mount --bind . . && mount -o remount,bind,ro . && cd "$PWD" && exec "$@"'
+    for command in ("echo hi > new", "echo hi > .git/x", "echo hi > a", "touch new"):
+        call = ferrule.arguments("call", "Bash", json.dumps({"command": command}), "--mode", "bypass")
+        done = subprocess.run(
+            ["unshare", "-rm", "sh", "-c", mount, "sh", *call],
+            cwd=ferrule.workspace,
+            env=ferrule.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert "the workspace is on a read-only file system" in done.stdout, done.stdout + done.stderr
+        assert "guarded" not in done.stdout
+        assert "outside the workspace" not in done.stdout

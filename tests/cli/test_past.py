@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from .conftest import Command
 
@@ -77,3 +79,30 @@ def test_another_workspace_has_another_history(ferrule: Command) -> None:
     other = ferrule.folder / "other"
     other.mkdir()
     assert ferrule("history", "--workspace", str(other), "--json").json == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("history",),
+        ("history", "--json"),
+        ("diff",),
+        ("diff", "1"),
+        ("undo",),
+        ("redo",),
+        ("call", "Write", '{"file_path": "b.txt", "content": "two"}', "--yes"),
+        ("call", "Bash", '{"command": "echo 2 > b.txt"}', "--yes"),
+    ],
+)
+def test_a_broken_history_is_told_by_the_command_that_meets_it_and_by_no_other(
+    ferrule: Command, arguments: tuple[str, ...]
+) -> None:
+    ferrule("call", "Write", '{"file_path": "a.txt", "content": "one"}', "--yes")
+    (journal,) = ferrule.folder.glob("data/history/*/journal.db")
+    journal.write_bytes(b"garbage" * 1000)
+    done = ferrule(*arguments)
+    said = f"set aside as `{journal.parent}/set-aside/journal.db`"
+    assert (done.out + done.err).count(said) == 1
+    assert "Traceback" not in done.err
+    again = ferrule(*arguments)
+    assert "set aside" not in again.out + again.err

@@ -178,7 +178,7 @@ def test_a_path_is_a_path_whatever_a_url_would_make_of_it(tmp_path: Path, name: 
     make(tmp_path / name)
     with closing(open_for_reading(tmp_path / name)) as connection:
         assert connection.execute("SELECT seq FROM head").fetchone() == (0,)
-    assert tables(tmp_path / name) == ["calls", "head", "checkpoint"]
+    assert tables(tmp_path / name) == ["calls", "head", "checkpoint", "usage"]
 
 
 @pytest.mark.parametrize("statement", ["UPDATE head SET seq = 9", "CREATE TABLE mine (a)", "DROP TABLE calls"])
@@ -310,7 +310,7 @@ def test_the_words_for_a_person(path: Path, tmp_path: Path) -> None:
         [
             "…/notes.txt is damaged or not an audit log (file is not a database). It was left as it is: move it away, for it may be evidence, and start again, or choose another file.",
             "…/other.db is the database of another program. Choose another file for the audit log.",
-            "…/audit.db was written by a newer Ferrule (format 7; this one knows 3). Update Ferrule, or choose another file.",
+            "…/audit.db was written by a newer Ferrule (format 7; this one knows 4). Update Ferrule, or choose another file.",
             "Cannot open the audit log …: Is a directory. Choose another place for it.",
             "There is no audit log at …/none.db.",
         ]

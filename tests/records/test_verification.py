@@ -33,7 +33,7 @@ def test_an_untouched_log_verifies(log: Path) -> None:
 
 def test_an_empty_log_verifies(tmp_path: Path) -> None:
     path = a_log(tmp_path / "audit.db", 0)
-    assert verify(path) == (True, 0, None, "", Head(0, ""))
+    assert verify(path) == (True, 0, None, "", Head(0, ""), ())
 
 
 TAMPERING = {
@@ -65,6 +65,16 @@ TAMPERING = {
         "INSERT INTO calls SELECT * FROM copy",
     ),
     "head removed": ("DELETE FROM head",),
+    "head that names no row": ("UPDATE head SET seq = 'five'",),
+    "checkpoint of another type": ("UPDATE checkpoint SET seq = 'zero'",),
+    "checkpoint of bytes": ("UPDATE checkpoint SET hash = x'00'",),
+    "checkpoint before the first row": ("UPDATE checkpoint SET seq = -3",),
+    "numbers that are text": (
+        "CREATE TABLE copy AS SELECT * FROM calls",
+        "DROP TABLE calls",
+        "ALTER TABLE copy RENAME TO calls",
+        "UPDATE calls SET seq = 'x' WHERE seq = 3",
+    ),
     "emptied": ("DELETE FROM calls",),
 }
 
@@ -105,6 +115,11 @@ def test_every_way_of_tampering_shows(tmp_path: Path) -> None:
             ),
             "added by hand": (6, "This row was changed after it was written."),
             "head removed": (None, "The log's head was removed."),
+            "head that names no row": (None, "The log's head was changed: it names no row."),
+            "checkpoint of another type": (None, "The log's checkpoint was changed: it names no row."),
+            "checkpoint of bytes": (None, "The log's checkpoint was changed: it names no row."),
+            "checkpoint before the first row": (None, "The log's checkpoint was changed: it names no row."),
+            "numbers that are text": (3, "Row 3 is missing."),
             "emptied": (
                 1,
                 "The log ends at row 0, its head at 5: the end was cut or added to.",
@@ -226,3 +241,55 @@ def test_numbers_that_sqlite_keeps_in_its_own_way_verify(tmp_path: Path, number:
     with AuditLog(path) as log:
         log.record(a_record(started=number, duration=number))
     assert verify(path).ok
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(),
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.binary(max_size=20),
+    st.sampled_from(["retention", "gap", "{}", "[1]", '{"removed_to": "x", "hash": 1}', "[" * 100_000]),
+)
+FIELDS = [
+    *((table, name) for table in ("head", "checkpoint") for name in ("seq", "hash")),
+    *(("calls", name) for name in COLUMNS[1:]),
+]
+
+
+@settings(max_examples=150, deadline=None, phases=[Phase.generate, Phase.shrink])
+@given(st.sampled_from(FIELDS), VALUES, st.booleans())
+def test_whatever_a_field_holds_verify_gives_a_finding(field: tuple[str, str], value: Any, sealed: bool) -> None:
+    """A checkpoint of the wrong type ended in a TypeError. Here the hashes may have been computed anew besides."""
+    table, column = field
+    with TemporaryDirectory() as folder:
+        path = a_log(Path(folder) / "audit.db", 3)
+        whole = verify(path)
+        tamper(path)
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            loose(connection)
+            where = "WHERE seq = 3" if table == "calls" else ""
+            connection.execute(f"UPDATE {table} SET {column} = ? {where}", (value,))
+            if sealed and table == "calls":
+                seal_again(connection)
+        found = verify(path)
+        assert found == whole or not found.ok or sealed
+        assert found.ok or found.why
+
+
+def loose(connection: sqlite3.Connection) -> None:
+    """The same tables without the types that would turn a value into another."""
+    for table in ("head", "checkpoint", "calls"):
+        connection.execute(f"CREATE TABLE loose AS SELECT * FROM {table}")
+        connection.execute(f"DROP TABLE {table}")
+        names = [row[1] for row in connection.execute("PRAGMA table_info(loose)")]
+        connection.execute(f"CREATE TABLE {table} ({', '.join(names)})")
+        connection.execute(f"INSERT INTO {table} SELECT * FROM loose")
+        connection.execute("DROP TABLE loose")
+
+
+def seal_again(connection: sqlite3.Connection) -> None:
+    row = connection.execute(f"{SELECT} WHERE seq = 3").fetchone()
+    digest = seal(3, row[1:-2], row[-2])[-1]
+    connection.execute("UPDATE calls SET hash = ? WHERE seq = 3", (digest,))
+    connection.execute("UPDATE head SET hash = ?", (digest,))

@@ -68,8 +68,8 @@ def git_branch(folder: Path) -> str | None:
     place = root / ".git"
     try:
         if place.is_file():  # a worktree: it says where
-            place = root / place.read_text(errors="replace")[:4096].partition("gitdir:")[2].strip()
-        head = (place / "HEAD").read_text(errors="replace")[:300].partition("\n")[0].strip()
+            place = root / (_text_of(place, 4096) or "").partition("gitdir:")[2].strip()
+        head = (_text_of(place / "HEAD", 300) or "").partition("\n")[0].strip()
     except OSError:
         return None
     name = head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else head[:12]
@@ -90,15 +90,15 @@ def _read(path: Path, root: Path, denied: Callable[[Path], bool]) -> str | None:
     if root not in real.parents or denied(real):
         return None
     try:
-        # Not a pipe or a device, which would wait or never end.
-        file = os.open(real, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0) | os.O_CLOEXEC)
+        return _text_of(real, 4 * MOST, getattr(os, "O_NOFOLLOW", 0))
     except OSError:
         return None
+
+
+def _text_of(path: Path, most: int, flags: int = 0) -> str | None:
+    """The beginning of a file; None for a pipe or a device, which would wait or never end."""
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            return None
-        return os.pread(file, 4 * MOST, 0).decode("utf-8", "replace")
-    except OSError:
-        return None
+        return os.pread(file, most, 0).decode("utf-8", "replace") if stat.S_ISREG(os.fstat(file).st_mode) else None
     finally:
         os.close(file)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.find_tools import build_tools
 from ferrule.app.locations import added_folders, audit_path
+from ferrule.core.phrases import said_by
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -53,6 +54,8 @@ class App:
         built = build_policy(settings, workspace, self.tools)
         self.notes = [*built.notes, *self.tools.notes]
         """What a person should hear: a rule that names a tool which is not here, a server that is not trusted yet."""
+        self.unrecorded = ""
+        """Once it is closed: why calls that were made are not on record; empty when all are."""
         self.audit: AuditLog | None = None
         recorders: list[Any] = []
         if settings.audit.enabled:
@@ -124,7 +127,12 @@ class App:
             await self.tools.servers.close()
         await self._clean_up()
         if self.audit is not None:
-            self.audit.close()
+            from ferrule.records.database import AuditError
+
+            try:
+                self.audit.close()
+            except AuditError as problem:  # the calls have happened, and whoever made them wants their results
+                self.unrecorded = said_by(problem)
 
     async def _for_plugins(self, work: Callable[[], Awaitable[None]]) -> None:
         """Plugins start and end on the loop that their tools run on: what they open there belongs to it."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ferrule.core.context import Session
+    from ferrule.process.owned_folders import OwnedFolder
     from ferrule.process.profile import Forbidden, LayerMount, Profile
     from ferrule.process.sandbox.sandbox import Sandbox
     from ferrule.process.shell.session import ShellSession
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 _SHELL = "ferrule.shell"
 _SANDBOX = "ferrule.sandbox"
 _LAYER = "ferrule.session_layer"
-_OUTPUTS = "ferrule.outputs"
-_TEMPORARY = "ferrule.temporary"
+_FOLDERS = "ferrule.owned_folders"
 _HIDDEN = "ferrule.hidden_files"
 _WATCHERS = "ferrule.background_watchers"
 SECONDS_TO_END = 60.0
@@ -129,8 +127,8 @@ async def close_shell(session: Session) -> None:
     if layer is not None:
         await asyncio.to_thread(layer.close)
     await asyncio.to_thread(leave_no_fallback)
-    for folder in cast("dict[str, Path]", session.state.pop(_TEMPORARY, {})).values():
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    for name, folder in cast("dict[str, OwnedFolder]", session.state.pop(_FOLDERS, {})).items():
+        await asyncio.to_thread(partial(folder.close, keep_files=name == "outputs"))
 
 
 def shell_folder(session: Session) -> Path:
@@ -254,15 +252,7 @@ def session_layer(session: Session) -> SessionLayer | None:
 
 def outputs_of(session: Session) -> Path:
     """Where long outputs of this session lie, so that its commands can look into them, and not into others'."""
-    folder = session.state.get(_OUTPUTS)
-    if folder is None:
-        from ferrule.process.spill import clear_old_folders
-
-        above = data_folder() / "outputs"
-        above.mkdir(mode=0o700, parents=True, exist_ok=True)
-        clear_old_folders(above)
-        folder = session.state[_OUTPUTS] = Path(tempfile.mkdtemp(prefix="session-", dir=os.path.realpath(above)))
-    return folder
+    return _owned(session, "outputs", 0o700)
 
 
 def _temporary(session: Session, roots: tuple[Path, ...], box: str) -> Path | None:
@@ -270,19 +260,19 @@ def _temporary(session: Session, roots: tuple[Path, ...], box: str) -> Path | No
 
     Look and work boxes each have their own: what nobody approved must not be found by what somebody did.
     """
-    from ferrule.process.spill import clear_old_folders
+    return None if _own_folder(roots) else _owned(session, f"temporary/{box}", 0o1777)
 
-    if _own_folder(roots):
-        return None
 
-    folders: dict[str, Path] = session.state.setdefault(_TEMPORARY, {})
-    if box not in folders:
-        above = data_folder() / "temporary"
-        above.mkdir(mode=0o700, parents=True, exist_ok=True)
-        clear_old_folders(above)
-        folders[box] = Path(tempfile.mkdtemp(prefix="session-", dir=os.path.realpath(above)))
-        folders[box].chmod(0o1777)
-    return folders[box]
+def _owned(session: Session, name: str, mode: int) -> Path:
+    """A folder of the session's own, made again where it was removed under it."""
+    from ferrule.process.owned_folders import OwnedFolder
+
+    folders: dict[str, OwnedFolder] = session.state.setdefault(_FOLDERS, {})
+    found = folders.get(name)
+    if found is None or not found.is_there():
+        above = data_folder() / name.partition("/")[0]
+        found = folders[name] = OwnedFolder(above, mode=mode)
+    return found.path
 
 
 def _repositories_outside(roots: tuple[Path, ...]) -> tuple[Path, ...]:

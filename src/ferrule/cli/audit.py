@@ -15,7 +15,7 @@ from ferrule.cli.options import json_option, settings_for
 from ferrule.cli.output import write, write_json
 from ferrule.cli.since import SINCE
 from ferrule.cli.table import cut, print_table
-from ferrule.cli.verdict import what_is_wrong
+from ferrule.cli.verdict import gap_words, what_is_wrong
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
@@ -100,12 +100,16 @@ def verify_log(file: Path | None, head: str | None, as_json: bool) -> None:
         document: dict[str, Any] = {
             **found._asdict(),
             "head": str(found.head) if found.head else None,
+            "gaps": [gap._asdict() for gap in found.gaps],
         }
         write_json(document)
     elif found.ok:
         write(_("{rows} records verified. Head: {head}").format(rows=found.rows, head=found.head))
     else:
         write(_("The log does not hold: {why}").format(why=what_is_wrong(found)), err=True)
+    if not as_json:
+        for gap in found.gaps:
+            write(gap_words(gap))
     sys.exit(0 if found.ok else 1)
 
 
@@ -139,21 +143,35 @@ def _line(row: AuditRow) -> list[str]:
     return [
         str(row.seq),
         _clock(row.time),
-        row.tool,
-        row.outcome,
+        str(row.tool),
+        str(row.outcome),
         decision,
-        f"{row.duration * 1000:.1f} ms",
-        cut(" ".join(row.arguments.split()), _ARGUMENTS_COLUMNS),
+        _milliseconds(row.duration),
+        cut(" ".join(str(row.arguments).split()), _ARGUMENTS_COLUMNS),
     ]
 
 
 def _in_full(key: str, value: Any) -> Any:
-    if key == "time":
-        return datetime.fromtimestamp(value).astimezone().isoformat(timespec="milliseconds")
-    return f"{value * 1000:.1f} ms" if key in ("duration", "waited", "queued") else value
+    if key == "time" and (moment := _moment(value)) is not None:
+        return moment.isoformat(timespec="milliseconds")
+    return _milliseconds(value) if key in ("duration", "waited", "queued") else value
 
 
-def _clock(seconds: float) -> str:
-    moment = datetime.fromtimestamp(seconds).astimezone()
+def _milliseconds(seconds: Any) -> str:
+    return f"{seconds * 1000:.1f} ms" if isinstance(seconds, float | int) else str(seconds)
+
+
+def _moment(seconds: Any) -> datetime | None:
+    """None for what is no time: somebody may have tampered with the log, and wants to see how."""
+    try:
+        return datetime.fromtimestamp(seconds).astimezone()
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None
+
+
+def _clock(seconds: Any) -> str:
+    moment = _moment(seconds)
+    if moment is None:
+        return str(seconds)
     today = time.strftime("%Y-%m-%d") == moment.strftime("%Y-%m-%d")
     return moment.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")

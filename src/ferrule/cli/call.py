@@ -18,6 +18,7 @@ from ferrule.cli.options import (
     json_option,
     permission_flags,
     permission_options,
+    recorded_code,
     report_broken,
     sandbox_flags,
     sandbox_options,
@@ -56,7 +57,8 @@ EXIT_TERMINATED, EXIT_HUNG_UP = 143, 129
     epilog=_("`ferrule tools TOOL` shows what a tool takes.")
     + "\n\n"
     + _(
-        "Exit codes: 0 done, 1 the tool failed, 2 usage, 3 refused, 4 time-out, 130 interrupted, 143 ended by SIGTERM."
+        "Exit codes: 0 done, 1 the tool failed, 2 usage, 3 refused, 4 time-out, 5 done but not on record, "
+        "130 interrupted, 143 ended by SIGTERM."
     ),
 )
 @click.argument("tool")
@@ -109,10 +111,11 @@ def command(
         result = asyncio.run(_call(app, call, timeout, ending, line))
     except asyncio.CancelledError:  # before the call, or after it
         sys.exit(ending.code or EXIT_TERMINATED)
+    if app.unrecorded:
+        result.metadata.setdefault("unrecorded", str(app.unrecorded))
     _show(result, as_json)
-    if ending.code is not None:
-        sys.exit(ending.code)
-    sys.exit(0 if result.error is None else EXIT_CODES.get(result.error.kind, 1))
+    code = recorded_code(app, 0 if result.error is None else EXIT_CODES.get(result.error.kind, 1))
+    sys.exit(code if ending.code is None else ending.code)
 
 
 class _Ending:

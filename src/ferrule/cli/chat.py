@@ -16,6 +16,7 @@ import click
 from ferrule.cli.options import (
     permission_flags,
     permission_options,
+    recorded_code,
     sandbox_flags,
     sandbox_options,
     settings_for,
@@ -149,6 +150,7 @@ async def _open(
         app = App(settings, workspace, ask=asker, ports=ports)
     except (ValueError, OSError) as error:
         raise click.UsageError(said_of(error)) from None
+    stack.callback(recorded_code, app, 0)
     await stack.enter_async_context(app)
     assistant = ChatAssistant(app, model, resumed=resumed, asks=chat.person.by_person)
     stack.push_async_callback(assistant.close)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ferrule.cli.options import workspace_option
+from ferrule.cli.options import warn, workspace_option
 from ferrule.cli.output import write
 from ferrule.cli.past import history_of, say_where_changes_are
 from ferrule.cli.words import _
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("last", required=False, type=click.IntRange(min=1), metavar="[LAST]")
 @workspace_option
 def command(first: int | None, last: int | None, workspace: Path) -> None:
-    history = history_of(workspace)
+    history = history_of(workspace, warn)
     if first is None:
         newest = history.recent(1)
         if not newest:

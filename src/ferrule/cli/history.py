@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ferrule.cli.options import json_option, workspace_option
+from ferrule.cli.options import json_option, warn, workspace_option
 from ferrule.cli.output import write_json
 from ferrule.cli.past import group_document, history_of, say_where_changes_are
 from ferrule.cli.table import print_table
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @json_option
 @workspace_option
 def command(limit: int, as_json: bool, workspace: Path) -> None:
-    history = history_of(workspace)
+    history = history_of(workspace, warn)
     groups = history.recent(limit)
     if as_json:
         write_json([group_document(group, history) for group in groups])

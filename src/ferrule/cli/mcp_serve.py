@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
@@ -18,6 +19,7 @@ from ferrule.cli.mcp_state import say_problems
 from ferrule.cli.options import (
     permission_flags,
     permission_options,
+    recorded_code,
     report_broken,
     sandbox_flags,
     sandbox_options,
@@ -107,6 +109,7 @@ def command(
         if error.name is None or error.name.partition(".")[0] not in _NEEDED:
             raise
         raise MissingExtra(_("Serving MCP"), "mcp") from None
+    sys.exit(recorded_code(app, 0))
 
 
 def _was_given(option: str) -> bool:

@@ -11,11 +11,12 @@ import click
 from ferrule.app.load_settings import Loaded, load_settings
 from ferrule.app.locations import organisation_settings_file
 from ferrule.cli.output import document_promised, own_stdout, promise_json, write
-from ferrule.cli.words import _, as_warning, speak_english
+from ferrule.cli.words import _, as_warning, localised, speak_english
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ferrule.app.build import App
     from ferrule.app.find_tools import Tools
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -136,3 +137,16 @@ def report_broken(tools: Tools) -> None:
 
 def warn(message: str) -> None:
     write(as_warning(message), err=True)
+
+
+EXIT_UNRECORDED = 5
+
+
+def recorded_code(app: App, code: int) -> int:
+    """What a command ends with once its calls were to be on record. Where they are not, that is said, and a success has
+    a code of its own.
+    """
+    if not app.unrecorded:
+        return code
+    warn(_("Not on record: {why}").format(why=localised(app.unrecorded)))
+    return code or EXIT_UNRECORDED

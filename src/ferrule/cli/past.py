@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ferrule.app.load_settings import load_settings
 from ferrule.app.locations import added_folders
+from ferrule.cli.options import warn
 from ferrule.cli.output import write, write_json
 from ferrule.cli.undone_files import undone_files
 from ferrule.cli.words import _, localised
@@ -17,20 +18,21 @@ from ferrule.workspace.snapshots.history import History
 from ferrule.workspace.snapshots.shell_changes import ShellChanges
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ferrule.workspace.snapshots.changes import Group
     from ferrule.workspace.snapshots.undo_report import Report
 
 
-def history_of(workspace: Path) -> History:
+def history_of(workspace: Path, tell: Callable[[str], None] | None = None) -> History:
     """The history of a workspace and of the folders added to it, with what a killed program's last command changed
-    taken up.
+    taken up. `tell` hears what is wrong with the history itself, which the report of an undo says anyway.
     """
     workspace = workspace.resolve()
     paths = Paths([workspace, *added_folders(load_settings(workspace).settings, workspace)])
     folder = history_folder(paths.roots[0].path)
-    history = History(folder, paths)
+    history = History(folder, paths, tell=tell)
     changes = ShellChanges(history, folder, paths)
     try:
         changes.settle()
@@ -43,7 +45,7 @@ def say_where_changes_are(workspace: Path) -> None:
     """Where a folder has no changes, and one that it lies in has: a history belongs to the folder it was made from."""
     for folder in workspace.resolve().parents:
         store = history_folder(folder)
-        if store.is_dir() and History(store, Paths([folder])).recent(1):
+        if store.is_dir() and History(store, Paths([folder]), tell=warn).recent(1):
             words = _("There are changes on record for {folder}; go there, or add: --workspace {typed}")
             write(words.format(folder=folder, typed=shlex.quote(str(folder))), err=True)
             return

@@ -18,6 +18,7 @@ from ferrule.cli.options import (
     permission_flags,
     permission_options,
     promise,
+    recorded_code,
     report_broken,
     sandbox_flags,
     sandbox_options,
@@ -83,7 +84,7 @@ def assistant_flags(
     + "\n\n"
     + _(
         "Exit codes: 0 done, 1 failed, 2 usage, 3 it gave up after a refusal, 4 a limit was reached, "
-        "130 interrupted, 143 ended by SIGTERM."
+        "5 done but not on record, 130 interrupted, 143 ended by SIGTERM."
     ),
 )
 @click.argument("request")
@@ -155,6 +156,7 @@ def command(
         code = asyncio.run(work if quiet else _shown(line, status, work))
     except asyncio.CancelledError:
         code = 130
+    code = recorded_code(app, code)
     sys.exit(code if stopping.code is None else stopping.code)
 
 

@@ -69,9 +69,19 @@ class Session:
     model: str | None = None
     model_adapter: ModelAdapter | None = None
     id: str = field(default_factory=_new_id)
+    notes: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
+    """What the next result has to say besides its own words; empty nearly always."""
     _closers: list[Callable[[], Awaitable[None]]] = field(
         default_factory=list["Callable[[], Awaitable[None]]"], init=False, repr=False, compare=False
     )
+
+    def note(self, text: str) -> None:
+        """Have the next result say something that no call asked about. Safe from any thread."""
+        self.notes.append(text)
+
+    def take_notes(self) -> list[str]:
+        """What has been noted so far, for one result to say."""
+        return [self.notes.pop(0) for _ in range(len(self.notes))]
 
     def on_close(self, close: Callable[[], Awaitable[None]]) -> None:
         """Have something ended with the session: a process, a connection, whatever a tool keeps between calls."""

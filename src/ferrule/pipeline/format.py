@@ -160,6 +160,12 @@ def format_stopped(call_id: str, tool: str, stopped: Stopped) -> ToolResult:
     )
 
 
+def with_notes(result: ToolResult, notes: Sequence[str]) -> ToolResult:
+    """The same result, which also says what nobody asked about: that the history was lost, say."""
+    words = "\n".join([result.llm_content, *(f"[{well_formed(note)}]" for note in notes)])
+    return replace(result, llm_content=words, metadata={**result.metadata, "notes": list(notes)})
+
+
 def stopped_by(tool: str, cause: BaseException, workspace: Path | None, added: Sequence[Path] = ()) -> Stopped:
     """What a tool raised, as an early exit: its own words if it meant them for a model, cleaned ones if not."""
     cause = _unwrapped(cause)

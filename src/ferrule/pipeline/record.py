@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Awaitable
     from contextlib import AbstractContextManager
 
@@ -67,6 +68,13 @@ class Watcher(Protocol):
     def looked_up(self, call: RawCall, session: Session, *, found: bool) -> None: ...
 
     def started(self, invocation: Invocation, session: Session) -> None: ...
+
+
+@runtime_checkable
+class Noting(Protocol):
+    """A recorder that may have something to tell: the next result says it, and the oldest is taken away first."""
+
+    notes: deque[str]
 
 
 class Span(Protocol):

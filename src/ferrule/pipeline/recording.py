@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from ferrule.pipeline.record import CallRecord, Recorder, Watcher
+from ferrule.pipeline.record import CallRecord, Noting, Recorder, Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
@@ -23,7 +23,16 @@ class Recording:
             if not callable(getattr(one, "record", None)):
                 raise TypeError(f"{one!r} is no recorder: it has no method `record`.")
         self.watchers = tuple(one for one in self._recorders if isinstance(one, Watcher))
+        self._noting = tuple(one.notes for one in self._recorders if isinstance(one, Noting))
         self._pending: set[asyncio.Future[Any]] = set()
+
+    @property
+    def has_notes(self) -> bool:
+        return any(self._noting)
+
+    def take_notes(self) -> list[str]:
+        """What the recorders have to tell besides, for one result to say."""
+        return [notes.popleft() for notes in self._noting for _ in range(len(notes))]
 
     def tell(self, what: str, *about: Any, **more: Any) -> None:
         """Tell the watchers."""

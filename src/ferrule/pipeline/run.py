@@ -24,7 +24,7 @@ from ferrule.pipeline.cache import ResultCache
 from ferrule.pipeline.cleaning import clean_exception
 from ferrule.pipeline.confirm import Asker, Choice, Confirm, refused
 from ferrule.pipeline.execute import Executor, ToolFailed
-from ferrule.pipeline.format import format_stopped, format_value, stopped_by, unformattable
+from ferrule.pipeline.format import format_stopped, format_value, stopped_by, unformattable, with_notes
 from ferrule.pipeline.hooks import Hook, Hooks
 from ferrule.pipeline.limits import DEFAULT_LIMITS, Limits
 from ferrule.pipeline.listeners import Emitter, Listeners
@@ -213,6 +213,8 @@ class Runtime:
                 failure = await self._recording.settle(waiting)
                 if failure is not None:  # the call has happened; losing its result would not undo it
                     result.metadata["unrecorded"] = clean_exception(failure, session.workspace)
+            if (session.notes or self._recording.has_notes) and parent is None:
+                result = with_notes(result, [*session.take_notes(), *self._recording.take_notes()])
         finally:  # whoever watches must know how it ended, even when the caller is cancelled this late
             if self._listeners.all:
                 self._listeners.emit(Done(call.id, call.name, result))

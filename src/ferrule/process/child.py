@@ -95,6 +95,10 @@ class Child:
         return [pipe for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def complaints(self) -> str:
         """What it wrote to standard error, up to a bound."""
         return self._complaints.decode(errors="replace")

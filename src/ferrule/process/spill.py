@@ -52,17 +52,6 @@ class SpillFolder:
                 path.unlink(missing_ok=True)
 
 
-def clear_old_folders(above: Path) -> None:
-    """Remove the folders of sessions to which nothing was added for a week."""
-    oldest = time.time() - _OLDEST_SECONDS
-    for folder in above.glob("session-*"):
-        try:
-            if folder.lstat().st_mtime < oldest:
-                shutil.rmtree(folder)
-        except FileNotFoundError:
-            continue  # another Ferrule was faster
-
-
 class Spill:
     """One file: written as output comes, readable from any place in it.
 

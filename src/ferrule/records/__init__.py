@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ferrule.records.statistics import Statistics, ToolUsage
     from ferrule.records.telemetry import MetricsRecorder, SpanTracer
     from ferrule.records.usage import statistics_of
-    from ferrule.records.verification import Head, Verification, read_head, verify
+    from ferrule.records.verification import Gap, Head, Verification, read_head, verify
 
 __all__ = [
     "CONTENT_TYPE",
@@ -23,6 +23,7 @@ __all__ = [
     "AuditLog",
     "AuditReader",
     "CallRecord",
+    "Gap",
     "Head",
     "JsonFormatter",
     "LogRecorder",
@@ -74,6 +75,7 @@ __getattr__, __dir__ = lazy_names(
         ),
         "records.usage": ("statistics_of",),
         "records.verification": (
+            "Gap",
             "Head",
             "Verification",
             "read_head",

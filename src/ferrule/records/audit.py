@@ -72,6 +72,8 @@ class AuditLog:
             linger=0.0 if self._always_wait else _LINGER,
             room=self._max_queue,
         )
+        self.notes = self._writer.notes
+        """What the next result says of the log: that it was removed, and which rows were lost."""
         self._put = self._writer.queue.put
         self._size = self._writer.queue.qsize
         self._writer.thread.start()

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.phrases import phrase
+from ferrule.records.usage_blocks import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 APPLICATION_ID = 0x46455252  # "FERR": tells our file from another program's SQLite database
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 _FIRST_SCHEMA = """
 CREATE TABLE calls (
@@ -64,12 +65,15 @@ _MIGRATIONS = (
     _FIRST_SCHEMA,
     "ALTER TABLE calls ADD COLUMN waited REAL;\nALTER TABLE calls ADD COLUMN queued REAL;",
     "ALTER TABLE calls ADD COLUMN box TEXT;\nALTER TABLE calls ADD COLUMN effects TEXT;",
+    SCHEMA,
 )
 # How a file of an older version is read where nobody may bring it up to date.
 _NO_BOX = "NULL AS box, NULL AS effects FROM main.calls"
+_NO_BLOCKS = "CREATE TEMP VIEW usage AS SELECT NULL AS block, NULL AS first_time, NULL AS last_time WHERE 0"
 _OLDER_VIEWS = {
-    1: f"CREATE TEMP VIEW calls AS SELECT *, NULL AS waited, NULL AS queued, {_NO_BOX}",
-    2: f"CREATE TEMP VIEW calls AS SELECT *, {_NO_BOX}",
+    1: (f"CREATE TEMP VIEW calls AS SELECT *, NULL AS waited, NULL AS queued, {_NO_BOX}", _NO_BLOCKS),
+    2: (f"CREATE TEMP VIEW calls AS SELECT *, {_NO_BOX}", _NO_BLOCKS),
+    3: (_NO_BLOCKS,),
 }
 
 
@@ -133,7 +137,8 @@ def _view(path: Path, how: str) -> sqlite3.Connection:
             raise AuditError(phrase("{path} is not an audit log yet: nothing was recorded in it.", path=path))
         if version in _OLDER_VIEWS:
             connection.execute("PRAGMA temp_store = MEMORY")
-            connection.execute(_OLDER_VIEWS[version])
+            for view in _OLDER_VIEWS[version]:
+                connection.execute(view)
     except BaseException:
         connection.close()
         raise

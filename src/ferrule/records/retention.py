@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.phrases import phrase
 from ferrule.records.row import INSERT, retention_content, seal
+from ferrule.records.usage_blocks import BLOCK
 
 if TYPE_CHECKING:
     import sqlite3
@@ -82,6 +83,7 @@ def _remove(connection: sqlite3.Connection, retention: Retention) -> int:
     (last_hash,) = _one(connection, "SELECT hash FROM calls WHERE seq = ?", last)
     connection.execute("UPDATE checkpoint SET seq = ?, hash = ?", (last, last_hash))
     connection.execute("DELETE FROM calls WHERE seq <= ?", (last,))
+    connection.execute("DELETE FROM usage WHERE block < ?", (-(-last // BLOCK),))  # those that lost a row
     note = seal(head_seq + 1, retention_content(now, last, last_hash, rows), head_hash)
     connection.execute(INSERT, note)
     connection.execute("UPDATE head SET seq = ?, hash = ?", (note[0], note[-1]))

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 RETENTION = "retention"
 """The `kind` of the row that says which rows retention removed."""
+GAP = "gap"
+"""The `kind` of the row that says that the file was removed or replaced under a running session."""
+OWN_KINDS = (RETENTION, GAP)
+"""Rows that are about the log itself, and no calls."""
 
 _MAX_NAME = 256
 _MAX_INTEGER = 2**63 - 1
@@ -124,6 +128,12 @@ def retention_content(time: float, removed_to: int, hash_before: str, removed: i
     """The row that retention leaves in the chain, so that nothing goes from its start without a trace."""
     said = json.dumps({"removed_to": removed_to, "hash": hash_before, "removed": removed})
     return _own_content(time, RETENTION, said, "success", None)
+
+
+def gap_content(time: float, ended_at: int, ended_hash: str, found: int) -> tuple[Any, ...]:
+    """The row that says that the log ended at another row once than the `found` one, at which it went on."""
+    said = json.dumps({"ended_at": ended_at, "hash": ended_hash, "found": found})
+    return _own_content(time, GAP, said, "success", None)
 
 
 def unreadable_content(time: float, error: str) -> tuple[Any, ...]:

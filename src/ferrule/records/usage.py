@@ -2,48 +2,21 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from ferrule.records.database import open_for_reading
-from ferrule.records.row import RETENTION
-from ferrule.records.statistics import UNKNOWN, ToolUsage
+from ferrule.core.phrases import phrase
+from ferrule.records.database import AuditError, open_for_reading
+from ferrule.records.usage_blocks import BLOCK, NEEDED, Usage, stored_blocks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Nearest-rank quantiles: the smallest duration that at least that share of the calls did not exceed.
-_QUERY = """
-WITH chosen AS (
-    SELECT CASE version WHEN '' THEN :unknown ELSE tool END AS tool, outcome, duration, waited,
-           stage IN ('execute', 'format', 'record') AS ran
-    FROM calls
-    WHERE kind <> :retention AND time >= :since AND time < :until AND (:every_tenant OR tenant IS :tenant)
-), counted AS (
-    SELECT tool, count(*) AS count, sum(outcome = 'success') AS success,
-           sum(outcome = 'permission_error' AND NOT ran) AS denied, sum(ran) AS ran
-    FROM chosen GROUP BY tool
-), ranked AS (
-    SELECT tool, duration, row_number() OVER (PARTITION BY tool ORDER BY duration) AS rank,
-           count(*) OVER (PARTITION BY tool) AS rows
-    FROM chosen WHERE ran
-), quantiles AS (
-    SELECT tool, min(CASE WHEN rank >= 0.50 * rows THEN duration END) AS p50,
-           min(CASE WHEN rank >= 0.95 * rows THEN duration END) AS p95, max(duration) AS max
-    FROM ranked GROUP BY tool
-), waits AS (
-    SELECT tool, waited, row_number() OVER (PARTITION BY tool ORDER BY waited) AS rank,
-           count(*) OVER (PARTITION BY tool) AS rows
-    FROM chosen WHERE waited > 0
-), answers AS (
-    SELECT tool, max(rows) AS asked, min(CASE WHEN rank >= 0.50 * rows THEN waited END) AS wait_p50,
-           min(CASE WHEN rank >= 0.95 * rows THEN waited END) AS wait_p95
-    FROM waits GROUP BY tool
-)
-SELECT tool, count, success, count - success - denied, denied, ran, p50, p95, max, coalesce(asked, 0), wait_p50,
-       wait_p95
-FROM counted LEFT JOIN quantiles USING (tool) LEFT JOIN answers USING (tool) ORDER BY tool
-"""
+    from ferrule.records.statistics import ToolUsage
+
+_ROWS = f"SELECT {', '.join(NEEDED)} FROM calls WHERE seq > ? AND seq <= ? AND time >= ? AND time < ?"  # noqa: S608
+_STORED = "SELECT tool, tenant, count, success, denied, durations, waits FROM usage WHERE block = ?"
 _EVERY: Any = object()
 _FOREVER = float("inf")
 
@@ -52,13 +25,35 @@ def statistics_of(
     path: str | Path, *, since: float = -_FOREVER, until: float = _FOREVER, tenant: str | None = _EVERY
 ) -> list[ToolUsage]:
     """Usage of each tool between two times (seconds since 1970), of one tenant or of all."""
-    values = {
-        "unknown": UNKNOWN,
-        "retention": RETENTION,
-        "since": since,
-        "until": until,
-        "every_tenant": tenant is _EVERY,
-        "tenant": None if tenant is _EVERY else tenant,
-    }
+    only, values = ("", ()) if tenant is _EVERY else (" AND tenant IS ?", (tenant,))
     with closing(open_for_reading(path)) as connection:
-        return [ToolUsage(*row) for row in connection.execute(_QUERY, values)]
+        try:
+            usage = _usage(connection, since, until, only, values)
+            return [one for one in usage.by_tool() if one.count]
+        except (TypeError, ValueError, OverflowError, sqlite3.Error) as problem:
+            raise AuditError(
+                phrase(
+                    "{path} could not be read: {why}.", path=path, why=f"{problem}; `ferrule audit verify` says more"
+                )
+            ) from problem
+
+
+def _usage(
+    connection: sqlite3.Connection, since: float, until: float, only: str, values: tuple[str | None, ...]
+) -> Usage:
+    usage = Usage()
+    connection.execute("BEGIN")  # the log may be written while we read
+    (end,) = connection.execute("SELECT coalesce(max(seq), 0) FROM calls").fetchone()
+    start = 0
+    for block in stored_blocks(connection):
+        first, last = block.number * BLOCK, (block.number + 1) * BLOCK
+        if start < first:
+            usage.add_rows(connection.execute(_ROWS + only, (start, first, since, until, *values)))
+        if since <= block.first_time and block.last_time < until:
+            for stored in connection.execute(_STORED + only, (block.number, *values)):
+                usage.add_stored(*stored)
+        elif block.last_time >= since and block.first_time < until:
+            usage.add_rows(connection.execute(_ROWS + only, (first, last, since, until, *values)))
+        start = last
+    usage.add_rows(connection.execute(_ROWS + only, (start, end, since, until, *values)))
+    return usage

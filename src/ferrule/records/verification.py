@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ferrule.records.database import AuditError, open_for_reading
-from ferrule.records.row import COLUMNS, RETENTION, SELECT, hash_of
+from ferrule.records.row import COLUMNS, GAP, RETENTION, SELECT, hash_of
+from ferrule.records.usage_blocks import BLOCK, NEEDED, Usage, stored_blocks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+_NEEDED = [COLUMNS.index(name) for name in NEEDED]
+_TIME = COLUMNS.index("time")
 _KIND = COLUMNS.index("kind")
 _ARGUMENTS = COLUMNS.index("arguments")
 
@@ -38,14 +42,31 @@ class Head(NamedTuple):
         return cls(int(seq), digest)
 
 
+class Gap(NamedTuple):
+    """A place where the file was removed or replaced under a running session, which then wrote row `seq` to say so.
+
+    The log had `ended_at` that row once, and what stood in its place at the row `found`. Nobody tampered with the rows
+    that are here; others are missing.
+    """
+
+    seq: int
+    time: float
+    ended_at: int
+    found: int
+
+
 class Verification(NamedTuple):
-    """What `verify` found. `rows` were sound; `first_bad_seq` is None when no single row is to blame."""
+    """What `verify` found. `rows` were sound; `first_bad_seq` is None when no single row is to blame.
+
+    A log with `gaps` is still `ok`: what is in it is as it was written, and it says itself that rows are missing.
+    """
 
     ok: bool
     rows: int
     first_bad_seq: int | None
     why: str
     head: Head | None
+    gaps: tuple[Gap, ...] = ()
 
     def __bool__(self) -> bool:
         return self.ok
@@ -79,18 +100,19 @@ def verify(path: str | Path, *, expected_head: Head | str | None = None) -> Veri
         connection.execute("BEGIN")
         chain.follow(noted)
     except _Broken as broken:
-        return Verification(False, chain.rows, broken.seq, broken.why, None)
+        return Verification(False, chain.rows, broken.seq, broken.why, None, tuple(chain.gaps))
     except sqlite3.DatabaseError as problem:
-        return Verification(False, chain.rows, None, f"The file is damaged: {problem}.", None)
+        return Verification(False, chain.rows, None, f"The file is damaged: {problem}.", None, tuple(chain.gaps))
     finally:
         connection.close()
-    return Verification(True, chain.rows, None, "", chain.end)
+    return Verification(True, chain.rows, None, "", chain.end, tuple(chain.gaps))
 
 
 class _Chain:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self.rows = 0
+        self.gaps: list[Gap] = []
         self.end = Head(0, "")
 
     def head(self) -> Head:
@@ -101,13 +123,24 @@ class _Chain:
         self.end = start
         retained = Head(0, "")
         found_noted = noted is None or noted in (start, Head(0, ""))
+        stored = {block.number for block in stored_blocks(self.connection)}
+        block: list[tuple[Any, ...]] = []
         for row in self.connection.execute(f"{SELECT} ORDER BY seq"):
             seq: int = row[0]
             self._check_row(row)
             self.end = Head(seq, row[-1])
             self.rows += 1
             if row[_KIND] == RETENTION:
-                retained = _removed_to(row)
+                retained = Head(*_said(row, ("removed_to", int), ("hash", str)))
+            elif row[_KIND] == GAP:
+                ended_at, found = _said(row, ("ended_at", int), ("found", int))
+                self.gaps.append(Gap(seq, row[_TIME], ended_at, found))
+            block.append(row)
+            if seq % BLOCK == 0:
+                if seq // BLOCK - 1 in stored:
+                    stored.remove(seq // BLOCK - 1)
+                    self._check_block(seq // BLOCK - 1, block)
+                block = []
             if noted is not None and noted.seq == seq:
                 if noted.hash != row[-1]:
                     raise _Broken("The log was rewritten: this row is not the one whose hash was noted.", seq)
@@ -119,12 +152,28 @@ class _Chain:
                 f"The log ends at row {self.end.seq}, its head at {head.seq}: the end was cut or added to.",
                 self.end.seq + 1,
             )
+        if stored:
+            raise _Broken("Statistics are kept of rows that are not in the log.")
         if noted is not None and not found_noted:
             self._miss(noted, start)
+
+    def _check_block(self, number: int, rows: list[tuple[Any, ...]]) -> None:
+        """What statistics are made of must follow from the rows."""
+        usage = Usage()
+        try:
+            usage.add_rows([[row[one] for one in _NEEDED] for row in rows])
+        except (TypeError, ValueError, OverflowError):
+            raise _Broken("Among the rows up to this one is a number that is none.", rows[-1][0]) from None
+        kept = self.connection.execute("SELECT * FROM usage WHERE block = ? ORDER BY rowid", (number,)).fetchall()
+        if [one for one in kept if one[5]] != usage.of_block(number):
+            first, last = number * BLOCK + 1, (number + 1) * BLOCK
+            raise _Broken(f"The statistics kept of rows {first} to {last} do not follow from these rows.")
 
     def _check_row(self, row: tuple[Any, ...]) -> None:
         expected = self.end.seq + 1
         seq: int = row[0]
+        if type(seq) is not int:
+            raise _Broken(f"In place of row {expected} stands one without a number.", expected)
         if seq != expected:
             last = seq - 1
             gone = f"row {expected} is" if last == expected else f"rows {expected} to {last} are"
@@ -153,9 +202,20 @@ class _Chain:
         rows = self.connection.execute(f"SELECT seq, hash FROM {table}").fetchall()  # noqa: S608
         if len(rows) != 1:
             raise _Broken(f"The log's {table} was removed.")
-        return Head(*rows[0])
+        seq, digest = rows[0]
+        if not isinstance(seq, int) or seq < 0 or not isinstance(digest, str):
+            raise _Broken(f"The log's {table} was changed: it names no row.")
+        return Head(seq, digest)
 
 
-def _removed_to(row: tuple[Any, ...]) -> Head:
-    said = json.loads(row[_ARGUMENTS])
-    return Head(said["removed_to"], said["hash"])
+def _said(row: tuple[Any, ...], *fields: tuple[str, type]) -> list[Any]:
+    """What a row about the log itself says. Whoever can compute a hash can put anything there."""
+    try:
+        said: Any = json.loads(row[_ARGUMENTS])
+        values = [said[name] for name, _ in fields]
+    except (TypeError, ValueError, KeyError, RecursionError):
+        values = []
+    fits = [type(one) is kind for one, (_, kind) in zip(values, fields, strict=False)]
+    if type(row[_TIME]) is not float or not isfinite(row[_TIME]) or len(fits) < len(fields) or not all(fits):
+        raise _Broken("This row is about the log itself, and does not say what Ferrule writes there.", row[0])
+    return values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import threading
 import time
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.phrases import phrase
 from ferrule.records.database import AuditError, open_for_writing
 from ferrule.records.retention import KEEP_ALL, Retention, remove_old_rows
-from ferrule.records.row import INSERT, content_of, seal, unreadable_content
+from ferrule.records.row import INSERT, content_of, gap_content, seal, unreadable_content
+from ferrule.records.usage_blocks import BLOCK, add_missing_blocks
 
 if TYPE_CHECKING:
     import asyncio
@@ -96,12 +98,17 @@ class Writer:
         self._held: deque[Item] = deque()
         self._contents: dict[int, tuple[Any, ...]] = {}
         self._stopping = False
+        self._summed = 0
         # A bound of few rows is held more closely than one of many.
         self._retention_rows = min(_RETENTION_ROWS, max(100, (retention.rows or _RETENTION_ROWS) // 10))
         self._since_retention = self._retention_rows
         self._retention_due = 0.0
+        self.notes: deque[str] = deque(maxlen=100)
+        """What a user should hear: that the file was removed under the session, and which rows went with it."""
+        self._connection: sqlite3.Connection | None = None
+        self._file: os.stat_result | None = None
         # Opened by whoever makes the log, so that a bad file is their error and not a line in a log.
-        self._connection: sqlite3.Connection | None = open_for_writing(path, patience=patience)
+        self._known: tuple[int, str] = _head(self._open(patience)) or (0, "")
         self.thread = threading.Thread(target=self._run, name="ferrule-audit", daemon=True)
 
     def refuse(self) -> None:
@@ -113,6 +120,7 @@ class Writer:
             self._wait_for_work()
             self._drain()
             self._write_held()
+            self._sum_up()
             self._apply_retention()
         if self._connection is not None:
             self._connection.close()
@@ -179,19 +187,37 @@ class Writer:
                     time.sleep(0)  # let an event loop have its turn between slices
         return [done[id(item)] for item in items if not isinstance(item, Marker)]
 
+    def _open(self, patience: float) -> sqlite3.Connection:
+        self._connection = open_for_writing(self._path, patience=patience)
+        self._file = self._path.stat()
+        return self._connection
+
+    def _current(self) -> sqlite3.Connection:
+        """The connection to what is at the path now: the file may have been removed, or another put in its place."""
+        if self._connection is not None and not self._is_current():
+            self._drop_connection()
+        return self._connection or self._open(min(self._patience, _LONGEST_PAUSE))
+
+    def _is_current(self) -> bool:
+        try:
+            return self._file is not None and os.path.samestat(self._file, self._path.stat())
+        except OSError:
+            return False
+
     def _append(self, contents: list[tuple[Any, ...]]) -> None:
-        if self._connection is None:
-            self._connection = open_for_writing(self._path, patience=min(self._patience, _LONGEST_PAUSE))
-        connection = self._connection
+        connection = self._current()
         # IMMEDIATE: other processes write this file too, so the head is read under the lock that writes it.
         connection.execute("BEGIN IMMEDIATE")
         try:
-            head: tuple[int, str] | None = connection.execute("SELECT seq, hash FROM head").fetchone()
+            head = _head(connection)
             if head is None:
                 raise AuditError(
                     phrase("The head of the audit log {path} was removed. Move the file away.", path=self._path)
                 )
             seq, last_hash = head
+            lost = None if head == self._known or _holds(connection, self._known) else self._known
+            if lost is not None:
+                contents = [gap_content(time.time(), *lost, seq), *contents]
             rows: list[tuple[Any, ...]] = []
             for content in contents:
                 seq += 1
@@ -205,6 +231,18 @@ class Writer:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+        self._known = (seq, last_hash)
+        if lost is not None:
+            self._tell_of_gap(lost[0], head[0])
+
+    def _tell_of_gap(self, ended_at: int, found: int) -> None:
+        said = (
+            f"The audit log {self._path} was removed or replaced while Ferrule was running: it ended at row "
+            f"{ended_at}, and the one in its place at row {found}. `ferrule audit verify` names the gap; calls are "
+            "recorded again from here on."
+        )
+        _log.warning("%s", said)
+        self.notes.append(said)
 
     def _report(self, problem: Exception) -> None:
         """Tell everyone who waits; keep the records themselves."""
@@ -254,6 +292,16 @@ class Writer:
             self._connection.close()
             self._connection = None
 
+    def _sum_up(self) -> None:
+        """Keep what statistics need of whole blocks of rows; those of an older file are made up for bit by bit."""
+        if self._connection is None or self._known[0] // BLOCK <= self._summed:
+            return
+        try:
+            self._summed = self._known[0] // BLOCK - add_missing_blocks(self._connection)
+        except sqlite3.Error as problem:  # statistics read the rows themselves then
+            _log.warning("Rows of the audit log %s could not be summed up: %s", self._path, problem)
+            self._summed = self._known[0] // BLOCK
+
     def _apply_retention(self) -> None:
         if self._retention == KEEP_ALL or self._connection is None:
             return
@@ -267,6 +315,20 @@ class Writer:
             self.problems.append(WriteProblem(time.time(), f"retention: {problem}", 0))
         self._since_retention = 0
         self._retention_due = time.monotonic() + _RETENTION_SECONDS
+
+
+def _head(connection: sqlite3.Connection) -> tuple[int, str] | None:
+    return connection.execute("SELECT seq, hash FROM head").fetchone()
+
+
+def _holds(connection: sqlite3.Connection, known: tuple[int, str]) -> bool:
+    """Whether a log has the row that is known to have been its last once; what retention removed does not count."""
+    seq, digest = known
+    found: tuple[str] | None = connection.execute("SELECT hash FROM calls WHERE seq = ?", (seq,)).fetchone()
+    if found is not None:
+        return found[0] == digest
+    (removed_to,) = connection.execute("SELECT seq FROM checkpoint").fetchone() or (0,)
+    return seq <= removed_to
 
 
 def _content(record: CallRecord) -> tuple[Any, ...]:

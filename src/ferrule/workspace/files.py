@@ -59,7 +59,8 @@ class Files:
 
             with _making:
                 if self._history is None:
-                    self._history = History(history_folder(self.paths.roots[0].path, self._session), self.paths)
+                    folder = history_folder(self.paths.roots[0].path, self._session)
+                    self._history = History(folder, self.paths, tell=self._session.note)
         return self._history
 
 

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sysconfig
+import threading
 from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
+from tests.workspace.desk import Desk
 
 from ferrule import ToolError
 from ferrule.workspace.paths import Paths
@@ -121,3 +124,63 @@ def test_files_that_cannot_be_read_stop_nothing() -> None:
             "1 file could not be read.",
         ]
     )
+
+
+def test_a_pipe_that_took_the_place_of_a_file_holds_no_search(tmp_path: Path) -> None:
+    """ripgrep passes over pipes that it sees, but waited for a writer to one that it took for a file."""
+    (tmp_path / "a").write_text("foo\n")
+    os.mkfifo(tmp_path / "pipe")
+    paths = Paths([tmp_path])
+
+    async def main() -> tuple[bytes, int]:
+        program = find_ripgrep(paths)
+        assert program is not None
+        names = [b"./a", b"./pipe"]
+        async with ripgrep(program, paths.find("."), ("--files-with-matches",), "foo", names=names) as running:
+            return b"".join([piece async for piece in running.output()]), await running.ended()
+
+    assert asyncio.run(asyncio.wait_for(main(), 60)) == (b"./a\0", 0)
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".ignore", ".rgignore", ".ferruleignore", ".git/info/exclude"])
+async def test_an_ignore_file_that_is_a_pipe_holds_no_tool(tmp_path: Path, name: str) -> None:
+    desk = Desk(tmp_path / "ws")
+    desk.put("a", "foo\n")
+    (desk.workspace / name).parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(desk.workspace / name)
+    for tool, arguments, said in (
+        ("Glob", {"pattern": "a"}, "Found 1 file."),
+        ("Grep", {"pattern": "foo"}, "Found 1 file with a match."),
+        ("FileSearch", {"pattern": "foo"}, "Found 1 matching line in 1 file."),
+        ("FileSearch", {"pattern": "foo", "replace_with": "bar", "preview_only": False}, "Replaced 1 match in 1 file."),
+    ):
+        result = await asyncio.wait_for(desk.runtime.run(tool, arguments), 60)
+        assert result.llm_content.startswith(said), result.llm_content
+        assert "stopped after" not in result.llm_content
+
+
+async def test_a_file_that_turns_into_a_pipe_and_back_holds_no_search(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "ws")
+    for n in range(300):
+        desk.put(f"d{n % 7}/f{n}", "foo\n")
+    over = threading.Event()
+
+    def swap() -> None:
+        n = 0
+        while not over.is_set():
+            n = (n + 1) % 300
+            path = desk.workspace / f"d{n % 7}" / f"f{n}"
+            os.mkfifo(tmp_path / "pipe")
+            (tmp_path / "pipe").replace(path)
+            (tmp_path / "file").write_text("foo\n")
+            (tmp_path / "file").replace(path)
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    try:
+        for _ in range(10):
+            result = await asyncio.wait_for(desk.runtime.run("FileSearch", {"pattern": "foo"}), 60)
+            assert "stopped after" not in result.llm_content
+    finally:
+        over.set()
+        swapping.join()

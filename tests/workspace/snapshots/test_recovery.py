@@ -49,7 +49,7 @@ def die(room: Room, work: Callable[[], Any], step: int, *, after: bool) -> None:
             raise Killed
         count += 1
 
-    def nothing(group: Group) -> None:
+    def nothing(group: Group, at_hand: object = None) -> None:
         raise Killed
 
     room.history._files.put = stops

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tests.workspace.history_room import Room
 
+from ferrule.workspace.paths import Paths
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Caps
+from ferrule.workspace.snapshots.history import History
 from ferrule.workspace.snapshots.undo_report import Why
+
+ROOT = Path(__file__).parents[3]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
 
 
 @pytest.mark.parametrize("damage", [b"garbage" * 1000, b"SQLite format 3\0" + b"\xff" * 8000])
@@ -22,7 +30,11 @@ def test_a_broken_journal_is_set_aside_and_said(tmp_path: Path, damage: bytes) -
     (room.store / "journal.db").write_bytes(damage)
     room.again()
     room.write("a", b"2")
-    assert "It was set aside in" in room.history.notes[0]
+    (said,) = room.history.notes
+    assert said == (
+        "The history of changes could not be read (file is not a database) and was set aside as "
+        f"`{room.store}/set-aside/journal.db`. A new one was started: earlier changes cannot be undone."
+    )
     assert (room.store / "set-aside" / "journal.db").read_bytes()[:7] == damage[:7]
     room.history.undo()
     assert room.read("a") == b"1"
@@ -82,19 +94,39 @@ def test_a_lost_content_refuses_the_undo(tmp_path: Path) -> None:
     assert room.read("a") == b"2"
 
 
-def test_leftovers_of_a_kill_are_swept(tmp_path: Path) -> None:
+def test_what_a_kill_between_contents_and_journal_leaves_is_collected_at_the_next_start(tmp_path: Path) -> None:
+    """443 contents without an entry stayed after 700 kills, and the history was over its cap."""
     room = Room(tmp_path)
     room.write("a", b"1")
-    folder = room.store / "contents"
-    strays = [folder / f"{n:02x}" / "stray" for n in range(256)]
-    for stray in strays:
-        stray.parent.mkdir(exist_ok=True)
-        stray.write_bytes(b"x")
-    with room.history._store.locked():
-        for number in range(256):
-            room.history._store._sweep(number)
-    assert not any(stray.exists() for stray in strays)
+    script = """
+import os, sys
+from pathlib import Path
+from tests.workspace.history_room import Room
+from ferrule.workspace.snapshots.journal import Journal
+Journal.begin = lambda *_, **__: os.kill(os.getpid(), 9)
+Room(Path(sys.argv[1])).batch(**{str(n): b"%d" % n for n in range(300)})
+"""
+    killed = subprocess.run([sys.executable, "-c", script, str(tmp_path)], env=ENVIRONMENT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert len(names(room)) == 300
+    assert len(room.history.recent()) == 1
+    assert len(names(room)) == 1
     assert room.history.undo().refused is None
+    assert not room.exists("a")
+
+
+def test_nobody_sweeps_what_another_process_is_about_to_note(tmp_path: Path) -> None:
+    room, other = Room(tmp_path), History(tmp_path / "store", Paths([tmp_path / "tree"]), patience=0.05)
+    with room.history._store.locked():
+        room.history._store.contents.put("ab" + "0" * 62, b"\0new", durable=False)
+        with pytest.raises(PathProblem, match="in use by another program"):
+            other.recent()
+        assert len(names(room)) == 1
+    other.close()
+
+
+def names(room: Room) -> list[str]:
+    return list(room.history._store.contents.all())
 
 
 def test_what_does_not_fit_at_all_is_not_covered(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.process.box import open_box
 from ferrule.process.child import find_program
+from ferrule.process.owned_folders import OwnedFolder
 from ferrule.process.profile import LayerMount, Profile
 from ferrule.process.sandbox.bubblewrap import Bubblewrap
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
@@ -146,8 +147,8 @@ def _try_seatbelt(inside: Sequence[Path], layers: Path | None) -> tuple[Sandbox 
 
 def _prove(sandbox: Sandbox, proof: str) -> str | None:
     """Run a command that finds out how far it can go; None when it was confined, else what went wrong."""
-    with tempfile.TemporaryDirectory(prefix="ferrule-probe-") as folder:
-        workspace, outside = Path(folder, "workspace"), Path(folder, "outside")
+    with OwnedFolder(prefix="ferrule-probe-") as folder:
+        workspace, outside = folder.path / "workspace", folder.path / "outside"
         workspace.mkdir()
         outside.mkdir()
         ran = _run(sandbox, Profile((workspace,), workspace), proof)
@@ -164,9 +165,7 @@ def _prove_layers(sandbox: Sandbox, inside: Sequence[Path], layers: Path | None)
     name = f".ferrule-probe-{os.urandom(6).hex()}"
     with ExitStack() as made:
         try:
-            if layers is not None:
-                layers.mkdir(mode=0o700, parents=True, exist_ok=True)
-            folder = Path(made.enter_context(tempfile.TemporaryDirectory(prefix="ferrule-probe-", dir=layers)))
+            folder = made.enter_context(OwnedFolder(layers, prefix="ferrule-probe-")).path
             upper, work, workspace = folder / "upper", folder / "work", folder / "workspace"
             for one in (upper, work, workspace):
                 one.mkdir()

@@ -70,7 +70,7 @@ def _files(text: str, profile: Profile) -> Denial | None:
                 continue
             path = _path_in(line, found.start(), profile)
             if path is None and pattern is _WRITE:
-                return _write("", "")
+                return _read_only("", "a file") if _is_read_only(str(profile.folder)) else _write("", "")
             if path is not None and (denial := _about(path, profile, certain=pattern is _WRITE)):
                 return denial
     return None
@@ -106,6 +106,8 @@ def _about(path: str, profile: Profile, *, certain: bool) -> Denial | None:
     if any(is_within(whole, root) for root in roots):
         if not certain and "/.git/" not in whole and not (profile.look and not profile.layers):
             return None
+        if _is_read_only(whole):
+            return _read_only(path, f"`{_shown(whole, roots)}`")
         if profile.look:
             return Denial(
                 "write",
@@ -142,6 +144,25 @@ def _is_hidden(path: str, whole: str, roots: list[str]) -> Denial:
         f"The sandbox hides `{_shown(whole, roots)}`: reading it needs approval, or a rule denies it.",
         "Do without it, or ask the user to allow reading it.",
     )
+
+
+def _read_only(path: str, shown: str) -> Denial:
+    return Denial(
+        "write",
+        path,
+        f"The command could not change {shown}: the workspace is on a read-only file system.",
+        "Write below `/tmp`, or ask the user to make the workspace writable.",
+    )
+
+
+def _is_read_only(whole: str) -> bool:
+    """Whether nobody could change it, in a sandbox or not."""
+    while whole != "/":
+        try:
+            return bool(os.statvfs(whole).f_flag & os.ST_RDONLY)
+        except OSError:
+            whole = os.path.dirname(whole)  # noqa: PTH120 - what was to be made is not there
+    return False
 
 
 def _write(path: str, whole: str) -> Denial:

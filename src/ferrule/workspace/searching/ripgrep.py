@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sysconfig
+from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +16,7 @@ from ferrule.core.phrases import phrase
 from ferrule.workspace.searching.ignore_files import FERRULE_IGNORE, NEVER, enclosing_ignore_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncGenerator, Sequence
 
     from ferrule.process.child import Child
     from ferrule.workspace.paths import Paths, Place
@@ -31,6 +33,11 @@ _ALWAYS = (
 )
 # Nothing of the caller's environment: no configuration, no home, no locale that could change what is found.
 _ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "RIPGREP_CONFIG_PATH": ""}
+
+_LOOK_EVERY = 0.5
+_LONGEST_PATH = 4096
+_OPENING = {"x86_64": {"2": 0, "257": 1}, "aarch64": {"56": 1}}
+"""The numbers of the calls that open a file, and which argument is its path."""
 
 _POINTER = re.compile(r"\n {4}(?P<pattern>.*)\n {4}(?P<blank> *)\^")
 _OF_A_FILE = re.compile(r"^rg: (\./.*|[^:\n]*/[^:\n]*): (?P<why>.+)$")
@@ -52,14 +59,15 @@ def find_ripgrep(paths: Paths) -> str | None:
     return find_program("rg", (root.path for root in paths.roots))
 
 
-def ripgrep(
+@asynccontextmanager
+async def ripgrep(
     program: str,
     place: Place,
     flags: Sequence[str],
     pattern: str | None,
     given: bytes = b"",
     names: Sequence[bytes] = (),
-) -> Child:
+) -> AsyncGenerator[Child]:
     """A search, run on entering it. Names come out below the root of `place`, and begin with `./`.
 
     Where a few bytes are `given`, they are searched instead of files; where there are `names`, as they came out of
@@ -83,9 +91,62 @@ def ripgrep(
         enclosing_ignore_files(root.path),
         may_truncate="--pcre2" not in flags,  # which is C, and compiles what a stranger may have written
     )
-    return Child(
+    search = Child(
         arguments, folder=root.path, opened=root.descriptor, environment=_ENVIRONMENT, confinement=may, given=given
     )
+    async with search as running:
+        watch = _PipeWatch(running.pid, root.descriptor)
+        try:
+            yield running
+        finally:
+            watch.end()
+
+
+class _PipeWatch:
+    """Lets ripgrep go on where it opened a named pipe: it would wait there until somebody writes to that.
+
+    It passes over pipes that it sees, but not over one that took the place of a file meanwhile, nor over an ignore file
+    that is one. A pipe that has a writer for a moment is at its end for whoever reads it.
+    """
+
+    def __init__(self, pid: int, root: int) -> None:
+        import asyncio
+
+        self._pid, self._root = pid, root
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        if os.uname().sysname == "Linux":
+            self._timer = self._loop.call_later(_LOOK_EVERY, self._look)
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        with suppress(OSError):  # it has ended
+            for thread in os.listdir(f"/proc/{self._pid}/task"):  # noqa: PTH208
+                for path in self._opening(thread):
+                    self._release(path)
+        self._timer = self._loop.call_later(_LOOK_EVERY, self._look)
+
+    def _opening(self, thread: str) -> list[bytes]:
+        """The path that a thread waits to open; `open` has it first, `openat` second."""
+        with suppress(OSError, ValueError, OverflowError):
+            number, *given = Path(f"/proc/{self._pid}/task/{thread}/syscall").read_text(encoding="ascii").split()
+            if number in _OPENING.get(os.uname().machine, {}):
+                at = int(given[_OPENING[os.uname().machine][number]], 16)
+                with open(f"/proc/{self._pid}/mem", "rb", buffering=0) as memory:  # noqa: PTH123
+                    return [os.pread(memory.fileno(), _LONGEST_PATH, at).partition(b"\0")[0]]
+        return []
+
+    def _release(self, path: bytes) -> None:
+        with suppress(OSError):
+            found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._root)
+            try:
+                if stat.S_ISFIFO(os.fstat(found).st_mode):
+                    os.close(os.open(f"/proc/self/fd/{found}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+            finally:
+                os.close(found)
 
 
 class UnsupportedByDefault(Exception):  # noqa: N818 - asks for the other engine

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ferrule.workspace.tracker import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 SHARDS = 256
@@ -18,6 +18,7 @@ _BLOCK = 4096
 _RAW, _ZLIB = b"\0", b"\1"
 # Compressing a megabyte takes longer than all the rest of an edit; what is larger than this is kept as it is.
 _COMPRESSED_AT_ONCE = 256 * 1024
+_AT_HAND = 64 * 1024 * 1024
 
 
 class ContentLost(Exception):  # noqa: N818 - reads as what it says
@@ -60,8 +61,10 @@ class ContentStore:
         if durable:
             self._sync_folders(path)
 
-    def get(self, name: str) -> bytes:
-        """The content of this name, proven to be it."""
+    def get(self, name: str, at_hand: Mapping[str, bytes] | None = None) -> bytes:
+        """The content of this name, proven to be it; what is `at_hand` need not be in the store any more."""
+        if at_hand is not None and name in at_hand:
+            return at_hand[name]
         try:
             data = unpack(self._path(name).read_bytes())
         except (OSError, zlib.error) as error:
@@ -72,6 +75,11 @@ class ContentStore:
 
     def remove(self, name: str) -> None:
         self._path(name).unlink(missing_ok=True)
+
+    def all(self) -> Iterator[str]:
+        """Every name in the store, also of what a kill left half written."""
+        for number in range(SHARDS):
+            yield from self.shard(number)
 
     def shard(self, number: int) -> Iterator[str]:
         """The names in one of the `SHARDS` parts of the store, also of what a kill left half written."""
@@ -87,6 +95,20 @@ class ContentStore:
 
     def _path(self, name: str) -> Path:
         return self.folder / name[:2] / name[2:]
+
+
+class ContentsAtHand(dict[str, bytes]):
+    """Contents in memory while files change, so that all of them do or none, whatever becomes of the store meanwhile.
+
+    Of more than fits only the first are kept.
+    """
+
+    left = _AT_HAND
+
+    def add(self, name: str, data: bytes) -> None:
+        if name not in self and len(data) <= self.left:
+            self.left -= len(data)
+            self[name] = data
 
 
 class NewContents(dict[str, int]):

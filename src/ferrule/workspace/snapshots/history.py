@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
@@ -16,18 +16,18 @@ from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathProblem, only_read
 from ferrule.workspace.snapshots.changes import Caps, Change, Group, Move, Origin, Phase, Side, State, Step, Write
 from ferrule.workspace.snapshots.conflicts import Conflicts
-from ferrule.workspace.snapshots.content_store import ContentLost, NewContents
+from ferrule.workspace.snapshots.content_store import ContentLost, ContentsAtHand, NewContents
 from ferrule.workspace.snapshots.file_states import FileStates
 from ferrule.workspace.snapshots.history_diff import bounded
 from ferrule.workspace.snapshots.planning import ChangedMeanwhile, NotAsBefore, Plan, plan
 from ferrule.workspace.snapshots.recovery import Recovery
-from ferrule.workspace.snapshots.snapshot_store import Broken, SnapshotStore
+from ferrule.workspace.snapshots.snapshot_store import Broken, SnapshotStore, unusable
 from ferrule.workspace.snapshots.tree_difference import in_order
 from ferrule.workspace.snapshots.undo_report import Conflict, Refusal, Report, Why, no_such_call
 from ferrule.workspace.tracker import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
 
     from ferrule.workspace.paths import Paths, Place
@@ -37,21 +37,33 @@ _Result = TypeVar("_Result")
 _TRIES = 1000
 _MANY = 64
 _MOST_CALLS = 10_000
+_NEW_STORES = 5
+"""How often a change begins anew because its store broke or was taken away."""
 
 
 class History:
     """The changes of one workspace. Safe in any number of threads and processes; nothing in here waits for long.
 
     A file is changed by steps (`Write`, `Delete`, `Move`, `SetMode`): there is no way to change it without its old
-    content being kept. `notes` says what went wrong with the store itself, such as a broken journal set aside.
+    content being kept. `notes` says what went wrong with the store itself, such as a broken journal set aside, and
+    `tell` hears of it at once.
     """
 
-    def __init__(self, folder: Path, paths: Paths, caps: Caps | None = None, *, patience: float = 30) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        paths: Paths,
+        caps: Caps | None = None,
+        *,
+        patience: float = 30,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
         self._paths = paths
-        self._store = SnapshotStore(folder, caps or Caps(), patience)
+        self._store = SnapshotStore(folder, caps or Caps(), patience, tell)
         self._files = FileStates(paths, self._store.caps.file)
         self._recovery = Recovery(self._store, self._files)
         self._conflicts = Conflicts(self._store, self._files, paths)
+        self._told = 0  # of the notes, by a report
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -77,7 +89,7 @@ class History:
         if len(set(paths)) < len(paths):
             raise ValueError("a path occurs twice in one batch of changes")
         with writing(*paths):
-            return self._again_if_broken(lambda: self._apply(steps, origin or Origin(), before_each))
+            return self._recorded(lambda: self._apply(steps, origin or Origin(), before_each))
 
     def write(
         self,
@@ -113,12 +125,16 @@ class History:
             planned = plan(steps, self._store, self._files)
             if not planned.changes:
                 return None
+            self._store.require_current()
             group = journal.begin(time.time(), origin, planned.changes, planned.contents, durable=planned.durable)
             try:
                 self._carry_out(group, planned, before_each)
+                self._require_record(group, planned.data)
                 journal.finish(group, self._recovery.new_modes(group))
+            except _NotOnRecord:
+                raise
             except BaseException:
-                self._recovery.roll_back(group)
+                self._recovery.roll_back(group, planned.data)
                 raise
             self._store.tidy(group.number)
             return journal.group(group.number)
@@ -153,7 +169,7 @@ class History:
         there by now. A file above the caps is changed all the same, and noted as not covered.
         """
         with writing(*(path for one in changes for path in one.paths)):
-            return self._again_if_broken(lambda: self._make(changes, content, origin or Origin(), check))
+            return self._recorded(lambda: self._make(changes, content, origin or Origin(), check))
 
     def _make(
         self,
@@ -168,12 +184,11 @@ class History:
             if not changes:
                 return None
             many = len(changes) > _MANY
-            contents = NewContents()
+            contents, at_hand = NewContents(), ContentsAtHand()
             needed: set[str] = set()
-            planned = [
-                replace(one, covered=one.covered and self._both_kept(one, content, needed, contents, durable=not many))
-                for one in changes
-            ]
+            kept = partial(self._both_kept, content=content, needed=needed, contents=contents, at_hand=at_hand)
+            planned = [replace(one, covered=one.covered and kept(one, durable=not many)) for one in changes]
+            self._store.require_current()
             group = journal.begin(time.time(), origin, in_order(planned), contents, durable=not many)
             try:
                 with synced_together() if many else nullcontext():
@@ -181,9 +196,12 @@ class History:
                         if change.covered and not self._files.is_at(change, Side.BEFORE):
                             raise NotAsBefore(one_line(self.show(change.path)))
                         self._files.put(change, Side.AFTER, lambda _, change=change: content(change, Side.AFTER))
+                    self._require_record(group, at_hand)
                     journal.finish(group, {})
+            except _NotOnRecord:
+                raise
             except BaseException:
-                self._recovery.roll_back(group)
+                self._recovery.roll_back(group, at_hand)
                 raise
             self._store.tidy(group.number)
             return journal.group(group.number)
@@ -194,6 +212,7 @@ class History:
         content: Callable[[Change, Side], BinaryIO],
         needed: set[str],
         contents: NewContents,
+        at_hand: ContentsAtHand,
         *,
         durable: bool,
     ) -> bool:
@@ -206,6 +225,7 @@ class History:
             if len(data) <= self._store.caps.file and digest(data) != state.content:
                 raise NotAsBefore(one_line(self.show(change.path)))
             needed.add(state.content)
+            at_hand.add(state.content, data)
             last = durable and side is Side.BEFORE
             if not self._store.keep(state.content, data, needed, contents, durable=last):
                 return False
@@ -226,6 +246,7 @@ class History:
                 noted = [
                     replace(one, covered=one.covered and self._kept(one, content, needed, contents)) for one in changes
                 ]
+                self._store.require_current()
                 group = journal.begin(time.time(), origin or Origin(), noted, contents)
                 journal.finish(group, {})
                 self._store.tidy(group.number)
@@ -285,7 +306,6 @@ class History:
     def _turn(self, side: Side, to: int | None, call: str | None, turn: str | None, session: str | None) -> Report:
         groups: list[Group] = []
         refused: Refusal | None = None
-        known = len(self._store.notes)
         one_alone = to is None and call is None and turn is None
 
         def choose() -> Group | None:
@@ -305,7 +325,8 @@ class History:
                 break
         if call is not None and not groups and refused is None:
             self._again_if_broken(partial(self._check_call, call))
-        return Report(side is Side.BEFORE, tuple(groups), refused, tuple(self._store.notes[known:]))
+        told, self._told = self._told, len(self._store.notes)
+        return Report(side is Side.BEFORE, tuple(groups), refused, tuple(self._store.notes[told:]))
 
     def _check_call(self, call: str) -> None:
         """A call that no change came from is a slip of the pen, and not one that has been taken back already."""
@@ -327,16 +348,30 @@ class History:
             under_way, over = (Phase.UNDOING, Phase.UNDONE) if side is Side.BEFORE else (Phase.REDOING, Phase.DONE)
             journal.mark(group, under_way, durable=True)
             changes = [one for one in group.changes if one.covered]
+            at_hand = self._at_hand(changes)
+            content = partial(self._store.contents.get, at_hand=at_hand)
             try:
                 with synced_together() if len(changes) > _MANY else nullcontext():
                     for change in reversed(changes) if side is Side.BEFORE else changes:
-                        self._files.put(change, side, self._store.contents.get)
+                        self._files.put(change, side, content)
             except (PathProblem, ContentLost, OSError) as error:
-                self._recovery.return_to(group, side.opposite)
+                self._recovery.return_to(group, side.opposite, at_hand)
                 text = error.message if isinstance(error, PathProblem) else str(error)
                 return Refusal(group, (Conflict(Why.FAILED, str(group), text),))
+            if not self._store.is_current():
+                self._store.note(f"The history of changes was removed meanwhile: change {group.number} is off record.")
+                return group
             journal.mark(group, over)
             return journal.group(group.number)
+
+    def _at_hand(self, changes: Sequence[Change]) -> ContentsAtHand:
+        """What a group needs to be brought to either end, as much as fits."""
+        at_hand = ContentsAtHand()
+        for name in (state.content for one in changes for state in (one.before, one.after) if state):
+            if name and name not in at_hand and at_hand.left:
+                with suppress(ContentLost):  # whoever needs it is told then
+                    at_hand.add(name, self._store.contents.get(name))
+        return at_hand
 
     # Looking
 
@@ -381,10 +416,51 @@ class History:
             yield journal
 
     def _again_if_broken(self, work: Callable[[], _Result]) -> _Result:
+        for _ in range(_NEW_STORES):
+            try:
+                return work()
+            except Broken as error:
+                broken = error
+        raise unusable(broken)  # pyright: ignore[reportPossiblyUnboundVariable] - it was tried at least once
+
+    def _require_record(self, group: Group, at_hand: Mapping[str, bytes]) -> None:
+        """The files are changed. Where the store was taken away meanwhile, that goes into the new one."""
+        if not self._store.is_current():
+            raise _NotOnRecord(group, at_hand)
+
+    def _recorded(self, work: Callable[[], Group | None]) -> Group | None:
+        """Make a change; one whose store was taken away in the middle goes into the new one."""
         try:
-            return work()
-        except Broken:
-            return work()
+            return self._again_if_broken(work)
+        except _NotOnRecord as made:
+            changes = made.group.changes
+            try:
+                modes = self._recovery.new_modes(made.group)
+                noted = [
+                    replace(one, after=replace(one.after, mode=modes[one.seq]))
+                    if one.after and one.seq in modes
+                    else one
+                    for one in changes
+                ]
+                group = self.note(noted, made.at_hand.get, made.group.origin)
+            except PathProblem as problem:
+                self._store.note(f"{_counted(changes)} changed but not on record, and cannot be undone: {problem}")
+                return made.group
+            if lost := group.uncovered[len(made.group.uncovered) :]:
+                self._store.note(f"{_counted(lost)} changed meanwhile and cannot be undone.")
+            return group
+
+
+class _NotOnRecord(Exception):  # noqa: N818 - reads as what it says
+    """A change was made whole, and the store that should say so is gone."""
+
+    def __init__(self, group: Group, at_hand: Mapping[str, bytes]) -> None:
+        super().__init__(group)
+        self.group, self.at_hand = group, at_hand
+
+
+def _counted(changes: Sequence[Change]) -> str:
+    return f"`{changes[0].path.name}` was" if len(changes) == 1 else f"{len(changes):,} files were"
 
 
 def _places(step: Step) -> tuple[Place, ...]:

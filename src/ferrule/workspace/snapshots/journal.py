@@ -55,7 +55,8 @@ class Journal:
         except BaseException:
             self._database.close()
             raise
-        self._inode = path.stat().st_ino
+        self.file = path.stat()
+        """The file that was opened, to tell it from another of its name."""
         self._files = (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm"))
 
     def _prepare(self) -> None:
@@ -76,10 +77,10 @@ class Journal:
         self._database.close()
 
     def is_current(self) -> bool:
-        """Whether the file is still the one that was opened; another process may have set it aside."""
+        """Whether the file is still the one that was opened; it may have been set aside, removed or replaced."""
         try:
-            return self._path.stat().st_ino == self._inode
-        except FileNotFoundError:
+            return os.path.samestat(self._path.stat(), self.file)
+        except OSError:
             return False
 
     @contextmanager
@@ -184,8 +185,15 @@ class Journal:
         found = self._run("SELECT size FROM contents WHERE digest = ?", name).fetchone()
         return found[0] if found else None
 
+    def content_names(self) -> set[str]:
+        """The names of all contents that are in the store."""
+        return {name for (name,) in self._run("SELECT digest FROM contents")}
+
     def group(self, number: int) -> Group:
-        return self._groups("number = ?", number)[0]
+        found = self.find(number)
+        if found is None:  # somebody wrote over the file while it was open
+            raise sqlite3.DatabaseError(f"change {number} is gone from it")
+        return found
 
     def find(self, number: int) -> Group | None:
         return _first(self._groups("number = ?", number))

@@ -49,7 +49,9 @@ class NotAsBefore(PathProblem):
 
 @dataclass(slots=True)
 class Plan:
-    """What will be done: `contents` are new in the store and how much room they take, `data` what will be written."""
+    """What will be done: `contents` are new in the store and how much room they take, `data` what files hold before
+    and after.
+    """
 
     changes: list[Change] = field(default_factory=list[Change])
     contents: NewContents = field(default_factory=NewContents)
@@ -132,6 +134,7 @@ class _Planner:
         if data is None:
             return False
         self._needed.add(state.digest)
+        self.plan.data.setdefault(state.digest, data)
         return self._store.keep(state.digest, data, self._needed, self.plan.contents, durable=durable)
 
     def _note(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.changes import Change, Group, Operation, Phase, Side
+from ferrule.workspace.snapshots.changes import Change, Group, Node, Operation, Phase, Side
 from ferrule.workspace.snapshots.content_store import ContentLost
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ferrule.workspace.snapshots.file_states import FileStates
     from ferrule.workspace.snapshots.snapshot_store import SnapshotStore
 
@@ -32,26 +35,32 @@ class Recovery:
         else:
             self.roll_back(group)
 
-    def roll_back(self, group: Group) -> None:
-        """Forget a change that was not made whole. What someone else has changed since stays, and in the list."""
-        kept = [change for change in reversed(group.changes) if not self._put(group, change, Side.BEFORE)]
+    def roll_back(self, group: Group, at_hand: Mapping[str, bytes] | None = None) -> None:
+        """Forget a change that was not made whole. What someone else has changed since stays, and in the list.
+
+        `at_hand` are contents that need not be in the store any more.
+        """
+        kept = [change for change in reversed(group.changes) if not self._put(group, change, Side.BEFORE, at_hand)]
         gone = [change for change in group.changes if change not in kept]
-        self._store.remove(self._store.journal.forget(group, gone))
+        if not self._store.is_current():
+            return  # its place has no list of it
+        self._store.forget(group, gone)
         if kept:
             self._store.journal.finish(group, {})
 
-    def return_to(self, group: Group, side: Side) -> None:
+    def return_to(self, group: Group, side: Side, at_hand: Mapping[str, bytes] | None = None) -> None:
         """Bring every file of a group to one end, as far as nobody else has changed it."""
         for change in group.changes if side is Side.AFTER else reversed(group.changes):
-            if change.covered and not self._put(group, change, side):
-                self._store.notes.append(f"`{change.path.name}` was changed while {group} was undone or redone.")
+            if change.covered and not self._put(group, change, side, at_hand):
+                self._store.note(f"`{change.path.name}` was changed while {group} was undone or redone.")
         self._store.journal.mark(group, Phase.UNDONE if side is Side.BEFORE else Phase.DONE)
 
     def new_modes(self, group: Group) -> dict[int, int]:
         """The modes that new files got from the umask."""
         found: dict[int, int] = {}
         for change in group.changes:
-            if change.operation is Operation.CREATE and change.after is not None and change.after.mode is None:
+            after = change.after
+            if change.operation is Operation.CREATE and after and after.node is Node.FILE and after.mode is None:
                 state = self._files.look(self._files.place(change.path))
                 if state is not None and state.mode is not None:
                     found[change.seq] = state.mode
@@ -62,12 +71,12 @@ class Recovery:
             return self._files.got_there(change)
         return self._files.is_at(change, Side.AFTER) or self._is_past(group, change, Side.AFTER)
 
-    def _put(self, group: Group, change: Change, side: Side) -> bool:
+    def _put(self, group: Group, change: Change, side: Side, at_hand: Mapping[str, bytes] | None = None) -> bool:
         """Whether a change is at that end now; a file that is at neither is left alone."""
         if not change.covered:
             return not self._files.got_there(change)
         try:
-            done = self._files.finish(change, side, self._store.contents.get)
+            done = self._files.finish(change, side, partial(self._store.contents.get, at_hand=at_hand))
         except (PathProblem, ContentLost, OSError):
             return False
         return done or self._is_past(group, change, side)

@@ -119,7 +119,11 @@ class ShellChanges:
     # Looking
 
     def _load(self) -> TreeStore:
+        if self._store is not None and not (self._folder / _FILE).exists():  # removed under a running session
+            self.close()
+            self._version = -1
         if self._store is None:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._store = TreeStore(self._folder / _FILE)
         version = self._store.version()
         if version != self._version:

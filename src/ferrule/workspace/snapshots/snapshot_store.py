@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import sqlite3
@@ -16,29 +17,32 @@ from ferrule.workspace.snapshots.journal import Journal
 from ferrule.workspace.snapshots.store_lock import StoreLock
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator
+    from collections.abc import Callable, Collection, Generator, Iterable
     from pathlib import Path
 
-    from ferrule.workspace.snapshots.changes import Caps
+    from ferrule.workspace.snapshots.changes import Caps, Change, Group
     from ferrule.workspace.snapshots.content_store import NewContents
 
 _FILE, _CONTENTS, _ASIDE = "journal.db", "contents", "set-aside"
 _MARGIN = 128 * 1024  # what the journal may grow by in one change
 _AGED_AT_ONCE = 50
 _SWEEP_EVERY = 32
+_MANY = 200
+_LOST = "A new one was started: earlier changes cannot be undone."
 
 
 class Broken(Exception):  # noqa: N818 - reads as what it says
-    """The journal cannot be read; it was set aside, and what was tried can be tried again on a new one."""
+    """The store cannot be used as it was: broken and set aside, removed or replaced. Trying again finds a new one."""
 
 
 class SnapshotStore:
     """One folder, for any number of threads and processes. `notes` says what went wrong with the store itself."""
 
-    def __init__(self, folder: Path, caps: Caps, patience: float) -> None:
+    def __init__(self, folder: Path, caps: Caps, patience: float, tell: Callable[[str], None] | None = None) -> None:
         self.caps = caps
         self.notes: list[str] = []
         self.contents = ContentStore(folder / _CONTENTS)
+        self._tell = tell
         self._folder = folder
         self._lock = StoreLock(folder / "lock", patience)
         self._journal: Journal | None = None
@@ -46,27 +50,49 @@ class SnapshotStore:
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
-            raise _unusable(error) from None
+            raise unusable(error) from None
 
     @contextmanager
     def locked(self) -> Generator[Journal]:
-        """Be the only one who uses the store. A broken one is set aside, and `Broken` raised."""
+        """Be the only one who uses the store. `Broken` is raised where it broke, or was removed, meanwhile."""
         try:
-            with self._lock.held():
+            with self._lock.held() as whole:
                 try:
-                    yield self._open()
+                    journal = self._open()
+                    if not whole:
+                        self._sweep(self.contents.all())
+                    yield journal
                 except sqlite3.DatabaseError as error:
+                    if not self.is_current():
+                        raise Broken(str(error)) from error
                     if not _is_damage(error):
                         raise
                     self._set_aside(error)
-                    raise Broken from error
+                    raise Broken(str(error)) from error
+                except OSError as error:
+                    if self.is_current():
+                        raise
+                    raise Broken(error.strerror or str(error)) from error
         except (sqlite3.Error, OSError) as error:
-            raise _unusable(error) from error
+            raise unusable(error) from error
+
+    def is_current(self) -> bool:
+        """Whether the store is still the one that is locked, and not removed or replaced meanwhile."""
+        return self._lock.is_current() and self._journal is not None and self._journal.is_current()
+
+    def require_current(self) -> None:
+        """Raise `Broken` unless what is written now lands where others will find it."""
+        if not self.is_current():
+            raise Broken(str(phrase("it was removed meanwhile")))
+
+    def note(self, text: str) -> None:
+        """Have something told to whoever uses the store, once."""
+        self.notes.append(text)
+        if self._tell is not None:
+            self._tell(text)
 
     def close(self) -> None:
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
+        self._close_journal()
         self._lock.close()
 
     # Contents, inside the lock
@@ -93,10 +119,11 @@ class SnapshotStore:
 
         The newest group stays, however large it is: what was just done can be undone.
         """
-        with suppress(OSError):  # the change itself is made; what could not be removed goes another time
+        with suppress(OSError, Broken):  # the change itself is made; what could not be removed goes another time
+            self.require_current()
             self._forget_what_is_over(newest)
             if self._turns % _SWEEP_EVERY == 0:
-                self._sweep(secrets.randbelow(SHARDS))
+                self._sweep(self.contents.shard(secrets.randbelow(SHARDS)))
             self._turns += 1
 
     def _forget_what_is_over(self, newest: int) -> None:
@@ -110,7 +137,12 @@ class SnapshotStore:
                 break
             self._drop_oldest(())
 
-    def remove(self, names: Collection[str]) -> None:
+    def forget(self, group: Group, changes: Iterable[Change], keep: Collection[str] = ()) -> None:
+        """Drop changes of a group, and the contents that nobody needs any more."""
+        self.require_current()  # what has taken the place of this store may need contents of the same name
+        self._remove(self.journal.forget(group, changes, keep))
+
+    def _remove(self, names: Iterable[str]) -> None:
         for name in names:
             self.contents.remove(name)
 
@@ -129,19 +161,22 @@ class SnapshotStore:
         oldest = self.journal.oldest()
         if oldest is None:
             return False
-        self.remove(self.journal.forget(oldest, oldest.changes, keep))
+        self.forget(oldest, oldest.changes, keep)
         return True
 
-    def _sweep(self, number: int) -> None:
+    def _sweep(self, names: Iterable[str]) -> None:
         """Remove what a kill between the contents and the journal left without an entry."""
-        self.remove([name for name in self.contents.shard(number) if self.journal.content_size(name) is None])
+        found = list(names)
+        known = self.journal.content_names() if len(found) > _MANY else None
+        for name in found:
+            if (self.journal.content_size(name) is None) if known is None else name not in known:
+                self.contents.remove(name)
 
     # Mending
 
     def _open(self) -> Journal:
         if self._journal is not None and not self._journal.is_current():
-            self._journal.close()
-            self._journal = None
+            self._follow()
         if self._journal is None:
             try:
                 self._journal = Journal(self._folder / _FILE)
@@ -153,20 +188,35 @@ class SnapshotStore:
             self._forget_old_aside()
         return self._journal
 
-    def _set_aside(self, error: Exception) -> None:
+    def _follow(self) -> None:
+        """The journal is not where it was. Go on with what is there now, or with a new one."""
+        lost = self._journal
+        self._close_journal()
+        aside = self._folder / _ASIDE / _FILE
+        if lost is not None and aside.exists() and os.path.samestat(aside.stat(), lost.file):
+            self.note(f"Another program could not read the history of changes and set it aside as `{aside}`. {_LOST}")
+        elif (self._folder / _FILE).exists():
+            self.note(
+                "The history of changes was replaced while this session was running. Changes that the one in its "
+                "place does not list cannot be undone."
+            )
+        else:
+            self.note(f"The history of changes was removed while this session was running. {_LOST}")
+
+    def _close_journal(self) -> None:
         if self._journal is not None:
             self._journal.close()
             self._journal = None
+
+    def _set_aside(self, error: Exception) -> None:
+        self._close_journal()
         aside = self._folder / _ASIDE
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(exist_ok=True)
         for name in (_FILE, f"{_FILE}-wal", f"{_FILE}-shm", _CONTENTS):
             if (self._folder / name).exists():
                 (self._folder / name).replace(aside / name)
-        self.notes.append(
-            f"The history of changes could not be read ({error}). It was set aside in `{aside}`, and a new one begun: "
-            "changes made before cannot be undone."
-        )
+        self.note(f"The history of changes could not be read ({error}) and was set aside as `{aside / _FILE}`. {_LOST}")
 
     def _forget_old_aside(self) -> None:
         aside = self._folder / _ASIDE
@@ -183,7 +233,8 @@ def _is_damage(error: sqlite3.DatabaseError) -> bool:
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
-def _unusable(error: Exception) -> PathProblem:
+def unusable(error: Exception) -> PathProblem:
+    """Why nothing can be changed: the store does not work."""
     why = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
     return PathProblem(
         "history",
