@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
 
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Change, Group, Operation, Phase, Side
 from ferrule.workspace.snapshots.content_store import ContentLost
+from ferrule.workspace.snapshots.snapshot_store import Broken
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
     from ferrule.workspace.snapshots.file_states import FileStates
+    from ferrule.workspace.snapshots.journal import Journal
     from ferrule.workspace.snapshots.snapshot_store import SnapshotStore
+
+_Result = TypeVar("_Result")
+
+
+def again_if_broken(work: Callable[[], _Result]) -> _Result:
+    """Do something with the store; where that had to be set aside, with the new one."""
+    try:
+        return work()
+    except Broken:
+        return work()
 
 
 class Recovery:
@@ -18,6 +33,14 @@ class Recovery:
 
     def __init__(self, store: SnapshotStore, files: FileStates) -> None:
         self._store, self._files = store, files
+
+    @contextmanager
+    def settled(self) -> Generator[Journal]:
+        """Be the only one who uses the journal, with what a crash left in the middle finished or rolled back."""
+        with self._store.locked() as journal:
+            for group in journal.unsettled():
+                self.settle(group)
+            yield journal
 
     def settle(self, group: Group) -> None:
         """After a kill: an undo or redo is finished; a change is done if it got to its end, and else rolled back."""
