@@ -91,10 +91,10 @@ async def test_what_a_person_does_after_a_command_that_never_ran_is_not_undone_f
     looked, cancelled = threading.Event(), threading.Event()
     begin = ShellChanges.begin
 
-    def slowly(self: ShellChanges, origin: Origin) -> None:
+    def slowly(self: ShellChanges, origin: Origin, *, alone: bool = False) -> bool:
         looked.set()
         cancelled.wait()
-        begin(self, origin)
+        return begin(self, origin, alone=alone)
 
     async with shell_desk(tmp_path) as desk:
         await desk.bash("echo 1 > a")

@@ -9,18 +9,18 @@ from pydantic import Field
 from ferrule.builtin.session_shells import SECONDS_TO_END, shell_folder, shell_of, try_sandbox, work_profile
 from ferrule.builtin.shell_run import (
     CommandRun,
+    begun,
     command_metadata,
     command_run,
     command_text,
-    note_when_over,
+    not_kept,
     problems_of,
-    refused,
+    record_when_over,
     require_folder,
     run,
     runs_command,
     starved,
     timed_out,
-    undoable,
     words,
 )
 from ferrule.core.context import ToolContext
@@ -101,8 +101,8 @@ async def bash(
         terminal=terminal,
         may_move=background_on_timeout,
     )
-    if told.refused is not None:
-        return refused(context, ended, told)
+    if told.kept_nothing:
+        return not_kept(context, ended, told)
     if ended.timed_out and not ended.moved_to_background:
         return timed_out(context, ended, told, seconds, _LONGER)
     if ended.starved:
@@ -123,14 +123,9 @@ async def _start(context: ToolContext, command: str, folder: str | None) -> Outp
     require_folder(context.session, folder)
     sandbox = await try_sandbox(context.session)
     shell = shell_of(context.session)
-    watch = undoable(context)
-    told = await watch.__aenter__()
-    try:
+    async with begun(context) as told:
         kept = await shell.background.start(text, boxes(sandbox, work_profile(context.session)))
-    except BaseException:
-        await watch.__aexit__(None, None, None)
-        raise
-    note_when_over(context, kept, watch)
+    record_when_over(context, kept)
     said = f"Started in the background as `{kept.id}`. Read on with BashOutput, end it with KillShell."
     ran: CommandRun = {
         "exit_code": None, "timed_out": False, "working_directory": str(shell_folder(context.session)), "stdout": "",

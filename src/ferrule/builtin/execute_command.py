@@ -11,8 +11,8 @@ from ferrule.builtin.shell_run import (
     CommandRun,
     command_metadata,
     command_run,
+    not_kept,
     problems_of,
-    refused,
     run,
     runs_command,
     starved,
@@ -63,8 +63,8 @@ async def execute_command(
         - run the command whoami: {"command": "whoami"}
     """
     ended, told = await run(context, command, folder=cwd, seconds=_SECONDS)
-    if told.refused is not None:
-        return _failed(refused(context, ended, told), command)
+    if told.kept_nothing:
+        return _failed(not_kept(context, ended, told), command)
     if ended.timed_out:
         return _failed(timed_out(context, ended, told, _SECONDS, phrase("Do it in smaller steps.")), command)
     if ended.starved:

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -42,7 +43,6 @@ from ferrule.workspace.problems import PathProblem
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncGenerator, Sequence
-    from contextlib import AbstractAsyncContextManager
 
     from ferrule.core.context import Session, ToolContext
     from ferrule.core.effects import Approval
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from ferrule.process.sandbox.sandbox import Denial, Sandbox
     from ferrule.process.shell.background import BackgroundCommand
     from ferrule.process.shell.session import Ended, ShellSession
+    from ferrule.workspace.files import Files
     from ferrule.workspace.layers.reading import LayerChange, LayerChanges
     from ferrule.workspace.paths import Paths
     from ferrule.workspace.snapshots.changes import Origin
@@ -114,6 +115,12 @@ class Told:
         self.effects: Effects | None = None
         self.refused: Approval | None = None
         """Why what it changed was not kept, where that is a refusal."""
+        self.lost: PathProblem | None = None
+        """Why what it changed could not be kept."""
+
+    @property
+    def kept_nothing(self) -> bool:
+        return self.refused is not None or self.lost is not None
 
 
 async def run(
@@ -164,7 +171,13 @@ async def _work(
 
     session = context.session
     shell = shell_of(session)
-    async with undoable(context) as told:
+    may_step_aside = not terminal and not may_move and sandbox_of(session).has_layers
+    if not await _begin(context, alone=may_step_aside):
+        if (done := await _work_aside(context, text, seconds, profile)) is not None:
+            return done
+        await _begin(context)
+    told = Told()
+    try:
         ended = await shell.run(
             text,
             boxes(sandbox_of(session), profile),
@@ -173,11 +186,107 @@ async def _work(
             terminal=terminal,
             may_move=may_move,
         )
+    except BaseException:
+        await _record(context, told)
+        raise
+    await _record(context, told, over=not ended.moved_to_background)
     adopt(session, shell, ended, tainted=False)
     told.notes += [f"{one.message} {one.suggestion}" for one in denials_of(session, text, ended, profile)]
     if ended.moved_to_background:
-        await watch_on(context, ended.moved_to_background)
+        kept = shell_of(session).background.get(ended.moved_to_background)
+        record_when_over(context, kept)
     return ended, told
+
+
+async def _work_aside(context: ToolContext, text: str, seconds: float, profile: Profile) -> tuple[Ended, Told] | None:
+    """In a layer above the workspace, because another command is changing that: what it changed is known to be its own,
+    and is put into the workspace once it is over, however it ended. None where no layer can be.
+    """
+    import asyncio
+
+    from ferrule.process.profile import LayerMount
+    from ferrule.process.shell.running import boxes
+    from ferrule.workspace.layers.reading import read_layers
+
+    session = context.session
+    aside = await asyncio.to_thread(session_layer, session)
+    if aside is None:
+        return None
+    shell, told, files = shell_of(session), Told(), files_of(session)
+    begun = await asyncio.to_thread(aside.begin)
+    try:
+        # Without what unapproved commands of the session left aside: an approved one must not run that.
+        layers = [replace(one, below=()) for one in begun]
+        mounts = tuple(LayerMount(one.root, one.upper, one.work) for one in layers)
+        inside = replace(profile, look=True, layers=mounts)
+        ended = await shell.run(text, boxes(sandbox_of(session), inside), timeout=seconds, on_output=_shown(context))
+        told.notes += [f"{one.message} {one.suggestion}" for one in denials_of(session, text, ended, inside)]
+        try:
+            found = await asyncio.to_thread(partial(read_layers, files.paths, layers, ignore=False))
+            await asyncio.to_thread(_refuse_guarded, files, found.changes, profile)
+            await _apply(context, told, found.changes)
+        except PathProblem as problem:
+            told.lost = problem
+        else:
+            adopt(session, shell, ended, tainted=False)
+        return ended, told
+    finally:
+        await asyncio.shield(asyncio.to_thread(aside.end, begun))
+
+
+def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profile) -> None:
+    """A layer holds what a work box would have kept the command from changing; nobody has approved that."""
+    from ferrule.core.access import OF_GIT, SETTINGS
+    from ferrule.process.sandbox.guarded import GuardedTree
+    from ferrule.process.sandbox.roots import below
+
+    guarded: dict[Path, frozenset[str]] = {}
+    for one in changes:
+        root = one.layer.root
+        if root not in guarded:
+            tree = GuardedTree(str(root), below(str(root), (*profile.guarded, *profile.hidden)))
+            try:
+                guarded[root] = tree.named | tree.look().marks.keys()
+            finally:
+                tree.close()
+        parts = one.inner.split("/")
+        named = {"/".join(parts[:end]) for end in range(1, len(parts) + 1)}
+        inside = parts[parts.index(".git") + 1 :] if ".git" in parts else []
+        nested = inside[:1] in (["modules"], ["worktrees"])
+        if (
+            not OF_GIT.isdisjoint(inside if nested else inside[:1])
+            or not SETTINGS.isdisjoint(parts)
+            or not guarded[root].isdisjoint(named)
+        ):
+            raise PathProblem(
+                "guarded",
+                phrase(
+                    "The command changed `{place}`, which is guarded: it makes other programs run things. "
+                    "Nothing that it changed was kept.",
+                    place=files.paths.show(one.path),
+                ),
+                kind=ErrorKind.PERMISSION,
+                suggestion=phrase("Do without it, or run it again once the other command here has ended."),
+            )
+
+
+async def _apply(context: ToolContext, told: Told, changes: Sequence[LayerChange]) -> None:
+    """Put changes into the workspace. Once that has begun it is seen through, also when the call is cancelled."""
+    import asyncio
+
+    from ferrule.workspace.layers.applying import apply_layer
+
+    files = files_of(context.session)
+    applying = asyncio.ensure_future(asyncio.to_thread(apply_layer, files, changes, origin_of(context)))
+    try:
+        group = await asyncio.shield(applying)
+    except asyncio.CancelledError:
+        await asyncio.wait({applying})
+        raise
+    told.changed = len(group.changes) if group is not None else 0
+    if group is not None and group.uncovered:
+        names = ", ".join(f"`{files.paths.show(one.path)}`" for one in group.uncovered[:5])
+        told.notes.append(f"Undo does not cover {names}: too large to keep.")
 
 
 def adopt(session: Session, shell: ShellSession, ended: Ended, *, tainted: bool) -> None:
@@ -228,7 +337,7 @@ class _Trial:
             barriers = self._barriers(ended, profile)
             if not found and not barriers:
                 if aside is not None and aside.ignored == "keep" and found.ignored:
-                    await self._apply(found.ignored)
+                    await _apply(self._context, self._told, found.ignored)
                 keep = found
                 adopt(self._session, self._shell, ended, tainted=True)
                 return ended, self._told
@@ -238,7 +347,8 @@ class _Trial:
                 return self._dropped(ended, approval, changed=bool(found))
             if self._told.effects.runs_again:
                 return await self._run_again(barriers, may_move=may_move)
-            await self._apply([*found.changes, *(found.ignored if aside and aside.ignored == "keep" else ())])
+            changes = [*found.changes, *(found.ignored if aside and aside.ignored == "keep" else ())]
+            await _apply(self._context, self._told, changes)
             keep = found
             adopt(self._session, self._shell, ended, tainted=False)
             return ended, self._told
@@ -262,24 +372,6 @@ class _Trial:
         from ferrule.workspace.layers.effects import effects_of
 
         return effects_of(files_of(self._session).paths, found.changes, barriers)
-
-    async def _apply(self, changes: Sequence[LayerChange]) -> None:
-        """Put changes into the workspace. Once that has begun it is seen through, also when the call is cancelled."""
-        import asyncio
-
-        from ferrule.workspace.layers.applying import apply_layer
-
-        files = files_of(self._session)
-        applying = asyncio.ensure_future(asyncio.to_thread(apply_layer, files, changes, origin_of(self._context)))
-        try:
-            group = await asyncio.shield(applying)
-        except asyncio.CancelledError:
-            await asyncio.wait({applying})
-            raise
-        self._told.changed = len(group.changes) if group is not None else 0
-        if group is not None and group.uncovered:
-            names = ", ".join(f"`{files.paths.show(one.path)}`" for one in group.uncovered[:5])
-            self._told.notes.append(f"Undo does not cover {names}: too large to keep.")
 
     def _dropped(self, ended: Ended, approval: Approval, *, changed: bool) -> tuple[Ended, Told]:
         """What was not approved is gone, and so is the shell's new state: it may be about what is gone."""
@@ -382,30 +474,45 @@ def _without_network(text: str, ended: Ended, profile: Profile) -> Denial | None
 @asynccontextmanager
 async def undoable(context: ToolContext) -> AsyncGenerator[Told]:
     """Look at the workspace before and after, so that what a work box changed can be undone."""
-    import asyncio
-
     told = Told()
-    changes, origin = files_of(context.session).shell_changes, origin_of(context)
+    await _begin(context)
     try:
-        await _begin(changes, origin, watchers_of(context.session))
+        yield told
+    finally:
+        await _record(context, told)
+
+
+@asynccontextmanager
+async def begun(context: ToolContext) -> AsyncGenerator[Told]:
+    """The same for a command that goes on when it has been started; `record_when_over` looks again."""
+    told = Told()
+    await _begin(context)
+    try:
+        yield told
+    except BaseException:
+        await _record(context, told)
+        raise
+
+
+async def _begin(context: ToolContext, *, alone: bool = False) -> bool:
+    """Look at the workspace as it is before a command. With `alone`, False where another command is under way."""
+    changes = files_of(context.session).shell_changes
+    try:
+        return await _look_before(changes, origin_of(context), watchers_of(context.session), alone=alone)
     except (PathProblem, OSError) as problem:
         raise ToolError(
             phrase("The command was not run, because what it changes could not be undone: {problem}", problem=problem),
             suggestion=phrase("The person can make room on the disk, or mend the folder of the history."),
         ) from problem
-    try:
-        yield told
-    finally:
-        recorded = await asyncio.shield(asyncio.to_thread(changes.end, origin))
-        told.changed = len(recorded.group.changes) if recorded.group else 0
-        told.notes += [recorded.note] if recorded.note else []
 
 
-async def _begin(changes: ShellChanges, origin: Origin, watchers: set[asyncio.Task[None]]) -> None:
+async def _look_before(
+    changes: ShellChanges, origin: Origin, watchers: set[asyncio.Task[None]], *, alone: bool
+) -> bool:
     """Begin to look. Cancelled meanwhile, the command never runs: then what anybody changes later is not its doing."""
     import asyncio
 
-    looking = asyncio.ensure_future(asyncio.to_thread(changes.begin, origin))
+    looking = asyncio.ensure_future(asyncio.to_thread(partial(changes.begin, origin, alone=alone)))
 
     async def withdraw() -> None:
         await asyncio.wait({looking})
@@ -414,13 +521,24 @@ async def _begin(changes: ShellChanges, origin: Origin, watchers: set[asyncio.Ta
         await asyncio.to_thread(changes.withdraw, origin)
 
     try:
-        await asyncio.shield(looking)
+        return await asyncio.shield(looking)
     except asyncio.CancelledError:
         withdrawing = asyncio.create_task(withdraw())
         watchers.add(withdrawing)
         withdrawing.add_done_callback(watchers.discard)
         await asyncio.shield(withdrawing)
         raise
+
+
+async def _record(context: ToolContext, told: Told, *, over: bool = True) -> None:
+    """Look again, and put what the command changed into the history; unless it is `over`, what it changed so far."""
+    import asyncio
+
+    changes = files_of(context.session).shell_changes
+    looking = asyncio.to_thread(changes.end if over else changes.so_far, origin_of(context))
+    recorded = await asyncio.shield(looking)
+    told.changed = len(recorded.group.changes) if recorded.group else 0
+    told.notes += [recorded.note] if recorded.note else []
 
 
 def require_folder(session: Session, folder: str | None) -> None:
@@ -442,24 +560,16 @@ def require_folder(session: Session, folder: str | None) -> None:
         )
 
 
-async def watch_on(context: ToolContext, name: str) -> None:
-    """Go on looking at what a command changes that goes on in the background, so that this can be undone too."""
-    kept = shell_of(context.session).background.get(name)
-    watch = undoable(context)
-    await watch.__aenter__()
-    note_when_over(context, kept, watch)
-
-
-def note_when_over(context: ToolContext, kept: BackgroundCommand, watch: AbstractAsyncContextManager[Told]) -> None:
+def record_when_over(context: ToolContext, kept: BackgroundCommand) -> None:
     """Have what a background command changed put into the history once it has ended."""
     import asyncio
 
-    async def note_changes() -> None:
+    async def record() -> None:
         await kept.over.wait()
-        await watch.__aexit__(None, None, None)
+        await _record(context, Told())
 
     watchers = watchers_of(context.session)
-    task = asyncio.create_task(note_changes())
+    task = asyncio.create_task(record())
     watchers.add(task)
     task.add_done_callback(watchers.discard)
 
@@ -535,8 +645,14 @@ def starved(context: ToolContext, ended: Ended, told: Told, suggestion: str) -> 
     return _failed(context, ended, told, error, "ended: it waited for input")
 
 
-def refused(context: ToolContext, ended: Ended, told: Told) -> ToolResult:
-    """The result of a command whose changes were not approved: what it wrote, and what it would have changed."""
+def not_kept(context: ToolContext, ended: Ended, told: Told) -> ToolResult:
+    """The result of a command whose changes were not approved, or do not fit the workspace any more: what it wrote, and
+    what it would have changed.
+    """
+    details: dict[str, Any] = {"stdout": ended.stdout, "stderr": ended.stderr}
+    if (lost := told.lost) is not None:
+        error = ErrorInfo(lost.kind, lost.message, details=details, suggestion=lost.suggestion)
+        return _failed(context, ended, told, error, phrase("not kept"))
     approval = told.refused
     assert approval is not None  # noqa: S101 - whoever calls this has looked
     would = "\n".join(f"- {line}" for line in _effect_lines(told))
@@ -547,7 +663,7 @@ def refused(context: ToolContext, ended: Ended, told: Told) -> ToolResult:
             reason=approval.reason,
             would=would,
         ),
-        details={"stdout": ended.stdout, "stderr": ended.stderr, **(told.effects or Effects()).as_data()},
+        details={**details, **(told.effects or Effects()).as_data()},
         suggestion=approval.suggestion or None,
     )
     return _failed(context, ended, told, error, phrase("not kept"))

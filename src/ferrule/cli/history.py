@@ -12,6 +12,7 @@ from ferrule.cli.output import write_json
 from ferrule.cli.past import group_document, history_of, say_where_changes_are
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
+from ferrule.workspace.names import one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,4 +41,6 @@ def _line(group: Group, history: History) -> list[str]:
     moment = datetime.fromtimestamp(group.time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     changes = ", ".join(f"{change.operation} {history.show(change.path)}" for change in group.changes[:5])
     more = f", … ({len(group.changes)})" if len(group.changes) > 5 else ""
+    if group.others:
+        more += " " + _("(or by {calls})").format(calls=", ".join(one_line(other.call) for other in group.others))
     return [str(group.number), moment, group.origin.tool, str(group.phase), changes + more]

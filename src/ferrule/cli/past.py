@@ -15,7 +15,6 @@ from ferrule.cli.words import _, localised
 from ferrule.workspace.files import history_folder
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.snapshots.history import History
-from ferrule.workspace.snapshots.shell_changes import ShellChanges
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,19 +25,12 @@ if TYPE_CHECKING:
 
 
 def history_of(workspace: Path, tell: Callable[[str], None] | None = None) -> History:
-    """The history of a workspace and of the folders added to it, with what a killed program's last command changed
-    taken up. `tell` hears what is wrong with the history itself, which the report of an undo says anyway.
+    """The history of a workspace and of the folders added to it. `tell` hears what is wrong with the history itself,
+    which the report of an undo says anyway.
     """
     workspace = workspace.resolve()
     paths = Paths([workspace, *added_folders(load_settings(workspace).settings, workspace)])
-    folder = history_folder(paths.roots[0].path)
-    history = History(folder, paths, tell=tell)
-    changes = ShellChanges(history, folder, paths)
-    try:
-        changes.settle()
-    finally:
-        changes.close()
-    return history
+    return History(history_folder(paths.roots[0].path), paths, tell=tell)
 
 
 def say_where_changes_are(workspace: Path) -> None:
@@ -59,6 +51,7 @@ def group_document(group: Group, history: History) -> dict[str, Any]:
         "tool": group.origin.tool,
         "call_id": group.origin.call,
         "session": group.origin.session,
+        "may_be_of": [other.call for other in group.others],
         "state": str(group.phase),
         "changes": [
             {

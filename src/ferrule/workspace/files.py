@@ -36,20 +36,11 @@ class Files:
         self.tracker = Tracker(strict=not session.config.get("single_call", False))
         self._session = session
         self._history: History | None = None
-        self._shell_changes: ShellChanges | None = None
 
     @property
     def shell_changes(self) -> ShellChanges:
-        """What shell commands do to the files, so that it can be undone; made at the first command that may write."""
-        if self._shell_changes is None:
-            from ferrule.workspace.snapshots.shell_changes import ShellChanges
-
-            history = self.history
-            with _making:
-                if self._shell_changes is None:
-                    folder = history_folder(self.paths.roots[0].path, self._session)
-                    self._shell_changes = ShellChanges(history, folder, self.paths)
-        return self._shell_changes
+        """What shell commands do to the files, so that it can be undone."""
+        return self.history.shell_changes
 
     @property
     def history(self) -> History:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 from tests.workspace.history_room import MEMORY, Room
 
 from ferrule.workspace.problems import PathProblem
@@ -211,10 +212,47 @@ def test_a_call_that_changed_nothing_is_named_with_the_latest_that_did(room: Roo
 
 def test_a_call_cannot_be_undone_under_a_later_one(room: Room) -> None:
     room.write("a", b"1", Origin(call="first"))
-    room.set_mode("a", 0o600)
+    room.write("a", b"2", Origin(call="second", tool="Write"))
     report = room.history.undo(call="first")
-    assert "Change 2 changed its files later; undo that first." in str(report)
-    assert room.exists("a")
+    assert str(report) == snapshot("""\
+Nothing was undone.
+Change 1 could not be undone, and nothing of it was touched:
+- `a` was changed later by change 2 (Write); undo that first.
+
+Change 1:
+--- /dev/null
++++ b/a
+@@ -0,0 +1 @@
++1
+\\ No newline at end of file
+Change 2 (Write):
+--- a/a
++++ b/a
+@@ -1 +1 @@
+-1
+\\ No newline at end of file
++2
+\\ No newline at end of file\
+""")
+    assert room.read("a") == b"2"
+
+
+def test_a_call_of_several_changes_is_undone_whole_or_not_at_all(room: Room) -> None:
+    mine, other = Origin(call="mine", tool="Bash"), Origin(call="other", tool="Write")
+    room.write("shared", b"1", mine)
+    room.write("shared", b"2", other)
+    room.write("shared", b"3", mine)
+    room.write("own", b"4", mine)
+    before = room.look()
+    refused = room.history.undo(call="mine").refused
+    assert refused is not None
+    assert (refused.group.number, refused.conflicts[0].name) == (1, "shared")
+    assert room.look() == before
+    assert room.history.undo(call="other").refused is not None
+    assert room.look() == before
+    assert room.history.undo(to=1).refused is None
+    assert room.history.undo(call="mine").refused is None
+    assert room.look() == {}
 
 
 def test_a_new_change_drops_the_redo_of_its_files_and_of_what_builds_on_them(room: Room) -> None:

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from tests.workspace.history_room import MEMORY, Room
 
 from ferrule.workspace.snapshots.changes import Caps, Origin
-from ferrule.workspace.snapshots.shell_changes import Recorded, ShellChanges
+from ferrule.workspace.snapshots.shell_changes import Recorded
 
 BASH = shutil.which("bash") or "/bin/bash"
 
@@ -28,13 +29,12 @@ class Shop:
     def __init__(self, folder: Path, caps: Caps | None = None) -> None:
         self.room = Room(folder, caps)
         self.tree = self.room.tree
-        self.changes = ShellChanges(self.room.history, self.room.store, self.room.paths, caps)
+        self.changes = self.room.history.shell_changes
 
     def again(self) -> None:
         """As the next start of the program does."""
-        self.changes.close()
         self.room.again()
-        self.changes = ShellChanges(self.room.history, self.room.store, self.room.paths, self.room.caps)
+        self.changes = self.room.history.shell_changes
 
     def run(self, script: str, call: str = "1") -> Recorded:
         origin = Origin(call=call, tool="Bash")
@@ -253,46 +253,159 @@ def test_what_a_killed_program_left_is_taken_up_by_the_next(shop: Shop):
         "from ferrule.workspace.paths import Paths\n"
         "from ferrule.workspace.snapshots.changes import Origin\n"
         "from ferrule.workspace.snapshots.history import History\n"
-        "from ferrule.workspace.snapshots.shell_changes import ShellChanges\n"
         "tree, store = map(Path, sys.argv[1:]); paths = Paths([tree])\n"
-        "ShellChanges(History(store, paths), store, paths).begin(Origin(call='killed', tool='Bash'))\n"
+        "History(store, paths).shell_changes.begin(Origin(call='killed', tool='Bash'))\n"
         "(tree / 'a').unlink(); os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     shop.room.history.close()
     done = subprocess.run([sys.executable, "-c", code, str(shop.tree), str(shop.room.store)], check=False)
     assert done.returncode == -9
     shop.again()
-    recorded = shop.changes.settle()
-    assert recorded.group is not None
-    assert recorded.group.origin.call == "killed"
+    (group,) = shop.room.history.recent()
+    assert group.origin.call == "killed"
     shop.room.history.undo()
     assert (shop.tree / "a").read_text() == "one"
 
 
 def test_a_command_that_still_runs_elsewhere_is_left_to_its_own_program(shop: Shop):
     shop.changes.begin(Origin(call="1"))
-    other = ShellChanges(shop.room.history, shop.room.store, shop.room.paths)
     shop.bash("echo x > a")
-    assert other.settle().group is None
-    other.close()
+    assert Room(shop.room.tree.parent).history.recent() == []
     assert shop.changes.end(Origin(call="1")).group is not None
 
 
-def test_a_broken_copy_of_the_tree_is_made_anew(shop: Shop):
-    shop.run("echo x > a")
-    shop.changes.close()
-    (shop.room.store / "tree.db").write_bytes(b"broken" * 1000)
+PAGE = 4096
+REBUILT = "The copy of the workspace that undo works from could not be read, and was made anew."
+LOST = (
+    "The copy of the workspace that undo works from could not be read while it ran, and was made anew; what it changed "
+    "until then cannot be undone."
+)
+
+
+def zeroed(number: int) -> Callable[[bytes], bytes]:
+    return lambda data: data[: number * PAGE] + bytes(PAGE) + data[(number + 1) * PAGE :]
+
+
+DAMAGES: list[Callable[[bytes], bytes]] = [
+    *(zeroed(number) for number in range(16)),
+    lambda data: b"no database" * 1000,
+    lambda data: data[: len(data) // 2],
+    lambda data: data[:100],
+    lambda data: b"",
+]
+
+
+def damage(shop: Shop, how: Callable[[bytes], bytes]) -> None:
+    """With nobody who has the old one open."""
+    shop.room.history.close()
+    file = shop.room.store / "tree.db"
+    file.write_bytes(how(file.read_bytes()))
     shop.again()
-    assert shop.run("echo y > a").group is not None
-    assert shop.room.history.undo().refused is None
-    assert (shop.tree / "a").read_text() == "x\n"
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_broken_copy_of_the_tree_is_made_anew_and_nothing_else_is_lost(shop: Shop, how: Callable[[bytes], bytes]):
+    (shop.tree / "large").write_bytes(os.urandom(20_000))
+    (shop.tree / "b").write_text("b\n")
+    shop.run("echo x > a", call="1")
+    damage(shop, how)
+    before = shop.look()
+    recorded = shop.run("echo y > a; rm b; head -c 30000 /dev/zero > large", call="2")
+    if recorded.note in ("", REBUILT):
+        assert shop.room.history.undo(call="2").refused is None
+        assert shop.look() == before
+    else:  # it was whole as far as it was read at first
+        assert recorded.note == LOST or recorded.note.startswith("Undo does not cover `large`")
+    before = shop.look()
+    assert shop.run("echo z > a; rm -f b; head -c 40000 /dev/zero > large", call="3").note in ("", REBUILT)
+    assert shop.room.history.undo(call="3").refused is None
+    assert shop.look() == before
+    assert [group.origin.call for group in shop.room.history.recent()][-1] == "1"
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_what_ran_when_the_copy_broke_is_said_not_to_be_covered(shop: Shop, how: Callable[[bytes], bytes]):
+    """By the command itself, whoever finds it broken: a write, a look at the history, an undo, or its own end."""
+    for name in "abc":
+        (shop.tree / name).write_text(f"{name}\n")
+    origin = Origin(call="1", tool="Bash")
+    shop.changes.begin(origin)
+    shop.bash("echo changed > a; echo changed > c")
+    damage(shop, how)
+    shop.room.write("b", b"written", Origin(call="2", tool="Write"))
+    recorded = shop.changes.end(origin)
+    if recorded.note:
+        assert recorded == Recorded(None, LOST)
+    else:
+        assert recorded.group is not None
+        assert {path.name for path in recorded.group.paths} == {"a", "c"}
+        assert not recorded.group.uncovered or recorded.note
+    assert shop.room.history.undo(call="2").refused is None
+    assert (shop.tree / "b").read_text() == "b\n"
+    assert shop.run("rm a", call="3").group is not None
+    assert shop.room.history.undo(call="3").refused is None
+    assert (shop.tree / "a").read_text() == "changed\n"
+
+
+def test_a_folder_that_a_write_made_is_not_the_commands(shop: Shop):
+    origin = Origin(call="1", tool="Bash")
+    shop.changes.begin(origin)
+    shop.room.write("made/for/it", b"1", Origin(call="2", tool="Write"))
+    shop.bash("echo x > own")
+    shop.changes.end(origin)
+    assert shop.room.history.undo(call="1").refused is None
+    assert shop.room.history.undo(call="2").refused is None
+    assert shop.look() == {}
+
+
+def test_what_a_file_tool_moved_and_a_command_changed_is_the_commands_from_there(shop: Shop):
+    (shop.tree / "a").write_text("1")
+    origin = Origin(call="1", tool="Bash")
+    shop.changes.begin(origin)
+    shop.room.move("a", "b")
+    shop.room.set_mode("b", 0o600)
+    shop.bash("echo 2 > b")
+    recorded = shop.changes.end(origin)
+    assert recorded.group is not None
+    assert [path.name for path in recorded.group.paths] == ["b"]
+    before = shop.look()
+    shop.room.history.undo(to=0)
+    assert (shop.tree / "a").read_text() == "1"
+    shop.room.history.redo(to=1000)
+    assert shop.look() == before
+
+
+def test_undo_and_redo_beside_a_command_are_not_the_commands(shop: Shop):
+    shop.room.write("a", b"1", Origin(call="write"))
+    origin = Origin(call="1", tool="Bash")
+    shop.changes.begin(origin)
+    shop.room.history.undo(call="write")
+    shop.bash("echo x > b")
+    assert [one.paths[0].name for one in shop.room.history.recent(1)] == ["a"]
+    recorded = shop.changes.so_far(origin)
+    assert recorded.group is not None
+    assert [path.name for path in recorded.group.paths] == ["b"]
+    shop.room.history.redo(call="write")
+    assert shop.changes.end(origin).group is None
+
+
+def test_a_folder_that_a_command_made_is_on_record_before_what_a_write_puts_there(shop: Shop):
+    """So that undoing all, newest first, leaves nothing of it."""
+    origin = Origin(call="1", tool="Bash")
+    shop.changes.begin(origin)
+    shop.bash("mkdir -p made/by/command; echo x > made/by/command/x")
+    shop.room.write("made/by/command/y", b"1", Origin(call="2", tool="Write"))
+    shop.changes.end(origin)
+    assert [group.origin.call for group in shop.room.history.recent()] == ["1", "2", "1"]
+    shop.room.history.undo(to=0)
+    assert shop.look() == {}
 
 
 def test_the_copy_stays_within_its_cap(shop: Shop):
     shop = Shop(shop.room.tree.parent, Caps(tree=200_000))
     for number in range(20):
         shop.run(f"head -c 30000 /dev/urandom > f{number % 7}", call=str(number))
-    assert shop.changes._room <= 200_000
+    assert shop.changes._tree.room <= 200_000
     assert (shop.room.store / "tree.db").stat().st_size < 1_000_000
 
 

@@ -78,9 +78,9 @@ class _Application:
         """Refuse where the workspace is not as it was when the command began: `stale` tells of the time until the
         layer was read, and what stands there now of the time since.
         """
-        for one in self._changes:
-            if one.stale or not _is_same(one, look_again(one)):
-                raise NotAsBefore(self._shown(one))
+        stale = [one for one in self._changes if one.stale or not _is_same(one, look_again(one))]
+        if stale:
+            raise NotAsBefore(*map(self._shown, stale))
 
     def _known(self, change: LayerChange, seen: Seen | None, side: Side) -> Known | None:
         """What stands at one side, with its digest; without one where only the mode changes, or it cannot be read."""

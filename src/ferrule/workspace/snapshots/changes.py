@@ -205,6 +205,8 @@ class Group:
     origin: Origin
     phase: Phase
     changes: tuple[Change, ...]
+    others: tuple[Origin, ...] = ()
+    """Commands that were under way too when it was seen, and may have made some of it."""
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -216,6 +218,45 @@ class Group:
 
     def __str__(self) -> str:
         return f"change {self.number}"
+
+
+class Watch(StrEnum):
+    """What is known of the workspace as it was before a command."""
+
+    STARTING = "starting"
+    """Nothing yet: the workspace is being looked at, or has too many files for that."""
+    WATCHED = "watched"
+    LOST = "lost"
+    """It was known, and the copy of it broke."""
+
+
+@dataclass(slots=True, frozen=True)
+class Running:
+    """A command that changes the workspace directly, from its begin until what it changed is in the history."""
+
+    number: int
+    process: str
+    origin: Origin
+    watch: Watch
+
+
+@dataclass(slots=True, frozen=True)
+class Transition:
+    """What the history itself left at a path while a command was under way.
+
+    A digest of None is nothing there, an empty one what was there before with another mode, and `UNKNOWN` something
+    that was not read. `source` is where a file was moved from.
+    """
+
+    at: int
+    path: Path
+    digest: str | None
+    mode: int | None
+    source: Path | None
+
+
+UNKNOWN = "?"
+"""The digest of a content that nobody has read."""
 
 
 @dataclass(slots=True, frozen=True)

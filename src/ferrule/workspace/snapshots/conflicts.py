@@ -13,12 +13,14 @@ from ferrule.workspace.snapshots.history_diff import unified
 from ferrule.workspace.snapshots.undo_report import Conflict, Why
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ferrule.workspace.paths import Paths
     from ferrule.workspace.snapshots.file_states import FileStates
     from ferrule.workspace.snapshots.snapshot_store import SnapshotStore
 
+_MOST_SHOWN = 5
 _FOLDER_WORDS = {Operation.CREATE: "made", Operation.DELETE: "removed", Operation.MODE: "given another mode"}
 
 
@@ -28,24 +30,39 @@ class Conflicts:
     def __init__(self, store: SnapshotStore, files: FileStates, paths: Paths) -> None:
         self._store, self._files, self._paths = store, files, paths
 
-    def of(self, group: Group, side: Side) -> list[Conflict]:
-        """Why a group cannot be brought to one end; empty when it can."""
-        other = self._store.journal.in_the_way(group, side)
-        if other is not None:
-            text = (
-                phrase("Change {number} changed its files later; undo that first.", number=other.number)
-                if side is Side.BEFORE
-                else phrase("Change {number} changed its files before; redo that first.", number=other.number)
-            )
-            return [Conflict(Why.ORDER, str(group), text)]
+    def of(self, group: Group, side: Side, after: Sequence[Group] = ()) -> list[Conflict]:
+        """Why a group cannot be brought to one end, once the groups of `after` are; empty when it can."""
+        if in_the_way := self._store.journal.in_the_way(group, side, after):
+            return self._out_of_order(group, side, in_the_way)
         found: list[Conflict | None] = []
-        met: set[Path] = set()
+        met = {path for one in after for path in one.paths}
         changes = [change for change in group.changes if change.covered]
         for change in changes if side is Side.AFTER else reversed(changes):
             paths = change.at(side).keys()
             found.append(self._conflict(change, side, first=met.isdisjoint(paths)))
             met.update(paths)
         return [one for one in (found if side is Side.AFTER else reversed(found)) if one is not None]
+
+    def _out_of_order(self, group: Group, side: Side, in_the_way: Mapping[Path, Group]) -> list[Conflict]:
+        """Somebody has changed the same files: which, and what both did to the first of them."""
+        found: list[Conflict] = []
+        for path, other in in_the_way.items():
+            name = self._name(path)
+            given = {"name": name, "number": other.number, "who": _who(other)}
+            text = (
+                phrase("`{name}` was changed later by change {number}{who}; undo that first.", **given)
+                if side is Side.BEFORE
+                else phrase("`{name}` was changed before by change {number}{who}; redo that first.", **given)
+            )
+            first, last = sorted((group, other), key=lambda one: one.number)
+            both = [self._diff_at(path, one) for one in (first, last)] if len(found) < _MOST_SHOWN else []
+            found.append(Conflict(Why.ORDER, name, text, "".join(both)))
+        return found
+
+    def _diff_at(self, path: Path, group: Group) -> str:
+        """What a group did to one path."""
+        changes = [one for one in group.changes if path in one.paths]
+        return f"Change {group.number}{_who(group)}:\n{''.join(self.diffs(changes))}"
 
     def _conflict(self, change: Change, side: Side, *, first: bool) -> Conflict | None:
         """Only the first step at a path meets what stands there now; the next one meets what the first has made."""
@@ -127,6 +144,10 @@ class Conflicts:
 
     def _name(self, path: Path) -> str:
         return self._paths.show(path)
+
+
+def _who(group: Group) -> str:
+    return f" ({group.origin.tool})" if group.origin.tool else ""
 
 
 def _lost(state: State | None, content: bytes | None) -> bool:

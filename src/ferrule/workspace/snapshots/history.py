@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
@@ -14,31 +14,28 @@ from ferrule.workspace.atomic import synced_together
 from ferrule.workspace.locks import writing
 from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathProblem, only_read
-from ferrule.workspace.snapshots.changes import Caps, Change, Group, Move, Origin, Phase, Side, State, Step, Write
+from ferrule.workspace.snapshots.changes import Caps, Change, Group, Move, Origin, Phase, Side, Step, Write
 from ferrule.workspace.snapshots.conflicts import Conflicts
 from ferrule.workspace.snapshots.content_store import ContentLost, ContentsAtHand, NewContents
 from ferrule.workspace.snapshots.file_states import FileStates
 from ferrule.workspace.snapshots.history_diff import bounded
 from ferrule.workspace.snapshots.planning import ChangedMeanwhile, NotAsBefore, Plan, plan
-from ferrule.workspace.snapshots.recovery import Recovery
-from ferrule.workspace.snapshots.snapshot_store import Broken, SnapshotStore, unusable
+from ferrule.workspace.snapshots.recovery import Recovery, again_if_broken
+from ferrule.workspace.snapshots.shell_changes import ShellChanges
+from ferrule.workspace.snapshots.snapshot_store import SnapshotStore
 from ferrule.workspace.snapshots.tree_difference import in_order
 from ferrule.workspace.snapshots.undo_report import Conflict, Refusal, Report, Why, no_such_call
 from ferrule.workspace.tracker import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from ferrule.workspace.paths import Paths, Place
-    from ferrule.workspace.snapshots.journal import Journal
 
-_Result = TypeVar("_Result")
 _TRIES = 1000
 _MANY = 64
 _MOST_CALLS = 10_000
-_NEW_STORES = 5
-"""How often a change begins anew because its store broke or was taken away."""
 
 
 class History:
@@ -64,12 +61,15 @@ class History:
         self._recovery = Recovery(self._store, self._files)
         self._conflicts = Conflicts(self._store, self._files, paths)
         self._told = 0  # of the notes, by a report
+        self.shell_changes = ShellChanges(folder, self._store, self._recovery, paths)
+        """What shell commands do to the files."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         return tuple(self._store.notes)
 
     def close(self) -> None:
+        self.shell_changes.close()
         self._store.close()
 
     # Changing
@@ -121,7 +121,8 @@ class History:
     def _apply(self, steps: Sequence[Step], origin: Origin, before_each: Callable[[int], None] | None) -> Group | None:
         if fixed := next((place for step in steps for place in _places(step) if place.root.read_only), None):
             raise only_read(str(fixed))
-        with self._settled() as journal:
+        with self._recovery.settled() as journal:
+            self.shell_changes.take_up(journal, (place.path for step in steps for place in _places(step)))
             planned = plan(steps, self._store, self._files)
             if not planned.changes:
                 return None
@@ -178,11 +179,12 @@ class History:
         origin: Origin,
         check: Callable[[], None] | None,
     ) -> Group | None:
-        with self._settled() as journal:
+        with self._recovery.settled() as journal:
             if check is not None:
                 check()
             if not changes:
                 return None
+            self.shell_changes.take_up(journal, (path for one in changes for path in one.paths))
             many = len(changes) > _MANY
             contents, at_hand = NewContents(), ContentsAtHand()
             needed: set[str] = set()
@@ -231,28 +233,26 @@ class History:
                 return False
         return True
 
-    def note(
-        self, changes: Sequence[Change], content: Callable[[str], bytes | None], origin: Origin | None = None
-    ) -> Group:
-        """Take up changes that another program has made already, so that they can be undone like our own.
+    def _note(self, changes: Sequence[Change], content: Callable[[str], bytes | None], origin: Origin) -> Group:
+        """Put changes in the list that are made already; one whose contents are not to be had is not covered.
 
-        `content` gives the bytes of a digest; a change whose contents are not to be had is noted as not covered.
+        `content` gives the bytes of a digest.
         """
 
         def work() -> Group:
-            with self._settled() as journal:
+            with self._recovery.settled() as journal:
                 contents = NewContents()
                 needed: set[str] = set()
                 noted = [
                     replace(one, covered=one.covered and self._kept(one, content, needed, contents)) for one in changes
                 ]
                 self._store.require_current()
-                group = journal.begin(time.time(), origin or Origin(), noted, contents)
+                group = journal.begin(time.time(), origin, noted, contents)
                 journal.finish(group, {})
                 self._store.tidy(group.number)
                 return journal.group(group.number)
 
-        return self._again_if_broken(work)
+        return again_if_broken(work)
 
     def _kept(
         self, change: Change, content: Callable[[str], bytes | None], needed: set[str], contents: NewContents
@@ -266,25 +266,6 @@ class History:
                 return False
         return True
 
-    def newest(self) -> int:
-        """The number of the newest group of changes."""
-
-        def find() -> int:
-            with self._settled() as journal:
-                return journal.newest()
-
-        return self._again_if_broken(find)
-
-    def last_states(self, paths: Sequence[Path], since: int) -> dict[Path, State | None]:
-        """What the newest changes after the group `since` left at paths; those that had none are left out."""
-
-        def find() -> dict[Path, State | None]:
-            with self._settled() as journal:
-                found = {path: journal.last_state(path, since) for path in paths}
-                return {path: state[0] for path, state in found.items() if state is not None}
-
-        return self._again_if_broken(find)
-
     # Undoing
 
     def undo(
@@ -293,7 +274,7 @@ class History:
         """Take back the newest group; or all of a call or a turn; or all after the group `to`, newest first.
 
         A group is undone whole or, where one of its files has changed since, not at all; then it stops there. A call
-        that is not in the history is a problem of its own.
+        of several groups is undone whole or not at all too; one that is not in the history is a problem of its own.
         """
         return self._turn(Side.BEFORE, to, call, turn, session)
 
@@ -306,15 +287,18 @@ class History:
     def _turn(self, side: Side, to: int | None, call: str | None, turn: str | None, session: str | None) -> Report:
         groups: list[Group] = []
         refused: Refusal | None = None
+        self.shell_changes.settle()
+        if call is not None:
+            refused = again_if_broken(partial(self._check_call, side, call, to, turn, session))
         one_alone = to is None and call is None and turn is None
 
         def choose() -> Group | None:
-            with self._settled() as journal:
+            with self._recovery.settled() as journal:
                 return journal.next_to(side, to=to, call=call, turn=turn, session=session)
 
-        while (group := self._again_if_broken(choose)) is not None:
+        while refused is None and (group := again_if_broken(choose)) is not None:
             with writing(*group.paths):
-                done = self._again_if_broken(partial(self._turn_group, group, side))
+                done = again_if_broken(partial(self._turn_group, group, side))
             if done is None:
                 continue  # someone else was quicker; look again
             if isinstance(done, Refusal):
@@ -323,22 +307,32 @@ class History:
             groups.append(done)
             if one_alone:
                 break
-        if call is not None and not groups and refused is None:
-            self._again_if_broken(partial(self._check_call, call))
         told, self._told = self._told, len(self._store.notes)
         return Report(side is Side.BEFORE, tuple(groups), refused, tuple(self._store.notes[told:]))
 
-    def _check_call(self, call: str) -> None:
-        """A call that no change came from is a slip of the pen, and not one that has been taken back already."""
-        with self._settled() as journal:
-            if journal.has_call(call):
-                return
-            calls = journal.calls(_MOST_CALLS)
-        if calls:
-            raise no_such_call(call, calls)
+    def _check_call(
+        self, side: Side, call: str, to: int | None, turn: str | None, session: str | None
+    ) -> Refusal | None:
+        """What keeps a call from being undone or redone as a whole.
+
+        One that no change came from is a slip of the pen, and not one that has been taken back already.
+        """
+        with self._recovery.settled() as journal:
+            if not journal.has_call(call):
+                if calls := journal.calls(_MOST_CALLS):
+                    raise no_such_call(call, calls)
+                return None
+            groups = journal.all_to(side, to=to, call=call, turn=turn, session=session)
+            self.shell_changes.take_up(journal, (path for group in groups for path in group.paths))
+            groups = journal.all_to(side, to=to, call=call, turn=turn, session=session)
+            for at, group in enumerate(groups):
+                if conflicts := self._conflicts.of(group, side, after=groups[:at]):
+                    return Refusal(group, tuple(conflicts))
+        return None
 
     def _turn_group(self, chosen: Group, side: Side) -> Group | Refusal | None:
-        with self._settled() as journal:
+        with self._recovery.settled() as journal:
+            self.shell_changes.take_up(journal, chosen.paths)
             group = journal.find(chosen.number)
             if group is None or group.phase is not chosen.phase:
                 return None
@@ -377,12 +371,13 @@ class History:
 
     def recent(self, limit: int = 50, *, path: Path | None = None, session: str | None = None) -> list[Group]:
         """The newest groups first; with `path`, those of one file or of all below a folder."""
+        self.shell_changes.settle()
 
         def find() -> list[Group]:
-            with self._settled() as journal:
+            with self._recovery.settled() as journal:
                 return journal.recent(limit, path, session)
 
-        return self._again_if_broken(find)
+        return again_if_broken(find)
 
     def show(self, path: Path) -> str:
         """A path as it is shown to people and models."""
@@ -392,10 +387,10 @@ class History:
         """What a group did, or all from one to another taken together, as a unified diff of bounded length."""
 
         def compare() -> list[str]:
-            with self._settled() as journal:
+            with self._recovery.settled() as journal:
                 return self._conflicts.diffs(journal.changes_between(first, first if last is None else last))
 
-        parts = self._again_if_broken(compare)
+        parts = again_if_broken(compare)
         if not parts:
             raise PathProblem(
                 "missing",
@@ -407,22 +402,6 @@ class History:
             )
         return bounded(parts, most)
 
-    @contextmanager
-    def _settled(self) -> Generator[Journal]:
-        """The journal, with what a crash left in the middle finished or rolled back."""
-        with self._store.locked() as journal:
-            for group in journal.unsettled():
-                self._recovery.settle(group)
-            yield journal
-
-    def _again_if_broken(self, work: Callable[[], _Result]) -> _Result:
-        for _ in range(_NEW_STORES):
-            try:
-                return work()
-            except Broken as error:
-                broken = error
-        raise unusable(broken)  # pyright: ignore[reportPossiblyUnboundVariable] - it was tried at least once
-
     def _require_record(self, group: Group, at_hand: Mapping[str, bytes]) -> None:
         """The files are changed. Where the store was taken away meanwhile, that goes into the new one."""
         if not self._store.is_current():
@@ -431,7 +410,7 @@ class History:
     def _recorded(self, work: Callable[[], Group | None]) -> Group | None:
         """Make a change; one whose store was taken away in the middle goes into the new one."""
         try:
-            return self._again_if_broken(work)
+            return again_if_broken(work)
         except _NotOnRecord as made:
             changes = made.group.changes
             try:
@@ -442,7 +421,7 @@ class History:
                     else one
                     for one in changes
                 ]
-                group = self.note(noted, made.at_hand.get, made.group.origin)
+                group = self._note(noted, made.at_hand.get, made.group.origin)
             except PathProblem as problem:
                 self._store.note(f"{_counted(changes)} changed but not on record, and cannot be undone: {problem}")
                 return made.group

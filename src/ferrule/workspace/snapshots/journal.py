@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ferrule.workspace.snapshots.changes import Change, Group, Operation, Origin, Phase, Side, State
+from ferrule.workspace.snapshots.changes import (
+    UNKNOWN,
+    Change,
+    Group,
+    Operation,
+    Origin,
+    Phase,
+    Running,
+    Side,
+    State,
+    Transition,
+    Watch,
+)
 from ferrule.workspace.snapshots.content_store import room
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
 
-_VERSION = 1
+_VERSION = 2
 _SCHEMA = """
 CREATE TABLE groups (
     number INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, session TEXT NOT NULL, turn TEXT NOT NULL,
-    call TEXT NOT NULL, tool TEXT NOT NULL, phase TEXT NOT NULL, undone INTEGER NOT NULL DEFAULT 0
+    call TEXT NOT NULL, tool TEXT NOT NULL, phase TEXT NOT NULL, undone INTEGER NOT NULL DEFAULT 0,
+    others TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX groups_by_phase ON groups (phase, number);
 CREATE INDEX groups_by_undone ON groups (undone);
@@ -39,7 +53,16 @@ CREATE TRIGGER content_in AFTER INSERT ON contents BEGIN UPDATE totals SET room 
 CREATE TRIGGER content_out AFTER DELETE ON contents BEGIN UPDATE totals SET room = room - old.room; END;
 CREATE TRIGGER change_in AFTER INSERT ON changes BEGIN UPDATE totals SET changes = changes + 1; END;
 CREATE TRIGGER change_out AFTER DELETE ON changes BEGIN UPDATE totals SET changes = changes - 1; END;
+CREATE TABLE commands (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, process TEXT NOT NULL, session TEXT NOT NULL, turn TEXT NOT NULL,
+    call TEXT NOT NULL, tool TEXT NOT NULL, watch TEXT NOT NULL
+);
+CREATE TABLE transitions (
+    at INTEGER PRIMARY KEY AUTOINCREMENT, path BLOB NOT NULL, digest TEXT, mode INTEGER, source BLOB
+);
+INSERT INTO sqlite_sequence VALUES ('transitions', CAST(strftime('%s', 'now') AS INTEGER) * 1000000);
 """
+# The positions of transitions begin with the time, so that those of a new journal come after all of an older one.
 _TOUCHING = "SELECT number FROM changes WHERE path = ?1 UNION ALL SELECT number FROM changes WHERE other = ?1"
 _UNSETTLED = (Phase.DOING, Phase.UNDOING, Phase.REDOING)
 
@@ -111,11 +134,13 @@ class Journal:
         contents: Mapping[str, int],
         *,
         durable: bool = True,
+        others: Sequence[Origin] = (),
     ) -> Group:
         """Note changes that are about to be made, and the contents they need."""
         with self.writing(durable=durable):
-            who = (origin.session, origin.turn, origin.call, origin.tool)
-            number = self._run("INSERT INTO groups VALUES (NULL, ?, ?, ?, ?, ?, 'doing', 0)", now, *who).lastrowid
+            told = json.dumps([_who(one) for one in others]) if others else ""
+            query = "INSERT INTO groups VALUES (NULL, ?, ?, ?, ?, ?, 'doing', 0, ?)"
+            number = self._run(query, now, *_who(origin), told).lastrowid
             for change in changes:
                 self._run("INSERT INTO changes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", number, *_row(change))
             rows = [(name, size, room(size)) for name, size in contents.items()]
@@ -126,6 +151,8 @@ class Journal:
         with self.writing(durable=durable):
             undone = "(SELECT max(undone) + 1 FROM groups)" if phase is Phase.UNDONE else "undone"
             self._run(f"UPDATE groups SET phase = ?, undone = {undone} WHERE number = ?", phase, group.number)  # noqa: S608
+            if phase in (Phase.UNDONE, Phase.DONE):
+                self._keep_states(group, Side.BEFORE if phase is Phase.UNDONE else Side.AFTER)
 
     def finish(self, group: Group, modes: Mapping[int, int]) -> None:
         """The changes were made. What was undone of the same files, and all that builds on it, cannot be redone now."""
@@ -133,6 +160,7 @@ class Journal:
             for seq, mode in modes.items():
                 self._run("UPDATE changes SET after_mode = ? WHERE seq = ?", mode, seq)
             self._run("UPDATE groups SET phase = 'done' WHERE number = ?", group.number)
+            self._keep_states(group, Side.AFTER, modes)
             self._drop_redo(group)
 
     def _drop_redo(self, group: Group) -> None:
@@ -169,6 +197,56 @@ class Journal:
     def _is_needed(self, name: str) -> bool:
         query = "SELECT 1 FROM changes WHERE before = ?1 UNION ALL SELECT 1 FROM changes WHERE after = ?1 LIMIT 1"
         return self._run(query, name).fetchone() is not None
+
+    # Commands under way
+
+    def add_command(self, process: str, origin: Origin) -> int:
+        """A command is about to begin; from here on it is known what the history itself changes meanwhile."""
+        with self.writing():
+            query = "INSERT INTO commands VALUES (NULL, ?, ?, ?, ?, ?, ?)"
+            return self._run(query, process, *_who(origin), Watch.STARTING).lastrowid or 0
+
+    def set_commands(self, *, over: Sequence[int] = (), watched: int = 0) -> None:
+        """Some are over, and what they changed is in the list; of one it is known how the workspace was before it."""
+        if not over and not watched:
+            return
+        with self.writing():
+            self._run("UPDATE commands SET watch = ? WHERE number = ?", Watch.WATCHED, watched)
+            self._database.executemany("DELETE FROM commands WHERE number = ?", [(number,) for number in over])
+            self._run("DELETE FROM transitions WHERE NOT EXISTS (SELECT 1 FROM commands)")
+
+    def lose_commands(self) -> None:
+        """How the workspace was before the commands under way is not known any more."""
+        with self.writing():
+            self._run("UPDATE commands SET watch = ? WHERE watch = ?", Watch.LOST, Watch.WATCHED)
+
+    def commands(self) -> list[Running]:
+        """The commands that have begun and were not seen to end, oldest first."""
+        return [
+            Running(number, process, Origin(*who), Watch(watch))
+            for number, process, *who, watch in self._run("SELECT * FROM commands ORDER BY number")
+        ]
+
+    def position(self) -> int:
+        """Where the list of transitions ends."""
+        return self._run("SELECT seq FROM sqlite_sequence WHERE name = 'transitions'").fetchone()[0]
+
+    def transitions(self, since: int) -> list[Transition]:
+        """What the history itself did after a position, while commands were under way."""
+        return [
+            Transition(at, _path(path), digest, mode, _path(source) if source is not None else None)
+            for at, path, digest, mode, source in self._run("SELECT * FROM transitions WHERE at > ? ORDER BY at", since)
+        ]
+
+    def _keep_states(self, group: Group, side: Side, modes: Mapping[int, int] | None = None) -> None:
+        """What a group has left at its paths is no command's doing."""
+        if self._run("SELECT 1 FROM commands LIMIT 1").fetchone() is None:
+            return
+        rows: list[tuple[bytes, str | None, int | None, bytes | None]] = []
+        for change in group.changes if side is Side.AFTER else reversed(group.changes):
+            if change.covered or modes is not None:  # what is not covered is never undone or redone
+                rows += _states(change, side, (modes or {}).get(change.seq))
+        self._database.executemany("INSERT INTO transitions VALUES (NULL, ?, ?, ?, ?)", rows)
 
     # Reading
 
@@ -207,6 +285,10 @@ class Journal:
 
     def next_to(self, side: Side, *, to: int | None = None, **origin: str | None) -> Group | None:
         """The group to undo or redo next: made last, or undone last. `to` is the group that will be the newest."""
+        return _first(self.all_to(side, to=to, most=1, **origin))
+
+    def all_to(self, side: Side, *, to: int | None = None, most: int = -1, **origin: str | None) -> list[Group]:
+        """All groups to undo or redo, in that order."""
         parts: list[tuple[str, str | int]] = [
             (f"{name} = ?", value) for name, value in origin.items() if value is not None
         ]
@@ -214,19 +296,24 @@ class Journal:
             parts.append((f"number {'>' if side is Side.BEFORE else '<='} ?", to))
         phase, order = ("done", "number") if side is Side.BEFORE else ("undone", "undone")
         where = " AND ".join([f"phase = '{phase}'", *(text for text, _ in parts)])
-        return _first(self._groups(f"{where} ORDER BY {order} DESC LIMIT 1", *(value for _, value in parts)))
+        return self._groups(f"{where} ORDER BY {order} DESC LIMIT ?", *(value for _, value in parts), most)
 
-    def in_the_way(self, group: Group, side: Side) -> Group | None:
-        """A later group of the same files that must be undone first, or an earlier one to be redone first."""
+    def in_the_way(self, group: Group, side: Side, after: Iterable[Group] = ()) -> dict[Path, Group]:
+        """By path, the group that must be undone first because it is later, or redone first because it is earlier.
+
+        Those of `after` will have been by then.
+        """
         phase, sign, order = ("done", ">", "DESC") if side is Side.BEFORE else ("undone", "<", "ASC")
-        found: list[Group] = []
-        for path in map(os.fsencode, group.paths):
-            found += self._groups(
-                f"phase = '{phase}' AND number IN ({_TOUCHING}) AND number {sign} ?2 ORDER BY number {order} LIMIT 1",
-                path,
-                group.number,
-            )
-        return (max if side is Side.BEFORE else min)(found, key=lambda one: one.number, default=None)
+        aside = {one.number for one in after}
+        where = f"phase = '{phase}' AND number IN ({_TOUCHING}) AND number {sign} ?2 ORDER BY number {order}"
+        found: dict[Path, Group] = {}
+        groups: dict[int, Group] = {}
+        for path in dict.fromkeys(group.paths):
+            numbers = self._run(f"SELECT number FROM groups WHERE {where}", os.fsencode(path), group.number)  # noqa: S608
+            other = next((number for (number,) in numbers if number not in aside), None)
+            if other is not None:
+                found[path] = groups[other] = groups.get(other) or self.group(other)
+        return found
 
     def recent(self, limit: int, path: Path | None, session: str | None) -> list[Group]:
         """The newest groups first; `path` is a file, or a folder with all below it."""
@@ -254,12 +341,6 @@ class Journal:
         """The number of the newest group; 0 when there is none."""
         return self._run("SELECT coalesce(max(number), 0) FROM groups").fetchone()[0]
 
-    def last_state(self, path: Path, since: int) -> tuple[State | None] | None:
-        """What the newest change of a path after the group `since` left there; None when there was no such change."""
-        query = "SELECT * FROM changes WHERE (path = ?1 OR other = ?1) AND number > ?2 ORDER BY seq DESC LIMIT 1"
-        row = self._run(query, os.fsencode(path), since).fetchone()
-        return (_change(row).at(Side.AFTER).get(path),) if row else None
-
     def changes_between(self, first: int, last: int) -> list[Change]:
         """All of the groups from one number to another."""
         rows = self._run("SELECT * FROM changes WHERE number BETWEEN ? AND ? ORDER BY seq", first, last)
@@ -268,8 +349,8 @@ class Journal:
     def _groups(self, where: str, *values: Any) -> list[Group]:
         heads = self._run(f"SELECT * FROM groups WHERE {where}", *values).fetchall()  # noqa: S608 - fixed texts alone
         return [
-            Group(number, time, Origin(session, turn, call, tool), Phase(phase), self._changes_of(number))
-            for number, time, session, turn, call, tool, phase, _ in heads
+            Group(number, time, Origin(*who), Phase(phase), self._changes_of(number), _others(others))
+            for number, time, *who, phase, _, others in heads
         ]
 
     def _changes_of(self, number: int) -> tuple[Change, ...]:
@@ -277,6 +358,29 @@ class Journal:
 
     def _run(self, query: str, *values: Any) -> sqlite3.Cursor:
         return self._database.execute(query, values)
+
+
+def _who(origin: Origin) -> tuple[str, str, str, str]:
+    return (origin.session, origin.turn, origin.call, origin.tool)
+
+
+def _others(text: str) -> tuple[Origin, ...]:
+    return tuple(Origin(*who) for who in json.loads(text)) if text else ()
+
+
+def _states(change: Change, side: Side, mode: int | None) -> list[tuple[bytes, str | None, int | None, bytes | None]]:
+    """What a change has left at its paths, and of the folders on their way, at one of its ends."""
+    rows: list[tuple[bytes, str | None, int | None, bytes | None]] = []
+    for path, state in sorted(change.at(side).items(), key=lambda one: one[1] is None):  # what comes, then what goes
+        source = next((one for one in change.paths if one != path), None) if state is not None else None
+        found = None if state is None else state.digest
+        if state is not None and not found and source is None and change.operation is not Operation.MODE:
+            found = UNKNOWN
+        kept = None if state is None else mode if mode is not None else state.mode
+        rows.append((os.fsencode(path), found, kept, os.fsencode(source) if source is not None else None))
+    folder = State.folder(0).digest if side is Side.AFTER else None
+    rows += [(os.fsencode(one), folder, None, None) for one in (change.other or change.path).parents[: change.made]]
+    return rows
 
 
 def _first(groups: list[Group]) -> Group | None:
@@ -302,11 +406,15 @@ def _change(row: tuple[Any, ...]) -> Change:
     seq, _, path, operation, other, before, before_mode, after, after_mode, made, covered = row
     return Change(
         seq,
-        Path(os.fsdecode(path)),
+        _path(path),
         Operation(operation),
-        Path(os.fsdecode(other)) if other is not None else None,
+        _path(other) if other is not None else None,
         State(before, before_mode) if before is not None else None,
         State(after, after_mode) if after is not None else None,
         made,
         bool(covered),
     )
+
+
+def _path(name: bytes) -> Path:
+    return Path(os.fsdecode(name))

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ferrule.workspace.snapshots.snapshot_store import SnapshotStore
 
 
+_MOST_NAMED = 5
+
+
 class ChangedMeanwhile(PathProblem):
     """A file is not what the step expected."""
 
@@ -38,10 +41,19 @@ class ChangedMeanwhile(PathProblem):
 class NotAsBefore(PathProblem):
     """Something is not as it was when a command began that ran aside from the workspace."""
 
-    def __init__(self, shown: str) -> None:
+    def __init__(self, *shown: str) -> None:
+        names = ", ".join(f"`{one}`" for one in shown[:_MOST_NAMED])
         super().__init__(
             "changed",
-            phrase("`{place}` has changed since the command began, so nothing of it was kept.", place=shown),
+            phrase("{places} has changed since the command began, so nothing of it was kept.", places=names)
+            if len(shown) == 1
+            else phrase("{places} have changed since the command began, so nothing of it was kept.", places=names)
+            if len(shown) <= _MOST_NAMED
+            else phrase(
+                "{places} and {count} more have changed since the command began, so nothing of it was kept.",
+                places=names,
+                count=f"{len(shown) - _MOST_NAMED:,}",
+            ),
             kind=ErrorKind.VALIDATION,
             suggestion=phrase("Run the command again."),
         )

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Change, Group, Node, Operation, Phase, Side
 from ferrule.workspace.snapshots.content_store import ContentLost
+from ferrule.workspace.snapshots.snapshot_store import Broken, unusable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from ferrule.workspace.snapshots.file_states import FileStates
+    from ferrule.workspace.snapshots.journal import Journal
     from ferrule.workspace.snapshots.snapshot_store import SnapshotStore
+
+_Result = TypeVar("_Result")
+_NEW_STORES = 5
+"""How often something begins anew because its store broke or was taken away."""
+
+
+def again_if_broken(work: Callable[[], _Result]) -> _Result:
+    """Do something with the store; where that broke or was taken away, with the new one."""
+    for _ in range(_NEW_STORES):
+        try:
+            return work()
+        except Broken as error:
+            broken = error
+    raise unusable(broken)  # pyright: ignore[reportPossiblyUnboundVariable] - it was tried at least once
 
 
 class Recovery:
@@ -21,6 +38,14 @@ class Recovery:
 
     def __init__(self, store: SnapshotStore, files: FileStates) -> None:
         self._store, self._files = store, files
+
+    @contextmanager
+    def settled(self) -> Generator[Journal]:
+        """Be the only one who uses the journal, with what a crash left in the middle finished or rolled back."""
+        with self._store.locked() as journal:
+            for group in journal.unsettled():
+                self.settle(group)
+            yield journal
 
     def settle(self, group: Group) -> None:
         """After a kill: an undo or redo is finished; a change is done if it got to its end, and else rolled back."""

@@ -1,33 +1,44 @@
-"""What a shell command did to the files of a workspace, found by looking before and after, so that it can be undone."""
+"""What shell commands do to the files of a workspace, so that each can be undone, whoever else works there.
+
+A command that changes the workspace directly is known in the journal from its begin to its end. What it changed is the
+difference between two looks, less what the history itself did meanwhile. Before the history changes a path, what such a
+command has done there is taken up first: so every change has its owner, and the list is in the order of events.
+"""
 
 from __future__ import annotations
 
 import os
-import threading
 import time
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from ferrule.workspace.confined import LeadsOut, open_beneath
-from ferrule.workspace.data_folder import data_folder
-from ferrule.workspace.snapshots.changes import Caps, Group, Node, Origin
-from ferrule.workspace.snapshots.tree_difference import difference
-from ferrule.workspace.snapshots.tree_scan import Scan, Seen, below, scan
-from ferrule.workspace.snapshots.tree_store import Known, Running, TreeStore
-from ferrule.workspace.tracker import digest
+from ferrule.workspace.names import one_line
+from ferrule.workspace.snapshots.changes import Change, Group, Origin, Running, Watch
+from ferrule.workspace.snapshots.content_store import ContentLost, NewContents
+from ferrule.workspace.snapshots.known_tree import KnownTree, Look
+from ferrule.workspace.snapshots.recovery import again_if_broken
+from ferrule.workspace.snapshots.tree_store import TreeDamaged
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Sequence
 
     from ferrule.workspace.paths import Paths
-    from ferrule.workspace.snapshots.changes import Change
-    from ferrule.workspace.snapshots.history import History
+    from ferrule.workspace.snapshots.journal import Journal
+    from ferrule.workspace.snapshots.recovery import Recovery
+    from ferrule.workspace.snapshots.snapshot_store import SnapshotStore
 
-_FILE = "tree.db"
-_SAME_TICK = 20_000_000  # nanoseconds: a file that changed so lately may change again and look the same
-_CHUNK = 1 << 20
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+_Result = TypeVar("_Result")
+_UNSEEN = "The workspace was not looked at before it ran; what it changed cannot be undone."
+_LOST = (
+    "The copy of the workspace that undo works from could not be read while it ran, and was made anew; "
+    "what it changed until then cannot be undone."
+)
+_REBUILT = "The copy of the workspace that undo works from could not be read, and was made anew."
+_UNDER_WAY: dict[tuple[str, int], Origin] = {}
+"""The commands of this process, by the folder of their history and their number in it."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -36,183 +47,230 @@ class Recorded:
 
     group: Group | None = None
     note: str = ""
-    """Why some or all of it cannot be undone; empty when everything can."""
+    """Why some or all of it cannot be undone, or may not be its own; empty when all is well."""
 
 
 class ShellChanges:
-    """Looks at the workspace before a command that may write and after it. Safe in any thread.
+    """Looks at the workspace before a command that may write and after it. Safe in any thread and process.
 
-    What others change between two commands is taken as it is and belongs to no command. Where a command runs in the
-    background, what changes until it ends is its own, but for what the file tools did themselves.
+    What others change while no command is under way is taken as it is and belongs to none.
     """
 
-    def __init__(self, history: History, folder: Path, paths: Paths, caps: Caps | None = None) -> None:
-        self._history, self._paths, self._folder, self._caps = history, paths, folder, caps or Caps()
-        # Ferrule's own folder may lie in the workspace, as in a home; what it writes there no command did.
-        self._own = frozenset(os.path.realpath(one) for one in (folder, data_folder()))
-        self._lock = threading.RLock()
-        self._store: TreeStore | None = None
-        self._version = -1
-        self._known: dict[str, Known] = {}
-        self._left_out: set[str] = set()
-        self._room = 0
-        self._running: list[Running] = []
+    def __init__(self, folder: Path, store: SnapshotStore, recovery: Recovery, paths: Paths) -> None:
+        self._folder, self._store, self._recovery, self._paths = str(folder), store, recovery, paths
+        self._tree = KnownTree(folder, paths, store.caps)
+        self._untold = ""
+        """What the result of the next command that ends has to say."""
 
     def close(self) -> None:
-        with self._lock:
-            if self._store is not None:
-                self._store.close()
-                self._store = None
+        self._tree.close()
 
-    def begin(self, origin: Origin) -> None:
-        """Know the workspace as it is now; call it before a command that may write."""
-        with self._lock:
-            store = self._load()
-            left = store.running()
-            if self._running:
-                self._look(self._running[0])  # a command in the background may have changed something meanwhile
-            elif left is not None and not _is_alive(left.process):
-                self._look(left)  # the program was killed while its command ran
-            else:
-                self._look(None)
-            self._running.append(Running(_this_process(), origin, self._history.newest()))
-            with store.changing():
-                store.set_running(self._running[0])
+    def begin(self, origin: Origin, *, alone: bool = False) -> bool:
+        """Know the workspace as it is now; call it before a command that may write.
 
-    def settle(self) -> Recorded:
-        """Take up what a command changed whose program was killed before it could look again."""
-        with self._lock:
-            if self._running or not (self._folder / _FILE).exists():
-                return Recorded()
-            store = self._load()
-            left = store.running()
-            if left is None or _is_alive(left.process):
-                return Recorded()
-            recorded = self._look(left)
-            with store.changing():
-                store.set_running(None)
-            return recorded
+        With `alone` it does nothing but give False where another command is under way already. Where there are pipes
+        or sockets it gives True all the same: they are how one command talks to another, and only directly.
+        """
+        number = again_if_broken(lambda: self._add(origin, alone=alone))
+        if number is None and self._tree.has_pipes():
+            number = again_if_broken(lambda: self._add(origin, alone=False))
+        if number is None:
+            return False
+        try:
+            self._look(begun=number)
+        except BaseException:
+            self._drop(number)
+            raise
+        return True
 
     def end(self, origin: Origin) -> Recorded:
         """See what has changed since `begin`, and put it in the history as one group."""
-        with self._lock:
-            running = next((one for one in self._running if one.origin == origin), None)
-            if running is None:
-                return Recorded(note="The workspace was not looked at before it ran; what it changed cannot be undone.")
-            recorded = self._look(running)
-            self._running.remove(running)
-            store = self._load()
-            with store.changing():
-                store.set_running(self._running[0] if self._running else None)
-            return recorded
+        return self._record(origin, over=True)
+
+    def so_far(self, origin: Origin) -> Recorded:
+        """The same for a command that goes on."""
+        return self._record(origin, over=False)
 
     def withdraw(self, origin: Origin) -> None:
         """The command was never run: what has changed since `begin` is not its own, nor what changes from now on."""
-        with self._lock:
-            left = [one for one in self._running if one.origin != origin]
-            if len(left) < len(self._running):
-                self._running = left
-                store = self._load()
-                with store.changing():
-                    store.set_running(left[0] if left else None)
+        if (number := self._number_of(origin)) is not None:
+            self._drop(number)
+
+    def settle(self) -> None:
+        """Take up what a command changed whose program was killed before it could look again."""
+        if any(not self._is_under_way(one) for one in again_if_broken(self._all)):
+            self._look()
+
+    def take_up(self, journal: Journal, paths: Iterable[Path]) -> None:
+        """Before the history changes these paths: what a command under way has done there is put in the list first.
+
+        Inside the lock of the store.
+        """
+
+        def work() -> None:
+            owners = self._owners(journal)
+            if owners and (position := self._known_since(journal)) is not None:
+                changes = self._tree.compare_at(paths, journal.transitions(position))
+                self._note(journal, changes, owners)
+
+        if journal.commands():
+            self._mended(journal, work)
+
+    # Commands under way
+
+    def _add(self, origin: Origin, *, alone: bool) -> int | None:
+        with self._recovery.settled() as journal:
+            if alone and any(self._is_under_way(one) for one in journal.commands()):
+                return None
+            number = journal.add_command(_this_process(), origin)
+            _UNDER_WAY[self._folder, number] = origin
+            return number
+
+    def _drop(self, number: int) -> None:
+        _UNDER_WAY.pop((self._folder, number), None)
+
+        def work() -> None:
+            with self._recovery.settled() as journal:
+                journal.set_commands(over=[number])
+
+        again_if_broken(work)
+
+    def _all(self) -> list[Running]:
+        with self._recovery.settled() as journal:
+            return journal.commands()
+
+    def _number_of(self, origin: Origin) -> int | None:
+        own = list(_UNDER_WAY.items())
+        return next((number for (folder, number), one in own if folder == self._folder and one == origin), None)
+
+    def _is_under_way(self, command: Running) -> bool:
+        if command.process == _this_process():
+            return (self._folder, command.number) in _UNDER_WAY
+        return _is_alive(command.process)
+
+    def _owners(self, journal: Journal, ended: int = 0) -> list[Running]:
+        """Whose doing a change is that nobody accounts for: that of the first; that of the others too, perhaps."""
+        watched = [one for one in journal.commands() if one.watch is Watch.WATCHED]
+        return sorted(watched, key=lambda one: (one.number != ended, self._is_under_way(one), one.number))
 
     # Looking
 
-    def _load(self) -> TreeStore:
-        if self._store is not None and not (self._folder / _FILE).exists():  # removed under a running session
-            self.close()
-            self._version = -1
-        if self._store is None:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._store = TreeStore(self._folder / _FILE)
-        version = self._store.version()
-        if version != self._version:
-            self._known, self._left_out = self._store.load()
-            self._room = self._store.room()
-            self._version = version
-        return self._store
+    def _record(self, origin: Origin, *, over: bool) -> Recorded:
+        number = self._number_of(origin)
+        if number is None:
+            return Recorded(note=_UNSEEN)
+        if over:
+            del _UNDER_WAY[self._folder, number]  # should the look fail, the next one takes it up
+        recorded = self._look(ended=number)
+        untold, self._untold = self._untold, ""
+        return recorded if recorded.note == _LOST else replace(recorded, note=f"{recorded.note} {untold}".strip())
 
-    def _look(self, running: Running | None) -> Recorded:
-        """Take the workspace as it is now; what differs is what `running` did, if there is one."""
-        store = self._load()
-        found = scan(self._paths.roots, self._caps.entries, self._own)
-        if not found.whole:
-            return Recorded(
-                note=f"There are more than {self._caps.entries:,} files here; what it changed cannot be undone."
-            )
-        hidden = set(below(self._known, found.unreadable | found.left_out))
-        gone = [path for path in self._known if path not in found.seen and path not in hidden]
-        with store.changing():
-            fresh = self._fresh(store, found)
-            changes = self._changes(fresh, gone, found) if running is not None else []
-            changes = self._not_known(changes, running) if running is not None else []
-            group = self._history.note(changes, store.content, running.origin) if running and changes else None
-            store.set(fresh)
-            store.drop([*gone, *hidden])
-            store.set_left_out(found.left_out)
-        self._known.update(fresh)
-        for path in [*gone, *hidden]:
-            del self._known[path]
-        self._left_out = found.left_out
-        if gone or fresh:
-            store.forget_unneeded()
-            self._room = store.room()
-        return Recorded(group, _note(group, self._paths))
+    def _look(self, *, begun: int = 0, ended: int = 0) -> Recorded:
+        """Take the workspace as it is now; what differs is what the commands under way did, if there are any."""
+        look = self._whole()
+        return again_if_broken(lambda: self._take(look, begun, ended))
 
-    def _fresh(self, store: TreeStore, found: Scan) -> dict[str, Known]:
-        """Entries that are not as they were, contents of files in the store; small ones first, while there is room."""
-        changed = [(path, seen) for path, seen in found.seen.items() if not self._is_known(path, seen)]
-        changed.sort(key=lambda one: one[1].size)
-        recent = time.time_ns() - _SAME_TICK
-        fresh: dict[str, Known] = {}
-        for path, seen in changed:
-            name = ""
-            if seen.node is Node.FILE and seen.size <= min(self._caps.file, self._caps.tree - self._room):
-                data = self._read(path, seen.size)
-                name = digest(data) if data is not None else self._unread(path, seen)
-                self._room += store.put(name, data) if data is not None else 0
-            kept = seen._replace(changed=-1) if seen.changed > recent else seen
-            fresh[path] = Known(kept, name)
-        return fresh
-
-    def _is_known(self, path: str, seen: Seen) -> bool:
-        known = self._known.get(path)
-        return known is not None and known.seen == seen
-
-    def _unread(self, path: str, seen: Seen) -> str:
-        """A file that may not be read holds what it held, as far as its size and time tell."""
-        known = self._known.get(path)
-        same = known is not None and known.seen[2:4] == seen[2:4] and known.seen.inode == seen.inode
-        return known.digest if known is not None and same else ""
-
-    def _read(self, path: str, size: int) -> bytes | None:
-        root = next(one for one in self._paths.roots if path.startswith(f"{one.path}/"))
+    def _whole(self) -> Look | None:
         try:
-            opened = open_beneath(root.descriptor, path[len(str(root.path)) + 1 :], _READ)
-        except (OSError, LeadsOut):
+            return self._tree.look()
+        except TreeDamaged:
+            pass
+
+        def work() -> None:
+            with self._recovery.settled() as journal:
+                self._rebuild(journal)
+
+        again_if_broken(work)
+        return self._tree.look()
+
+    def _take(self, look: Look | None, begun: int, ended: int) -> Recorded:
+        with self._recovery.settled() as journal:
+            group = self._mended(journal, lambda: self._compare(journal, look, ended)) if look is not None else None
+            commands = {one.number: one for one in journal.commands()}
+            over = [number for number, one in commands.items() if not self._is_under_way(one)]
+            journal.set_commands(over=over, watched=begun if look is not None else 0)
+            return Recorded(group, self._note_on(commands.get(ended), look, group) if ended else "")
+
+    def _compare(self, journal: Journal, look: Look, ended: int) -> Group | None:
+        """Put in the list what nobody accounts for, and go on from this look."""
+        owners = self._owners(journal, ended)
+        position = self._known_since(journal) if owners else self._tree.position()
+        transitions = journal.transitions(position or 0)
+        self._tree.catch_up(look, transitions)
+        group = None
+        if owners and position is not None:
+            group = self._note(journal, self._tree.compare(look, transitions), owners)
+        self._tree.accept(look, journal.position())
+        return group if owners and owners[0].number == ended else None
+
+    def _known_since(self, journal: Journal) -> int | None:
+        """Where the journal was at the last look. Another process may have had to throw that look away."""
+        position = self._tree.position()
+        if position is None or position > journal.position():  # the journal may have been restored from a copy
+            self._lose(journal)
             return None
+        return position
+
+    def _mended(self, journal: Journal, work: Callable[[], _Result]) -> _Result:
         try:
-            data = os.read(opened, size + 1)  # nearly always all of it, and one byte to see whether it has grown
-            while len(data) <= self._caps.file and (more := os.read(opened, _CHUNK)):
-                data += more
-        except OSError:
+            return work()
+        except TreeDamaged:
+            self._rebuild(journal)
+            return work()
+
+    def _rebuild(self, journal: Journal) -> None:
+        """Throw the broken copy away. What the commands under way have changed until now cannot be told any more."""
+        self._tree.rebuild()
+        self._lose(journal)
+        self._untold = _REBUILT
+        self._store.note(_REBUILT)
+
+    def _lose(self, journal: Journal) -> None:
+        journal.lose_commands()
+
+    # Noting
+
+    def _note(self, journal: Journal, changes: Sequence[Change], owners: Sequence[Running]) -> Group | None:
+        """Take up changes that commands have made already, so that they can be undone like our own.
+
+        A change whose contents are not to be had is noted as not covered.
+        """
+        if not changes:
             return None
-        finally:
-            os.close(opened)
-        return data if len(data) <= self._caps.file else None
+        contents = NewContents()
+        needed: set[str] = set()
+        noted = [replace(one, covered=one.covered and self._kept(one, needed, contents)) for one in changes]
+        others = list(dict.fromkeys(one.origin for one in owners[1:] if one.origin != owners[0].origin))
+        self._store.require_current()
+        group = journal.begin(time.time(), owners[0].origin, noted, contents, others=others)
+        journal.finish(group, {})
+        self._store.tidy(group.number)
+        return journal.group(group.number)
 
-    def _changes(self, fresh: Mapping[str, Known], gone: list[str], found: Scan) -> list[Change]:
-        before = {path: self._known.get(path) for path in [*fresh, *gone]}
-        appeared, vanished = found.left_out - self._left_out, self._left_out - found.left_out
-        return difference(before, {path: fresh.get(path) for path in before}, appeared, vanished)
+    def _kept(self, change: Change, needed: set[str], contents: NewContents) -> bool:
+        for state in (change.before, change.after):
+            if state is None or not state.content:
+                continue
+            data = self._tree.content(state.content)
+            if data is None:
+                with suppress(ContentLost):
+                    data = self._store.contents.get(state.content)
+            needed.add(state.content)
+            if data is None or not self._store.keep(state.content, data, needed, contents, durable=False):
+                return False
+        return True
 
-    def _not_known(self, changes: list[Change], running: Running) -> list[Change]:
-        """Without what the history has already: the file tools may have worked while a command ran."""
-        states = self._history.last_states([one.path for one in changes], running.since)
-        return [one for one in changes if one.path not in states or states[one.path] != one.after]
+    def _note_on(self, ended: Running | None, look: Look | None, group: Group | None) -> str:
+        if look is None:
+            return f"There are more than {self._store.caps.entries:,} files here; what it changed cannot be undone."
+        if ended is None or ended.watch is Watch.STARTING:
+            return _UNSEEN
+        if ended.watch is Watch.LOST:
+            return _LOST
+        return " ".join(filter(None, (_uncovered(group, self._paths), _shared(group))))
 
 
-def _note(group: Group | None, paths: Paths) -> str:
+def _uncovered(group: Group | None, paths: Paths) -> str:
     if group is None or not group.uncovered:
         return ""
     names = [f"`{paths.show(one.path)}`" for one in group.uncovered]
@@ -220,8 +278,20 @@ def _note(group: Group | None, paths: Paths) -> str:
     return f"Undo does not cover {shown}: too large to keep, or in a folder the history leaves out."
 
 
+def _shared(group: Group | None) -> str:
+    if group is None or not group.others:
+        return ""
+    calls = ", ".join(f"`{one_line(one.call)}`" for one in group.others)
+    return f"Another command ran at the same time ({calls}) and may have made some of its changes; undo takes all."
+
+
 def _this_process() -> str:
-    return f"{os.getpid()}:{_started(os.getpid())}"
+    return _process(os.getpid())
+
+
+@lru_cache(maxsize=1)
+def _process(number: int) -> str:
+    return f"{number}:{_started(number)}"
 
 
 def _is_alive(process: str) -> bool:
@@ -230,11 +300,16 @@ def _is_alive(process: str) -> bool:
 
 
 def _started(number: int) -> str:
-    """When a process began, so that another with the same number is not taken for it; empty when there is none."""
+    """When a process began, so that another with the same number is not taken for it; empty when there is none, or it
+    is dead and only waits for its parent to see that.
+    """
     try:
-        return Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19]
+        stat = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        return "" if stat[0] in "ZX" else stat[19]
     except FileNotFoundError:
         pass
+    except ProcessLookupError:
+        return ""
     try:
         os.kill(number, 0)
     except ProcessLookupError:

@@ -40,6 +40,8 @@ class Scan:
     seen: dict[str, Seen] = field(default_factory=dict[str, Seen])
     left_out: set[str] = field(default_factory=set[str])
     unreadable: set[str] = field(default_factory=set[str])
+    pipes: bool = False
+    """Whether there is a pipe, a socket or a device, none of which is seen."""
     whole: bool = True
     """Whether everything was looked at, and it did not stop at the limit."""
 
@@ -93,18 +95,76 @@ def _see(found: Scan, path: str, entry: os.DirEntry[str], opened: int, pending: 
     try:
         state = entry.stat(follow_symlinks=False)
         mode = state.st_mode
-        times = (state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
-        if stat.S_ISREG(mode):
-            found.seen[path] = Seen(Node.FILE, stat.S_IMODE(mode), state.st_size, *times)
-        elif stat.S_ISLNK(mode):
-            found.seen[path] = Seen(Node.LINK, 0, 0, *times, os.readlink(entry.name, dir_fd=opened))
-        elif stat.S_ISDIR(mode) and entry.name in _LEFT_OUT:
+        if stat.S_ISREG(mode):  # nearly all are, and there are many
+            found.seen[path] = _file(state)
+            return
+        if stat.S_ISDIR(mode) and entry.name in _LEFT_OUT:
             found.left_out.add(path)
-        elif stat.S_ISDIR(mode):
-            found.seen[path] = Seen(Node.FOLDER, stat.S_IMODE(mode), 0, 0, 0, state.st_ino)
-            pending.append(path)
+            return
+        seen = _no_file(state, entry.name, opened)
     except FileNotFoundError:
         return  # removed while we looked
+    if seen is None:
+        found.pipes = True
+        return
+    found.seen[path] = seen
+    if seen.node is Node.FOLDER:
+        pending.append(path)
+
+
+def _file(state: os.stat_result) -> Seen:
+    mode = stat.S_IMODE(state.st_mode)
+    return Seen(Node.FILE, mode, state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
+
+
+def _no_file(state: os.stat_result, name: str, folder: int) -> Seen | None:
+    """A link or a folder that is called so in an open folder; None for a pipe, a socket or a device."""
+    if stat.S_ISLNK(state.st_mode):
+        target = os.readlink(name, dir_fd=folder)
+        return Seen(Node.LINK, 0, 0, state.st_mtime_ns, state.st_ctime_ns, state.st_ino, target)
+    if stat.S_ISDIR(state.st_mode):
+        return Seen(Node.FOLDER, stat.S_IMODE(state.st_mode), 0, 0, 0, state.st_ino)
+    return None
+
+
+def see(root: Root, path: str) -> Seen | None:
+    """What stands at one path below a root; None where a scan would find nothing either.
+
+    Raises `OSError` where a folder on the way cannot be looked into.
+    """
+    inner, _, name = path[len(str(root.path)) + 1 :].rpartition("/")
+    try:
+        opened = open_beneath(root.descriptor, inner, _OPEN)
+    except (FileNotFoundError, NotADirectoryError, LeadsOut):
+        return None
+    try:
+        if _leads_through_link(root, inner):
+            return None
+        state = os.stat(name, dir_fd=opened, follow_symlinks=False)
+        return _file(state) if stat.S_ISREG(state.st_mode) else _no_file(state, name, opened)
+    except FileNotFoundError:
+        return None
+    finally:
+        os.close(opened)
+
+
+def _leads_through_link(root: Root, inner: str) -> bool:
+    """Whether a folder on the way is a link by now: what lies behind it stands elsewhere."""
+    parts = inner.split("/")
+    tops = ("/".join(parts[:end]) for end in range(1, len(parts) + 1)) if inner else ()
+    return any(stat.S_ISLNK(os.stat(top, dir_fd=root.descriptor, follow_symlinks=False).st_mode) for top in tops)
+
+
+def is_left_out(path: str, left_out: Collection[str]) -> bool:
+    """Whether a path is a folder that is not looked into, or lies in one."""
+    folder = path
+    while folder:
+        if folder in left_out:
+            return True
+        folder, _, name = folder.rpartition("/")
+        if name in _LEFT_OUT and len(folder) + 1 + len(name) < len(path):
+            return True
+    return False
 
 
 def below(paths: Iterable[str], folders: Iterable[str]) -> Iterator[str]:
