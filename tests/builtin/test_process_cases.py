@@ -257,7 +257,10 @@ CASES: dict[str, Case] = {
     "cat of what is denied": Case(["cat .env"], both(HIDDEN, refused("Read(.env)")), ENV, DENIED),
     "a redirect of it": Case(["sort < .env"], both(HIDDEN, refused("Read(.env)")), ENV, DENIED),
     "a program that opens it": Case(
-        ['python3 -c \'print(open(".e" + "nv").read())\''], both(HIDDEN, says("reading it needs approval, or a rule denies it")), ENV, DENIED
+        ['python3 -c \'print(open(".e" + "nv").read())\''],
+        both(HIDDEN, says("reading it needs approval, or a rule denies it")),
+        ENV,
+        DENIED,
     ),
     "a search over it": Case(["grep -r KEY ."], HIDDEN, ENV, DENIED),
     "another name for it": Case(
