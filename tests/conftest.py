@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import secrets
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -39,6 +42,42 @@ def pytest_xdist_auto_num_workers() -> int:
     """For `-n auto`, half as many workers again as there are cores: many tests wait for what takes its time."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores + (cores + 1) // 2
+
+
+# Counts and chances
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Chances of `tests/faults`; in CI the same in every run, as with hypothesis.
+
+    The variables are taken away: Ferrule itself has something to say to a variable of its own that it does not know.
+    """
+    seed = "0" if os.environ.get("CI") else str(secrets.randbelow(10**6))
+    parser.addoption("--faults-seed", default=os.environ.pop("FERRULE_FAULTS_SEED", seed))
+    parser.addoption("--faults-count", type=int, default=int(os.environ.pop("FERRULE_FAULTS_COUNT", "0")))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Each worker has the chances of the whole run."""
+    option = node.config.option
+    node.workerinput["faults"] = {"faults_seed": option.faults_seed, "faults_count": option.faults_count}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    vars(config.option).update(getattr(config, "workerinput", {}).get("faults", {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests have counted (`count of …` among their properties), so that a run says how much it tried."""
+    counts: Counter[str] = Counter()
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            counts.update({name: many for name, many in report.user_properties if name.startswith("count of ")})
+    if counts:
+        words = ", ".join(f"{many:,} {name.removeprefix('count of ')}" for name, many in sorted(counts.items()))
+        seed = terminalreporter.config.getoption("--faults-seed")
+        terminalreporter.write_line(f"Faults, with FERRULE_FAULTS_SEED={seed}: {words}")
 
 
 # Temporary files

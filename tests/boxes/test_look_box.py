@@ -16,6 +16,8 @@ from ferrule.tools import builtin_tools
 from tests.boxes.hostile import SECRET, commands, hostile_repository, tree
 from tests.needs import needs
 
+pytestmark = pytest.mark.slow
+
 _AT_ONCE = 20
 
 

@@ -27,7 +27,7 @@ case "$*" in
       printf '#!/bin/sh\necho "did %s $1"; [ "$1" != format ] && [ %s != pyright ]\n' $tool $tool >"$to"
       chmod +x "$to"
     done ;;
-  "-m pytest"*) echo "did pytest" ;;
+  "-m pytest"*) echo "did pytest$(printf ' <%s>' "$@")" ;;
 esac
 """
 
@@ -139,3 +139,9 @@ def test_every_check_runs_and_those_that_failed_are_named_at_the_end(clone: Path
     for said in ("did ruff format", "did ruff check", "did pyright", "did lint-imports", "did pytest"):
         assert said in done.stdout
     assert done.stderr.endswith("\nFailed: format types\n")
+
+
+def test_the_slow_tests_run_when_all_are_asked_for_and_when_they_are_named(clone: Path) -> None:
+    assert "<-m> <not slow>" in start(clone / "test").stdout
+    assert "not slow" not in start(clone / "test", "--all").stdout
+    assert start(clone / "test", "tests/faults", "-q").stdout == "did pytest <-m> <pytest> <tests/faults> <-q>\n"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -26,6 +29,24 @@ def test_ids_are_unique_across_threads() -> None:
     for thread in threads:
         thread.join()
     assert len(set(ids)) == 8000
+
+
+FORKING = """
+import os
+from ferrule.core.call import new_call_id
+child = os.fork()
+os.write(1, new_call_id().encode() + b" ")
+if child:
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
+def test_ids_are_unique_across_forks() -> None:
+    """A server that forks its workers after the imports has them all count from one."""
+    done = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, check=True)
+    parents, childs = done.stdout.split()
+    assert parents != childs
 
 
 def test_calls_are_equal_when_everything_is() -> None:

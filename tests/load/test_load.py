@@ -12,6 +12,8 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from ferrule import CallRecord, Limits, RawCall, Runtime, ToolContext, ToolError, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -127,6 +129,7 @@ async def run_all(runtime: Runtime, calls: list[RawCall]) -> Counter[str]:
     return answered
 
 
+@pytest.mark.slow
 def test_ten_thousand_calls_get_one_result_and_one_record_each() -> None:
     """P1, P5, P6: nothing hangs, nothing is lost, nothing is left over, memory returns."""
     assert sum(MIX.values()) == CALLS

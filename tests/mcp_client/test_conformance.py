@@ -18,6 +18,8 @@ import pytest
 from tests.needs import needs
 from tests.warm_start import USUAL, start_warm
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "mcp-conformance"
 TOOLS = Path(os.environ.get("MCP_NODE_TOOLS") or ROOT / ".venv" / "node-tools")

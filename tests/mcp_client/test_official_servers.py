@@ -28,6 +28,8 @@ from ferrule.policy.decide import RulePolicy
 from tests.mcp_client.peers import Used, alive, using
 from tests.needs import needs
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PEERS = Path(os.environ.get("MCP_NODE_TOOLS") or ROOT / ".venv" / "node-tools") / "servers"
 PACKAGES = PEERS / "node_modules" / "@modelcontextprotocol"

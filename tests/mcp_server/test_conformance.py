@@ -15,6 +15,8 @@ import pytest
 
 from tests.needs import needs
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "mcp-conformance"
 OF_THE_WIRE = ("wire-schema-valid", "wire-schema-harness-error")

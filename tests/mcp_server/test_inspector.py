@@ -15,6 +15,8 @@ import pytest
 from tests.mcp_server.processes import environment, http_server
 from tests.needs import needs
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

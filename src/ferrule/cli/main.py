@@ -44,6 +44,7 @@ def main() -> None:
     except BrokenPipeError:  # whoever read our output has gone
         code = 141
     except OSError as error:
+        _say_no_more()
         code = _report(error)
     except SystemExit as ended:
         code = ended.code
@@ -153,6 +154,14 @@ def _report(error: OSError) -> int:
         sys.stderr.write(f"{as_error(words)}\n")
         sys.stderr.flush()
     return code
+
+
+def _say_no_more() -> None:
+    """What was half made when an error came, such as an event loop without its files, complains when it goes."""
+    import warnings
+
+    warnings.simplefilter("ignore")
+    sys.unraisablehook = lambda _: None
 
 
 def _let_go_of_output() -> None:

@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     from ferrule.core.tool import Tool
 
 _numbers = count(1)
-_process = os.urandom(3).hex()
+_process = ""
+
+
+def _begin_process() -> None:
+    global _process
+    _process = os.urandom(3).hex()
+
+
+_begin_process()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_process)
 
 
 def new_call_id() -> str:

@@ -40,6 +40,7 @@ async def events(model: LocalModel, messages: Sequence[Message], **more: object)
     return [event async for event in model.stream(request)]
 
 
+@pytest.mark.slow
 async def test_a_question_becomes_a_call_and_its_result_an_answer(gguf: Path) -> None:
     model = LocalModel(Weights("smollm2-135m", gguf, SMOLLM2))
     messages: list[Message] = [UserMessage("What files are in the docs folder?")]
@@ -135,6 +136,7 @@ def test_its_name_is_what_chooses_it() -> None:
     assert (model.name, model.context_tokens) == ("local/smollm2-135m", None)
 
 
+@pytest.mark.slow
 def test_one_command_has_a_model_on_this_machine_answer_by_calling_a_tool(gguf: Path, tmp_path: Path) -> None:
     """Issue 5, must show 1: no key, no server; the session is the one in docs/guides/local-model.md."""
     workspace, data = tmp_path / "project", tmp_path / "data"
