@@ -24,8 +24,16 @@ from ferrule import RawCall, Runtime, tool
 from ferrule.agent.agent import Agent
 from ferrule.agent.conversation import Conversation
 from ferrule.agent.saved_sessions import SavedSession
-from ferrule.core.conversation import AssistantMessage, ToolResults, UserMessage
-from ferrule.core.model import Finished, ModelEvent, ModelRequest, TextDelta, Usage
+from ferrule.core.model import (
+    AssistantMessage,
+    Finished,
+    ModelEvent,
+    ModelRequest,
+    TextDelta,
+    ToolResults,
+    Usage,
+    UserMessage,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -31,11 +31,10 @@ from edit_literal import literal_edit
 from edit_retry import retried
 from edit_sources import git_changes, npm_changes, pypi_changes
 from ferrule.workspace.edits.edit_problems import EditProblem
-from ferrule.workspace.edits.edited_bytes import edited_bytes
 from ferrule.workspace.edits.matching import find_edit
+from ferrule.workspace.edits.multi_edit import edited_bytes
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.texts.same_encoding import require_same_encoding
-from ferrule.workspace.texts.text import decode
+from ferrule.workspace.texts.text import decode, require_same_encoding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.core.conversation import UserMessage
-from ferrule.core.model import Finished, ModelRequest
+from ferrule.core.model import Finished, ModelRequest, UserMessage
 from ferrule.models.local.local_model import local_model
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from ferrule import RawCall, Registry, RulePolicy, Runtime, Tool
-from ferrule.agent.bounded_results import bounded
 from ferrule.agent.doing import doing
+from ferrule.agent.turn import bounded
 from ferrule.core.lint import lint_tool
 from ferrule.core.result import ToolResult
 from ferrule.dialects import Exporter
 from ferrule.mcp_server.definitions import Definitions
-from ferrule.models.guided.candidates import Candidates
+from ferrule.models.guided.slots import Candidates
 from ferrule.registry.choose_tools import ToolChooser
 from tests.core.bad_tools import BAD, ODD, greet_person
 

@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from ferrule.core.access import NOTHING, Touch, reads, writes
     from ferrule.core.call import CallInfo, Invocation, RawCall
     from ferrule.core.context import Caller, Session, ToolContext
-    from ferrule.core.description import Description, Example
     from ferrule.core.errors import DefinitionError, ErrorKind, Stopped, ToolError
     from ferrule.core.events import Done, Partial, Pending, Progress, RegistryEvent
     from ferrule.core.function_tool import FunctionTool, tool, tools_of
     from ferrule.core.problems import InvalidParams, Problem
     from ferrule.core.raw_tool import RawTool, raw_tool
     from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult
-    from ferrule.core.tool import Kind, Tool
+    from ferrule.core.tool import Description, Example, Kind, Tool
     from ferrule.pipeline.authorise import Decision, Mode, Policy, Verdict
     from ferrule.pipeline.composite import composite
     from ferrule.pipeline.confirm import Answer, Choice, Question
@@ -46,14 +45,13 @@ __getattr__, __dir__ = lazy_names(
         "core.access": ("NOTHING", "Touch", "reads", "writes"),
         "core.call": ("CallInfo", "Invocation", "RawCall"),
         "core.context": ("Caller", "Session", "ToolContext"),
-        "core.description": ("Description", "Example"),
         "core.errors": ("DefinitionError", "ErrorKind", "Stopped", "ToolError"),
         "core.events": ("Done", "Partial", "Pending", "Progress", "RegistryEvent"),
         "core.function_tool": ("FunctionTool", "tool", "tools_of"),
         "core.problems": ("InvalidParams", "Problem"),
         "core.raw_tool": ("RawTool", "raw_tool"),
         "core.result": ("Attachment", "ErrorInfo", "Output", "ToolResult"),
-        "core.tool": ("Kind", "Tool"),
+        "core.tool": ("Kind", "Tool", "Description", "Example"),
         "pipeline.authorise": ("Decision", "Mode", "Policy", "Verdict"),
         "pipeline.composite": ("composite",),
         "pipeline.confirm": ("Answer", "Choice", "Question"),

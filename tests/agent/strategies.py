@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from ferrule.core.call import RawCall
-from ferrule.core.conversation import AssistantMessage, Message, ToolResults, UserMessage
+from ferrule.core.model import AssistantMessage, Message, ToolResults, UserMessage
 from ferrule.core.result import Attachment, ToolResult
 
 TEXT = st.one_of(st.text(max_size=30), st.sampled_from(["x" * 3000, "中文" * 400, "[note]"]))

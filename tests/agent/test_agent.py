@@ -9,8 +9,7 @@ import pytest
 from ferrule.agent import Agent
 from ferrule.agent.agent_events import TurnEnded
 from ferrule.agent.conversation import Conversation
-from ferrule.core.conversation import UserMessage
-from ferrule.core.model import ModelError
+from ferrule.core.model import ModelError, UserMessage
 from ferrule.core.result import Attachment
 from ferrule.testing import ScriptedModel
 

@@ -17,8 +17,8 @@ from ferrule.agent.compaction import (
     transcript,
 )
 from ferrule.agent.conversation import cancelled, well_formed
-from ferrule.agent.notes import GO_ON
-from ferrule.core.conversation import AssistantMessage, Message, ToolResults, UserMessage
+from ferrule.agent.hearing import GO_ON
+from ferrule.core.model import AssistantMessage, Message, ToolResults, UserMessage
 from ferrule.core.result import ToolResult
 
 from .strategies import conversations

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from ferrule.agent.conversation import Conversation, cancelled, well_formed
 from ferrule.core.call import RawCall
-from ferrule.core.conversation import AssistantMessage, Message, ToolResults, UserMessage
-from ferrule.core.model import Usage
+from ferrule.core.model import AssistantMessage, Message, ToolResults, Usage, UserMessage
 
 
 class Kept:

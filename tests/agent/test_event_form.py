@@ -9,6 +9,7 @@ from inline_snapshot import snapshot
 
 from ferrule import RawCall, ToolResult
 from ferrule.agent.agent_events import (
+    VERSION,
     AgentEvent,
     Answered,
     CallAsked,
@@ -18,11 +19,11 @@ from ferrule.agent.agent_events import (
     Steered,
     TurnEnded,
     TurnStarted,
+    call_form,
+    to_form,
 )
-from ferrule.agent.event_form import VERSION, call_form, to_form
-from ferrule.core.conversation import AssistantMessage
 from ferrule.core.events import Done, Partial, Pending, Progress
-from ferrule.core.model import Preparing, Retrying, TextDelta, ThinkingDelta, Usage
+from ferrule.core.model import AssistantMessage, Preparing, Retrying, TextDelta, ThinkingDelta, Usage
 
 CALL = RawCall("Read", '{"file_path": "a"}', id="c")
 EVENTS: list[AgentEvent] = [

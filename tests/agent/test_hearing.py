@@ -9,8 +9,7 @@ import pytest
 
 from ferrule.agent.agent_events import AgentEvent
 from ferrule.agent.hearing import Hearing
-from ferrule.core.conversation import UserMessage
-from ferrule.core.model import ModelError, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
+from ferrule.core.model import ModelError, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, UserMessage
 from ferrule.testing import ScriptedModel, call, say
 
 REQUEST = ModelRequest([UserMessage("x")])

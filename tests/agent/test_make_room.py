@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from ferrule.agent.compaction import Room
 from ferrule.agent.conversation import Conversation, well_formed
-from ferrule.agent.make_room import Room
-from ferrule.core.conversation import UserMessage
-from ferrule.core.model import ModelError, ModelFault, Usage
+from ferrule.core.model import ModelError, ModelFault, Usage, UserMessage
 from ferrule.testing import ScriptedModel, say
 
 from .test_compaction import exchange, long_conversation

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 
 from ferrule import Attachment, ErrorInfo, ErrorKind, RawCall, ToolResult
-from ferrule.agent.message_form import from_form, to_form
-from ferrule.core.conversation import AssistantMessage, Message, ToolResults, UserMessage
+from ferrule.agent.saved_sessions import from_form, to_form
+from ferrule.core.model import AssistantMessage, Message, ToolResults, UserMessage
 
 from .strategies import conversations
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.agent.limits import AgentLimits
-from ferrule.agent.meter import Meter
+from ferrule.agent.limits import AgentLimits, Meter
 from ferrule.core.model import Usage
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.agent.notes import NOTES
+from ferrule.agent.hearing import NOTES
 
 
 def test_every_note_stands_in_brackets() -> None:

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from ferrule.agent.project_words import MOST, ProjectWords, git_branch, git_root, project_words
+from ferrule.agent.system_prompt import MOST, ProjectWords, git_branch, git_root, project_words
 
 
 def repository(folder: Path) -> Path:

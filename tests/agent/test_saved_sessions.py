@@ -21,8 +21,7 @@ from ferrule.agent.saved_sessions import (
     listed,
     load,
 )
-from ferrule.core.conversation import AssistantMessage, UserMessage
-from ferrule.core.model import Usage
+from ferrule.core.model import AssistantMessage, Usage, UserMessage
 from ferrule.testing import call
 
 from .room import agent_with, shown, turn
@@ -93,7 +92,7 @@ def test_calls_that_a_crash_cut_off_are_settled_when_the_session_goes_on(tmp_pat
 def test_a_process_that_is_killed_loses_nothing_that_was_said(tmp_path: Path) -> None:
     program = (
         "import os, sys; from pathlib import Path\n"
-        "from ferrule.agent.saved_sessions import SavedSession; from ferrule.core.conversation import UserMessage\n"
+        "from ferrule.agent.saved_sessions import SavedSession; from ferrule.core.model import UserMessage\n"
         "s = SavedSession(Path(sys.argv[1]), 'b' * 32, Path('/w'), 'm')\n"
         "[s.said(UserMessage(f'word {n}')) for n in range(50)]; os.kill(os.getpid(), 9)"
     )

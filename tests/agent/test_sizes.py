@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ferrule import Attachment, RawCall
-from ferrule.agent.sizes import Sizes, size_of, sizes_of, tokens_of
-from ferrule.core.conversation import AssistantMessage, UserMessage
-from ferrule.core.model import Usage
+from ferrule.agent.compaction import Sizes, size_of, sizes_of, tokens_of
+from ferrule.core.model import AssistantMessage, Usage, UserMessage
 
 
 def test_english_and_chinese_are_rather_over_than_under_estimated() -> None:

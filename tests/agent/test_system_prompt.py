@@ -9,8 +9,7 @@ from pathlib import Path
 
 from inline_snapshot import snapshot
 
-from ferrule.agent.project_words import ProjectWords
-from ferrule.agent.system_prompt import Surroundings, system_prompt
+from ferrule.agent.system_prompt import ProjectWords, Surroundings, system_prompt
 
 PLAIN = Surroundings(
     workspace=Path("/home/me/project"),

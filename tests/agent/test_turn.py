@@ -18,9 +18,18 @@ from ferrule.agent.agent_events import (
     TurnStarted,
 )
 from ferrule.agent.limits import AgentLimits
-from ferrule.core.conversation import AssistantMessage, ToolResults, UserMessage
 from ferrule.core.events import Done, Pending
-from ferrule.core.model import ModelError, ModelFault, ModelRequest, Retrying, TextDelta, Usage
+from ferrule.core.model import (
+    AssistantMessage,
+    ModelError,
+    ModelFault,
+    ModelRequest,
+    Retrying,
+    TextDelta,
+    ToolResults,
+    Usage,
+    UserMessage,
+)
 from ferrule.pipeline import confirm
 from ferrule.testing import ScriptedAsker, call, say
 from ferrule.testing.scripted_model import Answer

@@ -11,8 +11,14 @@ from inline_snapshot import snapshot
 
 from ferrule.app.build import App
 from ferrule.app.load_settings import SettingsError, load_settings
-from ferrule.app.mcp_servers import KnownServers, known_servers, trust_records, trust_server, without_wrong_servers
-from ferrule.app.server_file import ServerFile
+from ferrule.app.mcp_servers import (
+    KnownServers,
+    ServerFile,
+    known_servers,
+    trust_records,
+    trust_server,
+    without_wrong_servers,
+)
 from ferrule.core.call import RawCall
 from ferrule.core.result import ToolResult
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.app.load_settings import SettingsError
-from ferrule.app.server_file import ServerFile, ServerJson
+from ferrule.app.mcp_servers import ServerFile, ServerJson
 
 BEFORE = '# mine\nlang = "en"  # of course\n\n[limits]\ntimeout = 30\n'
 

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import ferrule.app.assistant
 from ferrule.cli.main import main
-from ferrule.core.conversation import AssistantMessage
-from ferrule.core.model import Finished, ModelEvent, ModelRequest, TextDelta, Usage
+from ferrule.core.model import AssistantMessage, Finished, ModelEvent, ModelRequest, TextDelta, Usage
 from ferrule.testing import ScriptedModel
 
 

@@ -10,9 +10,9 @@ import shlex
 import pytest
 
 from ferrule.agent.agent_events import CallAsked
-from ferrule.cli.call_status import CallStatus
-from ferrule.cli.chatting.live_screen import LiveScreen
-from ferrule.cli.chatting.paint import Paint
+from ferrule.cli.chatting.screen import LiveScreen
+from ferrule.cli.chatting.text_rows import Paint
+from ferrule.cli.status_line import CallStatus
 from ferrule.core.call import RawCall
 from ferrule.core.events import Done, Progress
 from ferrule.core.result import ToolResult

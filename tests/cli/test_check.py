@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from ferrule.cli.check import Check
+from ferrule.cli.doctor import Check
 
 
 def test_its_fields_are_the_keys_of_the_json() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ferrule.cli.details import type_of
+from ferrule.cli.tools import type_of
 
 if TYPE_CHECKING:
     from .conftest import Command

@@ -12,7 +12,7 @@ from tests.mcp_client.peers import alive
 from tests.mcp_client.signing_in_peer import signing_in
 
 from ferrule.app.settings import Settings
-from ferrule.cli.mcp_checks import mcp_checks
+from ferrule.cli.doctor import mcp_checks
 
 from .conftest import Command
 from .mcp_peer import PLAIN, TOOLS, add, started, write_json
@@ -199,7 +199,7 @@ def test_without_servers_it_says_so_and_imports_nothing_for_it(tmp_path: Path) -
     assert (found.name, found.state, found.message[:10]) == ("mcp", "ok", "no servers")
     script = (
         "import sys; from pathlib import Path; from ferrule.app.settings import Settings\n"
-        "from ferrule.cli.mcp_checks import mcp_checks; list(mcp_checks(Settings(), Path.cwd()))\n"
+        "from ferrule.cli.doctor import mcp_checks; list(mcp_checks(Settings(), Path.cwd()))\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('mcp', 'asyncio') or 'mcp_client' in name])"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)

@@ -6,7 +6,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule.app.choose_model import NoModelChosen
-from ferrule.cli.model_words import model_words
+from ferrule.cli.models import model_words
 from ferrule.cli.words import choose_language
 from ferrule.core.model import ModelError, ModelFault
 

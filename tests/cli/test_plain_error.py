@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from ferrule.cli.plain_error import PlainError
+from ferrule.cli.options import PlainError
 
 from .conftest import Command
 from .mcp_peer import write_json

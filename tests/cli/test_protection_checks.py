@@ -10,7 +10,7 @@ import pytest
 from tests.needs import needs
 
 from ferrule.app.settings import HookSettings, PermissionSettings, SandboxSettings, Settings, ToolSettings
-from ferrule.cli.protection_checks import protection_checks
+from ferrule.cli.doctor import protection_checks
 from ferrule.process.sandbox import choose
 
 if TYPE_CHECKING:

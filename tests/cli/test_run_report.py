@@ -6,11 +6,10 @@ import pytest
 
 from ferrule import ErrorInfo, ErrorKind, RawCall, ToolResult
 from ferrule.agent.agent_events import AgentEvent, Answered, CallAsked, Compacted, Ending, Noted, TurnEnded
-from ferrule.cli.call_status import CallStatus
 from ferrule.cli.run_report import LastCalls, TextReport, said
-from ferrule.core.conversation import AssistantMessage
+from ferrule.cli.status_line import CallStatus
 from ferrule.core.events import Done, Pending
-from ferrule.core.model import Retrying, Usage
+from ferrule.core.model import AssistantMessage, Retrying, Usage
 
 CALL = RawCall("Read", {"file_path": "a.py"}, id="c")
 ASKED = CallAsked(CALL, "reading `a.py`", "reading `{file_path}`", {"file_path": "a.py"})

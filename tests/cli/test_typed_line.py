@@ -12,7 +12,7 @@ import pytest
 
 PROGRAM = """
 import os, signal, sys
-from ferrule.cli import typed_line
+from ferrule.cli import ask as typed_line
 {before}
 try:
     print("got", repr(typed_line.typed_line()))
@@ -67,7 +67,7 @@ def test_a_signal_that_means_nothing_does_not_end_the_wait() -> None:
 
 
 def test_whoever_listened_for_signals_before_does_so_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ferrule.cli.typed_line import typed_line
+    from ferrule.cli.ask import typed_line
 
     ours, theirs = pty.openpty()
     heard, told = os.pipe()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.cli.verdict import what_is_wrong
+from ferrule.cli.audit import what_is_wrong
 from ferrule.records.verification import Verification
 
 

@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from ferrule import RawCall
-from ferrule.core.conversation import AssistantMessage, UserMessage
+from ferrule.core.model import AssistantMessage, UserMessage
 
 
 def test_what_was_said_cannot_be_changed_afterwards() -> None:

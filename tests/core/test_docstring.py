@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.core.description import Description, Example
 from ferrule.core.docstring import parse_docstring
+from ferrule.core.tool import Description, Example
 
 GOOGLE = """Find files by name.
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.core.lint_words import CHANGING_VERBS, COMMANDS, VERBS, begins_with_verb, changing_verb, words_of
+from ferrule.core.lint import CHANGING_VERBS, COMMANDS, VERBS, begins_with_verb, changing_verb, words_of
 
 
 @given(st.text(max_size=40))

@@ -29,9 +29,8 @@ from pydantic.fields import FieldInfo
 from typing_extensions import TypedDict
 
 from ferrule import DefinitionError, tool
-from ferrule.core.function_params import compile_function
+from ferrule.core.function_params import compile_function, plain_schema
 from ferrule.core.params import ModelParams
-from ferrule.core.plain_schema import plain_schema
 
 
 class Colour(StrEnum):

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule.core import schema_defaults
+from ferrule.core import schema_params as schema_defaults
 from ferrule.core.problems import InvalidParams
-from ferrule.core.schema_defaults import MAX_FILLED, Defaults, TooManyDefaults
-from ferrule.core.schema_params import SchemaParams
+from ferrule.core.schema_params import MAX_FILLED, Defaults, SchemaParams, TooManyDefaults
 
 
 def load(schema: Any, text: str) -> Any:

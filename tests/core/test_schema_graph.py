@@ -9,10 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema_rs import Draft7, Draft202012, Registry
 
-from ferrule.core import schema_graph
+from ferrule.core import schema_compile as schema_graph
 from ferrule.core.errors import DefinitionError
-from ferrule.core.schema_graph import LENGTH_COST, UNEVALUATED_FACTOR, Graph, Node, read_graph
-from ferrule.core.schema_patterns import BACKTRACKING_COST, cost_per_character
+from ferrule.core.schema_compile import (
+    BACKTRACKING_COST,
+    LENGTH_COST,
+    UNEVALUATED_FACTOR,
+    Graph,
+    Node,
+    cost_per_character,
+    read_graph,
+)
 
 BASE = "json-schema:///"
 

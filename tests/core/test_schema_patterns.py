@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from ferrule.core.errors import DefinitionError
 from ferrule.core.problems import InvalidParams
+from ferrule.core.schema_compile import BACKTRACKING_COST, LINEAR_COST, cost_per_character, is_linear, states
 from ferrule.core.schema_params import SchemaParams
-from ferrule.core.schema_patterns import BACKTRACKING_COST, LINEAR_COST, cost_per_character, is_linear, states
 
 SECONDS = 3.0
 

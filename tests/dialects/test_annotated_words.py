@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.dialects.annotated_words import ANNOTATED
-from ferrule.dialects.mcp import MCP
+from ferrule.dialects.mcp import ANNOTATED, MCP
 
 PICTURE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
 FOR_THE_PERSON = {"audience": ["user"], "priority": 0.5}

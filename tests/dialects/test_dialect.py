@@ -12,9 +12,8 @@ from ferrule.core.result import ToolResult
 from ferrule.core.tool import Tool
 from ferrule.dialects import Loss, dialect
 from ferrule.dialects.dialect import Dialect, ForeignDefinition, Strictness
-from ferrule.dialects.losses import Ledger
-from ferrule.dialects.portable import Abilities
-from ferrule.dialects.strict import StrictRules
+from ferrule.dialects.flatten import Ledger
+from ferrule.dialects.portable import Abilities, StrictRules
 from tests.dialects.raw import RawTool, objects, success
 
 openai = dialect("openai")

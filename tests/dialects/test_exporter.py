@@ -15,13 +15,13 @@ from pydantic import BaseModel
 
 from ferrule import Runtime, tool
 from ferrule.core.call import RawCall
-from ferrule.core.description import Description
 from ferrule.core.result import ToolResult
+from ferrule.core.tool import Description
 from ferrule.dialects import Exporter, NameMap, dialect
 from ferrule.dialects.anthropic import Anthropic
 from ferrule.dialects.exporter import ReadOnlyDict, ReadOnlyList
+from ferrule.dialects.flatten import Exported
 from ferrule.dialects.known import KNOWN
-from ferrule.dialects.losses import Exported
 from tests.dialects.raw import RawTool, objects
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import Any
 
 from inline_snapshot import snapshot
 
-from ferrule.dialects.flatten import flatten_root
-from ferrule.dialects.losses import ROOT, Ledger
+from ferrule.dialects.flatten import ROOT, Ledger, flatten_root
 from tests.dialects.raw import objects
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from inline_snapshot import snapshot
 
+from ferrule.dialects.flatten import Ledger
 from ferrule.dialects.inline import MAX_DEPTH, MAX_NODES, inline
-from ferrule.dialects.losses import Ledger
 
 
 def inlined(schema: Any) -> tuple[dict[str, Any], list[str]]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from ferrule.dialects import dialect
-from ferrule.dialects.keywords import (
+from ferrule.dialects.flatten import (
     ANNOTATIONS,
     KEEPS_BOOLEANS,
     ONE_SCHEMA,

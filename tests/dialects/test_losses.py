@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.dialects.losses import ROOT, Exported, Ledger, Loss, step
+from ferrule.dialects.flatten import ROOT, Exported, Ledger, Loss, step
 
 
 def test_a_loss_reads_as_one_line() -> None:

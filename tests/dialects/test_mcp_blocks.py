@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ferrule.core.result import Attachment
-from ferrule.dialects.mcp import MCP
-from ferrule.dialects.mcp_blocks import embedded_text, own_words, said_of_block
+from ferrule.dialects.mcp import MCP, embedded_text, own_words, said_of_block
 
 LINK: dict[str, Any] = {
     "type": "resource_link",

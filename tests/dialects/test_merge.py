@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.dialects.losses import Ledger
-from ferrule.dialects.merge import merge, merge_all_of
+from ferrule.dialects.flatten import Ledger, merge, merge_all_of
 
 
 @pytest.mark.parametrize(

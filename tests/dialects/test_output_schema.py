@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from ferrule.dialects import dialect
-from ferrule.dialects.output_schema import output_object
+from ferrule.dialects.mcp import output_object
 from tests.dialects.raw import RawTool, objects
 from tests.dialects.strategies import Maker, seeds
 

@@ -11,12 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.dialects.anthropic import Anthropic
-from ferrule.dialects.flatten import flatten_root
+from ferrule.dialects.flatten import ROOT, Ledger, flatten_root
 from ferrule.dialects.inline import inline
-from ferrule.dialects.losses import ROOT, Ledger
 from ferrule.dialects.openai_chat import OPENAI_ABILITIES
-from ferrule.dialects.plain_tree import plain_tree
-from ferrule.dialects.portable import Abilities, reduce
+from ferrule.dialects.portable import Abilities, plain_tree, reduce
 from tests.dialects.strategies import Maker
 
 WHOLE = [Abilities(), OPENAI_ABILITIES, Anthropic.abilities]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.dialects.losses import ROOT, Ledger
+from ferrule.dialects.flatten import ROOT, Ledger
 from ferrule.dialects.portable import Abilities, reduce
 from tests.dialects.raw import objects
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from ferrule.mcp_client.abandoned_answers import AbandonedAnswers
+from ferrule.mcp_client.http_transport import AbandonedAnswers
 from tests.mcp_client.peers import until, using
 from tests.mcp_client.test_http_transport import Peer, peer
 

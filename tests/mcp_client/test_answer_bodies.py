@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.mcp_client.answer_bodies import fitting
+from ferrule.mcp_client.http_transport import fitting
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(max_size=8),

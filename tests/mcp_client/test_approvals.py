@@ -98,7 +98,7 @@ async def test_trusting_the_server_accepts_its_tools_as_they_are(tmp_path: Path)
 
 
 async def test_another_process_that_accepts_it_is_heard(tmp_path: Path) -> None:
-    from ferrule.mcp_client.approvals import Approvals
+    from ferrule.mcp_client.trust_records import Approvals
 
     async with using(tmp_path, plain()) as used:
         await used.call("echo", text="fine")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from ferrule.mcp_client.bounded_bodies import BoundedBody, BoundedEvents
+from ferrule.mcp_client.http_transport import BoundedBody, BoundedEvents
 from tests.mcp_client.peers import using
 from tests.mcp_client.test_http_transport import Peer, peer
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from ferrule.mcp_client.broken_answers import OpenQuestions, looks_like_answer
+from ferrule.mcp_client.message_lines import OpenQuestions, looks_like_answer
 
 CUT = b'{"jsonrpc":"2.0","result":{"content":[{"ty'
 

@@ -13,8 +13,8 @@ from ferrule.mcp_client.connect import connect
 from ferrule.mcp_client.connection import Connection
 from ferrule.mcp_client.failures import Failed
 from ferrule.mcp_client.ports import Ports
+from ferrule.mcp_client.remote_server import ServerLog
 from ferrule.mcp_client.server_config import ServerConfig
-from ferrule.mcp_client.server_log import ServerLog
 from ferrule.mcp_client.variables import Variables
 from tests.mcp_client.peers import alive, plain, until, using
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ferrule.mcp_client.definition_store import DefinitionStore
-from ferrule.mcp_client.definitions import Definition
+from ferrule.mcp_client.definitions import Definition, DefinitionStore
 from ferrule.mcp_client.server_config import ServerConfig
 
 CONFIG = ServerConfig("a/b", ("x",))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from ferrule.mcp_client.direct_calls import DirectCalls
 from ferrule.mcp_client.failures import Malformed
+from ferrule.mcp_client.stdio_transport import DirectCalls
 from tests.mcp_client.peers import until
 
 

@@ -16,8 +16,8 @@ from ferrule.mcp_client.failures import (
     trouble_of,
     with_garbage,
 )
-from ferrule.mcp_client.server_log import ServerLog
-from ferrule.mcp_client.server_program import CannotStart
+from ferrule.mcp_client.remote_server import ServerLog
+from ferrule.mcp_client.stdio_transport import CannotStart
 from ferrule.mcp_client.variables import MissingValue
 
 

@@ -8,7 +8,7 @@ import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from ferrule.mcp_client.input_rounds import with_input
+from ferrule.mcp_client.connection import with_input
 
 FORM = {
     "method": "elicitation/create",

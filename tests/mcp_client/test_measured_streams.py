@@ -12,8 +12,8 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from ferrule.mcp_client import measured_streams
-from ferrule.mcp_client.measured_streams import measured
+from ferrule.mcp_client import connection as measured_streams
+from ferrule.mcp_client.connection import measured
 
 
 class Peer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.mcp_client.pace import Pace
+from ferrule.mcp_client.bounds import Pace
 
 
 class Clock:

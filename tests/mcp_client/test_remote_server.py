@@ -19,8 +19,7 @@ from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
 from ferrule.mcp_client import connection, http_transport
 from ferrule.mcp_client.connection import Connection
-from ferrule.mcp_client.definition_store import DefinitionStore
-from ferrule.mcp_client.definitions import Definition
+from ferrule.mcp_client.definitions import Definition, DefinitionStore
 from ferrule.mcp_client.ports import NotSigningIn, Ports
 from ferrule.mcp_client.server_config import ServerConfig
 from ferrule.mcp_client.variables import Variables

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ferrule.mcp_client.bounds import STDERR_KEPT
-from ferrule.mcp_client.server_log import ServerLog
+from ferrule.mcp_client.remote_server import ServerLog
 from ferrule.mcp_client.variables import Variables
 
 

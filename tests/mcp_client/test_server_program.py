@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.mcp_client.server_program import CannotStart, ServerProgram, find_executable
+from ferrule.mcp_client.stdio_transport import CannotStart, ServerProgram, find_executable
 
 PLAIN = {"PATH": os.environ["PATH"]}
 
@@ -115,7 +115,7 @@ async def test_all_of_it_ends_when_ferrule_is_killed(tmp_path: Path) -> None:
     script = (
         "import asyncio, os, sys\n"
         "from pathlib import Path\n"
-        "from ferrule.mcp_client.server_program import ServerProgram\n"
+        "from ferrule.mcp_client.stdio_transport import ServerProgram\n"
         "async def main():\n"
         "    program = await ServerProgram.start(['sh', '-c', 'trap \"\" TERM HUP; exec sleep 1000'],"
         " folder=Path('.'), environment=dict(os.environ))\n"

@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
+from ferrule.mcp_client.http_transport import SignedRequests
 from ferrule.mcp_client.oauth import TokenFile, oauth
-from ferrule.mcp_client.signed_requests import SignedRequests
 
 URL = "https://example.org/mcp"
 

@@ -13,9 +13,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
-from ferrule.mcp_client.server_log import ServerLog
-from ferrule.mcp_client.server_program import CannotStart
-from ferrule.mcp_client.stdio_transport import StdioTransport
+from ferrule.mcp_client.remote_server import ServerLog
+from ferrule.mcp_client.stdio_transport import CannotStart, StdioTransport
 from tests.mcp_client.peers import until
 
 ECHO = "import sys\nfor line in sys.stdin:\n    sys.stdout.write(line)\n    sys.stdout.flush()\n"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.mcp_client.bounds import TOOLS
-from ferrule.mcp_client.tool_pages import sift
+from ferrule.mcp_client.connection import sift
 
 GOOD = {"name": "good", "inputSchema": {"type": "object"}}
 ODD = st.none() | st.text(max_size=3) | st.just({}) | st.just({"name": "x", "inputSchema": None})

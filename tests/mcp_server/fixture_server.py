@@ -19,9 +19,9 @@ from mcp.shared.subscriptions import PromptsListChanged
 
 from ferrule import Output, Registry, Runtime, ToolContext, ToolError, raw_tool, tool
 from ferrule.core.result import Attachment
+from ferrule.mcp_server.asking import LACKING, Peer, current_peer
 from ferrule.mcp_server.http import Address, serve_http
-from ferrule.mcp_server.introduction import TASKS
-from ferrule.mcp_server.peer import LACKING, Peer, current_peer
+from ferrule.mcp_server.opening import TASKS
 from ferrule.mcp_server.server import McpServer
 from ferrule.mcp_server.tasks import LONG_RUNNING
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ferrule import tool
-from ferrule.mcp_server.added_arguments import without_added
+from ferrule.mcp_server.server import without_added
 from tests.mcp_server.serving import both_eras, client_of, serving, text_of
 
 CLOSED: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}, "additionalProperties": False}

@@ -18,8 +18,7 @@ import pytest
 
 from ferrule import Registry, Runtime, raw_tool
 from ferrule.mcp_server.definitions import Definitions
-from ferrule.mcp_server.introduction import META, STATELESS_REVISION, discovery, handshake
-from ferrule.mcp_server.opening import Opened, open_with, serve_promptly
+from ferrule.mcp_server.opening import META, STATELESS_REVISION, Opened, discovery, handshake, open_with, serve_promptly
 from ferrule.mcp_server.server import McpServer
 from ferrule.mcp_server.standard_streams import Lines, connected
 from ferrule.mcp_server.stdio import serve_lines

@@ -11,9 +11,16 @@ from hypothesis import strategies as st
 from mcp import types
 from mcp_types.methods import validate_client_request
 
-from ferrule.mcp_server.introduction import HANDSHAKE_REVISIONS, META, STATELESS_REVISION
 from ferrule.mcp_server.messages import Refused, read_message
-from ferrule.mcp_server.ordinary import is_first_page, is_greeting, is_probe, read_ordinary
+from ferrule.mcp_server.opening import (
+    HANDSHAKE_REVISIONS,
+    META,
+    STATELESS_REVISION,
+    is_first_page,
+    is_greeting,
+    is_probe,
+    read_ordinary,
+)
 
 CLIENT = {"name": "test", "version": "1"}
 HELLO: dict[str, Any] = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}

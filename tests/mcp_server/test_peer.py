@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 
 from ferrule import tool
 from ferrule.core.elicitation import current_elicitor
-from ferrule.mcp_server.peer import Peer, current_peer
+from ferrule.mcp_server.asking import Peer, current_peer
 from tests.mcp_server.serving import answering, both_eras, client_of, serving, text_of
 
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}}

@@ -10,7 +10,7 @@ from typing import Any
 
 import uvicorn
 
-from ferrule.mcp_server.prompt_requests import prompt
+from ferrule.mcp_server.http import prompt
 
 HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule.mcp_server import request_bodies
+from ferrule.mcp_server import http as request_bodies
 from tests.mcp_server.processes import http_server
 from tests.mcp_server.test_http import HEADERS, HELLO, post
 from tests.mcp_server.test_stdio import soon

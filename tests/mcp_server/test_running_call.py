@@ -9,7 +9,7 @@ import pytest
 
 from ferrule import RawCall, Runtime, tool
 from ferrule.core.result import ToolResult
-from ferrule.mcp_server.running_call import RunningCall
+from ferrule.mcp_server.sessions import RunningCall
 
 RESULT = ToolResult("call_1", "t", success=True, llm_content="done", display_content="done")
 

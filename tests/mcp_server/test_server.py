@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from ferrule import Output, ToolContext, ToolError, tool
 from ferrule.core.result import Attachment
-from ferrule.mcp_server.introduction import INSTRUCTIONS
+from ferrule.mcp_server.opening import INSTRUCTIONS
 from ferrule.policy.decide import RulePolicy
 from tests.mcp_server.serving import answering, both_eras, client_of, serving, text_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from ferrule.mcp_server.session_room import SessionRoom
+from ferrule.mcp_server.http import SessionRoom
 
 Answer = tuple[int, str | None]
 

@@ -12,8 +12,8 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ConfigDict
 
 from ferrule import ToolError, tool
-from ferrule.mcp_server.introduction import TASKS
-from ferrule.mcp_server.peer import current_peer
+from ferrule.mcp_server.asking import current_peer
+from ferrule.mcp_server.opening import TASKS
 from tests.mcp_server.serving import answering, client_of, serving, text_of
 
 

@@ -8,13 +8,12 @@ import pytest
 
 from ferrule import tool
 from ferrule.core.call import RawCall
-from ferrule.core.conversation import AssistantMessage, ToolResults, UserMessage
-from ferrule.core.model import ModelEvent, ModelRequest, Usage
+from ferrule.core.model import AssistantMessage, ModelEvent, ModelRequest, ToolResults, Usage, UserMessage
 from ferrule.core.result import Attachment, ToolResult
 from ferrule.models.endpoint import Endpoint
 from ferrule.models.faults import Faults, TryAgain
 from ferrule.models.gemini import GeminiForm
-from ferrule.models.wire_form import Frame
+from ferrule.models.transport import Frame
 
 from .endpoints.wire import finished
 

@@ -11,8 +11,8 @@ import pytest
 
 from ferrule import Registry, tool
 from ferrule.core.call import RawCall
-from ferrule.core.conversation import AssistantMessage, ToolResults, UserMessage
 from ferrule.core.model import (
+    AssistantMessage,
     CallStarted,
     Finished,
     Model,
@@ -23,10 +23,12 @@ from ferrule.core.model import (
     Retrying,
     TextDelta,
     ThinkingDelta,
+    ToolResults,
     Usage,
+    UserMessage,
 )
 from ferrule.dialects import dialect
-from ferrule.models.retries import Tries
+from ferrule.models.faults import Tries
 from ferrule.models.transport import TimeLimits
 
 from .endpoints.server import CUT, HANG, Reply, body, sse

@@ -11,13 +11,24 @@ from hypothesis import strategies as st
 
 from ferrule import tool
 from ferrule.core.call import RawCall
-from ferrule.core.conversation import AssistantMessage, Message, ToolResults, UserMessage
-from ferrule.core.model import CallStarted, Finished, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, Usage
+from ferrule.core.model import (
+    AssistantMessage,
+    CallStarted,
+    Finished,
+    Message,
+    ModelEvent,
+    ModelRequest,
+    TextDelta,
+    ThinkingDelta,
+    ToolResults,
+    Usage,
+    UserMessage,
+)
 from ferrule.core.result import Attachment, ToolResult
 from ferrule.models.endpoint import Endpoint
 from ferrule.models.faults import Faults, TryAgain
 from ferrule.models.openai_chat import MISTRAL_IDS, Accent, OpenAIChatForm
-from ferrule.models.wire_form import Frame
+from ferrule.models.transport import Frame
 
 from .endpoints.wire import chat_chunk, finished
 

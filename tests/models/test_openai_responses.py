@@ -8,13 +8,23 @@ import pytest
 
 from ferrule import tool
 from ferrule.core.call import RawCall
-from ferrule.core.conversation import AssistantMessage, Message, ToolResults, UserMessage
-from ferrule.core.model import ModelError, ModelEvent, ModelFault, ModelRequest, TextDelta, ThinkingDelta
+from ferrule.core.model import (
+    AssistantMessage,
+    Message,
+    ModelError,
+    ModelEvent,
+    ModelFault,
+    ModelRequest,
+    TextDelta,
+    ThinkingDelta,
+    ToolResults,
+    UserMessage,
+)
 from ferrule.core.result import Attachment, ToolResult
 from ferrule.models.endpoint import Endpoint
 from ferrule.models.faults import Faults
 from ferrule.models.openai_responses import OpenAIResponsesForm
-from ferrule.models.wire_form import Frame
+from ferrule.models.transport import Frame
 
 from .endpoints.wire import finished
 

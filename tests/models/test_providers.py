@@ -116,8 +116,7 @@ def test_a_custom_context_counts() -> None:
 
 
 def test_accents_follow_the_provider() -> None:
-    from ferrule.core.conversation import UserMessage
-    from ferrule.core.model import ModelRequest
+    from ferrule.core.model import ModelRequest, UserMessage
 
     request = ModelRequest([UserMessage("x")], max_output_tokens=5)
     known = all_providers(environment={})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.models.retries import Tries, wait_asked
+from ferrule.models.faults import Tries, wait_asked
 
 NOW = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ferrule.models.endpoint import Endpoint
-from ferrule.models.served_context import served_context
+from ferrule.models.http_model import served_context
 
 PLACES = [
     (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.core.call import RawCall
-from ferrule.core.conversation import AssistantMessage, Message, ToolResults, UserMessage
+from ferrule.core.model import AssistantMessage, Message, ToolResults, UserMessage
 from ferrule.core.result import Attachment, ToolResult
 from ferrule.dialects import dialect
 from ferrule.models.transcript import CallIds, attached, transcript

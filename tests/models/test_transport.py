@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from ferrule.core.errors import MissingExtra
 from ferrule.models.endpoint import Endpoint
 from ferrule.models.faults import Faults, TryAgain
-from ferrule.models.transport import Transport, as_json, http
-from ferrule.models.wire_form import Frame
+from ferrule.models.transport import Frame, Transport, as_json, http
 
 from .endpoints.server import Reply, Server, body, sse
 from .endpoints.wire import QUICK

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule.core.conversation import UserMessage
-from ferrule.core.model import Finished, ModelError, ModelRequest
+from ferrule.core.model import Finished, ModelError, ModelRequest, UserMessage
 from ferrule.models.endpoint import Endpoint
 from ferrule.models.faults import Faults, TryAgain
 from ferrule.models.providers import Provider, form_of
-from ferrule.models.wire_form import Frame, WireForm
+from ferrule.models.transport import Frame, WireForm
 
 from .endpoints.wire import FORMS, Call, Says, stream_of
 

@@ -11,7 +11,7 @@ from inline_snapshot import snapshot
 from pydantic import BaseModel
 
 from ferrule import Stopped, tool
-from ferrule.pipeline.references import check_against_output, find_references, resolve
+from ferrule.pipeline.batch import check_against_output, find_references, resolve
 
 
 def put(arguments: Any, values: dict[str, Any]) -> Any:

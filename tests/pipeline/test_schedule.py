@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ferrule.core.access import Touch, Touches, collide, reads, writes
-from ferrule.pipeline.schedule import schedule
+from ferrule.pipeline.batch import schedule
 
 resources = st.sampled_from(
     ["*", "host:a", "host:b", "shell:main", "path:/", "path:/a", "path:/a/", "path:/a/b", "path:/a/b/c", "path:/ab",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ferrule import Registry
-from ferrule.plugins.folder_tools import FolderTools
+from ferrule.plugins.discovery import FolderTools
 from ferrule.plugins.tools_folder import ToolsFolder
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from ferrule import Registry, tool
 from ferrule.core.events import RegistryEvent
-from ferrule.plugins.folder_tools import FolderTools
+from ferrule.plugins.discovery import FolderTools
 from tests.plugins.files import findings, in_registry, tool_file, write
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.registry.concepts import CONCEPTS, NOTHING_SAID
-from ferrule.registry.terms import terms
+from ferrule.registry.choose_tools import CONCEPTS, NOTHING_SAID, terms
 
 ROWS = [line.split(":", 1) for line in CONCEPTS.replace("\n  ", " ").strip().splitlines()]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.registry.mentions import Named, loose_folders, mentions, without_mentions
+from ferrule.registry.choose_tools import Named, loose_folders, mentions, without_mentions
 
 
 def named(text: str) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.registry.terms import name_terms, name_words, terms
+from ferrule.registry.choose_tools import name_terms, name_words, terms
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.core.conversation import UserMessage
-from ferrule.core.model import Finished, ModelError, ModelFault, ModelRequest, Usage
+from ferrule.core.model import Finished, ModelError, ModelFault, ModelRequest, Usage, UserMessage
 from ferrule.testing.script_file import ScriptError, scripted_model
 
 

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ferrule.core.call import RawCall
-from ferrule.core.conversation import UserMessage
 from ferrule.core.model import (
     CallStarted,
     Finished,
@@ -20,6 +19,7 @@ from ferrule.core.model import (
     TextDelta,
     ThinkingDelta,
     Usage,
+    UserMessage,
 )
 from ferrule.testing import ScriptedModel, call, say
 

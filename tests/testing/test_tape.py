@@ -1,8 +1,7 @@
 import threading
 from typing import Any
 
-from ferrule.testing.cassette_file import TapedCall, TapedResult
-from ferrule.testing.tape import Tape
+from ferrule.testing.cassette import Tape, TapedCall, TapedResult
 
 
 def taped(number: int, words: str = "") -> TapedCall:

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from ferrule.workspace.edits.edit_problems import EditProblem
-from ferrule.workspace.edits.edit_spans import apply_spans
+from ferrule.workspace.edits.edit_problems import EditProblem, apply_spans
 from ferrule.workspace.edits.matching import find_edit
 
 

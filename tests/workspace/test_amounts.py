@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.workspace.amounts import amount
+from ferrule.workspace.names import amount
 
 
 def test_one_is_one_and_all_others_are_many() -> None:

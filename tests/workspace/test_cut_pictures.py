@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.workspace.pictures import GIF, WHOLE
 
-from ferrule.workspace.cut_pictures import is_cut_off
+from ferrule.workspace.media import is_cut_off
 
 
 @pytest.mark.parametrize("kind", WHOLE)

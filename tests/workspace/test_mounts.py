@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.workspace import mounts
-from ferrule.workspace.mounts import mount_between
+from ferrule.workspace import paths as mounts
+from ferrule.workspace.paths import mount_between
 
 
 def test_the_first_mount_below_a_folder_is_found() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.workspace.path_names import (
+from ferrule.workspace.paths import (
     check_new_names,
     check_text,
     escaped,

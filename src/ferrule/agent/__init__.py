@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ferrule.agent.conversation import Conversation
     from ferrule.agent.limits import AgentLimits
     from ferrule.agent.saved_sessions import SavedSession
-    from ferrule.core.conversation import AssistantMessage, ToolResults, UserMessage
+    from ferrule.core.model import AssistantMessage, ToolResults, UserMessage
 
 __all__ = [
     "Agent",
@@ -61,7 +61,7 @@ __getattr__, __dir__ = lazy_names(
         "agent.conversation": ("Conversation",),
         "agent.limits": ("AgentLimits",),
         "agent.saved_sessions": ("SavedSession",),
-        "core.conversation": (
+        "core.model": (
             "AssistantMessage",
             "ToolResults",
             "UserMessage",

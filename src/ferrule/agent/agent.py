@@ -7,9 +7,9 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from ferrule.agent.agent_events import Ending, TurnEnded
+from ferrule.agent.compaction import Room
 from ferrule.agent.conversation import Conversation
 from ferrule.agent.limits import AgentLimits
-from ferrule.agent.make_room import Room
 from ferrule.agent.turn import Turn
 from ferrule.pipeline.run import Runtime
 from ferrule.registry.registry import Registry
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ferrule.agent.agent_events import AgentEvent, Compacted
     from ferrule.agent.conversation import Journal
-    from ferrule.agent.meter import Meter
+    from ferrule.agent.limits import Meter
     from ferrule.core.context import ModelAdapter, Session, ToolContext
     from ferrule.core.model import Model, Usage
     from ferrule.core.result import Attachment

@@ -6,18 +6,81 @@ and results together. Nothing here asks a model; whoever has one gives the summa
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ferrule.agent.notes import NOTES
-from ferrule.agent.sizes import size_of, tokens_of
-from ferrule.core.conversation import AssistantMessage, ToolResults, UserMessage
+from ferrule.agent.agent_events import Compacted
+from ferrule.agent.hearing import NOTES, Hearing
+from ferrule.core.model import AssistantMessage, ModelError, ModelRequest, ToolResults, Usage, UserMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from ferrule.core.conversation import Message
+    from ferrule.agent.conversation import Conversation
+    from ferrule.core.model import Message, Model
+
+
+# How many tokens a conversation is, near enough: what the model itself last counted, and an estimate of the rest.
+
+
+# A token is about four letters of English and a little more than one Chinese character, which is three bytes.
+_BYTES_A_TOKEN = 3.5
+_MESSAGE = 8
+_ATTACHMENT = 1500
+
+
+def tokens_of(text: str) -> int:
+    """An estimate that is rather too high than too low."""
+    return int((len(text) if text.isascii() else len(text.encode("utf-8", "replace"))) / _BYTES_A_TOKEN) + 1
+
+
+def size_of(message: Message) -> int:
+    """An estimate of one message."""
+    if isinstance(message, UserMessage):
+        return _MESSAGE + tokens_of(message.text) + _ATTACHMENT * len(message.attachments)
+    if isinstance(message, ToolResults):
+        return sum(
+            _MESSAGE + tokens_of(one.llm_content) + _ATTACHMENT * len(one.attachments) for one in message.results
+        )
+    calls = sum(_MESSAGE + tokens_of(f"{one.name}{one.arguments}") for one in message.calls)
+    return _MESSAGE + tokens_of(message.text) + tokens_of(message.thinking) + calls
+
+
+def sizes_of(messages: Sequence[Message]) -> int:
+    return sum(map(size_of, messages))
+
+
+class Sizes:
+    """The size of one conversation as it grows. Each message is measured once."""
+
+    def __init__(self) -> None:
+        self._counted = 0
+        self._known = 0
+        self._estimated = 0
+
+    def tokens(self, messages: Sequence[Message], system: str = "") -> int:
+        """How much the model would read now."""
+        for message in messages[self._counted :]:
+            self._estimated += size_of(message)
+        self._counted = len(messages)
+        return self._estimated + (self._known or tokens_of(system))
+
+    def told(self, messages: Sequence[Message], usage: Usage) -> None:
+        """The model counted what it read and wrote: `messages` with its answer, and all that stands around them."""
+        if usage.input_tokens <= 0:  # it does not count
+            return
+        self._counted = len(messages)
+        self._known = usage.input_tokens + usage.output_tokens
+        self._estimated = 0
+
+    def shrunk(self, messages: Sequence[Message], around: int) -> None:
+        """The conversation is another one now; `around` is what stands around the messages."""
+        self._counted = len(messages)
+        self._known = around
+        self._estimated = sizes_of(messages)
+
 
 KEPT_EXCHANGES = 4
 _OLD_RESULT = 600
@@ -185,3 +248,74 @@ def transcript(messages: Sequence[Message], most_tokens: int) -> str:
 
 def _bounded(text: str) -> str:
     return text if len(text) <= 2 * _OLD_RESULT else text[: 2 * _OLD_RESULT] + " […]"
+
+
+# When a conversation is made shorter, and how far: before the context is full, with the model's own summary if it
+# can.
+
+
+logger = logging.getLogger("ferrule.agent")
+
+_FULL = 0.8
+_CHEAP_IS_ENOUGH = 0.6
+_TAIL = 0.4
+_OUTPUT = 8_000
+_SUMMARY_TOKENS = 2_000
+
+
+class Room:
+    """How much of a model's context a conversation takes, and what to do about it."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self.sizes = Sizes()
+        self._learnt: int | None = None
+
+    def tokens(self, system: str) -> int:
+        return self.sizes.tokens(self._conversation.messages, system)
+
+    def limit(self, model: Model, otherwise: int) -> int:
+        """How many tokens the conversation may have: most of the context, less the room for an answer."""
+        context = model.context_tokens or otherwise
+        limit = int(_FULL * (context - min(_OUTPUT, context // 4)))
+        return min(limit, self._learnt) if self._learnt else limit
+
+    def too_long(self, system: str) -> int:
+        """The model would not read all this: from now on four fifths of it are the limit."""
+        self._learnt = max(1_000, int(_FULL * self.tokens(system)))
+        return self._learnt
+
+    async def make(
+        self, model: Model, system: str, limit: int, count: Callable[[Usage], None], *, summarise: bool = False
+    ) -> Compacted | None:
+        """Shorten the conversation to well below `limit`; None when there is nothing that could be left out."""
+        messages = self._conversation.messages
+        before = self.tokens(system)
+        around = max(0, before - sizes_of(messages))
+        shorter = shortened_results(messages)
+        summary = ""
+        if summarise or around + sizes_of(shorter) > _CHEAP_IS_ENOUGH * limit:
+            start = tail_start(messages, int(_TAIL * limit))
+            if can_be_summarised(messages, start):
+                summary = await self._summary(model, start, limit, count)
+                shorter = summarised(messages, start, summary)
+        after = around + sizes_of(shorter)
+        if after >= before:
+            return None
+        self._conversation.replace(shorter)
+        self.sizes.shrunk(shorter, around)
+        return Compacted(before, after, summary)
+
+    async def _summary(self, model: Model, start: int, limit: int, count: Callable[[Usage], None]) -> str:
+        old = self._conversation.messages[:start]
+        text = transcript(old, max(_SUMMARY_TOKENS, limit - 2 * _SUMMARY_TOKENS))
+        request = ModelRequest(
+            [UserMessage(ASK_FOR_SUMMARY.replace("{transcript}", text))], max_output_tokens=_SUMMARY_TOKENS
+        )
+        try:
+            finished = await Hearing(lambda event: None).listen(model, request)
+        except ModelError as error:
+            logger.warning("No summary of %d messages could be had: %s", start, error)
+            return ""
+        count(finished.usage)
+        return "" if finished.stop == "refused" else finished.message.text

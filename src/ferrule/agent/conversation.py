@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from ferrule.core.call import RawCall
-from ferrule.core.conversation import AssistantMessage, Message, ToolResults, UserMessage
 from ferrule.core.errors import ErrorKind
-from ferrule.core.model import Usage
+from ferrule.core.model import AssistantMessage, Message, ToolResults, Usage, UserMessage
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.result import ErrorInfo, ToolResult
 

@@ -128,8 +128,7 @@ def _shown(app: App, named: list[str]) -> ToolSource:
 def _system_words(app: App, agent: Agent, asks: bool) -> str:
     from datetime import datetime
 
-    from ferrule.agent.project_words import git_branch, project_words
-    from ferrule.agent.system_prompt import Surroundings, system_prompt
+    from ferrule.agent.system_prompt import Surroundings, git_branch, project_words, system_prompt
     from ferrule.policy.request import roots_of
     from ferrule.workspace.restrictions import restrictions_of
 

@@ -42,8 +42,7 @@ class App:
         single_call: bool = False,
         ports: Ports | None = None,
     ) -> None:
-        from ferrule.app.build_policy import build_policy
-        from ferrule.app.build_protection import build_hooks, guarded_folders, sandbox_config
+        from ferrule.app.build_policy import build_hooks, build_policy, guarded_folders, sandbox_config
         from ferrule.core.context import Session
         from ferrule.pipeline.limits import Limits
         from ferrule.pipeline.run import Runtime

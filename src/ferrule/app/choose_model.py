@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ferrule.app.load_settings import SettingsError
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.core.phrases import phrase
-from ferrule.models.keys import find_key
+from ferrule.models.endpoint import find_key
 from ferrule.models.providers import EMBEDDED, all_providers, custom_provider, open_model
 
 if TYPE_CHECKING:

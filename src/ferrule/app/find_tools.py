@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ferrule.app.settings import Settings
     from ferrule.mcp_client.ports import Ports
     from ferrule.mcp_client.servers import Servers
-    from ferrule.plugins.folder_tools import FolderTools
+    from ferrule.plugins.discovery import FolderTools
     from ferrule.plugins.module_tools import Broken
     from ferrule.plugins.plugin import Plugin
 
@@ -59,7 +59,7 @@ def build_tools(settings: Settings, workspace: Path, ports: Ports | None = None)
             found.register(registry)
             tools.plugins, tools.skipped = found.plugins, found.broken
             if settings.tools.folders:
-                from ferrule.plugins.folder_tools import FolderTools
+                from ferrule.plugins.discovery import FolderTools
 
                 tools.folders = FolderTools(
                     tool_folders(settings, workspace), registry, disabled=settings.tools.disabled

@@ -11,8 +11,8 @@ from ferrule.core.function_tool import tool
 from ferrule.core.phrases import phrase
 from ferrule.core.result import Output
 from ferrule.workspace.changing import SECONDS_TO_CHANGE, Changed, Make, change_file, require_text
-from ferrule.workspace.edits.edited_bytes import edited_bytes
 from ferrule.workspace.edits.matching import find_edit
+from ferrule.workspace.edits.multi_edit import edited_bytes
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.session_paths import opens_file
 from ferrule.workspace.texts.text import Text

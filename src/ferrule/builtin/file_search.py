@@ -14,10 +14,9 @@ from ferrule.core.phrases import phrase
 from ferrule.core.problems import Problem
 from ferrule.core.result import Output
 from ferrule.core.tool import Kind, Tool
-from ferrule.workspace.amounts import amount
 from ferrule.workspace.changing import SECONDS_TO_CHANGE, origin_of
 from ferrule.workspace.files import Files, files_of
-from ferrule.workspace.names import about_names
+from ferrule.workspace.names import about_names, amount
 from ferrule.workspace.place_kinds import require_file_or_folder
 from ferrule.workspace.searching.globs import excluded_globs, glob_below, split_globs
 from ferrule.workspace.searching.line_breaks import any_line_ending

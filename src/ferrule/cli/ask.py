@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import select
 import signal
 import sys
 from contextlib import suppress
@@ -12,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ferrule.cli.typed_line import typed_line
 from ferrule.cli.words import _, as_warning, localised, said_of
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.policy.shown_text import disguises, shown, shown_row
@@ -22,6 +23,28 @@ if TYPE_CHECKING:
 
     from ferrule.builtin.change_preview import Preview
     from ferrule.pipeline.confirm import Asker, Question
+
+
+# One line that the person types, and Ctrl-C at whatever moment it comes.
+
+
+def typed_line() -> str:
+    """A line from the terminal, like `input`: `EOFError` at its end; Ctrl-C raises what its handler raises."""
+    if sys.platform == "win32":
+        return input()
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    os.set_blocking(heard, False)
+    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    try:
+        while sys.stdin not in select.select([sys.stdin, heard], [], [])[0]:
+            os.read(heard, 4096)  # a signal whose handler raised nothing
+        return input()
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(heard)
+        os.close(told)
+
 
 _YES = ("y", "yes", "是")
 _ALWAYS = ("a", "always", "总是")
@@ -132,7 +155,7 @@ def choices_of(question: Question) -> str:
 
 def _change(preview: Preview) -> list[Line]:
     """What the call would change in a file; the diff is the call's own text."""
-    from ferrule.cli.chatting.visible_text import visible
+    from ferrule.cli.chatting.text_rows import visible
 
     if preview.problem:
         return [Line(_("It would fail now: {why}").format(why=visible(localised(preview.problem))), warning=True)]

@@ -15,12 +15,33 @@ from ferrule.cli.options import json_option, settings_for
 from ferrule.cli.output import write, write_json
 from ferrule.cli.since import SINCE
 from ferrule.cli.table import cut, print_table
-from ferrule.cli.verdict import gap_words, what_is_wrong
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
     from ferrule.records.reader import AuditReader
     from ferrule.records.row import AuditRow
+    from ferrule.records.verification import Gap, Verification
+
+
+# What the check of an audit log found, in words.
+
+
+def what_is_wrong(found: Verification) -> str:
+    """Why the log does not hold, with the first row that is to blame."""
+    if found.first_bad_seq is None:
+        return found.why
+    return _("row {seq}: {why}").format(seq=found.first_bad_seq, why=found.why)
+
+
+def gap_words(gap: Gap) -> str:
+    """Rows that are missing without anybody having tampered with those that are there."""
+    words = _(
+        "Gap at row {seq} ({time}): the log was removed or replaced while Ferrule was running. It ended at row "
+        "{ended_at}, and the one in its place at row {found}."
+    )
+    moment = datetime.fromtimestamp(gap.time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return words.format(seq=gap.seq, time=moment, ended_at=gap.ended_at, found=gap.found)
+
 
 _ARGUMENTS_COLUMNS = 80  # `show`, `export` and --json have the rest
 

@@ -13,7 +13,6 @@ import click
 from ferrule.app.build import App
 from ferrule.cli.ask import asker
 from ferrule.cli.attachment_words import attachment_words
-from ferrule.cli.call_status import CallStatus
 from ferrule.cli.options import (
     json_option,
     permission_flags,
@@ -30,7 +29,7 @@ from ferrule.cli.output import write, write_json
 from ferrule.cli.piped_input import given_arguments
 from ferrule.cli.server_talk.terminal_place import TerminalPlace, terminal_ports
 from ferrule.cli.since import SECONDS
-from ferrule.cli.status_line import StatusLine
+from ferrule.cli.status_line import CallStatus, StatusLine
 from ferrule.cli.words import _, as_error, result_text, said_of
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind, Stage, Stopped

@@ -89,7 +89,7 @@ def _model(name: str, settings: Settings) -> Model:
         return model_for(name, settings)
     except ModelError as error:
         from ferrule.app.choose_model import NoModelChosen
-        from ferrule.cli.model_words import model_words
+        from ferrule.cli.models import model_words
 
         if isinstance(error, NoModelChosen) and not name:
             from ferrule.cli.chatting.first_run import chosen_first
@@ -169,7 +169,7 @@ def _screen(plain: bool) -> Screen:
 
     if plain or wants_plain(sys.stdout, os.environ):
         return PlainScreen(sys.stdout)
-    from ferrule.cli.chatting.live_screen import LiveScreen, wraps_again
+    from ferrule.cli.chatting.screen import LiveScreen, wraps_again
 
     return LiveScreen(sys.stdout, wraps_again=wraps_again(os.environ))
 
@@ -179,8 +179,7 @@ def _person(screen: Screen, started: list[Chat]) -> PersonInput:
         from ferrule.cli.chatting.person_input import PlainInput
 
         return PlainInput(sys.stdin, seen=sys.stdout.isatty())
-    from ferrule.cli.chatting.completion import ChatCompleter
-    from ferrule.cli.chatting.prompt_input import PromptInput
+    from ferrule.cli.chatting.prompt_input import ChatCompleter, PromptInput
     from ferrule.workspace.data_folder import data_folder
 
     return PromptInput(ChatCompleter(lambda: started[0]), data_folder() / "chat_history")

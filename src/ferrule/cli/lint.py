@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _known(_context: click.Context, _option: click.Parameter, rules: tuple[str, ...]) -> tuple[str, ...]:
-    from ferrule.core.lint_rules import RULES
+    from ferrule.core.lint import RULES
 
     for rule in rules:
         if rule not in RULES:

@@ -9,13 +9,12 @@ import click
 
 from ferrule.app.load_settings import SettingsError
 from ferrule.app.locations import user_settings_file
-from ferrule.app.mcp_servers import MCP_JSON, trust_server
-from ferrule.app.server_file import ServerFile, ServerJson
+from ferrule.app.mcp_servers import MCP_JSON, ServerFile, ServerJson, trust_server
 from ferrule.cli.options import warn, workspace_option
 from ferrule.cli.output import write
 from ferrule.cli.words import _
 from ferrule.core.secrets import is_secret_name
-from ferrule.mcp_client.tool_names import server_slug
+from ferrule.mcp_client.definitions import server_slug
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ferrule.app.mcp_servers import mcp_folder
-from ferrule.cli.mcp_changes import changed_since_trusted
-from ferrule.cli.mcp_state import given_to, servers_for
+from ferrule.cli.mcp_state import changed_since_trusted, given_to, servers_for
 from ferrule.cli.options import json_option, workspace_option
 from ferrule.cli.output import write, write_json
 from ferrule.cli.table import print_table
@@ -64,7 +63,7 @@ def _state(one: KnownServer) -> str:
 
 def _tools(one: KnownServer) -> int | None:
     """How many tools it had when it was last asked."""
-    from ferrule.mcp_client.definition_store import DefinitionStore
+    from ferrule.mcp_client.definitions import DefinitionStore
 
     known = DefinitionStore(mcp_folder() / "definitions").load(one.config)
     return None if known is None else len(known.definitions)

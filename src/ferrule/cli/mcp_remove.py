@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ferrule.app.locations import organisation_settings_file
-from ferrule.app.mcp_servers import MCP_JSON, distrust_server, mcp_folder
-from ferrule.app.server_file import ServerFile, ServerJson
+from ferrule.app.mcp_servers import MCP_JSON, ServerFile, ServerJson, distrust_server, mcp_folder
 from ferrule.cli.mcp_state import must_find, servers_for
-from ferrule.cli.options import workspace_option
+from ferrule.cli.options import PlainError, workspace_option
 from ferrule.cli.output import write
-from ferrule.cli.plain_error import PlainError
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
@@ -23,8 +21,8 @@ if TYPE_CHECKING:
 @click.argument("name")
 @workspace_option
 def command(name: str, workspace: Path) -> None:
-    from ferrule.mcp_client.approvals import Approvals
-    from ferrule.mcp_client.definition_store import DefinitionStore
+    from ferrule.mcp_client.definitions import DefinitionStore
+    from ferrule.mcp_client.trust_records import Approvals
 
     _settings, known = servers_for(workspace)
     found = must_find(known, name)

@@ -17,6 +17,7 @@ from ferrule.app.build import App
 from ferrule.app.settings import LimitSettings
 from ferrule.cli.mcp_state import say_problems
 from ferrule.cli.options import (
+    PlainError,
     permission_flags,
     permission_options,
     recorded_code,
@@ -28,7 +29,6 @@ from ferrule.cli.options import (
     workspace_option,
 )
 from ferrule.cli.output import write
-from ferrule.cli.plain_error import PlainError
 from ferrule.cli.words import _, said_of
 from ferrule.core.errors import MissingExtra
 from ferrule.process.signals import on_signal

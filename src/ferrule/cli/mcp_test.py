@@ -11,13 +11,10 @@ import click
 
 from ferrule.app.locations import added_folders
 from ferrule.app.mcp_servers import mcp_folder
-from ferrule.cli.mcp_changes import changed_since_trusted
-from ferrule.cli.mcp_state import given_to, must_find, servers_for
-from ferrule.cli.options import json_option, warn, workspace_option
+from ferrule.cli.mcp_state import changed_since_trusted, given_to, must_find, servers_for
+from ferrule.cli.options import PlainError, json_option, warn, workspace_option
 from ferrule.cli.output import write, write_json
-from ferrule.cli.plain_error import PlainError
-from ferrule.cli.server_waits import ServerWaits
-from ferrule.cli.status_line import StatusLine
+from ferrule.cli.status_line import ServerWaits, StatusLine
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
 

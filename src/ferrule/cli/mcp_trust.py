@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ferrule.app.mcp_servers import mcp_folder, trust_records, trust_server
-from ferrule.cli.mcp_changes import since_trusted
-from ferrule.cli.mcp_state import given_to, must_find, servers_for
+from ferrule.cli.mcp_state import given_to, must_find, servers_for, since_trusted
 from ferrule.cli.options import workspace_option
 from ferrule.cli.output import write
 from ferrule.cli.words import _
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("name")
 @workspace_option
 def command(name: str, workspace: Path) -> None:
-    from ferrule.mcp_client.approvals import Approvals
+    from ferrule.mcp_client.trust_records import Approvals
     from ferrule.policy.shown_text import shown_row
 
     settings, known = servers_for(workspace)

@@ -9,9 +9,8 @@ import click
 from ferrule.app.load_settings import is_trusted, load_settings
 from ferrule.app.mcp_servers import distrust_server, known_servers
 from ferrule.cli.mcp_state import must_find, servers_for
-from ferrule.cli.options import warn, workspace_option
+from ferrule.cli.options import PlainError, warn, workspace_option
 from ferrule.cli.output import write
-from ferrule.cli.plain_error import PlainError
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:

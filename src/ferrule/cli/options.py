@@ -4,20 +4,33 @@ from __future__ import annotations
 
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from ferrule.app.load_settings import Loaded, load_settings
 from ferrule.app.locations import organisation_settings_file
 from ferrule.cli.output import document_promised, own_stdout, promise_json, write
-from ferrule.cli.words import _, as_warning, localised, speak_english
+from ferrule.cli.words import _, as_error, as_warning, localised, speak_english
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ferrule.app.build import App
     from ferrule.app.find_tools import Tools
+
+
+# What ends a command that was typed rightly: one line that says why, without how the command is typed.
+
+
+class PlainError(click.ClickException):
+    """Something that the person can mend, but not by typing the command in another way."""
+
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(as_error(self.message), file=file, err=file is None)
+
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

@@ -11,8 +11,7 @@ import click
 
 from ferrule.app.build import App
 from ferrule.cli.ask import asker
-from ferrule.cli.call_status import CallStatus
-from ferrule.cli.model_words import model_words
+from ferrule.cli.models import model_words
 from ferrule.cli.options import (
     json_option,
     permission_flags,
@@ -30,7 +29,7 @@ from ferrule.cli.output import write, write_json_error
 from ferrule.cli.piped_input import piped_context, whole_input, with_context
 from ferrule.cli.server_talk.terminal_place import TerminalPlace, terminal_ports
 from ferrule.cli.since import SECONDS
-from ferrule.cli.status_line import StatusLine
+from ferrule.cli.status_line import CallStatus, StatusLine
 from ferrule.cli.words import _, as_error, said_of
 from ferrule.process.signals import no_more_on_signal, on_signal
 

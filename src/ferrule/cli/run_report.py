@@ -6,8 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule._version import __version__
-from ferrule.agent.agent_events import Answered, CallAsked, Compacted, Noted, TurnEnded
-from ferrule.agent.event_form import VERSION, call_form, to_form
+from ferrule.agent.agent_events import VERSION, Answered, CallAsked, Compacted, Noted, TurnEnded, call_form, to_form
 from ferrule.cli.attachment_words import attachment_words
 from ferrule.cli.options import warn
 from ferrule.cli.output import write, write_json, write_json_line
@@ -20,7 +19,7 @@ from ferrule.core.phrases import joined
 if TYPE_CHECKING:
     from ferrule.agent.agent import Agent
     from ferrule.agent.agent_events import AgentEvent
-    from ferrule.cli.call_status import CallStatus
+    from ferrule.cli.status_line import CallStatus
 
 
 class Report(Protocol):

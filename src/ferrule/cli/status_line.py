@@ -11,15 +11,23 @@ import os
 import shutil
 import sys
 from contextlib import asynccontextmanager, contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
+from ferrule.cli.chatting.text_rows import cut, one_line
 from ferrule.cli.output import clear_before_writing, write
+from ferrule.cli.words import _
+from ferrule.core.events import Done, Partial, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 
-    from ferrule.cli.chatting.live_screen import LiveScreen
-    from ferrule.cli.chatting.screen import Screen
+    from ferrule.agent.agent_events import AgentEvent, CallAsked
+    from ferrule.cli.chatting.call_view import CallView
+    from ferrule.cli.chatting.screen import LiveScreen, Screen
+    from ferrule.core.events import CallEvent
+    from ferrule.mcp_client.servers import Servers
+
 
 _SECONDS_BETWEEN_LOOKS = 0.1
 _ECHO = "^C"
@@ -94,8 +102,7 @@ class StatusLine:
 
 
 def _live_screen() -> LiveScreen | None:
-    from ferrule.cli.chatting.live_screen import LiveScreen, wraps_again
-    from ferrule.cli.chatting.screen import wants_plain
+    from ferrule.cli.chatting.screen import LiveScreen, wants_plain, wraps_again
 
     if wants_plain(sys.stderr, os.environ):
         return None
@@ -109,3 +116,99 @@ def _size() -> os.terminal_size:
     except (OSError, ValueError):
         size = shutil.get_terminal_size()
     return os.terminal_size((size.columns - len(_ECHO), size.lines))
+
+
+# Which MCP servers a command is waiting for, and for how long: silence looks like a hang.
+
+
+_PATIENCE = 1.0
+"""Seconds that pass before anybody is told; most servers are there by then."""
+_LONGEST_NAME, _MOST_NAMES = 40, 3
+
+
+class ServerWaits:
+    """Servers that are being started just now."""
+
+    def __init__(self, servers: Servers | None, now: Callable[[], float] = monotonic) -> None:
+        self._servers = servers
+        self._now = now
+        self._told: set[str] = set()
+        self._left: dict[str, float | None] = {}
+
+    def rows(self, screen: Screen) -> list[str]:
+        waiting = self._waiting()
+        if not waiting:
+            return []
+        words = _("Waiting for {names} to start ({seconds} s; Ctrl-C ends it)…")
+        shown = words.format(names=_listed(waiting), seconds=f"{max(waiting.values()):.0f}")
+        return [screen.paint("faint", cut(shown, screen.width))]
+
+    def remark(self) -> str:
+        fresh = [name for name in self._waiting() if name not in self._told]
+        self._told.update(fresh)
+        return _("Waiting for {names} to start…").format(names=_listed(fresh)) if fresh else ""
+
+    def leave(self) -> None:
+        """Nobody waits any more for those that are being started now; a later start of one counts again."""
+        self._left = self._starting()
+
+    def _waiting(self) -> dict[str, float]:
+        """Those that have been starting for longer than a moment, and for how long."""
+        starting = {name: since for name, since in self._starting().items() if self._left.get(name) != since}
+        waiting = {name: self._now() - since for name, since in starting.items() if since is not None}
+        return {name: seconds for name, seconds in waiting.items() if seconds >= _PATIENCE}
+
+    def _starting(self) -> dict[str, float | None]:
+        joined = self._servers.joined if self._servers is not None else {}
+        return {name: one.server.starting_since for name, one in joined.items()}
+
+
+def _listed(names: Iterable[str]) -> str:
+    shown = [f"`{one_line(name)[:_LONGEST_NAME]}`" for name in names]
+    if len(shown) <= _MOST_NAMES:
+        return ", ".join(shown)
+    words = _("{names} and {n} more")  # else they would push the seconds and the way out off the row
+    return words.format(names=", ".join(shown[: _MOST_NAMES - 1]), n=len(shown) - _MOST_NAMES + 1)
+
+
+# What `ferrule call` and `ferrule run` show while they wait: how far a call has come and the last lines of what it
+# has written so far, or which server it waits for.
+
+
+class CallStatus:
+    """Hears the events of calls that were announced with `begin`; those that other calls make are passed over."""
+
+    def __init__(self, servers: Servers | None, now: Callable[[], float] = monotonic) -> None:
+        self._waits = ServerWaits(servers, now)
+        self._now = now
+        self._calls: dict[str, CallView] = {}
+        self._latest: CallView | None = None
+        self._frame = 0
+
+    def turn_begins(self) -> None:
+        """The turn goes on without the servers that have not answered, so none of them is said to be waited for."""
+        self._waits.leave()
+
+    def begin(self, asked: CallAsked) -> None:
+        from ferrule.cli.chatting.call_view import CallView
+
+        self._calls[asked.call.id] = CallView(asked, self._now())
+
+    def hear(self, event: AgentEvent | CallEvent) -> None:
+        if isinstance(event, (Progress, Partial)) and (view := self._calls.get(event.call_id)):
+            if isinstance(event, Progress):
+                view.progress(event)
+            else:
+                view.partial(event)
+            self._latest = view
+        elif isinstance(event, Done) and self._calls.pop(event.call_id, None) is self._latest:
+            self._latest = None
+
+    def rows(self, screen: Screen) -> list[str]:
+        if self._latest is None:
+            return self._waits.rows(screen)
+        self._frame += 1
+        return self._latest.live_rows(self._now(), self._frame, screen)
+
+    def remark(self) -> str:
+        return self._waits.remark()

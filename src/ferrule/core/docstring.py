@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from inspect import cleandoc
 
-from ferrule.core.description import Description, Example
+from ferrule.core.tool import Description, Example
 
 _SECTIONS = {
     "args": "params",

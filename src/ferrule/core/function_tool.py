@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from enum import Enum
 from functools import lru_cache, partial
 from threading import RLock
@@ -20,6 +21,7 @@ from typing import (
     get_args,
     get_origin,
     get_type_hints,
+    is_typeddict,
     overload,
 )
 from weakref import WeakValueDictionary
@@ -27,16 +29,16 @@ from weakref import WeakValueDictionary
 from ferrule.core.context import ToolContext
 from ferrule.core.errors import DefinitionError
 from ferrule.core.tool import Style, Tool, ToolOptions, refuse_hidden, style_of
-from ferrule.core.typed_dicts import understood
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import CodeType
 
-    from ferrule.core.description import Description
     from ferrule.core.docstring import Docstring
     from ferrule.core.function_params import Compiled
     from ferrule.core.params import Params
+    from ferrule.core.tool import Description
+
 
 _FORBIDDEN_CONTAINERS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
@@ -563,3 +565,48 @@ def _refuse_second_context(
 def two_contexts(name: str, contexts: Sequence[str]) -> str:
     listed = " and ".join(f"`{one}`" for one in contexts)
     return f"`{name}`: {listed} are both a ToolContext, and there is one. Leave one out."
+
+
+# Lets people write `typing.TypedDict` on Python 3.11, where pydantic takes only the one of typing_extensions.
+
+
+def understood(annotation: Any, seen: dict[Any, Any] | None = None) -> Any:
+    """The same type in a form pydantic takes; nothing changes from Python 3.12 on."""
+    if sys.version_info >= (3, 12):
+        return annotation
+    seen = {} if seen is None else seen
+    if is_typeddict(annotation) and type(annotation).__module__ == "typing":
+        return _rebuilt(annotation, seen)
+    arguments = get_args(annotation)
+    if not arguments:
+        return annotation
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        inner = understood(arguments[0], seen)
+        return annotation if inner is arguments[0] else Annotated[(inner, *arguments[1:])]
+    changed = tuple(understood(one, seen) if isinstance(one, type) or get_args(one) else one for one in arguments)
+    if changed == arguments:
+        return annotation
+    if origin is UnionType:
+        return Union[changed]  # noqa: UP007 - built from values
+    return annotation.copy_with(changed) if hasattr(annotation, "copy_with") else origin[changed]
+
+
+def _rebuilt(annotation: Any, seen: dict[Any, Any]) -> Any:
+    from typing import NotRequired
+
+    from typing_extensions import TypedDict
+
+    if annotation in seen:
+        return seen[annotation]
+    seen[annotation] = annotation  # a type that holds itself stays as it is inside
+    hints = get_type_hints(annotation, include_extras=True)
+    fields = {
+        name: understood(hint, seen) if name in annotation.__required_keys__ else NotRequired[understood(hint, seen)]
+        for name, hint in hints.items()
+    }
+    rebuilt = cast("Any", TypedDict)(annotation.__name__, fields)
+    rebuilt.__doc__ = annotation.__doc__
+    rebuilt.__module__ = annotation.__module__
+    seen[annotation] = rebuilt
+    return rebuilt

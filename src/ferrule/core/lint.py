@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.core.errors import DefinitionError
-from ferrule.core.lint_rules import RULES, Finding
-from ferrule.core.lint_words import begins_with_verb, changing_verb, words_of
 from ferrule.core.problems import InvalidParams
 from ferrule.core.raw_tool import RawTool
 from ferrule.core.tool import description_of
@@ -16,6 +15,197 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from ferrule.core.tool import Tool
+
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(slots=True, frozen=True)
+class Finding:
+    """One thing in a definition that a model, a provider or a person would stumble over."""
+
+    rule: str
+    severity: Severity
+    where: str
+    message: str
+    suggestion: str
+
+    def __str__(self) -> str:
+        return f"{self.rule} {self.severity}: {self.where}: {self.message}. {self.suggestion}"
+
+
+@dataclass(slots=True, frozen=True)
+class Rule:
+    """What a rule asks for, and how to meet it."""
+
+    severity: Severity
+    asks: str
+    advice: str
+
+
+RULES: dict[str, Rule] = {
+    "F001": Rule(
+        "error",
+        "The name is accepted by every provider.",
+        "Use letters, digits, _ and -, at most 64 of them, and no digit or - first.",
+    ),
+    "F002": Rule("warning", "The name is more than one letter.", "Write a verb and what it acts on."),
+    "F003": Rule("warning", "The name begins with a verb.", "Say what it does: `get_weather`, not `weather`."),
+    "F010": Rule("error", "There is a description.", "Say in a sentence what it does and when to use it."),
+    "F011": Rule("warning", "The description says more than the name.", "Say what comes back and when to use it."),
+    "F012": Rule(
+        "warning",
+        "The description has at least 20 characters.",
+        "Say what it does, with what, and when to use it.",
+    ),
+    "F013": Rule("warning", "The description says when to use the tool.", "Add a sentence such as «Use it when …»."),
+    "F014": Rule("error", "The description can be read.", "Until this is mended, no model is shown the tool."),
+    "F020": Rule("error", "The parameters compile.", "Until this is mended, every call fails."),
+    "F021": Rule(
+        "warning",
+        "The schema is of type object, as every provider asks.",
+        'Write {"type": "object", "properties": …}.',
+    ),
+    "F022": Rule(
+        "warning",
+        "There are at most 15 parameters.",
+        "Split the tool, or group what belongs together in an object.",
+    ),
+    "F023": Rule("warning", "Every parameter is described.", "Say what to put there, with its unit or form."),
+    "F024": Rule("warning", "No parameter has a one-letter name.", "Write the word out."),
+    "F025": Rule("warning", "A parameter's name says what it holds.", "Name what it is: `path`, `query`, `city`."),
+    "F026": Rule(
+        "warning",
+        "Choices are different, not empty, and at most 100.",
+        "List each allowed value once; where there are many, take a text and offer a tool to look it up.",
+    ),
+    "F027": Rule("error", "Examples fit the schema.", "A model copies examples: make it a call that works."),
+    "F028": Rule(
+        "warning",
+        "Defaults have a JSON form.",
+        "No model is told of this one: use a text, a number or a list, or None for «not given».",
+    ),
+    "F030": Rule(
+        "error",
+        "A tool named for a change does not claim to be read-only.",
+        'It would run unasked. Declare kind="write" or kind="execute".',
+    ),
+    "F031": Rule(
+        "warning",
+        "A tool with effects says what it touches.",
+        "Give it `touches`, so that other calls can run beside it and a person sees what it will change.",
+    ),
+}
+
+
+# The words of a tool's name, and whether it begins with a verb.
+
+
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W\d_A-Za-z]+")
+
+VERBS = frozenset(
+    """
+    abort accept access acknowledge activate adapt add adjust advance aggregate alert align allocate
+    allow analyse analyze annotate answer append apply approve archive arrange ask assemble assert
+    assess assign attach attempt audit authenticate authorise authorize await back backup balance ban
+    bash batch begin bind blame block book bookmark boot branch break browse build bump cache calculate
+    call cancel capture cast categorise categorize change chart chat check checkout cherry choose clean
+    clear click clone close collapse collect combine comment commit compact compare compile complete
+    compose compress compute concat configure confirm connect consolidate consult contact continue
+    control convert copy correct count crawl create critique crop cut deactivate debug decide decline
+    decode decompress decrease decrypt dedupe define delegate delete deliver deny deploy deprecate
+    derive describe deselect destroy detach detect determine diagnose diff disable discard discover
+    dismiss dispatch display divide do dock document double download draft drag draw drop dump duplicate
+    echo edit elicit email embed emit enable encode encrypt end enhance enqueue enrich enter enumerate
+    erase escalate escape estimate evaluate examine exchange exclude execute exit expand explain explore
+    export expose extend extract fail fetch fill filter finalise finalize find finish fix flag flatten
+    flip flush focus follow forecast fork format forward freeze generate geocode get give glob go grade
+    grant graph greet grep group guess guide halt handle hash head help hide highlight hold host hover
+    identify ignore import improve include increase increment index infer inform ingest init initialise
+    initialize inject insert inspect install instruct integrate interact interpret interrupt invalidate
+    invert invite invoke issue join jump keep kill label launch lead learn leave let lift like limit
+    link lint list listen load locate lock log login logout look lookup ls mail make manage map mark
+    mask match measure memorise memorize mention merge message minify mint mirror mkdir mock modify
+    monitor mount mouse move multiply mute name narrow navigate negotiate normalise normalize note
+    notify obtain offer open optimise optimize order organise organize outline output overwrite pack
+    paint parse partition patch pause pay peek perform pick pin ping plan play plot point poll pop
+    populate post postpone predict preload prepare preprocess press preview print prioritise prioritize
+    probe process produce profile program prompt propose protect prove provide provision prune publish
+    pull purchase purge push put quantise quantize query queue quit quote raise rank rate reach react
+    read reason reboot rebuild recall receive recognise recognize recommend reconcile record recover
+    redirect redo reduce refactor refer refine refresh refund register reindex reject relate release
+    reload remember remind remove rename render renew reopen reorder repair repeat replace replay reply
+    report request require rerun reschedule research reserve reset resize resolve respond restart
+    restore restrict resume retire retrieve retry return reveal reverse revert review revise revoke
+    rewind rewrite roll rollback rotate round route run sample sanitise sanitize save scaffold scale
+    scan schedule score scrape screen screenshot scroll seal search secure see seek select send separate
+    serialise serialize serve set setup share shift show shrink shuffle shut shutdown sign simulate skip
+    sleep slice smooth snapshot snooze solve sort source spawn speak specify split stage star start
+    stash stat stop store stream strip structure style submit subscribe subtract suggest sum summarise
+    summarize supply support suspend swap switch sync synchronise synchronize synthesise synthesize tag
+    tail take talk tap tell terminate test think throw tidy toggle touch trace track train transcribe
+    transfer transform translate transpose traverse triage trigger trim truncate try tune turn type
+    unarchive unassign unblock undelete undo unfollow unfreeze uninstall unlink unload unlock unmount
+    unpack unpin unpublish unregister unset unshare unstage unstar unsubscribe untag unzip update
+    upgrade upload upsert use validate verify view visit visualise visualize vote wait wake walk warm
+    warn watch weigh whitelist wipe withdraw work wrap write yank yield zip zoom
+    """.split()  # noqa: SIM905 - easier to read and to extend
+)
+CHANGING_VERBS = frozenset(
+    """
+    cancel commit delete deploy destroy discard drop edit erase install kill mkdir modify move overwrite patch
+    publish purge push reboot remove rename reset restart revoke rewrite send shutdown submit terminate
+    uninstall unlink update upload upsert wipe write
+    """.split()  # noqa: SIM905 - easier to read and to extend
+)
+"""Verbs that only a tool with effects can mean."""
+COMMANDS = frozenset(
+    (
+        "aws",
+        "az",
+        "brew",
+        "cargo",
+        "conda",
+        "docker",
+        "gcloud",
+        "gh",
+        "git",
+        "helm",
+        "kubectl",
+        "npm",
+        "pip",
+        "uv",
+    )
+)
+"""Programs whose own words come first, as people say them: `git_status`, `docker_ps`."""
+_ENDINGS = ("ise", "ize", "ify")
+_PREFIXES = ("re", "un", "de", "pre", "auto", "multi")
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a name however it is written: `readFile`, `read_file`, `read-file`, `ReadFile`."""
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+def begins_with_verb(words: list[str]) -> bool:
+    """Whether a name says what is done: a verb first, or right after the name of a server or program.
+
+    Names in other scripts are taken as they are.
+    """
+    return _is_verb(words[0]) or words[0] in COMMANDS or any(map(_is_verb, words[1:3]))
+
+
+def changing_verb(words: list[str]) -> str | None:
+    """The verb of the name, if it is one that changes things."""
+    verb = next((word for word in words[:3] if _is_verb(word)), None)
+    return verb if verb in CHANGING_VERBS else None
+
+
+def _is_verb(word: str) -> bool:
+    if not word.isascii() or word in VERBS or word.endswith(_ENDINGS):
+        return True
+    return any(word.startswith(prefix) and word.removeprefix(prefix) in VERBS for prefix in _PREFIXES)
+
 
 MAX_PARAMETERS = 15
 MIN_DESCRIPTION = 20

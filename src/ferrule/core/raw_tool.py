@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ferrule.core.context import ToolContext
-    from ferrule.core.description import Description
     from ferrule.core.params import Params
+    from ferrule.core.tool import Description
 
 Schema = dict[str, Any] | bool
 

@@ -15,7 +15,7 @@ from ferrule.core.errors import DefinitionError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ferrule.core.schema_graph import Node
+    from ferrule.core.schema_compile import Node
 
 MAX_COST = 100_000_000.0
 """What one validation may cost; a unit is about five nanoseconds."""

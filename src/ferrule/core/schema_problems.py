@@ -22,8 +22,7 @@ from ferrule.core.problems import (
     wrong_key,
     wrong_type,
 )
-from ferrule.core.union_problems import union_problems
-from ferrule.core.wording import choices_of, example_of, hint, kind_of, value_form
+from ferrule.core.wording import choices_of, example_of, hint, kind_of, union_problems, value_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

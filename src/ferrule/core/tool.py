@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import logging
 import re
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypedDict, TypeVar, cast, get_args, get_origin
 
 from ferrule.core.access import located
 from ferrule.core.call import NOTHING_SAID, CallInfo, Invocation, new_call_id
-from ferrule.core.description import Description
 from ferrule.core.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -23,6 +23,41 @@ if TYPE_CHECKING:
     from ferrule.core.outputs import OutputType
     from ferrule.core.params import Params
     from ferrule.core.problems import Problem
+
+
+# The layers of a tool's description and the one text a model reads.
+
+
+@dataclass(slots=True, frozen=True)
+class Example:
+    """A call worth showing: what it is for, and its arguments."""
+
+    description: str
+    params: Mapping[str, Any]
+
+
+@dataclass(slots=True, frozen=True)
+class Description:
+    """One line, then as much more as helps."""
+
+    short: str
+    long: str = ""
+    usage_notes: tuple[str, ...] = ()
+    important_notes: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = field(default=())
+
+    @property
+    def text(self) -> str:
+        """What is sent to a model: short, long, then the two lists of notes."""
+        parts = [self.short]
+        if self.long:
+            parts.append(self.long)
+        if self.usage_notes:
+            parts.append("Usage notes:\n" + "\n".join(f"- {note}" for note in self.usage_notes))
+        if self.important_notes:
+            parts.append("IMPORTANT:\n" + "\n".join(f"- {note}" for note in self.important_notes))
+        return "\n\n".join(part for part in parts if part)
+
 
 logger = logging.getLogger("ferrule.tools")
 

@@ -2,8 +2,8 @@
 
 from ferrule.dialects.dialect import Dialect, ForeignDefinition
 from ferrule.dialects.exporter import Exporter
+from ferrule.dialects.flatten import Exported, Loss
 from ferrule.dialects.known import KNOWN, dialect
-from ferrule.dialects.losses import Exported, Loss
 from ferrule.dialects.names import NameMap
 from ferrule.dialects.payload import DialectError
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ferrule.core.call import RawCall
 from ferrule.core.result import Attachment
-from ferrule.dialects.attachments import IMAGES, from_base64, is_web, to_base64
-from ferrule.dialects.block_order import Blocks, written_blocks
 from ferrule.dialects.dialect import Dialect, ForeignDefinition, Strictness
 from ferrule.dialects.payload import (
     DialectError,
@@ -20,16 +18,24 @@ from ferrule.dialects.payload import (
     some_arguments,
     some_text,
 )
-from ferrule.dialects.portable import Abilities
-from ferrule.dialects.strict import StrictRules
-from ferrule.dialects.wording import result_from, text_of
+from ferrule.dialects.portable import Abilities, StrictRules
+from ferrule.dialects.wording import (
+    IMAGES,
+    Blocks,
+    from_base64,
+    is_web,
+    result_from,
+    text_of,
+    to_base64,
+    written_blocks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
-    from ferrule.dialects.losses import Ledger, Loss
+    from ferrule.dialects.flatten import Ledger, Loss
 
 _PDF = "application/pdf"
 _PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")

@@ -8,13 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
-from ferrule.dialects.flatten import flatten_root
+from ferrule.dialects.flatten import ROOT, Exported, Ledger, flatten_root
 from ferrule.dialects.inline import inline
-from ferrule.dialects.losses import ROOT, Exported, Ledger
 from ferrule.dialects.names import portable_name
-from ferrule.dialects.plain_tree import plain_tree
-from ferrule.dialects.portable import Abilities, reduce
-from ferrule.dialects.strict import NotStrict, StrictRules, make_strict
+from ferrule.dialects.portable import Abilities, NotStrict, StrictRules, make_strict, plain_tree, reduce
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
     from ferrule.core.call import RawCall
     from ferrule.core.result import Attachment, ToolResult
     from ferrule.core.tool import Tool
-    from ferrule.dialects.losses import Loss
+    from ferrule.dialects.flatten import Loss
 
 Schema = dict[str, Any]
 

@@ -12,15 +12,15 @@ from ferrule.core.call import RawCall
 from ferrule.core.errors import DefinitionError
 from ferrule.core.result import ToolResult
 from ferrule.core.tool import Tool
+from ferrule.dialects.flatten import ROOT, Loss
 from ferrule.dialects.known import dialect as find_dialect
-from ferrule.dialects.losses import ROOT, Loss
 from ferrule.dialects.names import NameMap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ferrule.dialects.dialect import Dialect
-    from ferrule.dialects.losses import Exported
+    from ferrule.dialects.flatten import Exported
 
 logger = logging.getLogger("ferrule.dialects")
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ferrule.core.call import RawCall, new_call_id
 from ferrule.core.result import Attachment
-from ferrule.dialects.attachments import from_base64, to_base64
 from ferrule.dialects.dialect import Dialect, ForeignDefinition
 from ferrule.dialects.payload import (
     a_list,
@@ -24,14 +23,14 @@ from ferrule.dialects.payload import (
     some_text,
 )
 from ferrule.dialects.portable import Abilities
-from ferrule.dialects.wording import attachment_lost, jsonable, order_lost, result_from, text_of
+from ferrule.dialects.wording import attachment_lost, from_base64, jsonable, order_lost, result_from, text_of, to_base64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
-    from ferrule.dialects.losses import Ledger, Loss
+    from ferrule.dialects.flatten import Ledger, Loss
 
 # Gemini often sends no id and then matches results by name and order; an id it never sent must not go back.
 _MADE_ID = "made_call_"

@@ -9,20 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
-from ferrule.dialects.keywords import (
+from ferrule.dialects.flatten import (
     ANNOTATIONS,
     KEEPS_BOOLEANS,
     ONE_SCHEMA,
+    ROOT,
     SCHEMA_LISTS,
     SCHEMA_MAPS,
+    step,
     words,
 )
-from ferrule.dialects.losses import ROOT, step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ferrule.dialects.losses import Ledger
+    from ferrule.dialects.flatten import Ledger
 
 MAX_UNROLL = 2
 """How often one definition may appear inside itself before it is cut."""

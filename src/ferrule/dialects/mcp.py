@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import quote, unquote
 
 from ferrule.core.call import RawCall
 from ferrule.core.problems import got
-from ferrule.core.result import Attachment
+from ferrule.core.result import Attachment, words_for_attached
 from ferrule.core.tool import output_schema_of
-from ferrule.dialects.annotated_words import ANNOTATED, annotated_blocks, place_of
-from ferrule.dialects.attachments import from_base64, to_base64
-from ferrule.dialects.block_order import Blocks, in_order
 from ferrule.dialects.dialect import Dialect, ForeignDefinition
-from ferrule.dialects.losses import ROOT, Loss
-from ferrule.dialects.mcp_blocks import said_of_block
-from ferrule.dialects.output_schema import output_object
+from ferrule.dialects.flatten import ROOT, Loss
 from ferrule.dialects.payload import (
     DialectError,
     a_list,
@@ -29,14 +25,211 @@ from ferrule.dialects.payload import (
     some_arguments,
     some_text,
 )
-from ferrule.dialects.wording import details_lost, jsonable, result_from, text_of
+from ferrule.dialects.wording import (
+    Blocks,
+    details_lost,
+    from_base64,
+    in_order,
+    jsonable,
+    result_from,
+    text_of,
+    to_base64,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
-    from ferrule.dialects.losses import Ledger
+    from ferrule.dialects.flatten import Ledger
+
+
+# What MCP's blocks of content hold besides the content: words about it, and text that is in another place, too.
+
+
+_AUDIENCES = ("user", "assistant")
+
+
+def said_of_block(block: Mapping[str, Any], *, of_link: bool = False) -> dict[str, Any]:
+    """Its annotations, and for a link its title, description and size, where they are what they should be."""
+    told: dict[str, Any] = {}
+    if of_link:
+        told = {key: block[key] for key in ("title", "description") if isinstance(block.get(key), str)}
+        size = block.get("size")
+        if type(size) is int and size >= 0:
+            told["size"] = size
+    if annotations := _annotations(block.get("annotations")):
+        told["annotations"] = annotations
+    return told
+
+
+def _annotations(given: Any) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        return {}
+    found = cast("dict[str, Any]", given)
+    told: dict[str, Any] = {}
+    audience: Any = found.get("audience")
+    if isinstance(audience, list) and all(one in _AUDIENCES for one in cast("list[Any]", audience)):
+        told["audience"] = audience
+    priority = found.get("priority")
+    if type(priority) in (int, float) and 0 <= cast("float", priority) <= 1:
+        told["priority"] = priority
+    if isinstance(found.get("lastModified"), str):
+        told["lastModified"] = found["lastModified"]
+    return told
+
+
+def embedded_text(attachments: Sequence[Attachment]) -> str:
+    """The text of embedded resources, in words: few providers show a model what is attached, unless it is an image."""
+    return "\n\n".join(
+        f"[{one.uri}]\n{data.decode(errors='replace')}" if one.uri else data.decode(errors="replace")
+        for one, data in _texts(attachments)
+    )
+
+
+def own_words(text: str, attachments: Sequence[Attachment]) -> str:
+    """A text without what was only said of the attachments, for whoever gets those themselves: the embedded text at its
+    end, or words that stand for none.
+    """
+    if text == words_for_attached(attachments):
+        return ""
+    embedded = embedded_text(attachments)
+    if not embedded or not text.endswith(embedded) or not all(_is_utf8(data) for _, data in _texts(attachments)):
+        return text
+    rest = text[: len(text) - len(embedded)]
+    return rest.removesuffix("\n\n") if rest.endswith("\n\n") or not rest else text
+
+
+def _texts(attachments: Sequence[Attachment]) -> list[tuple[Attachment, bytes]]:
+    return [(one, one.data) for one in attachments if one.data is not None and one.media_type.startswith("text/")]
+
+
+def _is_utf8(data: bytes) -> bool:
+    """Whether it travels as text; in another encoding it is base64, which no model can read."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+# Words that a server annotated, such as for whom they are: known by their place in a result, and blocks again later.
+
+
+ANNOTATED = "annotated"
+"""The key in a result's metadata."""
+
+
+def place_of(text: str, start: int, block: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Where a block's words stand and what is said of them; None where nothing is."""
+    told = said_of_block(block)
+    return {"start": start, "characters": len(text), "digest": _digest(text), **told} if told and text else None
+
+
+def annotated_blocks(text: str, pieces: Iterable[str | int], places: Any) -> Iterator[str | int | dict[str, Any]]:
+    """The pieces of a text, each annotated place in it as a block of its own."""
+    marked = [one for one in _places(places) if _is_there(text, one)]
+    end = -1  # of the piece before, where a line end stands
+    for piece in pieces:
+        if isinstance(piece, int):
+            yield piece
+            continue
+        start, end = end + 1, end + 1 + len(piece)
+        for one in marked:
+            begins, stops = one["start"], one["start"] + one["characters"]
+            if begins < start or stops > end:
+                continue
+            if before := text[start : max(start, begins - 1)]:
+                yield before
+            yield {"type": "text", "text": text[begins:stops], **said_of_block(one)}
+            start = stops + 1
+        if start < end:
+            yield text[start:end]
+
+
+def _is_there(text: str, place: Mapping[str, Any]) -> bool:
+    start, end = place["start"], place["start"] + place["characters"]
+    stands_alone = (start == 0 or text[start - 1 : start] == "\n") and text[end : end + 1] in ("", "\n")
+    return stands_alone and _digest(text[start:end]) == place.get("digest")
+
+
+def _places(given: Any) -> list[dict[str, Any]]:
+    """Metadata is anybody's: whatever is no place is left out."""
+    found = cast("list[Any]", given) if isinstance(given, list) else []
+    places = [cast("dict[str, Any]", one) for one in found if isinstance(one, dict)]
+    numbers = ("start", "characters")
+    known = [one for one in places if all(type(one.get(key)) is int and one[key] >= 0 for key in numbers)]
+    return sorted((one for one in known if one["characters"]), key=lambda one: one["start"])
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+# What a tool returns, as the object that MCP asks every result to be.
+
+
+Schema = dict[str, Any]
+
+_SIMPLE = frozenset({"array", "boolean", "integer", "number", "string"})
+
+
+def output_object(schema: Schema) -> Schema | None:
+    """An object's schema as it is, another's wrapped in `result`; None where a result may be either.
+
+    A result is written without its schema at hand: objects plain, all else wrapped, null not at all. So only
+    a schema that allows one of these alone can be promised.
+    """
+    kinds = _kinds(schema, schema, 8)
+    if kinds == {"object"}:
+        return schema if schema.get("type") == "object" else {**schema, "type": "object"}
+    if not kinds or not kinds <= _SIMPLE or _refers_to_root(schema):
+        return None
+    # An address inside would give the references inside another root.
+    inner = {key: value for key, value in schema.items() if key not in ("$defs", "$id", "$schema")}
+    outer = {key: schema[key] for key in ("$schema", "$defs") if key in schema}
+    return {"type": "object", "properties": {"result": inner}, "required": ["result"], **outer}
+
+
+def _kinds(schema: Any, root: Schema, levels: int) -> set[str]:
+    """The JSON types that may come; empty when that is not clear."""
+    if not isinstance(schema, dict) or not levels:
+        return set()
+    node = cast("Schema", schema)
+    said = node.get("type")
+    if isinstance(said, str):
+        return {said}
+    if isinstance(said, list):
+        listed = cast("list[Any]", said)
+        return set(listed) if all(isinstance(one, str) for one in listed) else set()
+    ref = node.get("$ref")
+    if isinstance(ref, str) and ref.startswith("#/$defs/"):
+        defined = root.get("$defs")
+        found = cast("Schema", defined).get(ref.removeprefix("#/$defs/")) if isinstance(defined, dict) else None
+        return _kinds(found, root, levels - 1)
+    for keyword in ("anyOf", "oneOf"):
+        forms = node.get(keyword)
+        parts = [_kinds(one, root, levels - 1) for one in cast("list[Any]", forms)] if isinstance(forms, list) else []
+        if parts and all(parts):
+            return {kind for part in parts for kind in part}
+    return set()
+
+
+def _refers_to_root(schema: Any) -> bool:
+    """Whether a reference would point elsewhere once the schema is wrapped."""
+    waiting: list[Any] = [schema]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            node = cast("Schema", one)
+            refs = [node.get(keyword) for keyword in ("$ref", "$dynamicRef", "$recursiveRef")]
+            if any(isinstance(ref, str) and not ref.startswith("#/$defs/") for ref in refs):
+                return True
+            waiting.extend(node.values())
+        elif isinstance(one, list):
+            waiting.extend(cast("list[Any]", one))
+    return False
+
 
 _WRAPPED = "ferrule/wrapped"
 _OWN_URI = "attachment:"

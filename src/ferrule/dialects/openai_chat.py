@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ferrule.core.call import RawCall
-from ferrule.dialects.attachments import IMAGES, data_url, is_web
 from ferrule.dialects.dialect import Dialect, ForeignDefinition, Strictness
-from ferrule.dialects.losses import Loss
+from ferrule.dialects.flatten import Loss
 from ferrule.dialects.payload import (
     DialectError,
     a_list,
@@ -18,14 +17,13 @@ from ferrule.dialects.payload import (
     some_arguments,
     some_text,
 )
-from ferrule.dialects.portable import Abilities
-from ferrule.dialects.strict import StrictRules
-from ferrule.dialects.wording import attachment_lost, reads_as_error, result_from, text_of
+from ferrule.dialects.portable import Abilities, StrictRules
+from ferrule.dialects.wording import IMAGES, attachment_lost, data_url, is_web, reads_as_error, result_from, text_of
 
 if TYPE_CHECKING:
     from ferrule.core.result import Attachment, ToolResult
     from ferrule.core.tool import Tool
-    from ferrule.dialects.losses import Ledger
+    from ferrule.dialects.flatten import Ledger
 
 OPENAI_ABILITIES = Abilities(array_needs_items=True)
 # https://platform.openai.com/docs/guides/structured-outputs#supported-schemas

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ferrule.core.call import RawCall
 from ferrule.core.result import Attachment
-from ferrule.dialects.attachments import IMAGES, data_url, from_data_url, is_web
-from ferrule.dialects.block_order import Blocks, written_blocks
 from ferrule.dialects.dialect import Dialect, ForeignDefinition
 from ferrule.dialects.openai_chat import OPENAI_ABILITIES, OPENAI_STRICT, read_function, report_ambiguous
 from ferrule.dialects.payload import (
@@ -20,12 +18,22 @@ from ferrule.dialects.payload import (
     some_arguments,
     some_text,
 )
-from ferrule.dialects.wording import reads_as_error, result_from, text_of
+from ferrule.dialects.wording import (
+    IMAGES,
+    Blocks,
+    data_url,
+    from_data_url,
+    is_web,
+    reads_as_error,
+    result_from,
+    text_of,
+    written_blocks,
+)
 
 if TYPE_CHECKING:
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
-    from ferrule.dialects.losses import Ledger, Loss
+    from ferrule.dialects.flatten import Ledger, Loss
 
 _PDF = "application/pdf"
 

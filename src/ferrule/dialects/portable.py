@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.dialects.flatten import flatten_object
-from ferrule.dialects.keywords import brief, words
-from ferrule.dialects.losses import step
-from ferrule.dialects.merge import merge_all_of
+from ferrule.dialects.flatten import ANNOTATIONS, ROOT, brief, flatten_object, merge_all_of, step, words
 
 if TYPE_CHECKING:
-    from ferrule.dialects.losses import Ledger
+    from ferrule.dialects.flatten import Ledger
+
 
 Schema = dict[str, Any]
 
@@ -239,3 +238,218 @@ def _type_of(value: Any) -> str:
     if isinstance(value, list):
         return "array"
     return "integer" if isinstance(value, int) or float(value).is_integer() else "number"
+
+
+# Strict mode: a schema in the narrow form a provider can hold a model to, word by word.
+
+
+@dataclass(slots=True, frozen=True)
+class StrictRules:
+    """What a provider demands of a strict schema; objects list all their fields with every provider."""
+
+    optional_is_nullable: bool
+    """Every field must be required, so one that may be left out takes null instead."""
+    max_depth: int
+    max_properties: int
+    max_enum_values: int
+    max_optional: int
+
+
+class NotStrict(Exception):  # noqa: N818 - a finding, not an error
+    """The schema cannot be expressed strictly."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(why)
+        self.path = path
+        self.why = why
+
+
+def make_strict(schema: Schema, rules: StrictRules, ledger: Ledger) -> Schema:
+    """The schema in strict form, or `NotStrict`; it must be within the provider's abilities already."""
+    return _Strict(rules, ledger).node(schema, ROOT, 0)
+
+
+class _Strict:
+    def __init__(self, rules: StrictRules, ledger: Ledger) -> None:
+        self.rules = rules
+        self.ledger = ledger
+        self.properties = 0
+        self.optional = 0
+        self.enum_values = 0
+
+    def node(self, node: Schema, path: str, depth: int) -> Schema:
+        if depth > self.rules.max_depth:
+            raise NotStrict(path, f"objects and arrays are nested more than {self.rules.max_depth} deep")
+        types = cast("list[str]", node["type"] if isinstance(node.get("type"), list) else [node.get("type")])
+        if "anyOf" not in node and types == [None]:
+            raise NotStrict(path, "any value is accepted here")
+        out = dict(node)
+        if isinstance(out.get("enum"), list):
+            self.enum_values += len(out["enum"])
+            if self.enum_values > self.rules.max_enum_values:
+                raise NotStrict(path, f"there are more than {self.rules.max_enum_values} enum values")
+        if "anyOf" in out:
+            forms = cast("list[Schema]", out["anyOf"])
+            out["anyOf"] = [self.node(one, step(path, "anyOf", at), depth) for at, one in enumerate(forms)]
+        if "array" in types:
+            if not isinstance(out.get("items"), dict):
+                raise NotStrict(path, "the items of this array may be anything")
+            out["items"] = self.node(out["items"], step(path, "items"), depth + 1)
+        if "object" in types:
+            self._object(out, path, depth)
+        return out
+
+    def _object(self, out: Schema, path: str, depth: int) -> None:
+        if not isinstance(out.get("properties"), dict) or out.get("additionalProperties", False) is not False:
+            raise NotStrict(path, "this object may have fields that are not listed")
+        if "additionalProperties" not in out:
+            self.ledger.lose(path, "additionalProperties", "only the listed fields can be sent in strict mode")
+        out["additionalProperties"] = False
+        fields = cast("Schema", out["properties"])
+        self.properties += len(fields)
+        if self.properties > self.rules.max_properties:
+            raise NotStrict(path, f"there are more than {self.rules.max_properties} fields")
+        needed = set(cast("list[str]", out.get("required", [])))
+        done: Schema = {}
+        for name, field in fields.items():
+            here = step(path, "properties", name)
+            one = self.node(field, here, depth + 1)
+            if name not in needed:
+                one = self._optional(one, here)
+            done[name] = one
+        out["properties"] = done
+        if self.rules.optional_is_nullable:
+            out["required"] = list(fields)
+
+    def _optional(self, field: Schema, path: str) -> Schema:
+        self.optional += 1
+        if self.optional > self.rules.max_optional:
+            raise NotStrict(path, f"there are more than {self.rules.max_optional} optional fields")
+        if not self.rules.optional_is_nullable:
+            return field
+        self.ledger.lose(path, "required", "optional; null means left out")
+        return _nullable(field)
+
+
+def _nullable(field: Schema) -> Schema:
+    out = dict(field)
+    if "anyOf" in out and not any(form.get("type") == "null" for form in out["anyOf"]):
+        out["anyOf"] = [*out["anyOf"], {"type": "null"}]
+    types = out.get("type")
+    if isinstance(types, str) and types != "null":
+        out["type"] = [types, "null"]
+    elif isinstance(types, list) and "null" not in types:
+        out["type"] = [*cast("list[str]", types), "null"]
+    if isinstance(out.get("enum"), list) and None not in out["enum"]:
+        out["enum"] = [*out["enum"], None]
+    return out
+
+
+# The quick way for schemas that lose nothing on their way to a provider, as nearly all do.
+
+
+MOST_NODES = 2_000
+MOST_LEVELS = 24
+
+_AS_THEY_ARE = frozenset({
+    "const", "default", "deprecated", "description", "examples", "exclusiveMaximum", "exclusiveMinimum", "format",
+    "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties", "minimum",
+    "multipleOf", "pattern", "title", "uniqueItems",
+})  # fmt: skip
+_TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+_DEFINITIONS = "#/$defs/"
+
+
+class _Unusual(Exception):  # noqa: N818 - a finding, not an error
+    """The schema has to go the long way."""
+
+
+def plain_tree(schema: Any, property_name: re.Pattern[str] | None = None) -> Schema | None:
+    """The schema as one object without references, nothing lost; None where that takes more than copying."""
+    if not isinstance(schema, dict):
+        return None
+    root = cast("Schema", schema)
+    if root.get("type") != "object" or "$ref" in root or "const" in root:
+        return None
+    definitions: Any = root.get("$defs", {})
+    if not isinstance(definitions, dict):
+        return None
+    try:
+        own = {key: value for key, value in root.items() if key != "$defs"}
+        tree = {"type": "object", **_Copier(cast("Schema", definitions), property_name).node(own, (), 0)}
+    except _Unusual:
+        return None
+    tree.setdefault("properties", {})
+    return tree
+
+
+class _Copier:
+    __slots__ = ("_definitions", "_nodes", "_property_name")
+
+    def __init__(self, definitions: Schema, property_name: re.Pattern[str] | None) -> None:
+        self._definitions = definitions
+        self._property_name = property_name
+        self._nodes = 0
+
+    def node(self, node: Any, inside: tuple[str, ...], level: int) -> Schema:
+        self._nodes += 1
+        if type(node) is not dict or self._nodes > MOST_NODES or level > MOST_LEVELS:
+            raise _Unusual
+        fields = cast("Schema", node)
+        if "$ref" in fields:
+            return self._reference(fields, inside, level)
+        out: Schema = {}
+        for keyword, value in fields.items():
+            if keyword in _AS_THEY_ARE:
+                out[keyword] = deepcopy(cast("Any", value)) if isinstance(value, (dict, list)) else value
+            elif keyword == "type":
+                if type(value) is not str or value not in _TYPES or (value == "array" and "items" not in fields):
+                    raise _Unusual
+                out[keyword] = value
+            elif keyword == "properties":
+                out[keyword] = self._properties(value, inside, level + 1)
+            elif keyword == "items":
+                out[keyword] = self.node(value, inside, level + 1)
+            elif keyword == "anyOf":
+                if type(value) is not list or level == 0:
+                    raise _Unusual
+                out[keyword] = [self.node(one, inside, level + 1) for one in cast("list[Any]", value)]
+            elif keyword == "additionalProperties":
+                out[keyword] = value if type(value) is bool else self.node(value, inside, level + 1)
+            elif keyword == "required":
+                if (
+                    type(value) is not list
+                    or not value
+                    or not all(isinstance(n, str) for n in cast("list[Any]", value))
+                ):
+                    raise _Unusual
+                out[keyword] = [*cast("list[str]", value)]
+            elif keyword == "enum" and type(value) is list and level:
+                out[keyword] = deepcopy(cast("list[Any]", value))
+            else:
+                raise _Unusual
+        return out
+
+    def _properties(self, held: Any, inside: tuple[str, ...], level: int) -> Schema:
+        if type(held) is not dict:
+            raise _Unusual
+        properties = cast("Schema", held)
+        if (allowed := self._property_name) is not None and not all(map(allowed.fullmatch, properties)):
+            raise _Unusual
+        return {name: self.node(one, inside, level) for name, one in properties.items()}
+
+    def _reference(self, node: Schema, inside: tuple[str, ...], level: int) -> Schema:
+        ref = node["$ref"]
+        if type(ref) is not str or not ref.startswith(_DEFINITIONS):
+            raise _Unusual
+        name = ref[len(_DEFINITIONS) :]
+        if name in inside or not name.isidentifier():
+            raise _Unusual
+        said: Schema = {}
+        for keyword, value in node.items():
+            if keyword != "$ref":
+                if keyword not in ANNOTATIONS:
+                    raise _Unusual
+                said[keyword] = deepcopy(value)
+        target = self._definitions.get(name)
+        return {**self.node(target, (*inside, name), level + 1), **said}

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from ferrule.mcp_client.connection import Connection
     from ferrule.mcp_client.ports import Ports
+    from ferrule.mcp_client.remote_server import ServerLog
     from ferrule.mcp_client.server_config import ServerConfig
-    from ferrule.mcp_client.server_log import ServerLog
     from ferrule.mcp_client.variables import Variables
 
 
@@ -68,9 +68,8 @@ def _program(
 def _address(
     config: ServerConfig, variables: Variables, tokens: Path, ports: Ports
 ) -> Callable[[Callable[[str], None]], Any]:
-    from ferrule.mcp_client.http_transport import http_transport
+    from ferrule.mcp_client.http_transport import SignedRequests, http_transport
     from ferrule.mcp_client.oauth import TokenFile, oauth
-    from ferrule.mcp_client.signed_requests import SignedRequests
 
     url = variables.fill(config.url)
     headers = variables.fill_table(config.headers)

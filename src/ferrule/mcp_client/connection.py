@@ -8,35 +8,257 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+import re
+from collections import Counter
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import mcp_types as types
 from mcp.client import Client
+from mcp.client.session import ClientRequestContext
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp_types.methods import validate_server_result
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 from pydantic_core import to_json
 
 from ferrule._version import __version__
 from ferrule.core.phrases import phrase
 from ferrule.mcp_client import bounds
-from ferrule.mcp_client.failures import Failed, Malformed, Trouble, reason_of, trouble_of
-from ferrule.mcp_client.input_rounds import with_input
-from ferrule.mcp_client.measured_streams import measured
-from ferrule.mcp_client.task_calls import call_as_task
-from ferrule.mcp_client.tool_pages import sift_pages
+from ferrule.mcp_client.bounds import MESSAGES_PER_SECOND, OPEN_REQUESTS, QUESTIONS, TOOLS, Pace
+from ferrule.mcp_client.failures import Failed, Malformed, Trouble, first_problem, reason_of, trouble_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
+    from contextvars import Context
+    from types import TracebackType
 
-    from mcp.client.session import IncomingMessage
-    from mcp.shared.dispatcher import ProgressFnT
+    from mcp.client.session import ClientSession, IncomingMessage
+    from mcp.shared.dispatcher import CallOptions, ProgressFnT
+    from mcp.shared.message import SessionMessage
 
     from ferrule.core.context import ToolContext
     from ferrule.mcp_client.answering import Answering
-    from ferrule.mcp_client.direct_calls import DirectCalls
+    from ferrule.mcp_client.stdio_transport import DirectCalls
+
+
+# Calls that a newer server answers with questions first: each is put to whoever can answer, and the call repeated.
+
+
+_MOST_ROUNDS = 10
+_SECONDS_BETWEEN_ROUNDS = 0.05
+
+
+async def with_input(
+    session: ClientSession, ask: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], params: dict[str, Any]
+) -> dict[str, Any]:
+    """The result of a call once every question has its answer; raises `MCPError` where one is refused."""
+    result = await ask(params)
+    rounds = 0
+    while result.get("resultType") == "input_required":
+        rounds += 1
+        if rounds > _MOST_ROUNDS:
+            raise Malformed(phrase("it asked for more after {count} rounds of questions", count=_MOST_ROUNDS))
+        wanted = types.InputRequiredResult.model_validate(result)
+        if len(wanted.input_requests or {}) > QUESTIONS:
+            raise Malformed(phrase("it asked more than {count} questions in one call", count=QUESTIONS))
+        again = dict(params)
+        if wanted.request_state is not None:
+            again["requestState"] = wanted.request_state
+        if wanted.input_requests:
+            answers = await asyncio.gather(
+                *(_answer(session, key, request) for key, request in wanted.input_requests.items())
+            )
+            again["inputResponses"] = dict(zip(wanted.input_requests, answers, strict=True))
+        else:
+            await asyncio.sleep(_SECONDS_BETWEEN_ROUNDS * rounds)
+        result = await ask(again)
+    return result
+
+
+async def _answer(session: ClientSession, key: str, request: types.InputRequest) -> dict[str, Any]:
+    context = ClientRequestContext(
+        session=session, request_id=key, meta=request.params.meta if request.params else None
+    )
+    answer = await session.dispatch_input_request(context, request)
+    if isinstance(answer, types.ErrorData):
+        raise MCPError.from_error_data(answer)
+    return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+# What a server says unasked, measured: it is read no faster than allowed, and few of its requests are open at once.
+
+
+@asynccontextmanager
+async def measured(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[tuple[Any, Any]]:
+    """A transport whose two streams are measured."""
+    async with transport as (read, write):
+        requests = OpenRequests()
+        yield Reading(read, requests), Writing(write, requests)
+
+
+class OpenRequests:
+    """A server's requests that are not answered yet."""
+
+    def __init__(self) -> None:
+        self._open: Counter[Any] = Counter()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    async def begin(self, key: Any) -> None:
+        """Come back once there is room for one more."""
+        await self._room.wait()
+        self._open[key] += 1
+        if self._open.total() >= OPEN_REQUESTS:
+            self._room.clear()
+
+    def end(self, key: Any, *, every: bool = False) -> None:
+        """One was answered, or the server took back every one of this id."""
+        if self._open[key] > 1 and not every:
+            self._open[key] -= 1
+        else:
+            del self._open[key]
+        if self._open.total() < OPEN_REQUESTS:
+            self._room.set()
+
+
+class _Way:
+    """One of a transport's two streams, opened and closed with it."""
+
+    def __init__(self, inner: Any, requests: OpenRequests) -> None:
+        self._inner = inner
+        self._requests = requests
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._inner.__aexit__(kind, error, trace)
+
+
+class Reading(_Way):
+    """The way in, as the session reads it."""
+
+    def __init__(self, inner: Any, requests: OpenRequests) -> None:
+        super().__init__(inner, requests)
+        self._pace = Pace(MESSAGES_PER_SECOND)
+
+    @property
+    def last_context(self) -> Context | None:
+        """Whose message the last one is, where the transport tells."""
+        return getattr(self._inner, "last_context", None)
+
+    def __aiter__(self) -> Reading:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        item = await anext(self._inner)
+        message = getattr(item, "message", None)
+        if not isinstance(message, (JSONRPCResponse, JSONRPCError)):
+            await self._pace.spend()
+        if isinstance(message, JSONRPCRequest):
+            await self._requests.begin(message.id)
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._requests.end(cancelled_request_id_from_params(message.params), every=True)
+        return item
+
+
+class Writing(_Way):
+    """The way out, as the session writes it."""
+
+    async def send(self, item: SessionMessage) -> None:
+        try:
+            await self._inner.send(item)
+        finally:
+            if isinstance(item.message, (JSONRPCResponse, JSONRPCError)):
+                self._requests.end(item.message.id)
+
+
+# Calls that servers of revision 2025-11-25 only take as tasks: begun, waited for, and cancelled when given up.
+
+
+_KEPT_MILLISECONDS = 3_600_000
+_SECONDS_TO_CANCEL = 2.0
+
+
+async def call_as_task(
+    session: ClientSession, tool: str, arguments: Mapping[str, Any], progress: ProgressFnT | None
+) -> types.CallToolResult:
+    """The call's result. The server answers the question for it once the task is done."""
+    params = {"name": tool, "arguments": dict(arguments), "task": {"ttl": _KEPT_MILLISECONDS}}
+    options: CallOptions = {"on_progress": progress} if progress is not None else {}
+    # The session itself takes nothing but a tool's result for an answer to `tools/call`.
+    raw = await session._dispatcher.send_raw_request("tools/call", params, options)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    task = types.CreateTaskResult.model_validate(raw).task.task_id
+    wanted = types.GetTaskPayloadRequest(params=types.GetTaskPayloadRequestParams(task_id=task))
+    try:
+        return await session.send_request(wanted, types.CallToolResult)
+    except asyncio.CancelledError:
+        given_up = types.CancelTaskRequest(params=types.CancelTaskRequestParams(task_id=task))
+        with suppress(MCPError, TimeoutError):  # nobody waits for it any more
+            await session.send_request(given_up, types.CancelTaskResult, _SECONDS_TO_CANCEL)
+        raise
+
+
+# A page of a server's tools of which one that is no tool costs only itself.
+
+
+_METHOD = "tools/list"
+_OF_THE_SDK = re.compile(r"(?<=a valid dictionary) or instance of \w+")
+
+
+def sift_pages(session: ClientSession, protocol: str, left_out: Callable[[str], None]) -> None:
+    """Have the session see of every page only what it will take; `left_out` hears of the rest."""
+    dispatcher: Any = session._dispatcher  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    ask = dispatcher.send_raw_request
+
+    async def sifted(method: str, params: Mapping[str, Any] | None, *more: Any) -> Any:
+        answer = await ask(method, params, *more)
+        return sift(answer, protocol, left_out) if method == _METHOD else answer
+
+    dispatcher.send_raw_request = sifted
+
+
+def sift(page: Any, protocol: str, left_out: Callable[[str], None]) -> Any:
+    """The page with the tools that are tools, and no more than are used; as it came where the fault is another."""
+    if not isinstance(page, dict) or not isinstance(cast("dict[str, Any]", page).get("tools"), list):
+        return cast("Any", page)
+    given = cast("dict[str, Any]", page)
+    page = {**given, "tools": given["tools"][: TOOLS + 1]}
+    if _problem(page, protocol) is None:
+        return page
+    kept: list[Any] = []
+    for at, tool in enumerate(page["tools"], 1):
+        problem = _problem({**page, "tools": [tool]}, protocol)
+        if problem is None:
+            kept.append(tool)
+        else:
+            left_out(f"{_named(tool, at)} is left out: {problem}")
+    return {**page, "tools": kept}
+
+
+def _named(tool: Any, at: int) -> str:
+    name: Any = cast("dict[str, Any]", tool).get("name") if isinstance(tool, dict) else None
+    return f"the tool `{name[:100]}`" if isinstance(name, str) else f"number {at} of its tools"
+
+
+def _problem(page: Any, protocol: str) -> str | None:
+    try:
+        validate_server_result(_METHOD, protocol, page)
+    except ValidationError as error:
+        return _OF_THE_SDK.sub("", first_problem(error)).replace("`tools.0.", "`", 1).removeprefix("`tools.0`: ")
+    except KeyError:  # a revision of which the SDK checks nothing here
+        return None
+    return None
+
 
 # What the SDK logs of a server's faults is said once, by us; without a handler it would go to standard error.
 for _name in ("mcp", "client"):

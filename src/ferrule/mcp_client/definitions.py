@@ -3,17 +3,69 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.dialects.mcp import MCP
+from ferrule.dialects.names import readable
 from ferrule.dialects.payload import DialectError
-from ferrule.mcp_client.bounds import DESCRIPTION_CHARS, SCHEMA_BYTES, SCHEMA_DEPTH
+from ferrule.mcp_client.bounds import DESCRIPTION_CHARS, SCHEMA_BYTES, SCHEMA_DEPTH, TOOLS
+from ferrule.mcp_client.private_files import read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from ferrule.mcp_client.server_config import ServerConfig
+
+
+# Names of servers' tools: `mcp__server__tool`, which every provider takes, and from which both parts can be told.
+
+
+PREFIX = "mcp__"
+MOST = 64
+_MOST_OF_SERVER = 24
+_HASH_DIGITS = 8
+_FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")
+_MADE = re.compile(r".*-[0-9a-f]{8}", re.DOTALL)
+# What `dialects.names` makes of names that do not fit; ours must never look like one, or it would be made anew.
+_MADE_ELSEWHERE = re.compile(r".*__[0-9a-f]{8}", re.DOTALL)
+
+
+def server_slug(name: str) -> str:
+    """A server's part of the name: no `__` in it and no `_` at its ends, so that it can be told from the tool's."""
+    fits = re.fullmatch(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*", name) and len(name) <= _MOST_OF_SERVER
+    if fits and not _MADE.fullmatch(name):
+        return name
+    return _with_hash(re.sub("_+", "_", readable(name)), name, _MOST_OF_SERVER)
+
+
+def tool_name(server: str, tool: str) -> str:
+    """The name under which a server's tool is registered."""
+    head = f"{PREFIX}{server_slug(server)}__"
+    room = MOST - len(head)
+    fits = tool and not _FOREIGN.search(tool) and len(tool) <= room
+    if fits and not _MADE.fullmatch(tool) and not _MADE_ELSEWHERE.fullmatch(head + tool):
+        return head + tool
+    return head + _with_hash(readable(tool), tool, room)
+
+
+def split_name(name: str) -> tuple[str, str] | None:
+    """The server's part and the tool's part of a name; None for one that is no server's tool."""
+    if not name.startswith(PREFIX):
+        return None
+    server, between, tool = name.removeprefix(PREFIX).partition("__")
+    return (server, tool) if server and between and tool else None
+
+
+def _with_hash(short: str, whole: str, most: int) -> str:
+    digest = sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
+    kept = short[: most - _HASH_DIGITS - 1].strip("_-") or "x"
+    return f"{kept}-{digest}"
+
 
 _KEPT = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution")
 _LOCAL = ("#", "json-schema:")
@@ -137,3 +189,32 @@ def read_listing(payloads: Iterable[Mapping[str, Any]]) -> Listing:
             continue
         found[definition.name] = definition
     return Listing(list(found.values()), problems)
+
+
+# What servers offered last time, so that their tools are there before any of them is started.
+
+
+class DefinitionStore:
+    """A file for each server. It counts only for the very command or address that it was made with."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def load(self, config: ServerConfig) -> Listing | None:
+        """None where nothing is known."""
+        found = read_json(self._file(config))
+        tools: Any = found.get("tools")
+        if found.get("fingerprint") != config.fingerprint or not isinstance(tools, list):
+            return None
+        payloads: list[Any] = [one for one in cast("list[Any]", tools)[:TOOLS] if isinstance(one, dict)]
+        return read_listing(payloads)
+
+    def save(self, config: ServerConfig, definitions: list[Definition]) -> None:
+        tools = [dict(one.payload) for one in definitions]
+        write_json(self._file(config), {"fingerprint": config.fingerprint, "tools": tools})
+
+    def forget(self, config: ServerConfig) -> None:
+        self._file(config).unlink(missing_ok=True)
+
+    def _file(self, config: ServerConfig) -> Path:
+        return self._folder / f"{server_slug(config.name)}-{config.fingerprint[:12]}.json"

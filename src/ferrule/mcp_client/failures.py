@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcp.shared.exceptions import MCPError
     from pydantic import ValidationError
 
-    from ferrule.mcp_client.server_log import ServerLog
+    from ferrule.mcp_client.remote_server import ServerLog
 
 _LONGEST = 2_000
 _LONGEST_REASON = 300

@@ -7,10 +7,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 from pydantic_core import from_json
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Collection
+
+    from mcp_types import JSONRPCMessage, RequestId
+
 
 _CHUNK = 1 << 16
 _END_KEPT = 512
@@ -97,3 +102,51 @@ def read_line(line: bytes) -> Any:
     except RecursionError:
         raise ValueError("nested too deeply") from None
     return from_json(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+
+
+# Which request of ours a line that cannot be read would have answered, so that nobody waits for another answer.
+
+
+_LOOKED_AT = 512
+_ANSWER = re.compile(rb"""["']jsonrpc["']\s*:|^\s*(?:["']id["']\s*:\s*\d+\s*,\s*)?["']result["']\s*:""")
+_REQUEST = re.compile(rb"""["']method["']\s*:""")
+_LISTEN = "subscriptions/listen"
+"""Open for as long as the connection is, and not answered meanwhile."""
+
+
+def looks_like_answer(head: bytes) -> bool:
+    """Whether the beginning of a line is that of an answer, whatever became of the rest."""
+    head = head[:_LOOKED_AT].lstrip()
+    own_keys = head[1:].partition(b"{")[0]  # further in stands what an answer holds, or what a record quotes
+    return head.startswith(b"{") and _ANSWER.search(own_keys) is not None and _REQUEST.search(own_keys) is None
+
+
+class OpenQuestions:
+    """The session's requests that are not answered yet."""
+
+    def __init__(self) -> None:
+        self._open: set[RequestId] = set()
+
+    def sent(self, message: JSONRPCMessage) -> None:
+        if isinstance(message, JSONRPCRequest) and message.method != _LISTEN:
+            self._open.add(message.id)
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            given_up = cancelled_request_id_from_params(message.params)
+            if given_up is not None:
+                self._open.discard(given_up)
+
+    def came(self, message: JSONRPCMessage) -> None:
+        if isinstance(message, (JSONRPCResponse, JSONRPCError)) and message.id is not None:
+            self._open.discard(message.id)
+
+    def answered_by(self, head: bytes, tail: bytes, others: Collection[int]) -> RequestId | None:
+        """The one that a broken answer was for, among these and `others`: by its id, or because there is one alone."""
+        if not looks_like_answer(head):
+            return None
+        told = answered_id(head, tail)
+        return told if told in self._open or told in others else self.only(others)
+
+    def only(self, others: Collection[int]) -> RequestId | None:
+        """The one that is open, if there is no second; among these and `others`."""
+        asked = {*self._open, *others}
+        return asked.pop() if len(asked) == 1 else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import deque
 from contextlib import nullcontext
 from contextvars import copy_context
 from time import monotonic
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.elicitation import set_elicitor
 from ferrule.core.loops import elsewhere
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import Phrase, phrase
+from ferrule.core.secrets import redact_text
 from ferrule.mcp_client import bounds
+from ferrule.mcp_client.bounds import STDERR_KEPT
 from ferrule.mcp_client.definitions import Listing, read_listing
 from ferrule.mcp_client.failures import (
     Failed,
@@ -33,7 +36,6 @@ from ferrule.mcp_client.failures import (
     was_not_read,
     with_garbage,
 )
-from ferrule.mcp_client.server_log import ServerLog
 from ferrule.mcp_client.variables import Variables
 
 if TYPE_CHECKING:
@@ -47,6 +49,66 @@ if TYPE_CHECKING:
     from ferrule.mcp_client.ports import Ports
     from ferrule.mcp_client.remote_tool import RemoteTool
     from ferrule.mcp_client.server_config import ServerConfig
+
+
+# What a server writes beside the protocol: the last of it is kept, for whoever asks why it failed.
+
+
+_LONGEST_LINE = 300
+_LONGEST_SAMPLE = 120
+_SAMPLES = 20
+
+
+class ServerLog:
+    """A bounded tail of a server's standard error, and of the lines on its output that were no messages."""
+
+    def __init__(self, variables: Variables | None = None) -> None:
+        self._variables = variables
+        self._kept = bytearray()
+        self.left_out = 0
+        self.garbage_lines = 0
+        self._garbage: deque[str] = deque(maxlen=_SAMPLES)
+
+    def add(self, piece: bytes) -> None:
+        self._kept += piece
+        over = len(self._kept) - STDERR_KEPT
+        if over > 0:
+            del self._kept[:over]
+            self.left_out += over
+
+    def add_garbage(self, line: bytes) -> None:
+        self.garbage_lines += 1
+        self._garbage.append(line[: 4 * _LONGEST_SAMPLE].decode(errors="replace"))
+
+    @property
+    def text(self) -> str:
+        """What is kept, without secrets."""
+        return self.clean(self._kept.decode(errors="replace"))
+
+    @property
+    def last_line(self) -> str:
+        """The last thing that it said, shortened."""
+        return _one_line(next((line for line in reversed(self.text.splitlines()) if line.strip()), ""))
+
+    def garbage(self, since: int = 0) -> str:
+        """A sample of what it wrote that was no message, after so many lines; of many, from the last few."""
+        fresh = min(self.garbage_lines - since, len(self._garbage))
+        lines = list(self._garbage)[len(self._garbage) - fresh :]
+        return _one_line(self.clean("\n".join(dict.fromkeys(lines))), _LONGEST_SAMPLE)
+
+    def clean(self, text: str) -> str:
+        """Words about the server, or of it, without the secrets that it was given."""
+        if isinstance(text, Phrase):
+            return text.mapped(self.clean)
+        if self._variables is not None:
+            text = self._variables.masked(text)
+        return redact_text(text)
+
+
+def _one_line(text: str, most: int = _LONGEST_LINE) -> str:
+    line = " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
 
 _STEADY_SECONDS = 30.0
 _FIRST_WAIT = 1.0

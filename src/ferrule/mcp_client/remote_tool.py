@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
 from ferrule.core.call import RawCall
-from ferrule.core.description import Description
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
 from ferrule.core.raw_tool import RawTool
 from ferrule.core.result import ErrorInfo, ToolResult, words_for_attached
-from ferrule.dialects.attachments import to_base64
-from ferrule.dialects.mcp import MCP
-from ferrule.dialects.mcp_blocks import embedded_text
+from ferrule.core.tool import Description
+from ferrule.dialects.mcp import MCP, embedded_text
 from ferrule.dialects.payload import DialectError
+from ferrule.dialects.wording import to_base64
 from ferrule.mcp_client.bounds import ATTACHMENTS
+from ferrule.mcp_client.definitions import tool_name
 from ferrule.mcp_client.failures import malformed_result
-from ferrule.mcp_client.tool_names import tool_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

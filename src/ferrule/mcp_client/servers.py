@@ -8,13 +8,12 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ferrule.mcp_client.approvals import Approvals
-from ferrule.mcp_client.definition_store import DefinitionStore
+from ferrule.mcp_client.definitions import DefinitionStore, server_slug, split_name
 from ferrule.mcp_client.failures import Failed, changed_meanwhile
 from ferrule.mcp_client.ports import Ports
 from ferrule.mcp_client.remote_server import RemoteServer
 from ferrule.mcp_client.remote_tool import RemoteTool
-from ferrule.mcp_client.tool_names import server_slug, split_name
+from ferrule.mcp_client.trust_records import Approvals
 from ferrule.registry.registry import NameTaken
 
 if TYPE_CHECKING:

@@ -9,14 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
+import shutil
+import signal
+from dataclasses import dataclass
 from enum import Enum
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import anyio
+from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import (
+    CONNECTION_CLOSED,
+    INTERNAL_ERROR,
     PARSE_ERROR,
     ErrorData,
     JSONRPCError,
@@ -29,23 +38,265 @@ from mcp_types import (
 from ferrule.core.json_values import MESSAGE_VALUES, has_too_many_values
 from ferrule.core.phrases import glued, phrase
 from ferrule.mcp_client import bounds
-from ferrule.mcp_client.broken_answers import OpenQuestions
-from ferrule.mcp_client.direct_calls import DirectCalls
-from ferrule.mcp_client.failures import NO_MESSAGE
-from ferrule.mcp_client.message_lines import CutOff, TooLong, lines, read_line
-from ferrule.mcp_client.pace import Pace
-from ferrule.mcp_client.server_program import ServerProgram
+from ferrule.mcp_client.bounds import Pace
+from ferrule.mcp_client.failures import NO_MESSAGE, Malformed
+from ferrule.mcp_client.message_lines import CutOff, OpenQuestions, TooLong, lines, read_line
+from ferrule.process import launcher
+from ferrule.process.box import BoxFailed, start_box
+from ferrule.process.sandbox.sandbox import Launch, Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from types import TracebackType
 
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+    from mcp.shared.dispatcher import ProgressFnT
 
-    from ferrule.mcp_client.server_log import ServerLog
+    from ferrule.mcp_client.remote_server import ServerLog
+    from ferrule.process.box import Box
+
+
+# An MCP server that is a program: spoken to over its standard streams, and nothing of it is left behind.
+
+
+class CannotStart(Exception):  # noqa: N818 - reads as what it says
+    """The program could not be started; says why."""
+
+
+class ServerProgram:
+    """A running program. `stdin`, `stdout` and `stderr` are our ends of its streams; whoever takes one closes it."""
+
+    def __init__(self, box: Box, stdin: int, stdout: int, stderr: int) -> None:
+        self._box = box
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+
+    @property
+    def pid(self) -> int:
+        """The process that everything of it is below."""
+        return self._box.pid
+
+    @property
+    def ended(self) -> asyncio.Future[int]:
+        """The exit code, or the negative number of a signal, once it has ended with all that it started."""
+        return self._box.ended
+
+    @classmethod
+    async def start(cls, arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> ServerProgram:
+        """Start it; raises `CannotStart`."""
+        executable = _must_find(arguments[0], folder, environment)
+        (reading, stdin), (stdout, writing), (stderr, complaining) = os.pipe(), os.pipe(), os.pipe()
+        launch = Launch((executable, *arguments[1:]), environment, str(folder))
+        try:
+            box = await start_box(Prepared(launch), (reading, writing, complaining))
+        except BaseException as error:
+            for ours in (stdin, stdout, stderr):
+                os.close(ours)
+            if isinstance(error, BoxFailed):
+                raise CannotStart(error.why) from None
+            if isinstance(error, (OSError, ValueError)):
+                raise CannotStart(str(error)) from None
+            raise
+        finally:
+            for theirs in (reading, writing, complaining):
+                os.close(theirs)
+        return cls(box, stdin, stdout, stderr)
+
+    async def end(self, patience: float = 1.0, *, to_notice: float | None = None) -> None:
+        """End it with all that it started: its input is closed, then it is asked to, then all is killed.
+
+        It has `patience` seconds for each, or `to_notice` for the first: to see that its input has ended.
+        """
+        for name in ("stdin", "stdout", "stderr"):
+            if (descriptor := self.take(name)) >= 0:
+                os.close(descriptor)
+        for number, seconds in ((0, patience if to_notice is None else to_notice), (signal.SIGTERM, patience)):
+            if not self.ended.done() and patience > 0:
+                if number:
+                    launcher.signal_all(self._box.processes()[:1], number)
+                await asyncio.wait({self.ended}, timeout=seconds)
+        await self._box.end(patience=0)
+        self._box.close()
+
+    def take(self, name: str) -> int:
+        """Our end of a stream, for whoever will close it."""
+        descriptor = getattr(self, name)
+        setattr(self, name, -1)
+        return descriptor
+
+
+def _must_find(command: str, folder: Path, environment: Mapping[str, str]) -> str:
+    executable = find_executable(command, folder, environment)
+    if executable is None:
+        raise CannotStart(_why_not(command, folder))
+    if not folder.is_dir():
+        raise CannotStart(phrase("there is no folder `{folder}`", folder=folder))
+    return executable
+
+
+def _why_not(command: str, folder: Path) -> str:
+    """What is the matter with a command that is no program."""
+    if os.sep in command:
+        path = folder / Path(command).expanduser()
+        if path.is_dir():
+            return phrase("`{command}` is a folder, and no program", command=command)
+        if path.exists():
+            return phrase("`{command}` may not be executed; if it is a program: chmod +x", command=command)
+    if " " in command.strip():
+        return phrase(
+            "there is no program `{command}`; a command's arguments are given one by one, and not in its name",
+            command=command,
+        )
+    return phrase("there is no program `{command}`", command=command)
+
+
+def find_executable(command: str, folder: Path, environment: Mapping[str, str]) -> str | None:
+    """Where a command lies: a path as seen from the folder, a name as the environment's `PATH` has it."""
+    if os.sep in command:
+        path = folder / Path(command).expanduser()
+        return str(path) if os.access(path, os.X_OK) and path.is_file() else None
+    found = shutil.which(command, path=environment.get("PATH", os.defpath))
+    return str(folder / found) if found else None
+
+
+# Calls that go past the SDK's session, on the same stream: a gateway makes many, and the session costs more than
+# they.
+
 
 logger = logging.getLogger("ferrule.mcp")
+
+_FIRST_ID = 1_000_000_000
+_STAMP = "io.modelcontextprotocol/"
+
+
+@dataclass(slots=True)
+class _Waiting:
+    answer: asyncio.Future[dict[str, Any]]
+    progress: ProgressFnT | None
+
+
+class DirectCalls:
+    """Requests of our own beside the session's. `write` takes one line at a time."""
+
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        self._write = write
+        self._ids = count(_FIRST_ID)
+        self._waiting: dict[int, _Waiting] = {}
+        self._telling: set[asyncio.Task[None]] = set()
+        self._over = False
+        self.stamp: dict[str, Any] = {}
+        self.idle_words = 0
+        """How many messages came that answered nothing."""
+
+    @property
+    def open(self) -> Collection[int]:
+        """The ids of those that wait for an answer."""
+        return self._waiting.keys()
+
+    def note_stamp(self, params: Mapping[str, Any] | None) -> None:
+        """What the session says of us in a request of its own."""
+        told: Any = (params or {}).get("_meta")
+        if isinstance(told, dict):
+            found = {key: value for key, value in cast("dict[str, Any]", told).items() if key.startswith(_STAMP)}
+            if found:
+                self.stamp = found
+
+    async def request(self, method: str, params: dict[str, Any], progress: ProgressFnT | None = None) -> dict[str, Any]:
+        """The result; raises `MCPError` for the server's error or the connection's end, `Malformed` for neither."""
+        if self._over:
+            raise _closed()
+        number = next(self._ids)
+        meta = dict(self.stamp)
+        if progress is not None:
+            meta["progressToken"] = number
+        if meta:
+            params = {**params, "_meta": meta}
+        waiting = _Waiting(asyncio.get_running_loop().create_future(), progress)
+        self._waiting[number] = waiting
+        try:
+            self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+            return await waiting.answer
+        except asyncio.CancelledError:
+            cancelled = {"requestId": number, "reason": "nobody waits for it any more"}
+            self._send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled})
+            raise
+        finally:
+            del self._waiting[number]
+
+    def take(self, message: dict[str, Any]) -> bool:
+        """Whether a message is an answer to one of these requests, or its progress; the session gets the others."""
+        if message.get("method") == "notifications/progress":
+            return self._take_progress(message.get("params"))
+        number = message.get("id")
+        if type(number) is not int or number < _FIRST_ID or "method" in message:
+            return False
+        waiting = self._waiting.get(number)
+        if waiting is not None and not waiting.answer.done():
+            self._settle(waiting.answer, message)
+        else:
+            self.idle_words += 1
+        return True  # late, or to nobody; not the session's either way
+
+    def end(self) -> None:
+        """The connection is over, and so are its calls."""
+        self._over = True
+        for waiting in self._waiting.values():
+            if not waiting.answer.done():
+                waiting.answer.set_exception(_closed())
+
+    def _settle(self, answer: asyncio.Future[dict[str, Any]], message: dict[str, Any]) -> None:
+        result, error = message.get("result"), message.get("error")
+        if isinstance(result, dict):
+            answer.set_result(cast("dict[str, Any]", result))
+            return
+        if not isinstance(error, dict):
+            answer.set_exception(Malformed(phrase("the answer holds neither an object as its result nor an error")))
+            return
+        told = cast("dict[str, Any]", error)
+        code, words = told.get("code"), str(told.get("message") or "")
+        answer.set_exception(
+            MCPError(code=code if isinstance(code, int) else INTERNAL_ERROR, message=words, data=told.get("data"))
+        )
+
+    def _take_progress(self, params: Any) -> bool:
+        told = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
+        token, done, total, words = (told.get(key) for key in ("progressToken", "progress", "total", "message"))
+        if type(token) is not int or token < _FIRST_ID:
+            return False
+        self.idle_words += 1
+        waiting, reached = self._waiting.get(token), _number(done)
+        if waiting is not None and waiting.progress is not None and reached is not None:
+            task = asyncio.ensure_future(_tell(waiting.progress, reached, _number(total), str(words or "") or None))
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
+        return True
+
+    def _send(self, message: dict[str, Any]) -> None:
+        if not self._over:
+            self._write(
+                json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+            )
+
+
+def _number(given: Any) -> float | None:
+    """A number as the protocol has it; none where it is something else, or larger than any."""
+    if not isinstance(given, (int, float)):
+        return None
+    try:
+        return float(given)
+    except OverflowError:
+        return None
+
+
+async def _tell(progress: ProgressFnT, done: float, total: float | None, words: str | None) -> None:
+    try:
+        await progress(done, total, words)
+    except Exception:
+        logger.exception("Progress could not be passed on")
+
+
+def _closed() -> MCPError:
+    return MCPError(code=CONNECTION_CLOSED, message="Connection closed")
+
 
 _SECONDS_TO_READ_THE_REST = 0.5
 _MUTE_SECONDS_TO_NOTICE = 0.1

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ferrule.core.tool import Tool
-    from ferrule.dialects.losses import Ledger
+    from ferrule.dialects.flatten import Ledger
     from ferrule.registry.source import ToolSource
 
 PAGE_SIZE = 1000

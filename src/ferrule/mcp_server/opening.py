@@ -14,10 +14,12 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.mcp_server.introduction import discovery, handshake, takes_structured
-from ferrule.mcp_server.ordinary import is_first_page, is_greeting, is_probe, read_ordinary
+from pydantic_core import from_json
+
+from ferrule._version import __version__
+from ferrule.core.json_values import has_too_many_values
 from ferrule.mcp_server.standard_streams import connected
 
 if TYPE_CHECKING:
@@ -27,6 +29,152 @@ if TYPE_CHECKING:
     from ferrule.mcp_server.definitions import Definitions
     from ferrule.mcp_server.server import McpServer
     from ferrule.mcp_server.standard_streams import Lines
+
+
+# What server and client know of each other when one comes, in either era; without the SDK, which imports slowly.
+
+
+NAME = "ferrule"
+TITLE = "Ferrule"
+INSTRUCTIONS = (
+    "Tools that run under the person's own permission rules. Paths are relative to the workspace. "
+    "Read a file before you edit it. A call that needs the person's leave asks them or is refused; the refusal says "
+    "what would allow it, so tell the person instead of trying other ways around it."
+)
+HANDSHAKE_REVISIONS = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
+STATELESS_REVISION = "2026-07-28"
+TASKS = "io.modelcontextprotocol/tasks"
+META = "io.modelcontextprotocol/"
+_TOOLS = {"listChanged": True}
+_READ_STRUCTURED_ALONE = frozenset({"claude-code", "codex-mcp-client", "opencode"})
+
+
+def handshake(revision: str) -> dict[str, Any]:
+    """The answer to `initialize`."""
+    return {
+        "protocolVersion": revision,
+        "capabilities": {"tools": _TOOLS},
+        "serverInfo": _server_info(),
+        "instructions": INSTRUCTIONS,
+    }
+
+
+def discovery() -> dict[str, Any]:
+    """The answer to `server/discover`."""
+    return {
+        "resultType": "complete",
+        "supportedVersions": [STATELESS_REVISION],
+        "capabilities": {"tools": _TOOLS, "extensions": {TASKS: {}}},
+        "instructions": INSTRUCTIONS,
+        "cacheScope": "private",
+        "ttlMs": 0,
+        "_meta": {f"{META}serverInfo": _server_info()},
+    }
+
+
+def _server_info() -> dict[str, Any]:
+    return {"name": NAME, "title": TITLE, "version": __version__}
+
+
+def takes_structured(client: str) -> bool:
+    """Whether a client of this name gets structured content beside the words.
+
+    Some agents show their model the JSON in place of the words, and of the pictures beside them. They are known by
+    name, for no capability tells them apart, and get words and pictures alone, which a model reads better.
+    """
+    return client not in _READ_STRUCTURED_ALONE
+
+
+# Which of a client's first messages are so ordinary that the SDK is sure to take them, told without the SDK.
+
+
+_WORDS = ("title", "description", "websiteUrl")
+
+
+def read_ordinary(line: bytes) -> dict[str, Any]:
+    """A request, or the notification that the greeting is over; nothing for whatever else it is."""
+    if has_too_many_values(line):
+        return {}
+    try:
+        message: Any = from_json(line)  # as strict as the SDK's reading: no byte order mark, no half a character
+    except ValueError:
+        return {}
+    if not isinstance(message, dict):
+        return {}
+    found = cast("dict[str, Any]", message)
+    if not isinstance(found.get("params", {}), dict):
+        return {}
+    is_request = found.get("method") != "notifications/initialized"
+    has_id = _is_id(found.get("id"))
+    return found if found.get("jsonrpc") == "2.0" and has_id == is_request else {}
+
+
+def is_greeting(message: dict[str, Any]) -> bool:
+    """Whether it is an `initialize` for a revision that is served."""
+    params = object_in(message, "params")
+    revision = params.get("protocolVersion")
+    known = isinstance(revision, str) and revision in HANDSHAKE_REVISIONS
+    return known and _has_plain_meta(params) and _is_client(params.get("clientInfo"), params.get("capabilities"))
+
+
+def is_probe(message: dict[str, Any]) -> bool:
+    """Whether it is a `server/discover` in the envelope of the stateless era."""
+    meta = object_in(object_in(message, "params"), "_meta")
+    own = {f"{META}{name}": name for name in ("protocolVersion", "clientInfo", "clientCapabilities")}
+    said = {own[key]: value for key, value in meta.items() if key in own}
+    rest = {"_meta": {key: value for key, value in meta.items() if key not in own}}
+    known = said.get("protocolVersion") == STATELESS_REVISION
+    return known and _has_plain_meta(rest) and _is_client(said.get("clientInfo"), said.get("clientCapabilities"))
+
+
+def is_first_page(message: dict[str, Any]) -> bool:
+    """Whether a `tools/list` asks for the beginning."""
+    params = object_in(message, "params")
+    return params.get("cursor") is None and _has_plain_meta(params)
+
+
+def object_in(of: dict[str, Any], key: str) -> dict[str, Any]:
+    """The object under a key; an empty one where there is none."""
+    found = of.get(key)
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _has_plain_meta(params: dict[str, Any]) -> bool:
+    """Whether `_meta` is left out, or has a sound progress token at most of what the protocol reserves."""
+    meta = params.get("_meta", {})
+    if not isinstance(meta, dict):
+        return False
+    said = cast("dict[str, Any]", meta)
+    return _is_id(said.get("progressToken", 0)) and not any(key.startswith(META) for key in said)
+
+
+def _is_client(info: Any, capabilities: Any) -> bool:
+    if not isinstance(info, dict) or not isinstance(capabilities, dict):
+        return False
+    said = cast("dict[str, Any]", info)
+    named = isinstance(said.get("name"), str) and isinstance(said.get("version"), str)
+    worded = all(isinstance(said.get(key, ""), str) for key in _WORDS)
+    able = cast("dict[str, Any]", capabilities)
+    return named and worded and "icons" not in said and all(_is_ability(name, one) for name, one in able.items())
+
+
+def _is_ability(name: str, said: Any) -> bool:
+    if not isinstance(said, dict):
+        return False
+    parts = cast("dict[str, Any]", said)
+    if name == "roots":
+        return isinstance(parts.get("listChanged", True), bool)
+    if name == "tasks":
+        return _holds_objects(parts)
+    return all(isinstance(one, dict) for one in parts.values())
+
+
+def _holds_objects(of: Any) -> bool:
+    return isinstance(of, dict) and all(_holds_objects(one) for one in cast("dict[str, Any]", of).values())
+
+
+def _is_id(given: Any) -> bool:
+    return isinstance(given, (int, str)) and not isinstance(given, bool)
 
 
 _MOMENT = 0.05

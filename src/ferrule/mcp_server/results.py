@@ -13,10 +13,8 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.result import ErrorInfo
 from ferrule.core.schema_compile import quick_validator
 from ferrule.core.tool import output_schema_of
-from ferrule.dialects.block_order import out_of_order
-from ferrule.dialects.mcp import MCP
-from ferrule.dialects.mcp_blocks import own_words
-from ferrule.dialects.output_schema import output_object
+from ferrule.dialects.mcp import MCP, output_object, own_words
+from ferrule.dialects.wording import out_of_order
 from ferrule.pipeline.format import head_and_tail
 
 if TYPE_CHECKING:

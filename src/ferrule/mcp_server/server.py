@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import asynccontextmanager
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -13,32 +15,220 @@ from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import ToolsListChanged
+from pydantic import ValidationError
 
 from ferrule._version import __version__
 from ferrule.core.context import Session
 from ferrule.core.errors import ErrorKind
+from ferrule.core.events import Partial, Progress
 from ferrule.core.result import ErrorInfo
-from ferrule.mcp_server.added_arguments import without_added
-from ferrule.mcp_server.asking import QUESTION_SECONDS
+from ferrule.mcp_server.asking import LACKING, QUESTION_SECONDS
 from ferrule.mcp_server.definitions import PAGE_SIZE, BadCursor, Definitions
-from ferrule.mcp_server.introduction import INSTRUCTIONS, NAME, TITLE, takes_structured
-from ferrule.mcp_server.list_changes import ListChanges
-from ferrule.mcp_server.peer import LACKING
-from ferrule.mcp_server.progress import ProgressReports
+from ferrule.mcp_server.opening import INSTRUCTIONS, NAME, TITLE, takes_structured
 from ferrule.mcp_server.results import RESULT_CHARS, call_result
 from ferrule.mcp_server.sessions import Sessions, is_stateless, wants_progress
 from ferrule.mcp_server.tasks import LONG_RUNNING, TASK_AFTER, Tasks, lacking
-from ferrule.mcp_server.worded_errors import word_errors
+from ferrule.registry.registry import Registry
+from ferrule.registry.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
-    from mcp.server.context import ServerRequestContext
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
     from mcp.server.models import InitializationOptions
+    from mcp.server.subscriptions import SubscriptionBus
 
-    from ferrule.mcp_server.running_call import RunningCall
-    from ferrule.mcp_server.sessions import ClientSession
+    from ferrule.core.events import CallEvent, RegistryEvent
+    from ferrule.mcp_server.sessions import ClientSession, RunningCall
     from ferrule.pipeline.run import Runtime
+    from ferrule.registry.source import ToolSource
+
+
+# Arguments that an agent writes into every tool's schema for itself, and then sends along with the call.
+
+
+_ADDED = frozenset({"wait_for_previous"})
+
+
+def without_added(arguments: Mapping[str, Any] | None, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The arguments that are meant for the tool."""
+    if not arguments or _ADDED.isdisjoint(arguments) or schema.get("additionalProperties") is not False:
+        return arguments
+    known = schema.get("properties", {})
+    return {name: value for name, value in arguments.items() if name in known or name not in _ADDED}
+
+
+# Requests that do not fit the protocol, told what is wrong with them.
+
+
+_WORDLESS = "Invalid request parameters"
+_MOST_PROBLEMS = 3
+
+
+async def word_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """A middleware of the SDK's server."""
+    try:
+        return await call_next(ctx)
+    except ValidationError as error:
+        raise MCPError(types.INVALID_PARAMS, f"`{ctx.method}` was not taken: {_problems(error)}.") from None
+    except MCPError as error:
+        if error.code == types.INVALID_PARAMS and error.message == _WORDLESS:
+            words = f"`{ctx.method}` was not taken: this connection has had no `initialize` yet. Send that first."
+            raise MCPError(types.INVALID_PARAMS, words) from None
+        raise
+
+
+def _problems(error: ValidationError) -> str:
+    told: list[str] = []
+    for one in error.errors(include_url=False, include_input=False, include_context=False):
+        place = ".".join(str(part) for part in one["loc"])
+        words = f"`{place}`: {one['msg']}" if place else one["msg"]
+        if words not in told:
+            told.append(words)
+    more = f", and {len(told) - _MOST_PROBLEMS} more" if len(told) > _MOST_PROBLEMS else ""
+    return "; ".join(told[:_MOST_PROBLEMS]) + more
+
+
+# Tells clients that the tools changed: once for any number of changes that come together.
+
+
+logger = logging.getLogger("ferrule.mcp")
+
+_TOGETHER = 0.05
+
+
+class ListChanges:
+    """Watches a registry while the server runs."""
+
+    def __init__(self, tools: ToolSource, definitions: Definitions, sessions: Sessions, bus: SubscriptionBus) -> None:
+        self._registry = _registry_below(tools)
+        self._definitions = definitions
+        self._sessions = sessions
+        self._bus = bus
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._telling: asyncio.Task[None] | None = None
+        self._unsubscribe: Callable[[], None] | None = None
+        self._told: list[object] = []
+
+    def watch(self) -> None:
+        if self._registry is not None:
+            self._loop = asyncio.get_running_loop()
+            self._told = list(self._definitions.all())
+            self._unsubscribe = self._registry.subscribe(self._note)
+
+    async def end(self) -> None:
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        if self._telling is not None:
+            self._telling.cancel()
+            await asyncio.wait((self._telling,))
+
+    def _note(self, _event: RegistryEvent) -> None:
+        if self._loop is not None and not self._loop.is_closed():  # a tool may be registered by any thread
+            self._loop.call_soon_threadsafe(self._start_telling)
+
+    def _start_telling(self) -> None:
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.get_running_loop().create_task(self._tell())
+
+    async def _tell(self) -> None:
+        revision = -1
+        while self._registry is not None and revision != self._registry.revision:
+            revision = self._registry.revision
+            await asyncio.sleep(_TOGETHER)
+        shown = self._definitions.all()
+        if shown == self._told:  # what changed is not among the tools that clients see
+            return
+        self._told = list(shown)
+        await self._bus.publish(ToolsListChanged())
+        for connection in list(self._sessions.connections):
+            try:
+                await connection.send_tool_list_changed()
+            except Exception:
+                logger.exception("A client could not be told that the tools changed")
+
+
+def _registry_below(tools: ToolSource) -> Registry | None:
+    while isinstance(tools, View):
+        tools = tools.source
+    return tools if isinstance(tools, Registry) else None
+
+
+# What a call reports while it runs, as the protocol's progress: numbers that only grow, and never a flood.
+
+
+_PAUSE = 0.02
+_MOST_WORDS = 1000
+
+
+class ProgressReports:
+    """Passes one call's reports to the request that attends it. Between two of them the newest stands for all.
+
+    A tool that counts is followed in its own numbers. One that only shows pieces of output has them counted, and the
+    end of what came since the last report is the message.
+    """
+
+    def __init__(self, runtime: Runtime, running: RunningCall) -> None:
+        self._running = running
+        self._last = -1.0
+        self._waiting: Progress | None = None
+        self._pieces = 0
+        self._words = ""
+        self._counts = False
+        self._sender: asyncio.Task[None] | None = None
+        self._unsubscribe: Callable[[], None] = runtime.subscribe(self._note)
+
+    def _note(self, event: CallEvent) -> None:
+        if event.call_id != self._running.call.id:
+            return
+        if isinstance(event, Progress):
+            self._counts = True
+            self._waiting = event
+        elif isinstance(event, Partial):
+            self._pieces += 1
+            self._words = (self._words + _words(event.content))[-_MOST_WORDS:]
+        else:
+            return
+        if self._sender is None:
+            self._sender = asyncio.get_running_loop().create_task(self._send())
+
+    async def _send(self) -> None:
+        while (report := self._next()) is not None:
+            attending = self._running.attended_by
+            if attending is not None:
+                await attending.session.report_progress(*report)
+            await asyncio.sleep(_PAUSE)
+        self._sender = None
+
+    def _next(self) -> tuple[float, float | None, str | None] | None:
+        if self._counts:
+            event, self._waiting = self._waiting, None
+            if event is None or not isfinite(event.done) or event.done <= self._last:
+                return None
+            self._last = event.done
+            return event.done, event.total, event.message or None
+        if self._pieces <= self._last:
+            return None
+        self._last = self._pieces
+        words, self._words = self._words, ""
+        return self._pieces, None, words or None
+
+    async def finish(self) -> None:
+        """Everything reported so far is sent; nothing is after this."""
+        self._unsubscribe()
+        if self._sender is not None:
+            await asyncio.wait((self._sender,))
+
+    def drop(self) -> None:
+        self._unsubscribe()
+        if self._sender is not None:
+            self._sender.cancel()
+
+
+def _words(content: Any) -> str:
+    return content if isinstance(content, str) else f"{content}\n"
+
 
 _MOST_PARKED = 256
 _MOMENT = 0.1

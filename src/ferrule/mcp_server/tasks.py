@@ -13,7 +13,7 @@ from mcp import types
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 
-from ferrule.mcp_server.introduction import TASKS
+from ferrule.mcp_server.opening import TASKS
 from ferrule.mcp_server.sessions import is_stateless
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel.server import Server
 
-    from ferrule.mcp_server.running_call import RunningCall
-    from ferrule.mcp_server.sessions import ClientSession, Sessions
+    from ferrule.mcp_server.sessions import ClientSession, RunningCall, Sessions
 
     Answer = Callable[[RunningCall], dict[str, Any]]
 

@@ -6,8 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import RawCall, new_call_id
-from ferrule.core.conversation import AssistantMessage
-from ferrule.core.model import CallStarted, Finished, TextDelta, ThinkingDelta, Usage
+from ferrule.core.model import AssistantMessage, CallStarted, Finished, TextDelta, ThinkingDelta, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

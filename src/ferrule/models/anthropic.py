@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.conversation import AssistantMessage, ToolResults, UserMessage
-from ferrule.core.model import StopReason, Usage
+from ferrule.core.model import AssistantMessage, StopReason, ToolResults, Usage, UserMessage
 from ferrule.core.phrases import phrase
 from ferrule.dialects.exporter import Exporter
 from ferrule.models.answer import Answer, CallPieces
-from ferrule.models.kept import keep, recall
 from ferrule.models.known_models import output_limit_of
-from ferrule.models.loose_json import an_item, count, items, words
-from ferrule.models.model_lists import chat_names
-from ferrule.models.transcript import CallIds, attached, transcript
+from ferrule.models.loose_json import an_item, chat_names, count, items, words
+from ferrule.models.transcript import CallIds, attached, keep, recall, transcript
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
     from ferrule.core.model import ModelEvent, ModelRequest
     from ferrule.models.endpoint import Endpoint
     from ferrule.models.faults import Faults
-    from ferrule.models.wire_form import Frame
+    from ferrule.models.transport import Frame
 
 _IDS = CallIds(re.compile(r"[A-Za-z0-9_-]{1,64}"), prefix="toolu_")
 _STOPS: dict[str, StopReason] = {

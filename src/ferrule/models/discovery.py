@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from ferrule.models.endpoint import Endpoint
-from ferrule.models.keys import find_key
-from ferrule.models.local.catalogue import available
+from ferrule.models.endpoint import Endpoint, find_key
+from ferrule.models.local.weights import available
 from ferrule.models.providers import EMBEDDED, form_of
 from ferrule.models.transport import TimeLimits, Transport
 

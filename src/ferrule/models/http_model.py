@@ -6,14 +6,14 @@ import asyncio
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from ferrule.core.model import Finished, ModelError, ModelFault, Retrying
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined, phrase
-from ferrule.models.faults import Faults, TryAgain
+from ferrule.models.faults import PATIENT, Faults, Tries, TryAgain
 from ferrule.models.known_models import context_of, cost_of
-from ferrule.models.retries import PATIENT, Tries
-from ferrule.models.served_context import served_context
+from ferrule.models.loose_json import an_item, count, items, words
 from ferrule.models.transport import USUAL, TimeLimits, Transport
 
 if TYPE_CHECKING:
@@ -21,7 +21,36 @@ if TYPE_CHECKING:
 
     from ferrule.core.model import ModelEvent, ModelRequest
     from ferrule.models.endpoint import Endpoint
-    from ferrule.models.wire_form import WireForm
+    from ferrule.models.transport import WireForm
+
+
+# How much a model on a local server may read: each server has its own place to say it, and none has it in common.
+
+
+async def served_context(endpoint: Endpoint, model: str, get: Callable[[str], Awaitable[Any]]) -> int | None:
+    """The context in tokens; `get` fetches a path under the endpoint's base address, and may give None."""
+    up = "../" * len([part for part in urlsplit(endpoint.base_url).path.split("/") if part])
+    if endpoint.provider == "ollama":
+        running = items(an_item(await get(f"{up}api/ps")).get("models"))
+        return _first(count(one.get("context_length")) for one in running if _is(one, model))
+    if endpoint.provider == "llamacpp":
+        props = an_item(await get(f"{up}props"))
+        return _first([count(an_item(props.get("default_generation_settings")).get("n_ctx"))])
+    if endpoint.provider == "lmstudio":
+        offered = items(an_item(await get(f"{up}api/v0/models")).get("data"))
+        return _first(count(one.get("loaded_context_length")) for one in offered if _is(one, model))
+    offered = items(an_item(await get("models")).get("data"))
+    return _first(count(one.get("max_model_len")) for one in offered if _is(one, model))
+
+
+def _is(listed: dict[str, Any], model: str) -> bool:
+    names = {words(listed.get("name")), words(listed.get("model")), words(listed.get("id"))}
+    return model in names or f"{model}:latest" in names
+
+
+def _first(sizes: Any) -> int | None:
+    return next((size for size in sizes if size), None)
+
 
 _LIST_SECONDS = 3.0
 

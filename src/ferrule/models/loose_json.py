@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 Item = dict[str, Any]
@@ -29,3 +30,19 @@ def count(value: Any) -> int:
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, list)
+
+
+# Reads the lists of models that providers give, and leaves out those that cannot chat.
+
+
+_NO_CHAT = re.compile(
+    r"embed|whisper|transcribe|(?:^|[-/])tts|[-/]tts|dall-e|image|moderation|realtime|[-/]audio|^sora|^veo|^imagen"
+    r"|^lyria|babbage|davinci|rerank|guard|-live|ocr|^aqa$|robotics",
+    re.IGNORECASE,
+)
+
+
+def chat_names(listed: Any, key: str) -> list[str]:
+    """The names under `key`, in order of the alphabet, but for embeddings, pictures, sounds and the like."""
+    names = {words(one.get(key)) for one in items(listed)}
+    return sorted(name for name in names if name and not _NO_CHAT.search(name))

@@ -5,24 +5,20 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.conversation import ToolResults, UserMessage
-from ferrule.core.model import StopReason, Usage
+from ferrule.core.model import StopReason, ToolResults, Usage, UserMessage
 from ferrule.core.phrases import phrase
 from ferrule.dialects.exporter import Exporter
 from ferrule.models.answer import Answer, CallPieces
-from ferrule.models.kept import keep, recall
-from ferrule.models.loose_json import an_item, count, items, words
-from ferrule.models.model_lists import chat_names
-from ferrule.models.transcript import CallIds, attached, transcript
+from ferrule.models.loose_json import an_item, chat_names, count, items, words
+from ferrule.models.transcript import CallIds, attached, keep, recall, transcript
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ferrule.core.conversation import AssistantMessage
-    from ferrule.core.model import ModelEvent, ModelRequest
+    from ferrule.core.model import AssistantMessage, ModelEvent, ModelRequest
     from ferrule.models.endpoint import Endpoint
     from ferrule.models.faults import Faults
-    from ferrule.models.wire_form import Frame
+    from ferrule.models.transport import Frame
 
 _IDS = CallIds(re.compile(r"[A-Za-z0-9_-]{1,64}"))
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})

@@ -11,14 +11,13 @@ from urllib.parse import urlsplit
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
-from ferrule.models.endpoint import Endpoint, host_of
-from ferrule.models.keys import KEYRING_SERVICE, find_key
+from ferrule.models.endpoint import KEYRING_SERVICE, Endpoint, find_key, host_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ferrule.core.model import Model
-    from ferrule.models.wire_form import WireForm
+    from ferrule.models.transport import WireForm
 
 EMBEDDED = "local"
 """The model on this machine, in place of a provider's name."""

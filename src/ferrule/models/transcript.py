@@ -12,18 +12,34 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import RawCall
-from ferrule.core.conversation import ToolResults, UserMessage
 from ferrule.core.errors import ErrorKind
+from ferrule.core.model import ToolResults, UserMessage
 from ferrule.core.result import ErrorInfo, ToolResult
 from ferrule.dialects.wording import attachment_line, clean
+from ferrule.models.loose_json import an_item, items, words
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Sequence
 
-    from ferrule.core.conversation import Message
+    from ferrule.core.model import AssistantMessage, Message
     from ferrule.core.result import Attachment
     from ferrule.dialects.dialect import Dialect
+
+
+# What a provider wants to see again, kept with a message: signed thinking, encrypted reasoning.
+
+
+def keep(provider: str, model: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """For `AssistantMessage.kept`; nothing where there is nothing to keep."""
+    return {provider: {"model": model, "parts": parts}} if parts else {}
+
+
+def recall(message: AssistantMessage, provider: str, model: str) -> list[dict[str, Any]]:
+    """What was kept for this model, in the order it came."""
+    kept = an_item(message.kept.get(provider))
+    return items(kept.get("parts")) if words(kept.get("model")) == model else []
+
 
 _MOST_UNREADABLE = 2000
 _INTERRUPTED = "The call was interrupted. It is not known whether it did anything; check before you repeat it."

@@ -5,26 +5,272 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from typing import TYPE_CHECKING, Any
+import re
+from posixpath import normpath
+from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, Touches
+from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, Touch, Touches
 from ferrule.core.call import Invocation, RawCall, new_call_id
 from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
+from ferrule.core.problems import schema_at
+from ferrule.core.result import plainly
+from ferrule.core.tool import output_schema_of
 from ferrule.pipeline.cleaning import clean_exception
 from ferrule.pipeline.lookup import lookup
-from ferrule.pipeline.references import Reference, ambiguous, check_against_output, find_references, resolve
 from ferrule.pipeline.repair import readable
-from ferrule.pipeline.schedule import Schedule
 from ferrule.pipeline.validate import as_json, validate, validate_around
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ferrule.core.context import Session, ToolContext
+    from ferrule.core.problems import PathPart
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
     from ferrule.pipeline.run import Runtime
+
+
+# Chains (P8): an argument may be another call's result, `{"$ref": "call_1.path[0]"}`.
+
+
+_STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
+
+
+class Reference:
+    """One reference: where it stands in the arguments, whose result it means, and which part of it."""
+
+    __slots__ = ("path", "place", "source", "text")
+
+    def __init__(self, place: tuple[PathPart, ...], text: str, source: str, path: tuple[PathPart, ...]) -> None:
+        self.place = place
+        self.text = text
+        self.source = source
+        self.path = path
+
+
+def find_references(arguments: Any, known: Iterable[str]) -> list[Reference]:
+    """Every reference in the arguments; raises `Stopped` for one that names no earlier call.
+
+    What looks like a JSON Schema's own `$ref` (`#/…`, a URL) is left alone.
+    """
+    names = sorted(known, key=len, reverse=True)
+    found: list[Reference] = []
+    _walk(arguments, (), names, found)
+    return found
+
+
+def _walk(value: Any, place: tuple[PathPart, ...], names: list[str], found: list[Reference]) -> None:
+    if isinstance(value, dict):
+        mapping = cast("dict[str, Any]", value)
+        target = mapping.get("$ref")
+        if len(mapping) == 1 and isinstance(target, str) and "/" not in target and "#" not in target:
+            found.append(_read(target, place, names))
+            return
+        for key, item in mapping.items():
+            _walk(item, (*place, key), names, found)
+    elif isinstance(value, list):
+        for position, item in enumerate(cast("list[Any]", value)):
+            _walk(item, (*place, position), names, found)
+
+
+def _read(text: str, place: tuple[PathPart, ...], names: list[str]) -> Reference:
+    for name in names:
+        rest = text[len(name) :]
+        if text.startswith(name) and (not rest or rest[0] in ".["):
+            steps = list(_STEP.finditer(rest))
+            if "".join(step[0] for step in steps) != rest:
+                raise _broken(text, phrase("`{rest}` is not a path like `.field[0]`", rest=rest))
+            path = tuple(step[1] if step[1] is not None else int(step[2]) for step in steps)
+            return Reference(place, text, name, path)
+    wanted = re.split(r"[.\[]", text, maxsplit=1)[0]
+    close = nearest(wanted, names)
+    hint = (
+        phrase("Did you mean `{other}`?", other=close[0])
+        if close
+        else phrase("A call can use only the results of calls before it.")
+    )
+    raise _broken(text, phrase("no earlier call has the id `{wanted}`", wanted=wanted), hint)
+
+
+def check_against_output(reference: Reference, tool: Tool[Any]) -> None:
+    """Stop a reference to a field that the earlier tool's typed result does not have."""
+    schema = output_schema_of(tool)
+    if schema is None:
+        return
+    for depth in range(len(reference.path)):
+        parent = schema_at(reference.path[:depth], schema)
+        part = reference.path[depth]
+        properties = parent.get("properties")
+        if isinstance(part, str) and properties and part not in properties and not parent.get("additionalProperties"):
+            close = nearest(part, properties)
+            fields = ", ".join(f"`{name}`" for name in properties)
+            hint = (
+                phrase("Did you mean `{other}`?", other=close[0])
+                if close
+                else phrase("It has: {fields}.", fields=fields)
+            )
+            raise _broken(
+                reference.text, phrase("the result of `{name}` has no `{part}`", name=tool.name, part=part), hint
+            )
+        if parent.get("type") in ("string", "integer", "number", "boolean", "null"):
+            raise _broken(
+                reference.text,
+                phrase("the result of `{name}` is a plain {kind} there", name=tool.name, kind=parent["type"]),
+            )
+
+
+def resolve(arguments: Any, references: Iterable[Reference], values: Mapping[str, Any]) -> Any:
+    """The arguments with every reference replaced by what it means."""
+    from pydantic_core import to_jsonable_python
+
+    result = arguments
+    for reference in references:
+        value = to_jsonable_python(values[reference.source], fallback=plainly)
+        for part in reference.path:
+            try:
+                value = value[part]
+            except (KeyError, IndexError, TypeError):
+                raise _broken(reference.text, phrase("the result has no `{part}` there", part=part)) from None
+        result = _replaced(result, reference.place, value)
+    return result
+
+
+def _replaced(value: Any, place: tuple[PathPart, ...], new: Any) -> Any:
+    if not place:
+        return new
+    copied: Any = dict(cast("dict[str, Any]", value)) if isinstance(value, dict) else list(value)
+    copied[place[0]] = _replaced(copied[place[0]], place[1:], new)
+    return copied
+
+
+def ambiguous(reference: Reference) -> Stopped:
+    """The early exit of a call that refers to an id which two earlier calls have."""
+    return _broken(
+        reference.text,
+        phrase("two earlier calls have the id `{source}`", source=reference.source),
+        phrase("Give every call its own id."),
+    )
+
+
+def _broken(text: str, why: str, hint: str | None = None) -> Stopped:
+    return Stopped(
+        Stage.VALIDATE,
+        ErrorKind.VALIDATION,
+        phrase('The reference {{"$ref": "{text}"}} cannot be used: {why}.', text=text, why=why),
+        hint,
+    )
+
+
+# Which calls of a batch must wait for which: those that touch the same thing, in the order asked (P5).
+
+
+class _Users:
+    """Who touched one resource since its last writer, and that writer."""
+
+    __slots__ = ("readers", "writer")
+
+    def __init__(self) -> None:
+        self.writer: int | None = None
+        self.readers: list[int] = []
+
+
+class Schedule:
+    """Takes calls in order and tells, for each, the earlier ones it must wait for."""
+
+    def __init__(self) -> None:
+        self._barrier: int | None = None  # the last call that may write anything
+        self._since: list[int] = []  # every call since then
+        self._writers: list[int] = []  # those of them that write something
+        self._readers_of_all: list[int] = []  # those of them that may read anything
+        self._exact: dict[str, _Users] = {}
+        self._below: dict[str, list[str]] = {}  # folder -> touched paths somewhere inside it
+
+    def add(self, call: int, touches: Touches) -> set[int]:
+        """The calls that `call` waits for."""
+        touches = tuple(Touch(_plain(touch.resource), touch.write) for touch in touches)
+        everything = [touch for touch in touches if touch.resource == "*"]
+        if any(touch.write for touch in everything):
+            waits = {*self._since}
+            if self._barrier is not None:
+                waits.add(self._barrier)
+            self.__init__()
+            self._barrier = call
+            return waits
+        waits = set[int]()
+        if self._barrier is not None and touches:
+            waits.add(self._barrier)
+        if everything:
+            waits.update(self._writers)
+        writes = False
+        for touch in touches:
+            if touch.resource != "*":
+                writes = writes or touch.write
+                waits.update(self._collisions(touch.resource, write=touch.write))
+        if writes:
+            waits.update(self._readers_of_all)
+        waits.discard(call)
+        for touch in touches:
+            if touch.resource != "*":
+                self._enter(call, touch.resource, write=touch.write)
+        if touches:
+            self._since.append(call)
+        if writes:
+            self._writers.append(call)
+        if everything:
+            self._readers_of_all.append(call)
+        return waits
+
+    def _collisions(self, resource: str, *, write: bool) -> Iterable[int]:
+        for name in (resource, *_ancestors(resource), *self._below.get(resource, ())):
+            users = self._exact.get(name)
+            if users is None:
+                continue
+            if users.writer is not None:
+                yield users.writer
+            if write:
+                yield from users.readers
+
+    def _enter(self, call: int, resource: str, *, write: bool) -> None:
+        users = self._exact.get(resource)
+        if users is None:
+            users = self._exact[resource] = _Users()
+            for folder in _ancestors(resource):
+                self._below.setdefault(folder, []).append(resource)
+        if write:
+            # The new writer waits for these readers, so whoever waits for it waits for them too.
+            users.writer, users.readers = call, []
+        else:
+            users.readers.append(call)
+
+
+def _plain(resource: str) -> str:
+    """One name for each path, however it is written: `/a//b/./c/` is `/a/b/c`."""
+    if not resource.startswith("path:"):
+        return resource
+    name = normpath(resource.removeprefix("path:"))
+    return f"path:/{name.lstrip('/')}" if name.startswith("/") else f"path:{name}"
+
+
+def _ancestors(resource: str) -> list[str]:
+    """The folders a path lies in, nearest first; nothing for what is not a path."""
+    if not resource.startswith("path:"):
+        return []
+    folders: list[str] = []
+    end = len(resource)
+    while (end := resource.rfind("/", 0, end)) > len("path:"):
+        folders.append(resource[:end])
+    if resource.startswith("path:/") and resource != "path:/":
+        folders.append("path:/")
+    return folders
+
+
+def schedule(touches: Sequence[Touches]) -> list[set[int]]:
+    """For each of many calls, the earlier ones it waits for."""
+    plan = Schedule()
+    return [plan.add(call, touched) for call, touched in enumerate(touches)]
+
 
 logger = logging.getLogger("ferrule.calls")
 

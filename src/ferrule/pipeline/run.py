@@ -29,8 +29,7 @@ from ferrule.pipeline.hooks import Hook, Hooks
 from ferrule.pipeline.limits import DEFAULT_LIMITS, Limits
 from ferrule.pipeline.listeners import Emitter, Listeners
 from ferrule.pipeline.lookup import lookup
-from ferrule.pipeline.record import CallRecord, Recorder, Tracer
-from ferrule.pipeline.recording import Recording
+from ferrule.pipeline.record import CallRecord, Recorder, Recording, Tracer
 from ferrule.pipeline.turns import Turns
 from ferrule.pipeline.validate import validate
 from ferrule.registry.registry import Registry

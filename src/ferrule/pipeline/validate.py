@@ -13,8 +13,7 @@ from ferrule.core.phrases import Phrase, joined, phrase
 from ferrule.core.problems import InvalidParams, Problem, own_problems
 from ferrule.core.secrets import is_secret_name
 from ferrule.pipeline.cleaning import clean_exception, clean_text
-from ferrule.pipeline.json_text import check_text, plain_problem
-from ferrule.pipeline.repair import mend_around, repair
+from ferrule.pipeline.repair import check_text, mend_around, plain_problem, repair
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,21 +2,182 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.tool import Tool
-from ferrule.plugins.folder_tools import ORIGIN, holder_of, name_taken
 from ferrule.plugins.module_tools import Broken, is_tool_class, reason_of, tools_in
 from ferrule.plugins.plugin import Plugin
-from ferrule.plugins.tools_folder import ToolsFolder
+from ferrule.plugins.tools_folder import KEPT, ToolsFolder
+from ferrule.registry.registry import NameTaken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
+    from ferrule.plugins.tools_folder import Sources
     from ferrule.registry.registry import Registry
+
+
+# Registers the tools of folders, and keeps the registry up to date while a program runs (R6, R8).
+
+
+logger = logging.getLogger("ferrule.plugins")
+
+ORIGIN = "plugin"
+_PAUSE = 1.0
+_SETTLE = 0.2
+"""How long files must stay unchanged before they are loaded: a file may be saved in several writes."""
+_MOST_LOOKS = 10
+_SHARE = 20
+"""Pauses are at least this many times as long as a look takes, so that watching stays cheap."""
+_SECONDS_TO_END = 1.0
+
+_Key = tuple[str, str]
+
+
+class FolderTools:
+    """The tools of some folders in a registry. `watch` keeps them up to date until `close`."""
+
+    def __init__(
+        self, folders: Iterable[Path], registry: Registry, *, disabled: Collection[str] = (), pause: float = _PAUSE
+    ) -> None:
+        once: dict[Path, Path] = {}
+        for folder in folders:
+            once.setdefault(folder.resolve(), folder)
+        self.folders = [ToolsFolder(folder) for folder in once.values()]
+        self.broken: list[Broken] = []
+        """What currently cannot be loaded."""
+        self._registry = registry
+        self._disabled = frozenset(disabled)
+        self._pause = pause
+        self._mine: dict[_Key, Tool[Any]] = {}
+        self._unlisted: dict[str, Broken] = {}
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def load(self) -> None:
+        """Load or reload every folder now, and register its tools."""
+        for folder in self.folders:
+            folder.refresh(self._look(folder))
+        self._join()
+
+    # Watching
+
+    def watch(self) -> None:
+        """Start watching the files."""
+        self._thread = threading.Thread(target=self._follow, name="ferrule-tools-watch", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop watching. An import that still runs is not waited for, and no longer changes the registry."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join(_SECONDS_TO_END)
+
+    def _follow(self) -> None:
+        pause = self._pause
+        while not self._ended.wait(pause):
+            began, unlisted = time.monotonic(), dict(self._unlisted)
+            try:
+                changed = [folder for folder in self.folders if self._look(folder) != folder.sources]
+                pause = max(self._pause, _SHARE * (time.monotonic() - began))
+                if changed or self._unlisted != unlisted:
+                    self._load_again(changed)
+            except Exception:
+                logger.exception("Watching the tools folders failed; trying again")
+
+    def _load_again(self, changed: list[ToolsFolder]) -> None:
+        known = set(self.broken)
+        for folder in changed:
+            sources = self._settled(folder)
+            if self._ended.is_set():
+                return
+            folder.refresh(sources)
+        self._join()
+        for one in self.broken:
+            if one not in known:
+                logger.warning("%s: %s", one.source, one.reason)
+
+    def _settled(self, folder: ToolsFolder) -> Sources | None:
+        """The files once they have stopped changing, or after a while."""
+        sources = self._look(folder)
+        for _ in range(_MOST_LOOKS):
+            if self._ended.wait(_SETTLE):
+                break
+            before, sources = sources, self._look(folder)
+            if sources == before:
+                break
+        return sources
+
+    def _look(self, folder: ToolsFolder) -> Sources | None:
+        """The files now; if they cannot be listed, the ones from before: a disk can be away for a moment."""
+        try:
+            found = folder.look()
+        except OSError as error:
+            why = f"it cannot be read: {error.strerror or error}"
+            kept = f"; {KEPT}" if folder.sources else ""
+            self._unlisted[folder.path] = Broken(folder.path, f"{why}{kept}")
+            return folder.sources
+        self._unlisted.pop(folder.path, None)
+        return found
+
+    # The registry
+
+    def _join(self) -> None:
+        """Bring the registry in line with the files. A tool whose file did not change stays the same object."""
+        if self._ended.is_set():
+            return
+        broken: list[Broken] = []
+        wanted: dict[_Key, tuple[Tool[Any], str]] = {}
+        for folder in self.folders:
+            unlisted = self._unlisted.get(folder.path)
+            broken += [unlisted] if unlisted is not None else folder.broken
+            for file in folder.files:
+                broken += file.broken
+                for tool in file.tools:
+                    first = wanted.setdefault((tool.name, tool.version), (tool, file.path))
+                    if first[0] is not tool:
+                        broken.append(name_taken(tool, file.path, first[1]))
+        for key, (tool, path) in wanted.items():
+            if self._mine.get(key) is tool:
+                continue
+            try:
+                self._register(key, tool)
+            except NameTaken:
+                broken.append(name_taken(tool, path, holder_of(tool.name, self._registry)))
+        for name, version in self._mine.keys() - wanted.keys():
+            gone = self._mine.pop((name, version))
+            if self._registry.get(name, version) is gone:
+                self._registry.unregister(name, version)
+                logger.info("Tool %s removed", name)
+        self.broken = broken
+
+    def _register(self, key: _Key, tool: Tool[Any]) -> None:
+        before = self._mine.pop(key, None)
+        if tool.name in self._disabled:
+            tool.enabled = False
+        mine = before is not None and self._registry.get(*key) is before
+        self._registry.register(tool, replace=mine, origin=ORIGIN)
+        self._mine[key] = tool
+        logger.info("Tool %s %s", tool.name, "changed" if mine else "added")
+
+
+def holder_of(name: str, registry: Registry) -> str:
+    """Who has a name, in words."""
+    entry = registry.entry(name)
+    origins = {"builtin": "a built-in tool", "mcp": "a tool of an MCP server", ORIGIN: "a plugin"}
+    return origins.get(entry.origin if entry is not None else "", "another tool")
+
+
+def name_taken(tool: Tool[Any], source: str, holder: str) -> Broken:
+    """The finding for a tool that is left out because its name is taken."""
+    return Broken(f"{source}: {tool.name}", f"the name is taken by {holder}; rename one of them")
+
 
 ENTRY_POINTS = "ferrule.tools"
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from ferrule._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ferrule.testing.cassette import Cassette, CassetteMiss, ToolChanged
-    from ferrule.testing.cassette_file import CassetteError
+    from ferrule.testing.cassette import Cassette, CassetteError, CassetteMiss, ToolChanged
     from ferrule.testing.definitions import assert_definitions, definitions_snapshot
     from ferrule.testing.recorded import Recorded
     from ferrule.testing.scripted_asker import ScriptedAsker
@@ -38,8 +37,12 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "testing.cassette": ("Cassette", "CassetteMiss", "ToolChanged"),
-        "testing.cassette_file": ("CassetteError",),
+        "testing.cassette": (
+            "Cassette",
+            "CassetteMiss",
+            "ToolChanged",
+            "CassetteError",
+        ),
         "testing.definitions": ("assert_definitions", "definitions_snapshot"),
         "testing.recorded": ("Recorded",),
         "testing.scripted_asker": ("ScriptedAsker",),

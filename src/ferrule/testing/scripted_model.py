@@ -9,15 +9,24 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import RawCall
-from ferrule.core.conversation import AssistantMessage, ToolResults, UserMessage
-from ferrule.core.model import CallStarted, Finished, ModelError, ModelFault, TextDelta, ThinkingDelta, Usage
+from ferrule.core.model import (
+    AssistantMessage,
+    CallStarted,
+    Finished,
+    ModelError,
+    ModelFault,
+    TextDelta,
+    ThinkingDelta,
+    ToolResults,
+    Usage,
+    UserMessage,
+)
 from ferrule.testing.scripted_caller import ScriptedCall
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ferrule.core.conversation import Message
-    from ferrule.core.model import ModelEvent, ModelRequest, StopReason
+    from ferrule.core.model import Message, ModelEvent, ModelRequest, StopReason
 
 _PIECE = 8
 _CHARACTERS_A_TOKEN = 4

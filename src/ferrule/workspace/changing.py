@@ -12,10 +12,8 @@ from ferrule.workspace.files import MOST_EDITABLE, files_of
 from ferrule.workspace.locks import writing
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import NOTHING, Origin, Write
-from ferrule.workspace.texts.diff import diff_file
-from ferrule.workspace.texts.differing import line_count
-from ferrule.workspace.texts.same_encoding import require_same_encoding
-from ferrule.workspace.texts.text import Text, decode
+from ferrule.workspace.texts.diff import diff_file, line_count
+from ferrule.workspace.texts.text import Text, decode, require_same_encoding
 
 if TYPE_CHECKING:
     from ferrule.core.context import Session, ToolContext

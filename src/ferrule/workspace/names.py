@@ -29,3 +29,11 @@ def about_names(names: Iterable[str]) -> list[str]:
         return []
     noun, verb = ("name", "is") if strange == 1 else ("names", "are")
     return [f"{strange} {noun} {verb} not UTF-8: � stands for the bytes that cannot be shown."]
+
+
+# How many of something, in words.
+
+
+def amount(number: int, what: str) -> str:
+    """`1 line`, `1,200 lines`."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import stat
+import unicodedata
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
+from ferrule.core.errors import ErrorKind
+from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined, phrase
 from ferrule.workspace.confined import LeadsOut, open_beneath
-from ferrule.workspace.missing import nothing_at
-from ferrule.workspace.mounts import mount_between
 from ferrule.workspace.names import one_line
-from ferrule.workspace.path_names import check_new_names, check_text, same_letters, unicode_form
 from ferrule.workspace.place_kinds import require_regular
 from ferrule.workspace.problems import PathProblem, failed, in_a_circle, mounted, only_read, outside, workspace_gone
 from ferrule.workspace.restrictions import KeptBack
@@ -22,6 +25,228 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ferrule.workspace.restrictions import Restrictions
+
+
+# Where other file systems are mounted inside a folder: a path that leads into one is not followed.
+
+
+_MOUNTS = Path("/proc/self/mountinfo")
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
+
+
+def mount_between(root: Path, path: Path) -> Path | None:
+    """The first mount point on the way from a folder down to a path, or None."""
+    way = [folder for folder in (path, *path.parents) if root in folder.parents][::-1]
+    points = _mount_points()
+    return next((folder for folder in way if folder in points or (not points and folder.is_mount())), None)
+
+
+def _mount_points() -> frozenset[Path]:
+    """As Linux lists them, bind mounts too, which have no device of their own; empty where there is no list."""
+    try:
+        lines = _MOUNTS.read_bytes().splitlines()
+    except OSError:
+        return frozenset()
+    return frozenset(Path(os.fsdecode(_unescaped(line.split(b" ")[4]))) for line in lines)
+
+
+def _unescaped(field: bytes) -> bytes:
+    return _ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), field)
+
+
+# Which names a path may hold, and which other name may be meant where nothing has the one that was given.
+
+
+_LONGEST_NAME, _LONGEST_PATH = 255, 4096
+# Characters that look like a slash, a backslash or a dot, and are none.
+_LOOK_ALIKES = frozenset("\u2044\u2215\u29f8\uff0f\u29f5\ufe68\uff3c\u2024\u2025\uff0e\u3002")
+_INVISIBLE = ("Cc", "Cf", "Zl", "Zp")
+_JOINERS = "\u200c\u200d"
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def check_text(given: str) -> None:
+    """Refuse what cannot be a path on any system."""
+    if not given:
+        raise _refused(phrase("The path is empty."), phrase("Give a path, or `.` for the working directory."))
+    if "\0" in given:
+        raise _refused(phrase("The path holds a NUL byte."), phrase("Remove it."))
+    if url := _URL.match(given):
+        raise _refused(
+            phrase("`{given}` is a URL, not a path.", given=one_line(given)),
+            phrase("Give the path alone, without `{url}`.", url=url[0]),
+        )
+    encoded = os.fsencode(given)
+    longest = max((len(part) for part in encoded.split(b"/")), default=0)
+    if len(encoded) >= _LONGEST_PATH or longest > _LONGEST_NAME:
+        raise _refused(
+            phrase(
+                "The path is too long: {count} bytes, its longest name {longest}.",
+                count=f"{len(encoded):,}",
+                longest=f"{longest:,}",
+            ),
+            phrase(
+                "A path has at most {longest_path} bytes and a name at most {longest_name}.",
+                longest_path=f"{_LONGEST_PATH:,}",
+                longest_name=_LONGEST_NAME,
+            ),
+        )
+
+
+def check_new_names(names: Iterable[str]) -> None:
+    """Refuse to make a file or folder whose name would mislead."""
+    for name in names:
+        for position, character in enumerate(name):
+            if character in _LOOK_ALIKES or _cannot_be_seen(name, position):
+                said = unicodedata.name(character, "CONTROL")
+                raise _refused(
+                    phrase(
+                        "`{name}` holds U+{character} {said}, which misleads.",
+                        name=escaped(name),
+                        character=f"{ord(character):04X}",
+                        said=said,
+                    ),
+                    phrase("Write the name with ordinary characters."),
+                )
+        if "\\" in name:
+            raise _refused(
+                phrase("`{name}` holds a backslash, which other systems take for a slash.", name=name),
+                phrase("Write `/` between folders."),
+            )
+        if name.endswith((" ", ".")):
+            raise _refused(
+                phrase("`{name}` ends with a dot, which some systems drop.", name=name)
+                if name.endswith(".")
+                else phrase("`{name}` ends with a space, which some systems drop.", name=name),
+                phrase("Use `{name}`.", name=bare) if (bare := name.rstrip(" .")) else phrase("Give it a name."),
+            )
+
+
+def _cannot_be_seen(name: str, position: int) -> bool:
+    character = name[position]
+    if unicodedata.category(character) not in _INVISIBLE:
+        return False
+    # Joiners make up letters and emoji; between other characters they do nothing but hide.
+    around = name[position - 1 : position] + name[position + 1 : position + 2]
+    joins = character in _JOINERS and len(around) == 2 and not any(one.isascii() for one in around)
+    return not joins
+
+
+def _refused(message: str, suggestion: str) -> PathProblem:
+    return PathProblem("name", message, kind=ErrorKind.VALIDATION, suggestion=suggestion)
+
+
+def same_letters(name: str, among: Iterable[str]) -> list[str]:
+    """Other names made of the same letters, written with other code points (NFC and NFD)."""
+    if name.isascii():
+        return []
+    normal = unicodedata.normalize("NFC", name)
+    return [other for other in among if other != name and unicodedata.normalize("NFC", other) == normal]
+
+
+def unicode_form(name: str) -> str:
+    """How its letters are written."""
+    return next((form for form in ("NFC", "NFD") if unicodedata.is_normalized(form, name)), "a mixed form")
+
+
+def slips(name: str, among: Iterable[str]) -> list[str]:
+    """Names that differ only in what is easily lost: letters written otherwise, dots or spaces at the end."""
+    normal = unicodedata.normalize("NFC", name).rstrip(". ")
+    return [one for one in among if one != name and unicodedata.normalize("NFC", one).rstrip(". ") == normal]
+
+
+def look_alikes(given: str) -> str | None:
+    """Which characters of a path only look like a slash or a dot."""
+    strange = sorted(_LOOK_ALIKES & set(given))
+    return ", ".join(f"U+{ord(one):04X} {unicodedata.name(one)}" for one in strange) or None
+
+
+def escaped(name: str) -> str:
+    """A name with its code points shown, for telling apart what looks the same."""
+    return ascii(name)[1:-1].replace("\\'", "'")
+
+
+# Nothing is at a path: what is near, so that the next try succeeds.
+
+
+def nothing_at(paths: Paths, given: str, place: Place) -> PathProblem:
+    """The problem of a path where nothing is, with the names that may be meant."""
+    if "\\" in given and (other := _with_slashes(paths, given)):
+        return _missing(
+            phrase("There is no file at `{given}`.", given=one_line(given)),
+            phrase("Did you mean `{other}`?", other=other),
+            [other],
+        )
+    folder = paths.beside(place, place.path.parent)
+    if not _is_folder(paths, folder):
+        return _no_folder(paths, given, folder)
+    names = paths.names_in(folder)
+    alike = same_letters(place.path.name, names)
+    if len(alike) > 1:
+        return _missing(
+            phrase(
+                "There is no file at `{given}`, but several names are made of the same letters: {names}.",
+                given=escaped(given),
+                names=joined(" and ", [f"`{escaped(name)}`" for name in alike]),
+            ),
+            phrase("Give the one that is meant exactly as it is written."),
+            [paths.from_here(folder.path / name) for name in alike],
+        )
+    wanted = place.path.name
+    plainer = normalize("NFKC", wanted)  # `a．b`, whose full stop is the full-width one
+    close = slips(wanted, names) or [name for name in names if name == plainer] or nearest(wanted, names)
+    listed = [paths.from_here(folder.path / name) for name in close]
+    if listed:
+        suggestion = phrase("Did you mean {names}?", names=joined(" or ", [f"`{one_line(one)}`" for one in listed]))
+    else:
+        suggestion = phrase("No name in `{folder}` is like it; list the folder to see what is there.", folder=folder)
+    return _missing(
+        phrase("There is no file at `{given}`.", given=one_line(given)),
+        joined(" ", [_strange(given), suggestion]),
+        listed,
+    )
+
+
+def _no_folder(paths: Paths, given: str, folder: Place) -> PathProblem:
+    root = folder.root.path
+    above = (one for one in folder.path.parents if one == root or root in one.parents)
+    existing = next((one for one in above if _is_folder(paths, paths.beside(folder, one))), root)
+    message = phrase("There is no file at `{given}`, and no folder `{folder}`.", given=one_line(given), folder=folder)
+    if paths.exists(folder):
+        message = phrase(
+            "There is no file at `{given}`, because `{folder}` is a file, not a folder.",
+            given=one_line(given),
+            folder=folder,
+        )
+    nearest_one = phrase(
+        "The nearest folder that exists is `{existing}`.", existing=one_line(paths.from_here(existing))
+    )
+    return _missing(message, joined(" ", [_strange(given), nearest_one]))
+
+
+def _strange(given: str) -> str:
+    found = look_alikes(given)
+    return phrase("The path holds {found}, which only looks like a slash or a dot.", found=found) if found else ""
+
+
+def _is_folder(paths: Paths, place: Place) -> bool:
+    found = paths.stat(place)
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def _with_slashes(paths: Paths, given: str) -> str | None:
+    """A path as another system writes it, as it is written here, if there is something."""
+    try:
+        return paths.from_here(paths.find(given.replace("\\", "/")).path)
+    except PathProblem:
+        return None
+
+
+def _missing(message: str, suggestion: str, close: list[str] | None = None) -> PathProblem:
+    return PathProblem(
+        "missing", message, kind=ErrorKind.NOT_FOUND, suggestion=suggestion, details={"nearest": close or []}
+    )
+
 
 _GONE = " (deleted)"  # what the kernel adds to the path of an open file that was removed
 _MOST_NAMES = 5000

@@ -10,7 +10,7 @@ import pytest
 from inline_snapshot import snapshot
 from tests.cli.chatting.conftest import Room
 
-from ferrule.core.conversation import ToolResults
+from ferrule.core.model import ToolResults
 from ferrule.testing import call, say
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.cli.chatting.call_labels import arguments_of, label
+from ferrule.cli.chatting.call_view import arguments_of, label
 from ferrule.core.call import RawCall
 
 

@@ -11,9 +11,8 @@ from inline_snapshot import snapshot
 
 from ferrule.agent.agent_events import CallAsked
 from ferrule.cli.chatting.call_view import CallView, diff_rows
-from ferrule.cli.chatting.live_screen import LiveScreen
-from ferrule.cli.chatting.paint import Paint
-from ferrule.cli.chatting.screen import PlainScreen, Screen
+from ferrule.cli.chatting.screen import LiveScreen, PlainScreen, Screen
+from ferrule.cli.chatting.text_rows import Paint
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
 from ferrule.core.events import Partial, Progress

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.cli.chatting.call_words import counted, doing, outcome
+from ferrule.cli.chatting.call_view import counted, doing, outcome
 from ferrule.cli.words import choose_language
 from ferrule.core.result import ToolResult
 

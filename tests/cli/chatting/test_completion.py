@@ -7,7 +7,7 @@ from prompt_toolkit.document import Document
 from tests.cli.chatting.conftest import Room
 
 from ferrule.cli.chatting.chat import Chat
-from ferrule.cli.chatting.completion import ChatCompleter
+from ferrule.cli.chatting.prompt_input import ChatCompleter
 
 
 async def completed(chat: Chat, text: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ferrule.cli.chatting.file_names import FileNames
+from ferrule.cli.chatting.mentions import FileNames
 from ferrule.core.context import Session
 
 

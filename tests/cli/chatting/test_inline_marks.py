@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule.cli.chatting.inline_marks import inline
-from ferrule.cli.chatting.paint import Paint
+from ferrule.cli.chatting.answer_lines import inline
+from ferrule.cli.chatting.text_rows import Paint
 
 
 class Named(Paint):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.terminal import _Screen
 
-from ferrule.cli.chatting.live_screen import LiveScreen, wraps_again
+from ferrule.cli.chatting.screen import LiveScreen, wraps_again
 from ferrule.cli.chatting.text_rows import wrapped
 
 TEXT = st.text(st.sampled_from("ab 中😀"), max_size=60)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.cli.chatting.output_tail import OutputTail
+from ferrule.cli.chatting.call_view import OutputTail
 
 
 def fed(*pieces: str) -> OutputTail:

@@ -6,7 +6,7 @@ from tests.cli.chatting.conftest import Room
 
 from ferrule.cli.chatting.chat import Chat
 from ferrule.cli.chatting.commands import run_command
-from ferrule.core.conversation import UserMessage
+from ferrule.core.model import UserMessage
 from ferrule.testing import ScriptedCall, call, say
 
 

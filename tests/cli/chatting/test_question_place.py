@@ -230,8 +230,8 @@ async def test_a_servers_lines_stand_behind_a_bar_however_they_are_wrapped(tmp_p
     import os
 
     from ferrule.cli.ask import Line
-    from ferrule.cli.chatting.live_screen import LiveScreen
     from ferrule.cli.chatting.question_place import ChatTalk
+    from ferrule.cli.chatting.screen import LiveScreen
 
     out = io.StringIO()
     screen = LiveScreen(out, size=lambda: os.terminal_size((24, 10)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.cli.chatting.usage_words import money, usage_words
+from ferrule.cli.chatting.event_printer import money, usage_words
 from ferrule.core.model import Usage
 
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import to_json
 
-from ferrule.cli.server_talk.fields import Field, Misread
-from ferrule.cli.server_talk.form_schema import fields_of
+from ferrule.cli.server_talk.form import Field, Misread, fields_of
 
 MOMENT = "2026-01-31T18:30:00Z"
 COLOURS = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.cli.server_talk.form_schema import MOST_CHOICES, MOST_FIELDS, CannotAsk, fields_of
+from ferrule.cli.server_talk.form import MOST_CHOICES, MOST_FIELDS, CannotAsk, fields_of
 
 
 def test_fields_keep_their_order_and_say_whether_they_are_needed() -> None:

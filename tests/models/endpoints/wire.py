@@ -8,12 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ferrule.core.conversation import UserMessage
-from ferrule.core.model import Finished, ModelEvent, ModelRequest
+from ferrule.core.model import Finished, ModelEvent, ModelRequest, UserMessage
 from ferrule.models.endpoint import Endpoint
+from ferrule.models.faults import Tries
 from ferrule.models.http_model import HttpModel
 from ferrule.models.providers import Provider, form_of
-from ferrule.models.retries import Tries
 from ferrule.models.transport import TimeLimits
 
 from .server import Reply, Server, sse

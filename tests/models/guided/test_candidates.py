@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.models.guided.candidates import ANSWER_SCORE, Candidates
+from ferrule.models.guided.slots import ANSWER_SCORE, Candidates
 
 ALL = Candidates(builtin_tools())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule.models.guided.file_kinds import globs_for
+from ferrule.models.guided.slots import globs_for
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from typing import Any
 
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.core.call import RawCall
-from ferrule.core.conversation import AssistantMessage, Message, ToolResults, UserMessage
-from ferrule.core.model import Usage
+from ferrule.core.model import AssistantMessage, Message, ToolResults, Usage, UserMessage
 from ferrule.core.result import ToolResult
 from ferrule.models.guided.guide import Ability, Guide
 

@@ -6,7 +6,7 @@ from inline_snapshot import snapshot
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import ErrorInfo, ToolResult
-from ferrule.models.guided.passages import Passages, passages_of
+from ferrule.models.guided.guide import Passages, passages_of
 
 
 def result(content: str, display: str = "done") -> ToolResult:

@@ -6,7 +6,7 @@ from inline_snapshot import snapshot
 
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.core.function_tool import tool
-from ferrule.models.guided.prompts import (
+from ferrule.models.guided.guide import (
     arguments_prompt,
     choose_prompt,
     passage_prompt,

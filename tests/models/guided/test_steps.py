@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.core.call import RawCall
-from ferrule.core.conversation import AssistantMessage, Message, ToolResults, UserMessage
 from ferrule.core.errors import ErrorKind
+from ferrule.core.model import AssistantMessage, Message, ToolResults, UserMessage
 from ferrule.core.result import ErrorInfo, ToolResult
-from ferrule.models.guided.steps import parts_of, turn_so_far
+from ferrule.models.guided.guide import parts_of, turn_so_far
 
 
 def worked(call: RawCall) -> list[Message]:

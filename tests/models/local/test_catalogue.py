@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.models.discovery import Availability, embedded
-from ferrule.models.local.catalogue import available, is_small
-from ferrule.models.local.known_weights import SMOLLM2
-from ferrule.models.local.weights import Weights
+from ferrule.models.local.weights import SMOLLM2, Weights, available, is_small
 
 
 @pytest.fixture(autouse=True)

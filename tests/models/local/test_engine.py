@@ -17,7 +17,7 @@ import pytest
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.models.guided.grammar import answer_grammar, arguments_grammar
-from ferrule.models.guided.passages import Passages
+from ferrule.models.guided.guide import Passages
 from ferrule.models.guided.slots import fill
 from ferrule.models.local.engine import Engine, cannot_load, refused
 

@@ -14,8 +14,7 @@ import pytest
 
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.models.local.fetch import fetch
-from ferrule.models.local.known_weights import KnownWeights, Part
-from ferrule.models.local.weights import Weights
+from ferrule.models.local.weights import KnownWeights, Part, Weights
 
 PIECES = (b"GGUF" + b"a" * 3_000_000, b"b" * 100)
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ferrule.models.local.known_weights import KNOWN, KnownWeights
+from ferrule.models.local.weights import KNOWN, KnownWeights
 
 
 @pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.name)

@@ -14,22 +14,24 @@ from pathlib import Path
 import pytest
 
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.core.conversation import AssistantMessage, Message, ToolResults, UserMessage
 from ferrule.core.model import (
+    AssistantMessage,
     CallStarted,
     Finished,
+    Message,
     ModelError,
     ModelEvent,
     ModelFault,
     ModelRequest,
     Preparing,
     TextDelta,
+    ToolResults,
+    UserMessage,
 )
 from ferrule.core.result import ToolResult
 from ferrule.models.local import local_model as module
-from ferrule.models.local.known_weights import SMOLLM2, KnownWeights, Part
 from ferrule.models.local.local_model import LocalModel, local_model
-from ferrule.models.local.weights import Weights
+from ferrule.models.local.weights import SMOLLM2, KnownWeights, Part, Weights
 
 TOOLS = builtin_tools()
 LISTING = "`docs` holds 1 folder and 2 files:\n  guides/\n  README.md  1.1 kB\n  style.md  1.6 kB"

@@ -8,8 +8,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule.core.model import ModelError, ModelFault
-from ferrule.models.local.known_weights import SMOLLM2
-from ferrule.models.local.weights import find_weights, models_folder, names
+from ferrule.models.local.weights import SMOLLM2, find_weights, models_folder, names
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,7 @@ from platformdirs import user_cache_path
 
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.models.local.fetch import fetch
-from ferrule.models.local.known_weights import SMOLLM2
-from ferrule.models.local.weights import Weights
+from ferrule.models.local.weights import SMOLLM2, Weights
 from tests.needs import needs
 
 FOLDER = user_cache_path("ferrule-tests")

@@ -1,4 +1,4 @@
-from ferrule.workspace.edits.edit_spans import Span, apply_spans
+from ferrule.workspace.edits.edit_problems import Span, apply_spans
 
 
 def test_spans_are_replaced_in_order():

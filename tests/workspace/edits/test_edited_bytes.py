@@ -4,11 +4,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ferrule.workspace.edits.edited_bytes import edited_bytes
 from ferrule.workspace.edits.matching import find_edit
+from ferrule.workspace.edits.multi_edit import edited_bytes
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.texts.same_encoding import require_same_encoding
-from ferrule.workspace.texts.text import decode
+from ferrule.workspace.texts.text import decode, require_same_encoding
 
 WORDS = {
     "utf-8": "été → 中文 ",

@@ -4,7 +4,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.workspace.edits.escapes import without_escapes
+from ferrule.workspace.edits.matching import without_escapes
 
 
 def test_both_texts_are_read_alike():

@@ -3,8 +3,7 @@
 import pytest
 
 from ferrule.workspace.edits.edit_problems import EditProblem
-from ferrule.workspace.edits.line_numbers import without_numbers
-from ferrule.workspace.edits.matching import find_edit
+from ferrule.workspace.edits.matching import find_edit, without_numbers
 
 
 def test_numbers_as_read_prints_them():

@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.workspace.edits.damaged_edits import Damage, TrueEdit, a_damage, a_true_edit, plain, without_numbers
 
-from ferrule.workspace.edits.edit_problems import EditProblem
-from ferrule.workspace.edits.edit_spans import apply_spans
+from ferrule.workspace.edits.edit_problems import EditProblem, apply_spans
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.edits.multi_edit import find_edits
 from ferrule.workspace.texts.text import Edit, Text, newline_of, splice

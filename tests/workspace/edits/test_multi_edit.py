@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from ferrule.workspace.edits.edit_problems import EditProblem
-from ferrule.workspace.edits.edit_spans import Span, apply_spans
+from ferrule.workspace.edits.edit_problems import EditProblem, Span, apply_spans
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.edits.multi_edit import find_edits
 

@@ -1,7 +1,7 @@
 from tests.workspace.edit_asking import problem_of
 
 from ferrule.workspace.edits.edit_problems import EditProblem
-from ferrule.workspace.edits.notebook_edit import is_notebook, require_notebook, told_as_json
+from ferrule.workspace.edits.multi_edit import is_notebook, require_notebook, told_as_json
 
 NOTEBOOK = '{"cells": [{"cell_type": "code", "source": ["x = 1\\n"]}]}'
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule.workspace.texts.differing import Differing, differing, line_count
-from ferrule.workspace.texts.line_changes import Change, line_changes
+from ferrule.workspace.texts.diff import Change, Differing, differing, line_changes, line_count
 from ferrule.workspace.texts.text import lines_of
 
 PIECES = st.lists(st.sampled_from(["a", "b", "ab", "é", "\n", "\r\n", "\r", "\n\n"]), max_size=40).map("".join)

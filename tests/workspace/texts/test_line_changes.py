@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule.workspace.texts.line_changes import Change, line_changes
+from ferrule.workspace.texts.diff import Change, line_changes
 
 LINES = st.lists(st.sampled_from("abcdefg"), max_size=25)
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule.workspace.texts import line_index
-from ferrule.workspace.texts.line_index import FileChanged, LineIndex, LineIndexes, endings
+from ferrule.workspace.texts import pages as line_index
+from ferrule.workspace.texts.pages import FileChanged, LineIndex, LineIndexes, endings
 
 CONTENT = st.lists(st.sampled_from([b"a", b"bcd", b"\n", b"\r\n", b"\r", b"12345678"]), max_size=40).map(b"".join)
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.texts import line_index, pages
-from ferrule.workspace.texts.line_index import LineIndexes
-from ferrule.workspace.texts.pages import Page, read_lines
+from ferrule.workspace.texts import pages
+from ferrule.workspace.texts import pages as line_index
+from ferrule.workspace.texts.pages import LineIndexes, Page, read_lines
 
 
 @contextmanager

@@ -3,8 +3,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.texts.same_encoding import require_same_encoding, require_sure_encoding
-from ferrule.workspace.texts.text import decode
+from ferrule.workspace.texts.text import decode, require_same_encoding, require_sure_encoding
 
 CHINESE = "# 这个函数返回用户的名称\nx = 1\n"
 

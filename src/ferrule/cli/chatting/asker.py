@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.cli.ask import DIFF_LINES, choices_of, lines_of, understood
 from ferrule.cli.chatting.call_view import diff_rows
-from ferrule.cli.chatting.text_rows import kept, wrapped
-from ferrule.cli.chatting.visible_text import one_line, visible
+from ferrule.cli.chatting.text_rows import kept, one_line, visible, wrapped
 from ferrule.cli.words import _, as_warning, localised
 from ferrule.pipeline.confirm import Answer, Choice
 

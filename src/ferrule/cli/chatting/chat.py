@@ -3,28 +3,175 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
+import os
+import re
 import sys
-from contextlib import aclosing, suppress
+from contextlib import aclosing, contextmanager, suppress
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from ferrule.cli.chatting.commands import run_command
 from ferrule.cli.chatting.event_printer import EventPrinter
-from ferrule.cli.chatting.interrupts import Interrupts
 from ferrule.cli.chatting.mentions import expand
 from ferrule.cli.chatting.question_place import QuestionPlace
-from ferrule.cli.chatting.steering import Steering
-from ferrule.cli.chatting.text_rows import wrapped
-from ferrule.cli.chatting.visible_text import visible
+from ferrule.cli.chatting.text_rows import visible, wrapped
 from ferrule.cli.server_talk.questions import ServerQuestions
 from ferrule.cli.words import _
 from ferrule.process.signals import on_signal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
     from ferrule.cli.chatting.assistant import ChatAssistant
     from ferrule.cli.chatting.person_input import PersonInput
     from ferrule.cli.chatting.screen import Screen
     from ferrule.mcp_client.remote_server import RemoteServer
     from ferrule.plugins.module_tools import Broken
+
+
+# Ctrl-C: once stops what runs, twice within two seconds leaves.
+
+
+SECONDS = 2.0
+
+
+class Interrupts:
+    """Remembers when Ctrl-C was pressed last."""
+
+    def __init__(self, now: Callable[[], float] = monotonic) -> None:
+        self._now = now
+        self._last: float | None = None
+
+    def again(self) -> bool:
+        """Note one more, and say whether it came so soon after the one before that it means to leave."""
+        last, self._last = self._last, self._now()
+        return last is not None and self._last - last <= SECONDS
+
+
+# What the person types while the agent works: a line of it goes to the agent, and nothing is echoed by the terminal.
+
+
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|[^\[O])")
+_UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|O)?\Z")
+_MOST = 10_000
+_JOINERS = "\u200c\u200d"  # between the parts of one emoji, or of one syllable
+
+
+class TypedLine:
+    """The line as it grows; keys that move or complete are passed over."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("ignore")
+        self._kept = ""
+
+    def feed(self, data: bytes) -> list[str]:
+        """The lines that were finished."""
+        keys = _SEQUENCE.sub("", self._kept + self._decoder.decode(data))
+        self._kept = ""
+        if cut := _UNFINISHED.search(keys):
+            self._kept, keys = cut[0], keys[: cut.start()]
+        lines: list[str] = []
+        for key in keys:
+            if key in "\r\n":
+                if self.text.strip():
+                    lines.append(self.text.strip())
+                self.text = ""
+            else:
+                self._press(key)
+        return lines
+
+    def _press(self, key: str) -> None:
+        if key in "\x7f\x08":
+            self.text = _without_last(self.text)
+        elif key == "\x15":
+            self.text = ""
+        elif key == "\x17":
+            self.text = self.text.rstrip().rpartition(" ")[0]
+        elif (key.isprintable() or key in _JOINERS) and len(self.text) < _MOST:
+            self.text += key
+
+
+def _without_last(text: str) -> str:
+    from wcwidth import iter_graphemes
+
+    return "".join(list(iter_graphemes(text))[:-1])
+
+
+class Steering:
+    """Listens at a terminal; `off` is for places where nobody types, or where lines are read whole."""
+
+    def __init__(
+        self, descriptor: int | None, on_line: Callable[[str], None], on_change: Callable[[str], None]
+    ) -> None:
+        self._descriptor = descriptor
+        self._on_line = on_line
+        self._on_change = on_change
+        self._line = TypedLine()
+        self._before: list[object] | None = None
+
+    @contextmanager
+    def listening(self) -> Generator[None]:
+        self._listen()
+        try:
+            yield
+        finally:
+            self._stop()
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """While a question is open: its answer is read in another way."""
+        listened = self._before is not None
+        self._stop()
+        try:
+            yield
+        finally:
+            if listened:
+                self._listen()
+
+    def unfinished(self) -> str:
+        """What was typed and not sent; it is given once."""
+        text, self._line = self._line.text, TypedLine()
+        self._on_change("")
+        return text
+
+    def _listen(self) -> None:
+        if self._descriptor is None or self._before is not None or os.name == "nt":
+            return
+        import termios
+
+        with suppress(termios.error):
+            before = termios.tcgetattr(self._descriptor)
+            silent = list(before)
+            silent[3] &= ~(termios.ECHO | termios.ICANON)
+            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, silent)
+            self._before = before
+            asyncio.get_running_loop().add_reader(self._descriptor, self._read)
+
+    def _stop(self) -> None:
+        if self._descriptor is None or self._before is None:
+            return
+        import termios
+
+        asyncio.get_running_loop().remove_reader(self._descriptor)
+        before, self._before = self._before, None
+        with suppress(termios.error):
+            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, before)  # pyright: ignore[reportArgumentType]
+
+    def _read(self) -> None:
+        assert self._descriptor is not None  # noqa: S101 - it listens
+        try:
+            data = os.read(self._descriptor, 4096)
+        except OSError:
+            data = b""
+        if not data:  # the terminal is gone; a signal says so
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+            return
+        for line in self._line.feed(data):
+            self._on_line(line)
+        self._on_change(self._line.text)
+
 
 _TICK = 0.08
 _LEFT_BY_SIGNAL = {"SIGTERM": 143, "SIGHUP": 129}

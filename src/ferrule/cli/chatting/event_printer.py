@@ -7,21 +7,10 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from ferrule.agent.agent_events import (
-    Answered,
-    CallAsked,
-    Compacted,
-    Ending,
-    Noted,
-    Steered,
-    TurnEnded,
-    TurnStarted,
-)
+from ferrule.agent.agent_events import Answered, CallAsked, Compacted, Ending, Noted, Steered, TurnEnded, TurnStarted
 from ferrule.cli.chatting.answer_lines import AnswerLines
 from ferrule.cli.chatting.call_view import SPINNER, CallView
-from ferrule.cli.chatting.text_rows import cut, wrapped
-from ferrule.cli.chatting.usage_words import usage_words
-from ferrule.cli.chatting.visible_text import one_line, visible
+from ferrule.cli.chatting.text_rows import cut, one_line, visible, wrapped
 from ferrule.cli.words import _, localised
 from ferrule.core.events import Done, Partial, Progress
 from ferrule.core.model import Preparing, Retrying, TextDelta
@@ -32,6 +21,28 @@ if TYPE_CHECKING:
 
     from ferrule.agent.agent_events import AgentEvent
     from ferrule.cli.chatting.screen import Screen
+    from ferrule.core.model import Usage
+
+
+# Tokens and money in a few words.
+
+
+def usage_words(usage: Usage) -> str:
+    """`1,200 tokens read (900 from the cache), 56 written, $0.0031`; nothing where nothing was counted."""
+    if not usage.input_tokens and not usage.output_tokens:
+        return ""
+    read = _("{n} tokens read").format(n=f"{usage.input_tokens:,}")
+    if usage.cache_read_tokens:
+        read += _(" ({n} from the cache)").format(n=f"{usage.cache_read_tokens:,}")
+    written = _("{n} written").format(n=f"{usage.output_tokens:,}")
+    cost = [money(usage.cost)] if usage.cost is not None else []
+    return _(", ").join([read, written, *cost])
+
+
+def money(dollars: float) -> str:
+    """As many digits as tell something."""
+    return f"${dollars:.2f}" if dollars >= 1 or dollars == 0 else f"${dollars:.4f}"
+
 
 _LONG = 2.0
 """Seconds after which a plain screen says that a call still runs."""

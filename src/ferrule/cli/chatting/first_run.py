@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ferrule.cli.typed_line import typed_line
+from ferrule.cli.ask import typed_line
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _OFFERED = 9
 
 def chosen_first(settings: Settings, nothing: NoModelChosen) -> str | None:
     """The name that the person picks; None where there is nobody to pick, or they leave it."""
-    from ferrule.cli.model_words import model_words
+    from ferrule.cli.models import model_words
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         click.echo(model_words(nothing), err=True)

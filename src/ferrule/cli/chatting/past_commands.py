@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ferrule.cli.chatting.call_view import diff_rows
-from ferrule.cli.chatting.call_words import counted
+from ferrule.cli.chatting.call_view import counted, diff_rows
 from ferrule.cli.undone_files import MOST_FILES, undone_files
 from ferrule.cli.words import _, localised
 from ferrule.workspace.files import files_of

@@ -6,10 +6,12 @@ Enter sends; Alt-Enter, or a backslash at the end of a line, begins another line
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.application import get_app
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, InMemoryHistory
@@ -20,13 +22,65 @@ from prompt_toolkit.shortcuts.prompt import PromptSession
 from prompt_toolkit.styles import Style
 
 from ferrule.cli.ask import forget_what_was_typed
+from ferrule.cli.chatting.commands import commands
+from ferrule.cli.chatting.mentions import FileNames, quoted
 from ferrule.cli.chatting.screen import terminal_size
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterable
     from pathlib import Path
 
-    from prompt_toolkit.completion import Completer
+    from prompt_toolkit.document import Document
     from prompt_toolkit.history import History
+
+    from ferrule.cli.chatting.chat import Chat
+
+
+# Completes `/commands`, what comes after them, and `@files`.
+
+
+_COMMAND = re.compile(r"/(?P<name>[\w-]*)\Z")
+_ARGUMENT = re.compile(r"/(?P<name>[\w-]+)\s+(?P<part>\S*)\Z")
+_MENTION = re.compile(r"""(?<![\w@])@(?:"(?P<quoted>[^"\n]*)|(?P<bare>[^\s"]*))\Z""")
+
+
+class ChatCompleter(Completer):
+    """Completes for a conversation, which begins after its input line is made."""
+
+    def __init__(self, chat: Callable[[], Chat]) -> None:
+        self._chat = chat
+        self._files: FileNames | None = None
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """What needs no disk."""
+        before = document.text_before_cursor
+        if found := _COMMAND.fullmatch(before):
+            for name, command in commands().items():
+                if name.startswith(found["name"]):
+                    yield Completion(name, -len(found["name"]), display=f"/{name}", display_meta=command.about)
+        elif found := _ARGUMENT.fullmatch(before):
+            command, chat = commands().get(found["name"]), self._chat()
+            choices = command.choices if command is not None and chat.begun else None
+            for one in choices(chat) if choices is not None else ():
+                if one.startswith(found["part"]):
+                    yield Completion(one, -len(found["part"]))
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion]:
+        for one in self.get_completions(document, complete_event):
+            yield one
+        if self._chat().begun and (mention := _MENTION.search(document.text_before_cursor)):
+            part = mention["quoted"] if mention["quoted"] is not None else mention["bare"]
+            for name in await self._matching(part):
+                yield Completion(quoted(name), mention.start() - len(document.text_before_cursor), display=name)
+
+    async def _matching(self, part: str) -> list[str]:
+        session = self._chat().assistant.app.runtime.session
+        if self._files is None:
+            self._files = FileNames(session)
+        return await self._files.matching(part)
+
 
 _LOOK = Style.from_dict(
     {

@@ -6,10 +6,10 @@ import time
 from typing import TYPE_CHECKING
 
 from ferrule.cli.chatting.answer_lines import AnswerLines
-from ferrule.cli.chatting.usage_words import usage_words
-from ferrule.cli.chatting.visible_text import one_line
+from ferrule.cli.chatting.event_printer import usage_words
+from ferrule.cli.chatting.text_rows import one_line
 from ferrule.cli.words import _
-from ferrule.core.conversation import AssistantMessage, UserMessage
+from ferrule.core.model import AssistantMessage, UserMessage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

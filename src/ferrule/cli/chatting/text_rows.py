@@ -2,6 +2,39 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from functools import cache
+
+# Words of a model or a tool, made safe for a terminal: what would steer it, hide or turn the text is shown instead.
+
+
+# Joiners that emoji and several scripts are written with; they move nothing.
+_JOINERS = "\u200c\u200d\u00ad"
+_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_LINE_ENDS = re.compile(r"\r+\n")
+
+
+def visible(text: str) -> str:
+    """The text with control characters, marks that turn its order, and lone surrogates as visible escapes."""
+    if text.isprintable():
+        return text
+    return "".join(map(_shown, _LINE_ENDS.sub("\n", text)))
+
+
+def one_line(text: str) -> str:
+    """The same on one line: line ends are shown, tabs are spaces."""
+    return visible(text.strip()).replace("\n", "⏎").replace("\t", " ")
+
+
+@cache
+def _shown(character: str) -> str:
+    if character in "\n\t" or character in _JOINERS or unicodedata.category(character) not in _HIDDEN:
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{{{code:x}}}"
+
+
 NARROWEST = 8
 """Columns that are counted on; a terminal that says it has fewer is treated as having these."""
 
@@ -67,3 +100,38 @@ def rows_taken(row: str, columns: int) -> int:
             taken, used = taken + 1, 0
         used += size
     return taken
+
+
+# Colours, as few as help, in words of meaning; none at all where the person wants plain text.
+
+
+_CODES = {
+    "strong": "1",
+    "faint": "2",
+    "slanted": "3",
+    "good": "32",
+    "bad": "31",
+    "warned": "33",
+    "code": "36",
+    "title": "1;4",
+    "place": "36",
+}
+
+
+class Paint:
+    """Puts a style around words. What is painted must be safe already, and hold no line end."""
+
+    def __init__(self, coloured: bool) -> None:
+        self.coloured = coloured
+
+    def __call__(self, style: str, words: str) -> str:
+        if not self.coloured or not words:
+            return words
+        return f"\x1b[{_CODES[style]}m{words}\x1b[0m"
+
+    def diff_line(self, line: str) -> str:
+        """One line of a unified diff."""
+        if line.startswith(("+++", "---")):
+            return self("strong", line)
+        style = {"+": "good", "-": "bad", "@": "place", "\\": "faint"}.get(line[:1])
+        return self(style, line) if style else line

@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 
 from ferrule.cli.ask import Line
 from ferrule.cli.server_talk import browser
-from ferrule.cli.server_talk.talk import YES, one_row, ours, theirs, warning
+from ferrule.cli.server_talk.questions import YES, one_row, ours, theirs, warning
 from ferrule.cli.words import _
 from ferrule.core.elicitation import Elicited
 from ferrule.policy.shown_text import shown
 
 if TYPE_CHECKING:
-    from ferrule.cli.server_talk.talk import Talk
+    from ferrule.cli.server_talk.questions import Talk
 
 _LONGEST = 8_000
 _HERE = ("localhost", "127.0.0.1", "::1")

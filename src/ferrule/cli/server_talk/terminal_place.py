@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ferrule.cli.options import warn
-from ferrule.cli.server_talk.questions import NO_TERMINAL, ServerQuestions
-from ferrule.cli.server_talk.talk import BAR
+from ferrule.cli.server_talk.questions import BAR, NO_TERMINAL, ServerQuestions
 from ferrule.cli.status_line import StatusLine
 from ferrule.cli.words import _, as_warning, persons_language
 

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.registry.mentions import mentions
+from ferrule.registry.choose_tools import mentions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,33 +7,279 @@ grammar. It works over anything that completes texts as llama.cpp's server does.
 from __future__ import annotations
 
 import json
+import re
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ferrule.core.call import RawCall
-from ferrule.core.model import Usage
-from ferrule.models.guided.candidates import ANSWER_SCORE, Candidate, Candidates
-from ferrule.models.guided.grammar import answer_grammar, arguments_grammar
-from ferrule.models.guided.passages import passages_of
-from ferrule.models.guided.prompts import (
-    NO_TOOL,
-    arguments_prompt,
-    choose_prompt,
-    passage_prompt,
-    plain_messages,
-    result_messages,
-    unasked_prompt,
-)
-from ferrule.models.guided.steps import parts_of, turn_so_far
+from ferrule.core.model import AssistantMessage, Usage, UserMessage
+from ferrule.models.guided.grammar import answer_grammar, arguments_grammar, literal
+from ferrule.models.guided.slots import ANSWER_SCORE, Candidate, Candidates
+from ferrule.registry.choose_tools import Named, mentions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 
-    from ferrule.core.conversation import Message
+    from ferrule.core.model import Message
+    from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
-    from ferrule.models.guided.passages import Passages
-    from ferrule.models.guided.steps import TurnSoFar
+
+
+# What comes next in a turn: a call for the next part of the request, a remedy for one that failed, or words.
+
+
+_THEN = re.compile(
+    r"[,;.，；。]?\s*(?:\b(?:and then|then|after that|afterwards)\b|然后|接着|之后再|随后)[,，]?\s*", re.IGNORECASE
+)
+_READ_FIRST = re.compile(r"\bread (?:it|the file) first\b", re.IGNORECASE)
+_MOST_PARTS = 5
+
+
+@dataclass(slots=True, frozen=True)
+class Done:
+    """A call of this turn and what it gave."""
+
+    call: RawCall
+    result: ToolResult
+
+
+@dataclass(slots=True, frozen=True)
+class TurnSoFar:
+    """The last thing the person said, and what was done about it."""
+
+    request: str
+    done: tuple[Done, ...]
+
+    @property
+    def outcomes(self) -> tuple[Done, ...]:
+        """What there is to tell of: a call that had to wait for another is told once, when it was made again."""
+        waited = [at for at, one in enumerate(self.done) if _asks_to_read(one) and at + 1 < len(self.done)]
+        return tuple(one for at, one in enumerate(self.done) if at not in waited and at - 1 not in waited)
+
+    @property
+    def part(self) -> str:
+        """The part of the request that is next; empty when all were tried."""
+        parts = parts_of(self.request)
+        tried = len(self.done) - 2 * sum(map(_asks_to_read, self.done))
+        return parts[tried] if 0 <= tried < len(parts) else ""
+
+    @property
+    def remedy(self) -> str:
+        """What the last call needs before it can work, as a request; empty when nothing is known to help."""
+        if not self.done or not _asks_to_read(self.done[-1]):
+            return ""
+        named = next((one.text for one in mentions(self.request) if one.kind is Named.FILE), "")
+        return f"read the file {named}" if named else ""
+
+    @property
+    def again(self) -> RawCall | None:
+        """The call that failed for want of what was done just now."""
+        if len(self.done) < 2 or not _asks_to_read(self.done[-2]) or not self.done[-1].result.success:
+            return None
+        return self.done[-2].call
+
+
+def turn_so_far(messages: Sequence[Message]) -> TurnSoFar:
+    """Read a conversation from its end."""
+    start = max((at for at, one in enumerate(messages) if isinstance(one, UserMessage)), default=0)
+    request = ""
+    done: list[Done] = []
+    calls: Sequence[RawCall] = ()
+    for message in messages[start:]:
+        if isinstance(message, UserMessage):
+            request = message.text
+        elif isinstance(message, AssistantMessage):
+            calls = message.calls
+        else:
+            done += [Done(call, result) for call, result in zip(calls, message.results, strict=False)]
+    return TurnSoFar(request, tuple(done))
+
+
+def parts_of(request: str) -> list[str]:
+    """A request split where it says «then»; what is quoted is never split."""
+    quoted = [(one.start, one.end) for one in mentions(request) if one.kind in (Named.QUOTED, Named.COMMAND)]
+    parts: list[str] = []
+    start = 0
+    for found in _THEN.finditer(request):
+        inside = any(begin < found.end() and found.start() < end for begin, end in quoted)
+        if not inside and request[start : found.start()].strip() and len(parts) < _MOST_PARTS - 1:
+            parts.append(request[start : found.start()].strip())
+            start = found.end()
+    rest = request[start:].strip()
+    return [*parts, rest] if rest else parts
+
+
+def _asks_to_read(one: Done) -> bool:
+    error = one.result.error
+    return error is not None and bool(_READ_FIRST.search(f"{error.message} {error.suggestion or ''}"))
+
+
+# The few words that a small model is shown: it reads slowly, and follows examples better than rules.
+
+
+NO_TOOL = "none"
+_NOTHING_ASKED = "..."
+_CHOOSE = f"""Pick the tool for each request, or {NO_TOOL}.
+
+Request: thank you, that was nice
+Tool: {NO_TOOL}
+
+"""
+_COPY = """Copy the part of the result that answers the question.
+
+Question: which user am I?
+Result:
+name: ann
+id: 1001
+groups: staff, admin
+Answer:
+name: ann
+
+Question: what is in this folder?
+Result:
+`.` holds 1 folder and 1 file:
+src/
+a.txt
+Answer:
+`.` holds 1 folder and 1 file:
+src/
+a.txt
+
+Question: what does plan.txt say?
+Result:
+Meet Bob at noon.
+Bring the map.
+Answer:
+Meet Bob at noon.
+Bring the map.
+
+"""
+_SYSTEM = "You are Ferrule, an assistant for the files and programs of a project. Answer in one or two short sentences."
+_FROM_RESULT = "Answer the question in one or two short sentences, with what the result says and nothing else."
+
+
+def choose_prompt(request: str, tools: Sequence[Tool[Any]]) -> str:
+    """Asks which tool is meant: an example of each, then the request."""
+    return _CHOOSE + "".join(_example(tool) for tool in tools) + f"Request: {_line(request)}\nTool:"
+
+
+def unasked_prompt(tools: Sequence[Tool[Any]]) -> str:
+    """The same with no request: what a model says to this it says by habit, which is taken off its choice."""
+    return choose_prompt(_NOTHING_ASKED, tools)
+
+
+def arguments_prompt(request: str, tool: Tool[Any]) -> str:
+    """Asks for the arguments of one tool: all its examples, then the request."""
+    examples = "".join(_example(tool, at) for at in range(max(1, len(tool.description.examples))))
+    return (
+        f"{tool.name}: {tool.description.short}\n\n{examples}Request: {_line(request)}\nTool: {tool.name}\nArguments:"
+    )
+
+
+def passage_prompt(request: str, lines: Iterable[str]) -> str:
+    """Asks for the lines of a result that answer."""
+    return _COPY + f"Question: {_line(request)}\nResult:\n" + "\n".join(lines) + "\nAnswer:\n"
+
+
+def result_messages(request: str, lines: Iterable[str]) -> list[dict[str, str]]:
+    """Asks for words about a result."""
+    shown = "\n".join(lines)
+    asked = f"{request}\n\nResult:\n{shown}"
+    return [{"role": "system", "content": _FROM_RESULT}, {"role": "user", "content": asked}]
+
+
+def plain_messages(request: str) -> list[dict[str, str]]:
+    """Asks for an answer without a tool."""
+    return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": request}]
+
+
+def _example(tool: Tool[Any], at: int = 0) -> str:
+    examples = tool.description.examples
+    if not examples:
+        return f"Request: {_line(tool.description.short)}\nTool: {tool.name}\nArguments: {tool.expected_form}\n\n"
+    one = examples[at]
+    return f"Request: {one.description}\nTool: {tool.name}\nArguments: {json.dumps(dict(one.params))}\n\n"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+# Answers taken from a result word for word: a model too small to be trusted with facts picks the lines, no more.
+
+
+_NUMBERED = re.compile(r"^\s*\d+\t")
+_MOST_LINE = 200
+_SHORT = 15  # lines: where it stops is no choice for a model that stops too soon
+
+
+@dataclass(slots=True, frozen=True)
+class Passages:
+    """A result as lines to quote. Of a document's fields one line is an answer; of a text, lines in a row."""
+
+    lines: tuple[str, ...]
+    is_document: bool = False
+
+    @property
+    def grammar(self) -> str:
+        """A grammar for what may be quoted. A short text is quoted to its end, and so is what a line announces."""
+        rules: list[str] = []
+        announced = len(self.lines) <= _SHORT
+        for at, line in enumerate(self.lines):
+            announced = announced or line.endswith(":")
+            has_next = at + 1 < len(self.lines) and not self.is_document
+            more = f' ( "\\n" p{at + 1} )' + ("" if announced else "?") if has_next else ""
+            rules.append(f"p{at} ::= {literal(line)}{more}")
+        starts = " | ".join(f"p{at}" for at in range(len(rules)))
+        return f'root ::= ( {starts} ) "\\n\\n"\n' + "\n".join(rules) + "\n"
+
+
+def passages_of(result: ToolResult, most_chars: int) -> Passages:
+    """The lines of a result that a model is shown; an error is one, for half of it is worse than none."""
+    if result.error is not None:
+        return Passages((" ".join(f"{result.error.message} {result.error.suggestion or ''}".split()),))
+    try:
+        document = json.loads(result.llm_content)
+    except ValueError:
+        document = None
+    if isinstance(document, dict):
+        found = [result.display_content, *_fields(cast("dict[str, Any]", document))]
+    else:
+        found = [_NUMBERED.sub("", line).rstrip() for line in result.llm_content.splitlines()]
+    lines = _bounded([line[:_MOST_LINE] for line in found if line.strip()], most_chars)
+    return Passages(tuple(lines) or ("(nothing)",), isinstance(document, dict))
+
+
+def _bounded(lines: list[str], most_chars: int) -> list[str]:
+    kept: list[str] = []
+    for at, line in enumerate(lines):
+        most_chars -= len(line) + 1
+        if most_chars < 0 and kept:
+            return [*kept, f"… and {len(lines) - at:,} more lines"]
+        kept.append(line)
+    return kept
+
+
+def _fields(document: dict[str, Any], above: str = "") -> Iterator[str]:
+    for key, value in document.items():
+        name = f"{above}{key}"
+        if isinstance(value, dict):
+            yield from _fields(cast("dict[str, Any]", value), f"{name} ")
+        elif isinstance(value, list):
+            items = cast("list[Any]", value)
+            yield f"{name}: {', '.join(_plain(item) for item in items) or 'none'}"
+        else:
+            yield f"{name}: {_plain(value)}"
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
 
 _UNLIKELY = -15.0
 _ANYTHING = -100.0

@@ -6,20 +6,77 @@ before it, and it picks. Only where nothing fits may it write freely.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.dialects.flatten import Ledger
 from ferrule.dialects.inline import inline
-from ferrule.dialects.losses import Ledger
-from ferrule.models.guided.file_kinds import globs_for
-from ferrule.registry.mentions import Mention, Named, loose_folders, mentions
-from ferrule.registry.terms import name_terms, name_words, terms
+from ferrule.registry.choose_tools import (
+    Mention,
+    Named,
+    ToolChooser,
+    loose_folders,
+    mentions,
+    name_terms,
+    name_words,
+    same_thing,
+    terms,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ferrule.core.tool import Tool
+
+
+# Kinds of files as people name them («Python files», «Markdown 文件»), as globs.
+
+
+_KINDS: dict[str, tuple[str, ...]] = {
+    "python": ("*.py",),
+    "javascript": ("*.js",),
+    "typescript": ("*.ts",),
+    "markdown": ("*.md",),
+    "rust": ("*.rs",),
+    "java": ("*.java",),
+    "ruby": ("*.rb",),
+    "php": ("*.php",),
+    "swift": ("*.swift",),
+    "kotlin": ("*.kt",),
+    "html": ("*.html",),
+    "css": ("*.css",),
+    "json": ("*.json",),
+    "yaml": ("*.yaml", "*.yml"),
+    "toml": ("*.toml",),
+    "xml": ("*.xml",),
+    "csv": ("*.csv",),
+    "sql": ("*.sql",),
+    "pdf": ("*.pdf",),
+    "shell": ("*.sh",),
+    "text": ("*.txt",),
+    "log": ("*.log",),
+    "c++": ("*.cpp",),
+    "c#": ("*.cs",),
+    "go": ("*.go",),
+    "文本": ("*.txt",),
+    "日志": ("*.log",),
+    "脚本": ("*.sh",),
+}
+_ENDING = re.compile(r"(?<![A-Za-z0-9_/])\.([a-z][a-z0-9]{0,5})(?![A-Za-z0-9_.])")
+
+
+def globs_for(request: str) -> tuple[str, ...]:
+    """The globs for the kinds of files that a request names, in the order it names them."""
+    lowered = request.lower()
+    found: list[tuple[int, tuple[str, ...]]] = [
+        (match.start(), (f"*.{match[1]}",)) for match in _ENDING.finditer(lowered)
+    ]
+    for kind, globs in _KINDS.items():
+        if match := re.search(rf"(?<![a-z]){re.escape(kind)}(?![a-z])", lowered):
+            found.append((match.start(), globs))
+    return tuple(dict.fromkeys(glob for _, globs in sorted(found) for glob in globs))
 
 
 class Role(Enum):
@@ -194,3 +251,54 @@ def is_text(schema: Mapping[str, Any]) -> bool:
     options = cast("Sequence[Mapping[str, Any]]", schema.get("anyOf", (schema,)))
     kinds = [one.get("type") for one in options]
     return "string" in kinds and all(kind in ("string", "null") for kind in kinds)
+
+
+# The calls that may be meant by a request, each with its arguments as far as they are told, the best first.
+
+
+_FITS, _MISFIT = 1.0, 1.5
+_ONLY_READS = 0.4  # of two that fit alike, the one that can do no harm
+_EXPLAIN = "explain"  # who asks for that, and names nothing, wants to be told rather than have it done
+ANSWER_SCORE = 1.9
+"""What a tool must reach to be better than an answer in words."""
+
+
+@dataclass(slots=True, frozen=True)
+class Candidate:
+    """A call that may be meant. The score counts words in common, and how well what is named fits the parameters."""
+
+    tool: Tool[Any]
+    form: Form
+    score: float
+
+
+class Candidates:
+    """Ranks the calls that some tools allow."""
+
+    def __init__(self, tools: Sequence[Tool[Any]]) -> None:
+        self.tools = tuple(tools)
+        self._chooser = ToolChooser(tools)
+
+    def rank(self, request: str, most: int, least: float = ANSWER_SCORE) -> list[Candidate]:
+        """The calls worth thinking of, the best first; none when an answer in words is the better choice."""
+        if _EXPLAIN in terms(request) and not mentions(request) and least >= ANSWER_SCORE:
+            return []
+        found: list[Candidate] = []
+        for one in self._chooser.rank(request):
+            if one.score or least < 0:
+                form = fill(one.tool, request)
+                found.append(Candidate(one.tool, form, one.score + _fit(form)))
+        found.sort(key=lambda one: -one.score)
+        kept: list[Candidate] = []
+        for one in found:
+            if len(kept) == most or one.score < least:
+                break
+            if not any(same_thing(one.tool, other.tool) for other in kept):
+                kept.append(one)
+        return kept
+
+
+def _fit(form: Form) -> float:
+    fitting = sum(bool(slot.choices) and is_text(slot.schema) for slot in form.slots)
+    harmless = _ONLY_READS if form.tool.read_only else 0.0
+    return _FITS * fitting + harmless - _MISFIT * (form.unfilled + len(form.unused))

@@ -25,8 +25,7 @@ from ferrule.core.phrases import phrase
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from ferrule.models.local.known_weights import KnownWeights, Part
-    from ferrule.models.local.weights import Weights
+    from ferrule.models.local.weights import KnownWeights, Part, Weights
 
 _CHUNK = 1 << 20
 _UNFINISHED = ".fetch-"

@@ -6,15 +6,12 @@ import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from ferrule.core.conversation import AssistantMessage
-from ferrule.core.model import CallStarted, Finished, ModelError, ModelFault, Preparing, TextDelta
+from ferrule.core.model import AssistantMessage, CallStarted, Finished, ModelError, ModelFault, Preparing, TextDelta
 from ferrule.core.phrases import phrase
-from ferrule.models.guided.guide import Ability, Guide
-from ferrule.models.guided.steps import turn_so_far
-from ferrule.models.local.catalogue import INSTALL, is_installed, is_small
+from ferrule.models.guided.guide import Ability, Guide, turn_so_far
 from ferrule.models.local.engine import Engine
 from ferrule.models.local.fetch import fetch
-from ferrule.models.local.weights import find_weights
+from ferrule.models.local.weights import INSTALL, find_weights, is_installed, is_small
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.workspace.edits.edit_problems import EditProblem, empty, identical, misfit, several
-from ferrule.workspace.edits.edit_spans import Found, Rung, Span
-from ferrule.workspace.edits.escapes import without_escapes
-from ferrule.workspace.edits.final_newline import check_blanks, check_start, lost_line_ending
-from ferrule.workspace.edits.line_numbers import without_numbers
+from ferrule.workspace.edits.edit_problems import EditProblem, Found, Rung, Span, empty, identical, misfit, several
 from ferrule.workspace.edits.match_rungs import (
     Place,
     by_indentation,
@@ -33,6 +31,260 @@ from ferrule.workspace.edits.reindent import Unclear
 from ferrule.workspace.edits.text_lines import BLANKS, TextLines, as_lines, blanks_before
 from ferrule.workspace.edits.whose_form import shows_lost_margin
 from ferrule.workspace.texts.text import newline_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+# Takes off line numbers that were pasted along with the lines, as Read prints them.
+
+
+_NUMBERED = re.compile(r"([ \t]*)(\d{1,9})(?:[\t→](.*)|(\r?))", re.DOTALL)
+
+
+@dataclass(slots=True, frozen=True)
+class _Numbered:
+    """A line that starts with a number; the mark that Read puts after it is missing where blanks were trimmed."""
+
+    number: int
+    padding: str
+    rest: str
+    marked: bool
+
+
+def without_numbers(old: str, new: str) -> tuple[str, str | None] | None:
+    """Both texts without line numbers; None unless every line of the old one has the number that comes next.
+
+    There is no new text where numbers at the start of its lines may be part of them.
+    """
+    lines = _split(old)
+    found = [numbered for line in lines if (numbered := _numbered(line)) is not None]
+    if len(found) != len(lines) or not any(one.marked for one in found) or not _follow(found, found[0].number):
+        return None
+    return _join(old, [one.rest for one in found]), _without(new, lines, found)
+
+
+def _without(new: str, old: Sequence[str], found: Sequence[_Numbered]) -> str | None:
+    lines = _split(new)
+    # Numbers that are set to a width are told from others by it.
+    padded = {len(one.padding) + len(str(one.number)) for one in found} if any(one.padding for one in found) else None
+    looks = [_numbered(line) for line in lines]
+    if padded:
+        looks = [one if one and len(one.padding) + len(str(one.number)) in padded else None for one in looks]
+    numbered = {line: one for line, one in zip(lines, looks, strict=True) if one is not None}
+    if not numbered or numbered.keys() <= {one.rest for one in found}:
+        return new
+    ours = [one for one in looks if one is not None]
+    all_of_them = len(ours) == len(lines) and _follow(ours, found[0].number)
+    by_width = padded and _near(ours, found, len(lines)) and not numbered.keys() & {one.rest for one in found}
+    if not (all_of_them or numbered.keys() <= set(old) or by_width):
+        return None
+    return _join(new, [line if one is None else one.rest for line, one in zip(lines, looks, strict=True)])
+
+
+def _near(ours: Sequence[_Numbered], old: Sequence[_Numbered], count: int) -> bool:
+    """Whether numbers of some lines go on as the old text's do: a text about line numbers has others of that width."""
+    numbers = [one.number for one in ours]
+    within = old[0].number <= numbers[0] and numbers[-1] < old[-1].number + max(count, 1)
+    return all(one.marked for one in ours) and within and numbers == sorted(numbers)
+
+
+def _follow(lines: Sequence[_Numbered], first: int) -> bool:
+    return [one.number for one in lines] == list(range(first, first + len(lines)))
+
+
+def _numbered(line: str) -> _Numbered | None:
+    match = _NUMBERED.fullmatch(line)
+    if match is None:
+        return None
+    return _Numbered(int(match[2]), match[1].expandtabs(), match[3] or match[4] or "", match[3] is not None)
+
+
+def _split(text: str) -> list[str]:
+    lines = text.split("\n")
+    return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
+
+
+def _join(text: str, lines: list[str]) -> str:
+    return "\n".join(lines) + ("\n" if text.endswith("\n") else "")
+
+
+# Undoes an escaping that a whole text went through on its way, as in JSON or HTML.
+
+
+_NAMES = {"<": "lt", ">": "gt", '"': "quot", "'": "apos", "&": "amp"}
+
+
+@dataclass(slots=True, frozen=True)
+class _Escaping:
+    """What stands for what, and everything that looks like one of them."""
+
+    table: Mapping[str, str]
+    form: re.Pattern[str]
+
+    def used(self, text: str) -> set[str]:
+        return {found for found in self.form.findall(text) if found in self.table}
+
+    def others(self, text: str) -> set[str]:
+        """What looks like an escape here, and is none that is undone."""
+        return {found for found in self.form.findall(text) if found not in self.table}
+
+    def bare(self, text: str) -> str:
+        return self.form.sub("", text)
+
+    def plain(self, text: str) -> str | None:
+        """The text unescaped; None when it also has something that the escaping would not have left as it is."""
+        if self is _BACKSLASHED and self.others(text):
+            return None
+        bare = self.bare(text)
+        if any(self.table[escape] in bare for escape in self.used(text)):
+            return None
+        return self.form.sub(lambda match: self.table.get(match[0], match[0]), text)
+
+
+_BACKSLASHES = re.compile(r"\\[^\n]")
+_QUOTES = _Escaping({'\\"': '"', "\\'": "'"}, _BACKSLASHES)
+_BACKSLASHED = _Escaping({"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\\\": "\\", **_QUOTES.table}, _BACKSLASHES)
+_ENTITIES = _Escaping(
+    # By name, and by number as libraries write it: an apostrophe is `&#39;` in one and `&#x27;` in the next.
+    {
+        f"&{form};": plain
+        for plain, name in _NAMES.items()
+        for form in (name, f"#{ord(plain)}", f"#0{ord(plain)}", f"#x{ord(plain):x}", f"#x{ord(plain):X}")
+    },
+    re.compile(r"&(?:[A-Za-z][A-Za-z0-9]*|#[0-9]+|#[xX][0-9A-Fa-f]+);"),
+)
+
+
+def without_escapes(old: str, new: str) -> Iterator[tuple[str, str | None]]:
+    """Each way to read both texts as escaped copies; no new text where it is not clear how that one is meant."""
+    seen = {old}
+    for escaping in (_BACKSLASHED, _QUOTES, _ENTITIES):
+        used = escaping.used(old)
+        plain = escaping.plain(old) if used else None
+        if plain is not None and plain not in seen:
+            seen.add(plain)
+            yield plain, _new(old, new, escaping, used)
+
+
+def _new(old: str, new: str, escaping: _Escaping, used: set[str]) -> str | None:
+    escapes, bare = escaping.used(new), escaping.bare(new)
+    raw = {escape for escape in used if escaping.table[escape] in bare}
+    if not escapes:
+        return new
+    if raw:
+        # What the old text has escaped stands bare here, so this text was not escaped, if nothing speaks for it.
+        return new if raw - escapes else None
+    if escaping is _ENTITIES:
+        # Who escapes writes `&nbsp;` as `&amp;nbsp;`, so another one that is new was left as it is, or is meant.
+        alike = escapes & used or any(escaping.table[escape] in "<>" for escape in used)
+        return escaping.plain(new) if alike and escaping.others(new) <= escaping.others(old) else None
+    if escaping is _BACKSLASHED and '"' in bare and '\\"' not in used:
+        return None  # a copy as in JSON would have escaped it, and the old text has none to show whether this one did
+    if not escapes <= used and "\\n" not in used:
+        return None  # the old text does not show that everything was escaped, and not quotes alone
+    return escaping.plain(new)
+
+
+# Whole lines in, whole lines out: when the two texts do not begin or end with a line ending alike.
+
+
+_BOTH_OR_NEITHER = phrase("End both texts with a line ending, or neither; or add the line that follows to both.")
+
+
+def check_start(old: list[str], new: list[str], *, before: str) -> None:
+    """Raises `Unclear` when the old text starts with the end of a line, `before`, and the new one may have lost it."""
+    if len(old) < 2 or old[0] or not before or not new[0]:
+        return
+    if not before.strip(BLANKS) or not new[0].strip(BLANKS) or blanks_before(new[0]) == blanks_before(old[1]):
+        raise Unclear(
+            phrase(
+                "it starts with a line ending and the new text does not, so whether to join the "
+                "line before is not clear"
+            ),
+            phrase("Start both texts with a line ending, or neither."),
+        )
+
+
+def check_blanks(old: list[str], new: list[str], *, follows: str | None) -> None:
+    """Raises `Unclear` when unseen blanks follow the match on its line, and lines of the new text end with blanks."""
+    whole_lines = len(old) > 1 and not old[-1] and not new[-1]
+    if whole_lines or not follows or follows.strip(BLANKS):
+        return
+    if any(line != line.rstrip(BLANKS) for line in new):
+        raise Unclear(phrase("it leaves out the blanks at the end of its last line, and the new text has some"))
+
+
+def lost_line_ending(old: list[str], new: list[str], *, before: str, follows: str | None) -> bool:
+    """Whether the new text has lost the line ending that the old one has.
+
+    `before` is what stands on the line before the match, `follows` what stands on its last line after it: nothing, not
+    even an empty rest of a line, at the end of the text. Raises `Unclear` when the edit may be meant by the letter, and
+    may not.
+    """
+    if before.strip() or follows is None or not any(line.strip(BLANKS) for line in old):
+        return False
+    ends_line = not follows.strip(BLANKS)
+    if len(old) == 1 or old[-1]:
+        if ends_line:
+            _check_old_without_ending(old, new)
+        return False
+    if not new[-1]:
+        if ends_line and _gains_empty_line(old, new):
+            raise Unclear(
+                phrase(
+                    "an empty line follows it, and the new text ends with one more: whether there "
+                    "should then be two is not clear"
+                ),
+                phrase("Add the empty line to both texts."),
+            )
+        return False
+    # What ends with an empty line is whole without the ending of that line; one may also be joined with the next.
+    if not follows or ([*new, ""] == old and not ends_line):
+        return False
+    if not ends_line and new[-1].strip(BLANKS) == old[-2].strip(BLANKS):
+        return True
+    raise Unclear(
+        phrase(
+            "only the old text ends with a line ending, so whether the line that follows should be "
+            "joined to the new text is not clear"
+        ),
+        _BOTH_OR_NEITHER,
+    )
+
+
+def _check_old_without_ending(old: list[str], new: list[str]) -> None:
+    if new == [""]:
+        raise Unclear(
+            phrase(
+                "it is a whole line without its line ending and the new text is empty, so whether "
+                "an empty line should stay is not clear"
+            ),
+            phrase(
+                "To take the line away, end the old text with its line ending; to leave an empty "
+                "line, end both with one."
+            ),
+        )
+    if not new[-1]:
+        raise Unclear(
+            phrase("only the new text ends with a line ending, so whether an empty line should follow is not clear"),
+            _BOTH_OR_NEITHER,
+        )
+
+
+def _gains_empty_line(old: list[str], new: list[str]) -> bool:
+    """Whether the new text ends with an empty line as the file does there, and the old one may have lost it."""
+    return _empty_at_end(new) == _empty_at_end(old) + 1 and new[:-1] != old
+
+
+def _empty_at_end(lines: list[str]) -> int:
+    count = 0
+    for line in reversed(lines):
+        if line.strip(BLANKS):
+            break
+        count += 1
+    return count
+
 
 Search = Callable[[TextLines, list[str]], Iterator[Place]]
 

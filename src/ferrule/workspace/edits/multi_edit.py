@@ -3,14 +3,82 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ferrule.workspace.edits.edit_problems import EditProblem, in_edit
-from ferrule.workspace.edits.edit_spans import Found, Span, apply_spans
+from ferrule.core.phrases import joined, phrase
+from ferrule.workspace.edits.edit_problems import EditProblem, Found, Span, apply_spans, in_edit, nul
 from ferrule.workspace.edits.matching import find_edit
+from ferrule.workspace.media import notebook_cells
+from ferrule.workspace.texts.text import Edit, require_sure_encoding, splice
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from ferrule.workspace.texts.text import Text
+
+
+# Edits of a notebook: Read shows its cells, but what is changed is the JSON that the file holds.
+
+
+_AS_JSON = phrase(
+    "Read shows the cells, but the file is JSON, and an edit changes that: each line of a cell "
+    'is a string there, in quotes, with `\\"` for a quote and `\\n` at its end.'
+)
+
+
+def is_notebook(name: str, text: str) -> bool:
+    return name.endswith(".ipynb") and notebook_cells(text) is not None
+
+
+def told_as_json(problem: EditProblem) -> EditProblem:
+    """The same problem, with a word on what the text of a notebook is."""
+    return EditProblem(
+        problem.code,
+        joined("\n\n", [problem.message, _AS_JSON]),
+        kind=problem.kind,
+        suggestion=problem.suggestion,
+        details=problem.details,
+    )
+
+
+def require_notebook(after: str) -> None:
+    """Refuse a change after which the file would be no notebook any more."""
+    if notebook_cells(after) is None:
+        raise EditProblem(
+            "notebook",
+            joined(
+                "\n\n",
+                [phrase("After this change the file would not be a notebook any more. Nothing was changed."), _AS_JSON],
+            ),
+            suggestion=phrase("Give the new text as it must stand in the JSON."),
+        )
+
+
+# From a file's bytes to its bytes after an edit: found in the text, written in the file's own encoding, or refused.
+
+
+class _Found(Protocol):
+    @property
+    def spans(self) -> list[Span]: ...
+
+
+F = TypeVar("F", bound=_Found)
+
+
+def edited_bytes(name: str, data: bytes, text: Text, find: Callable[[str], F]) -> tuple[F, bytes]:
+    """What `find` finds in the text of a file, and the bytes of the file with that replaced, and no other changed."""
+    notebook = is_notebook(name, text.text)
+    try:
+        found = find(text.text)
+    except EditProblem as problem:
+        raise (told_as_json(problem) if notebook else problem) from None
+    if notebook:
+        require_notebook(apply_spans(text.text, found.spans))
+    new = "".join(span.replacement for span in found.spans)
+    if "\0" in new:
+        raise nul()  # it would be a binary file
+    require_sure_encoding(data, text, new)
+    return found, splice(data, text, [Edit(span.start, span.end, span.replacement) for span in found.spans])
 
 
 @dataclass(slots=True, frozen=True)

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
 from ferrule.core.result import Output
-from ferrule.workspace.amounts import amount
-from ferrule.workspace.names import about_names, one_line
+from ferrule.workspace.names import about_names, amount, one_line
 from ferrule.workspace.searching.matches import FileMatches  # noqa: TC001 - read with the result's type
 from ferrule.workspace.texts.diff import diff_file
 from ferrule.workspace.texts.text import decode
