@@ -62,10 +62,10 @@ async def _http(whose: str) -> None:
 
     import uvicorn
 
-    from ferrule.mcp_server.http import Address, serve_http
+    from ferrule.mcp_server.http import ListenAddress, serve_http
 
     if whose == "ours":
-        await serve_http(ours(), Address("127.0.0.1", 0), ready=lambda port: print(port, flush=True))
+        await serve_http(ours(), ListenAddress("127.0.0.1", 0), ready=lambda port: print(port, flush=True))
         return
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))

@@ -20,12 +20,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from _measure import Row, report
+from ferrule.process.output import SpillFolder
 from ferrule.process.profile import LayerMount, Profile
 from ferrule.process.sandbox.choose import best_sandbox
-from ferrule.process.sandbox.no_sandbox import NoSandbox
+from ferrule.process.sandbox.sandbox import NoSandbox
 from ferrule.process.shell.running import Opener, Streams, boxes
 from ferrule.process.shell.session import ShellSession
-from ferrule.process.spill import SpillFolder
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -15,7 +15,7 @@ from ferrule.app.load_settings import SettingsError
 from ferrule.app.settings import AuditSettings, HookSettings, SandboxSettings, Settings, ToolSettings
 from ferrule.builtin.session_shells import sandbox_of, work_profile
 from ferrule.core.result import ToolResult
-from ferrule.process.sandbox.no_sandbox import NoSandbox
+from ferrule.process.sandbox.sandbox import NoSandbox
 
 
 def settings(sandbox: SandboxSettings | None = None, hooks: list[HookSettings] | None = None) -> Settings:

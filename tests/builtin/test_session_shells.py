@@ -27,8 +27,7 @@ from ferrule.process.profile import Profile
 from ferrule.process.sandbox import choose
 from ferrule.process.sandbox.choose import best_sandbox
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
-from ferrule.process.sandbox.no_sandbox import NoSandbox
-from ferrule.process.sandbox.sandbox import Prepared
+from ferrule.process.sandbox.sandbox import NoSandbox, Prepared
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from inline_snapshot import snapshot
 from pydantic import BaseModel, Field
 
 from ferrule import Kind, Tool, ToolContext, tool
-from ferrule.core.lint import RULES, Finding, lint_tool
+from ferrule.core.lint import RULES, LintFinding, lint_tool
 from ferrule.core.raw_tool import raw_tool
 from ferrule.core.tool import Description, Example
 
@@ -64,7 +64,7 @@ BROKEN: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def found(name: str = "get_weather", schema: Any = None, **options: Any) -> list[Finding]:
+def found(name: str = "get_weather", schema: Any = None, **options: Any) -> list[LintFinding]:
     options = {"description": GOOD, "kind": "readonly", **options}
     return lint_tool(raw_tool(name, one_parameter() if schema is None else schema, lambda arguments: None, **options))
 
@@ -112,7 +112,7 @@ def test_rules_are_in_order_and_read_as_sentences():
 
 
 def test_a_finding_is_a_fact_that_can_be_kept():
-    finding = Finding("F001", "error", "name", "too long", "Shorten it.")
-    assert {finding, Finding("F001", "error", "name", "too long", "Shorten it.")} == {finding}
+    finding = LintFinding("F001", "error", "name", "too long", "Shorten it.")
+    assert {finding, LintFinding("F001", "error", "name", "too long", "Shorten it.")} == {finding}
     with pytest.raises(FrozenInstanceError):
         finding.rule = "F002"  # pyright: ignore[reportAttributeAccessIssue]

@@ -16,7 +16,7 @@ from ferrule.core.schema_compile import (
     LENGTH_COST,
     UNEVALUATED_FACTOR,
     Graph,
-    Node,
+    SchemaNode,
     cost_per_character,
     read_graph,
 )
@@ -29,12 +29,12 @@ def graph(schema: Any, draft: int = Draft202012, **others: Any) -> Graph:
     return read_graph(schema, documents, Registry(list(documents.items()), draft), BASE)
 
 
-def root(schema: Any, draft: int = Draft202012, **others: Any) -> Node:
+def root(schema: Any, draft: int = Draft202012, **others: Any) -> SchemaNode:
     return graph(schema, draft, **others).nodes[0]
 
 
-def reached(node: Node) -> set[int]:
-    found: dict[int, Node] = {}
+def reached(node: SchemaNode) -> set[int]:
+    found: dict[int, SchemaNode] = {}
     waiting = [node]
     while waiting:
         one = waiting.pop()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.mcp_client.definitions import Refused, read_definition, read_listing
+from ferrule.mcp_client.definitions import RefusedTool, read_definition, read_listing
 
 ONE: dict[str, Any] = {"name": "a", "description": "Do it.", "inputSchema": {"type": "object"}}
 
@@ -27,9 +27,9 @@ def test_a_digest_changes_with_whatever_is_said_of_a_tool() -> None:
 )
 def test_a_schema_elsewhere_is_refused(reference: str) -> None:
     schema = {"type": "object", "properties": {"a": {"anyOf": [{"$ref": reference}]}}}
-    with pytest.raises(Refused, match="nothing is ever fetched"):
+    with pytest.raises(RefusedTool, match="nothing is ever fetched"):
         read_definition({**ONE, "inputSchema": schema})
-    with pytest.raises(Refused, match="its output schema refers to"):
+    with pytest.raises(RefusedTool, match="its output schema refers to"):
         read_definition({**ONE, "outputSchema": schema})
 
 

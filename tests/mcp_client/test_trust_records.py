@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.mcp_client.server_config import ServerConfig
-from ferrule.mcp_client.trust_records import Change, TrustRecord, TrustRecords
+from ferrule.mcp_client.trust_records import TrustChange, TrustRecord, TrustRecords
 
 SERVER = ServerConfig("s", ("serve", "--x"), env={"A": "alpha-value"}, folder="f", scope="/w")
 
@@ -21,7 +21,7 @@ def records(folder: Path) -> TrustRecords:
     return TrustRecords(folder / "mcp" / "trusted.json")
 
 
-def changes(folder: Path, after: ServerConfig, before: ServerConfig = SERVER) -> list[Change]:
+def changes(folder: Path, after: ServerConfig, before: ServerConfig = SERVER) -> list[TrustChange]:
     kept = records(folder)
     kept.remember(before)
     record = kept.of(after)
@@ -33,16 +33,16 @@ def changes(folder: Path, after: ServerConfig, before: ServerConfig = SERVER) ->
     ("after", "found"),
     [
         (SERVER, []),
-        (replace(SERVER, command=("serve",)), [Change("command", "serve --x", "serve")]),
-        (replace(SERVER, command=("serve --x",)), [Change("command", "serve --x", "'serve --x'")]),
-        (replace(SERVER, folder=""), [Change("folder", "f", None)]),
-        (replace(SERVER, env={}), [Change("variable", "A", None)]),
-        (replace(SERVER, env={"A": "beta"}), [Change("variable", "A", "A")]),
-        (replace(SERVER, client_secret="x"), [Change("sign-in", None, "client_secret")]),
+        (replace(SERVER, command=("serve",)), [TrustChange("command", "serve --x", "serve")]),
+        (replace(SERVER, command=("serve --x",)), [TrustChange("command", "serve --x", "'serve --x'")]),
+        (replace(SERVER, folder=""), [TrustChange("folder", "f", None)]),
+        (replace(SERVER, env={}), [TrustChange("variable", "A", None)]),
+        (replace(SERVER, env={"A": "beta"}), [TrustChange("variable", "A", "A")]),
+        (replace(SERVER, client_secret="x"), [TrustChange("sign-in", None, "client_secret")]),
         (replace(SERVER, timeout=5.0), []),
     ],
 )
-def test_each_change_is_found(tmp_path: Path, after: ServerConfig, found: list[Change]) -> None:
+def test_each_change_is_found(tmp_path: Path, after: ServerConfig, found: list[TrustChange]) -> None:
     assert changes(tmp_path, after) == found
 
 

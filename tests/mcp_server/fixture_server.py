@@ -20,7 +20,7 @@ from mcp.shared.subscriptions import PromptsListChanged
 from ferrule import Output, Registry, Runtime, ToolContext, ToolError, raw_tool, tool
 from ferrule.core.result import Attachment
 from ferrule.mcp_server.asking import LACKING, Peer, current_peer
-from ferrule.mcp_server.http import Address, serve_http
+from ferrule.mcp_server.http import ListenAddress, serve_http
 from ferrule.mcp_server.opening import TASKS
 from ferrule.mcp_server.server import McpServer
 from ferrule.mcp_server.tasks import LONG_RUNNING
@@ -507,5 +507,5 @@ for method, params_type, handler in HANDLERS:
 
 if __name__ == "__main__":
     asyncio.run(
-        serve_http(server, Address("127.0.0.1", 0), ready=lambda port: print(port, file=sys.stdout, flush=True))
+        serve_http(server, ListenAddress("127.0.0.1", 0), ready=lambda port: print(port, file=sys.stdout, flush=True))
     )

@@ -18,7 +18,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from ferrule import Runtime
-from ferrule.mcp_server.http import Address, BadAddress, check_token, http_app, new_token
+from ferrule.mcp_server.http import BadAddress, ListenAddress, check_token, http_app, new_token
 from ferrule.mcp_server.server import McpServer
 from tests.mcp_server.processes import http_server
 from tests.mcp_server.serving import ERAS, both_eras, text_of
@@ -194,27 +194,27 @@ async def test_who_can_be_reached_from_elsewhere_makes_a_token_and_says_it_once(
 
 def test_addresses() -> None:
     places = ["127.0.0.1:80", "localhost", ":9000", "9001", "[::1]:1234", "[::1]", "0.0.0.0:1", "example.org:5"]
-    read = [(one := Address.parse(text), one.is_local, one.url) for text in places]
+    read = [(one := ListenAddress.parse(text), one.is_local, one.url) for text in places]
     assert read == snapshot(
         [
-            (Address(host="127.0.0.1", port=80), True, "http://127.0.0.1:80/mcp"),
-            (Address(host="localhost", port=8765), True, "http://localhost:8765/mcp"),
-            (Address(host="127.0.0.1", port=9000), True, "http://127.0.0.1:9000/mcp"),
-            (Address(host="127.0.0.1", port=9001), True, "http://127.0.0.1:9001/mcp"),
-            (Address(host="::1", port=1234), True, "http://[::1]:1234/mcp"),
-            (Address(host="::1", port=8765), True, "http://[::1]:8765/mcp"),
-            (Address(host="0.0.0.0", port=1), False, "http://0.0.0.0:1/mcp"),
-            (Address(host="example.org", port=5), False, "http://example.org:5/mcp"),
+            (ListenAddress(host="127.0.0.1", port=80), True, "http://127.0.0.1:80/mcp"),
+            (ListenAddress(host="localhost", port=8765), True, "http://localhost:8765/mcp"),
+            (ListenAddress(host="127.0.0.1", port=9000), True, "http://127.0.0.1:9000/mcp"),
+            (ListenAddress(host="127.0.0.1", port=9001), True, "http://127.0.0.1:9001/mcp"),
+            (ListenAddress(host="::1", port=1234), True, "http://[::1]:1234/mcp"),
+            (ListenAddress(host="::1", port=8765), True, "http://[::1]:8765/mcp"),
+            (ListenAddress(host="0.0.0.0", port=1), False, "http://0.0.0.0:1/mcp"),
+            (ListenAddress(host="example.org", port=5), False, "http://example.org:5/mcp"),
         ]
     )
     with pytest.raises(BadAddress, match="is no port"):
-        Address.parse("localhost:x")
+        ListenAddress.parse("localhost:x")
     with pytest.raises(BadAddress, match="is no port"):
-        Address.parse("localhost:70000")
+        ListenAddress.parse("localhost:70000")
 
 
 def test_a_token_is_needed_where_others_can_come_and_must_not_be_short() -> None:
     with pytest.raises(BadAddress, match="a token is needed"):
-        http_app(McpServer(Runtime()), Address("0.0.0.0", 1))
+        http_app(McpServer(Runtime()), ListenAddress("0.0.0.0", 1))
     with pytest.raises(BadAddress, match="at least 16 characters"):
         check_token("secret")

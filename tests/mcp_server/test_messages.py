@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from mcp import types
 
-from ferrule.mcp_server.messages import Refused, read_message, too_long
+from ferrule.mcp_server.messages import RefusedMessage, read_message, too_long
 
 
 def refused(line: str) -> tuple[object, int, str]:
     found = read_message(line.encode())
-    assert isinstance(found, Refused)
+    assert isinstance(found, RefusedMessage)
     return found.id, found.error.code, found.error.message
 
 
@@ -28,7 +28,7 @@ def test_messages_are_read() -> None:
     assert isinstance(answer, types.JSONRPCResponse)
     error = read_message(b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}')
     assert isinstance(error, types.JSONRPCError)
-    assert not isinstance(error, Refused)
+    assert not isinstance(error, RefusedMessage)
 
 
 def test_what_is_no_message_is_told_why() -> None:
@@ -106,7 +106,7 @@ def test_a_message_with_an_id_that_is_none_is_never_taken_for_a_notification(mes
 
 @pytest.mark.parametrize("line", [b"\xff\xfe{}", b'{"jsonrpc":"2.0","id":1,"method":"\\ud800"}'])
 def test_text_that_is_none_is_refused(line: bytes) -> None:
-    assert isinstance(read_message(line), Refused)
+    assert isinstance(read_message(line), RefusedMessage)
 
 
 def test_millions_of_values_are_not_made() -> None:
@@ -129,5 +129,5 @@ def test_an_answer_that_is_none_goes_to_whoever_asked_and_is_not_answered(told: 
     """Under its id a request of the client's own may run, which an error of ours would seem to be about."""
     found = read_message(f'{{"jsonrpc":"2.0","id":3,{told}}}'.encode())
     assert isinstance(found, types.JSONRPCError)
-    assert not isinstance(found, Refused)
+    assert not isinstance(found, RefusedMessage)
     assert (found.id, found.error.message) == (3, "its answer does not fit the protocol")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mcp import types
 from mcp_types.methods import validate_client_request
 
-from ferrule.mcp_server.messages import Refused, read_message
+from ferrule.mcp_server.messages import RefusedMessage, read_message
 from ferrule.mcp_server.opening import (
     HANDSHAKE_REVISIONS,
     META,
@@ -137,5 +137,5 @@ def test_a_greeting_that_the_sdk_refuses_is_not_ordinary(odd: dict[str, Any]) ->
     ids=["a byte order mark", "half a character", "half a character in the id", "too deep"],
 )
 def test_what_the_sdk_cannot_read_is_not_ordinary(line: bytes) -> None:
-    assert isinstance(read_message(line), Refused)
+    assert isinstance(read_message(line), RefusedMessage)
     assert read_ordinary(line) == {}

@@ -6,17 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.core.model import CallStarted, Finished, TextDelta, ThinkingDelta, Usage
-from ferrule.models.answer import Answer
+from ferrule.models.answer import AnswerBuilder
 
 
-def done(answer: Answer, stop: str = "end") -> Finished:
+def done(answer: AnswerBuilder, stop: str = "end") -> Finished:
     last = answer.finish(stop, Usage())[-1]  # pyright: ignore[reportArgumentType]
     assert isinstance(last, Finished)
     return last
 
 
 def test_words_and_thoughts_come_out_as_they_go_in() -> None:
-    answer = Answer()
+    answer = AnswerBuilder()
     answer.think("hm")
     answer.say("a")
     answer.say("")
@@ -28,7 +28,7 @@ def test_words_and_thoughts_come_out_as_they_go_in() -> None:
 
 
 def test_a_call_is_announced_once_under_the_tools_own_name() -> None:
-    answer = Answer(resolve={"shown": "own.name"}.__getitem__)
+    answer = AnswerBuilder(resolve={"shown": "own.name"}.__getitem__)
     call = answer.begin_call("id1")
     call.called("sho")
     call.called("wn")
@@ -40,14 +40,14 @@ def test_a_call_is_announced_once_under_the_tools_own_name() -> None:
 
 
 def test_a_repeated_name_is_no_second_half() -> None:
-    answer = Answer()
+    answer = AnswerBuilder()
     call = answer.begin_call("id1", "look")
     call.called("look")
     assert call.name == "look"
 
 
 def test_the_stop_follows_from_the_calls() -> None:
-    answer = Answer()
+    answer = AnswerBuilder()
     assert done(answer, "calls").stop == "end"
     answer.begin_call("id1", "look")
     assert done(answer, "end").stop == "calls"
@@ -55,7 +55,7 @@ def test_the_stop_follows_from_the_calls() -> None:
 
 
 def test_no_arguments_are_an_empty_object_unless_the_call_was_cut_off() -> None:
-    answer = Answer()
+    answer = AnswerBuilder()
     answer.begin_call("id1", "look")
     answer.begin_call("id2", "look").add("  ")
     assert [call.arguments for call in done(answer, "calls").message.calls] == ["{}", "{}"]
@@ -63,14 +63,14 @@ def test_no_arguments_are_an_empty_object_unless_the_call_was_cut_off() -> None:
 
 
 def test_an_object_is_written_as_text() -> None:
-    answer = Answer()
+    answer = AnswerBuilder()
     answer.begin_call("id1", "look").add({"city": "北京"})
     assert done(answer).message.calls[0].arguments == '{"city": "北京"}'
 
 
 @given(st.lists(st.sampled_from(["", "a", "b"]), max_size=6))
 def test_no_two_calls_have_one_id(ids: list[str]) -> None:
-    answer = Answer()
+    answer = AnswerBuilder()
     for wire_id in ids:
         answer.begin_call(wire_id, "look")
     made = [call.id for call in done(answer).message.calls]

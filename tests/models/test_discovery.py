@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule.models.discovery import Availability, Found, discover
+from ferrule.models.discovery import Availability, FoundProvider, discover
 from ferrule.models.providers import Provider
 
 from .endpoints.server import Reply, Server
@@ -18,7 +18,7 @@ def local(url: str) -> Provider:
     return Provider("ollama", "Ollama", "chat", url, ("OLLAMA_API_KEY",), needs_key=False)
 
 
-async def look(provider: Provider, **environment: str) -> Found:
+async def look(provider: Provider, **environment: str) -> FoundProvider:
     return (await discover({provider.name: provider}, environment, 5))[1]
 
 
@@ -26,7 +26,7 @@ async def test_a_provider_without_a_key_is_not_contacted() -> None:
     async with Server(Reply()) as server:
         server.listed = {"data": [{"id": "a"}]}
         found = await look(hosted(server.url))
-        assert found == Found("house", "House", Availability.NO_KEY, key_variables=("HOUSE_API_KEY",))
+        assert found == FoundProvider("house", "House", Availability.NO_KEY, key_variables=("HOUSE_API_KEY",))
         assert server.asked == []
 
 
@@ -57,7 +57,7 @@ async def test_what_a_provider_answers_says_how_it_stands(status: int, state: Av
 async def test_a_server_on_this_machine_is_known_by_its_list() -> None:
     async with Server(Reply()) as server:
         server.listed = {"data": [{"id": "qwen3"}]}
-        assert await look(local(server.url)) == Found(
+        assert await look(local(server.url)) == FoundProvider(
             "ollama", "Ollama", Availability.READY, ("qwen3",), key_variables=("OLLAMA_API_KEY",)
         )
         server.listed = {"hello": "I am another program"}

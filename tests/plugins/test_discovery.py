@@ -15,7 +15,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule import Registry, Tool, tool
-from ferrule.plugins.discovery import Broken, as_plugin, discover_file, discover_folder, discover_installed
+from ferrule.plugins.discovery import BrokenModule, as_plugin, discover_file, discover_folder, discover_installed
 from ferrule.plugins.plugin import Plugin
 
 GOOD = '''
@@ -143,10 +143,10 @@ def test_a_taken_name_is_reported_and_the_first_keeps_it() -> None:
 
 
 def test_things_that_are_no_tools_are_reported_and_the_others_work() -> None:
-    broken: list[Broken] = []
+    broken: list[BrokenModule] = []
     read = tool(lambda: 1, name="read_x")
     assert as_plugin([1, read], "x", "", "x.py", broken).tools == [read]
-    assert broken == [Broken("x.py", "it holds 1, which is not a tool")]
+    assert broken == [BrokenModule("x.py", "it holds 1, which is not a tool")]
     assert isinstance(as_plugin(read, "x", "", "x", []).tools[0], Tool)
 
 

@@ -11,7 +11,7 @@ from inline_snapshot import snapshot
 
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy.claude_settings import claude_files, read_claude_settings
-from ferrule.policy.rule_errors import RuleError
+from ferrule.policy.sources import RuleError
 
 
 def settings(tmp_path: Path, **permissions: Any) -> Path:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ferrule.policy.command_patterns import CommandPattern, escape_command, join_words
 from ferrule.policy.commands.analyse import analyse
 from ferrule.policy.commands.parts import Part
-from ferrule.policy.rule_errors import RuleError
+from ferrule.policy.sources import RuleError
 
 
 def part(command: str) -> Part:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule.policy.host_patterns import HostPattern
-from ferrule.policy.rule_errors import RuleError
+from ferrule.policy.path_patterns import HostPattern
+from ferrule.policy.sources import RuleError
 
 
 @pytest.mark.parametrize(

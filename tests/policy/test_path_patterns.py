@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.policy.path_patterns import PathPattern, escape_path
-from ferrule.policy.rule_errors import RuleError
+from ferrule.policy.sources import RuleError
 
 ROOTS = ("/ws", "/added")
 

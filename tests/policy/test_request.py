@@ -11,7 +11,7 @@ from ferrule import Session, Touch, tool
 from ferrule.core.errors import ErrorKind, Stopped
 from ferrule.policy.commands.analyse import analyse
 from ferrule.policy.commands.parts import Analysis
-from ferrule.policy.request import Requests, roots_of
+from ferrule.policy.findings import Requests, roots_of
 
 
 def test_touches_are_sorted_and_paths_are_real(session: Session):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.policy.stand_in import policy
 
 from ferrule import Session
-from ferrule.policy.request import roots_of
+from ferrule.policy.findings import roots_of
 from ferrule.policy.restrictions import RuleRestrictions
 
 

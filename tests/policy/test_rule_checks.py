@@ -9,10 +9,9 @@ from inline_snapshot import snapshot
 
 from ferrule import tool
 from ferrule.pipeline.authorise import Verdict
-from ferrule.policy.rule_checks import Known, RuleChecks, Written
-from ferrule.policy.rule_errors import RuleError
+from ferrule.policy.rule_checks import KnownTools, RuleChecks, Written
 from ferrule.policy.rules import parse_rule
-from ferrule.policy.sources import Source, SourceKind
+from ferrule.policy.sources import RuleError, Source, SourceKind
 
 FILE = Source(SourceKind.USER, Path("/home/ada/ferrule.toml"))
 
@@ -31,7 +30,7 @@ TOOLS = {"save_note": save_note, "rename_branch": rename_branch}
 
 
 def checks(tmp_path: Path, *, complete: bool = True) -> RuleChecks:
-    return RuleChecks(tmp_path, Known(TOOLS.get, list(TOOLS), complete=complete))
+    return RuleChecks(tmp_path, KnownTools(TOOLS.get, list(TOOLS), complete=complete))
 
 
 def test_an_error_names_the_file_the_rule_and_what_to_do(tmp_path: Path):

@@ -13,7 +13,7 @@ from ferrule import Session
 from ferrule.builtin.edit import edit
 from ferrule.builtin.read import read
 from ferrule.builtin.write import write
-from ferrule.policy.request import roots_of
+from ferrule.policy.findings import roots_of
 from ferrule.policy.restrictions import RuleRestrictions
 from ferrule.policy.sensitive import Guarded
 

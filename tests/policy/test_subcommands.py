@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule.policy.subcommands import neighbour_of, prefix_of
+from ferrule.policy.always import neighbour_of, prefix_of
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from ferrule.process import launcher
 from ferrule.process.box import Box, BoxFailed, open_box
 from ferrule.process.landlock import kernel_version
 from ferrule.process.profile import Bounds, Profile
-from ferrule.process.sandbox.no_sandbox import NoSandbox
+from ferrule.process.sandbox.sandbox import NoSandbox
 
 __all__ = ["room"]
 SANDBOXES: dict[str, Callable[[], Any]] = {"bubblewrap": bubblewrap, "landlock": landlock, "none": NoSandbox}

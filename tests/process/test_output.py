@@ -8,8 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.process.output import OutputRecord, Stream
-from ferrule.process.spill import SpillFolder
+from ferrule.process.output import OutputRecord, SpillFolder, Stream
 
 STREAMS = st.sampled_from(["stdout", "stderr"])
 

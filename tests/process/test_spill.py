@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.process.spill import SpillFolder
+from ferrule.process.output import SpillFolder
 
 
 def test_it_is_private_and_whole(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ import pytest
 from inline_snapshot import snapshot
 from tests.records.record_samples import a_log, a_record, tamper
 
-from ferrule.records import retention as retention_module
+from ferrule.records import writer as retention_module
 from ferrule.records.audit import AuditLog, Retention
 from ferrule.records.database import open_for_writing
 from ferrule.records.reader import AuditReader
-from ferrule.records.retention import remove_old_rows
 from ferrule.records.verification import read_head, verify
+from ferrule.records.writer import remove_old_rows
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,9 +15,8 @@ from tests.records.record_samples import a_log, a_record, another_program_holds,
 from ferrule.records import writer as writer_module
 from ferrule.records.audit import AuditError, AuditLog
 from ferrule.records.reader import AuditReader
-from ferrule.records.retention import KEEP_ALL, Retention
 from ferrule.records.verification import verify
-from ferrule.records.writer import Marker, Stop, Writer
+from ferrule.records.writer import KEEP_ALL, Marker, Retention, Stop, Writer
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from ferrule.workspace import changing, locks
 from ferrule.workspace.files import history_folder
 from ferrule.workspace.snapshots.changes import Group, Phase
 from ferrule.workspace.snapshots.journal import Journal
-from ferrule.workspace.snapshots.store_lock import StoreLock
+from ferrule.workspace.snapshots.snapshot_store import StoreLock
 
 LINES = "".join(f"line {number:02}\n" for number in range(50))
 WANTED = LINES.replace("line", "done").encode()

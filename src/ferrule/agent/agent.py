@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
     from ferrule.agent.agent_events import AgentEvent, Compacted
-    from ferrule.agent.conversation import Journal
+    from ferrule.agent.conversation import MessageJournal
     from ferrule.agent.limits import Meter
     from ferrule.core.context import ModelAdapter, Session, ToolContext
     from ferrule.core.model import Model, Usage
@@ -48,7 +48,7 @@ class Agent:
         system: Callable[[], str] | str = "",
         limits: AgentLimits = _DEFAULT_LIMITS,
         conversation: Conversation | None = None,
-        save: Journal | None = None,
+        save: MessageJournal | None = None,
         parent: ToolContext | None = None,
         above: Meter | None = None,
     ) -> None:

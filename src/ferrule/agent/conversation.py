@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-class Journal(Protocol):
+class MessageJournal(Protocol):
     """Whoever keeps a conversation beyond this process."""
 
     def said(self, message: Message) -> None: ...
@@ -35,7 +35,7 @@ class Conversation:
         *,
         usage: Usage = Usage(),  # noqa: B008 - frozen
         turn: int = 0,
-        journal: Journal | None = None,
+        journal: MessageJournal | None = None,
     ) -> None:
         self.messages: list[Message] = list(messages)
         self.usage = usage

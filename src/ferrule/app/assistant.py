@@ -129,7 +129,7 @@ def _system_words(app: App, agent: Agent, asks: bool) -> str:
     from datetime import datetime
 
     from ferrule.agent.system_prompt import Surroundings, git_branch, project_words, system_prompt
-    from ferrule.policy.request import roots_of
+    from ferrule.policy.findings import roots_of
     from ferrule.workspace.restrictions import restrictions_of
 
     settings, session = app.settings, app.runtime.session

@@ -93,7 +93,7 @@ class App:
         )
 
     async def __aenter__(self) -> App:
-        from ferrule.plugins.module_tools import Broken
+        from ferrule.plugins.module_tools import BrokenModule
 
         for plugin in list(self.tools.plugins):
             if plugin.initialise is None:
@@ -103,7 +103,9 @@ class App:
             except Exception as error:  # one plugin's fault must not take the others along
                 logger.info("Plugin %s could not start", plugin.name, exc_info=error)
                 self.tools.plugins.remove(plugin)
-                self.tools.skipped.append(Broken(plugin.source, f"it could not start: {type(error).__name__}: {error}"))
+                self.tools.skipped.append(
+                    BrokenModule(plugin.source, f"it could not start: {type(error).__name__}: {error}")
+                )
                 for tool in plugin.tools:
                     self.tools.registry.unregister(tool.name, tool.version)
         if self.tools.folders is not None and not self._single_call:

@@ -39,10 +39,10 @@ def build_policy(settings: Settings, workspace: Path, tools: Tools) -> BuiltPoli
     rules: list[Rule] = []
     notes: list[str] = []
     if permissions.allow or permissions.ask or permissions.deny:
-        from ferrule.policy.rule_checks import Known, RuleChecks
-        from ferrule.policy.rule_errors import RuleError
+        from ferrule.policy.rule_checks import KnownTools, RuleChecks
+        from ferrule.policy.sources import RuleError
 
-        known = Known(tools.registry.get, tools.registry.names(), complete=not tools.broken)
+        known = KnownTools(tools.registry.get, tools.registry.names(), complete=not tools.broken)
         try:
             checked = RuleChecks(workspace, known).read(written_rules(settings))
         except RuleError as error:
@@ -101,7 +101,7 @@ def sandbox_config(settings: Settings, workspace: Path) -> dict[str, Any]:
 
 
 def _require_hosts(hosts: Sequence[str]) -> None:
-    from ferrule.process.sandbox.hosts import AllowedHosts, BadHost
+    from ferrule.process.sandbox.proxy import AllowedHosts, BadHost
 
     try:
         AllowedHosts(hosts)

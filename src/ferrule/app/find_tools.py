@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ferrule.mcp_client.ports import Ports
     from ferrule.mcp_client.servers import Servers
     from ferrule.plugins.discovery import FolderTools
-    from ferrule.plugins.module_tools import Broken
+    from ferrule.plugins.module_tools import BrokenModule
     from ferrule.plugins.plugin import Plugin
 
 
@@ -27,7 +27,7 @@ class Tools:
     registry: Registry
     plugins: list[Plugin] = field(default_factory=list[Any])
     """The installed ones."""
-    skipped: list[Broken] = field(default_factory=list[Any])
+    skipped: list[BrokenModule] = field(default_factory=list[Any])
     """What of them could not be loaded."""
     folders: FolderTools | None = None
     servers: Servers | None = None
@@ -35,7 +35,7 @@ class Tools:
     """What a person should hear of the MCP servers."""
 
     @property
-    def broken(self) -> list[Broken]:
+    def broken(self) -> list[BrokenModule]:
         """All that could not be loaded, as it is now: the files of a folder may change."""
         return [*self.skipped, *(self.folders.broken if self.folders is not None else ())]
 

@@ -19,19 +19,26 @@ from ferrule.workspace.files import Files, files_of
 from ferrule.workspace.names import about_names, amount
 from ferrule.workspace.place_kinds import require_file_or_folder
 from ferrule.workspace.searching.globs import excluded_globs, glob_below, split_globs
-from ferrule.workspace.searching.line_breaks import any_line_ending
 from ferrule.workspace.searching.matches import Names, file_matches, in_words
 from ferrule.workspace.searching.occurrences import find_occurrences
-from ferrule.workspace.searching.previews import previews_of
 from ferrule.workspace.searching.replacement import (
     about_groups,
+    any_line_ending,
     literal_pattern,
     literal_replacement,
     names_carriage_return,
     read_replacement,
 )
-from ferrule.workspace.searching.replacement_words import MOST, FileSearchResult, Replacing, left_out
-from ferrule.workspace.searching.replacing import Replacements, apply, prepare
+from ferrule.workspace.searching.replacing import (
+    MOST,
+    FileSearchResult,
+    Replacements,
+    Replacing,
+    apply,
+    left_out,
+    prepare,
+    previews_of,
+)
 from ferrule.workspace.searching.search import Query, count_searched, search, stop_task
 from ferrule.workspace.session_paths import touching
 

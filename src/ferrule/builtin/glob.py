@@ -13,8 +13,7 @@ from ferrule.core.function_tool import tool
 from ferrule.core.nearest import nearest
 from ferrule.core.result import Output
 from ferrule.workspace.names import about_names, decoded, one_line
-from ferrule.workspace.searching.find_files import find_files
-from ferrule.workspace.searching.search_by_name import MOST, search_by_name
+from ferrule.workspace.searching.find_files import MOST, find_files, search_by_name
 from ferrule.workspace.session_paths import paths_of, searches
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from ferrule.core.result import Output
 from ferrule.workspace.names import about_names, one_line
 from ferrule.workspace.place_kinds import require_file_or_folder
 from ferrule.workspace.searching.globs import glob_below, split_globs
-from ferrule.workspace.searching.line_breaks import any_line_ending
 from ferrule.workspace.searching.matches import FileMatches, Names, file_matches, in_words
-from ferrule.workspace.searching.replacement import names_carriage_return
+from ferrule.workspace.searching.replacement import any_line_ending, names_carriage_return
 from ferrule.workspace.searching.search import Mode, Query, search
 from ferrule.workspace.session_paths import paths_of, searches
 

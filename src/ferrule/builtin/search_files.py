@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
-from ferrule.workspace.searching.search_by_name import search_by_name
+from ferrule.workspace.searching.find_files import search_by_name
 from ferrule.workspace.session_paths import searches
 
 

@@ -76,7 +76,7 @@ def sandbox_of(session: Session) -> Sandbox:
 
         found = best_sandbox(tuple(session.folders), layers_folder(files_of(session).paths))
     else:
-        from ferrule.process.sandbox.no_sandbox import NoSandbox
+        from ferrule.process.sandbox.sandbox import NoSandbox
 
         found = NoSandbox(off=True)
     session.state[_SANDBOX] = found
@@ -94,9 +94,9 @@ def shell_of(session: Session) -> ShellSession:
     """The shell of a session and its background commands, made at first use."""
     shell: ShellSession | None = session.state.get(_SHELL)
     if shell is None:
+        from ferrule.process.output import SpillFolder
         from ferrule.process.shell.notice import Notice
         from ferrule.process.shell.session import ShellSession
-        from ferrule.process.spill import SpillFolder
 
         session.on_close(partial(close_shell, session))
         files_of(session).paths.open_for_reading(outputs_of(session))  # a path that is named to a model can be read

@@ -104,7 +104,7 @@ class TerminalAsker:
 
 
 @dataclass(slots=True, frozen=True)
-class Line:
+class AnswerLine:
     """One line of what a person is told before they decide."""
 
     words: str
@@ -113,22 +113,24 @@ class Line:
     """Whether it is the call's own text, which must not pass for ours."""
 
 
-def lines_of(question: Question) -> list[Line]:
+def lines_of(question: Question) -> list[AnswerLine]:
     """Everything the person needs to decide, safe to show; `choices_of` comes after it."""
-    lines = [Line(_("{reason}:").format(reason=shown(localised(question.reason))))]
-    lines += [Line(line, of_the_call=True) for line in shown(question.summary).split("\n")]
+    lines = [AnswerLine(_("{reason}:").format(reason=shown(localised(question.reason))))]
+    lines += [AnswerLine(line, of_the_call=True) for line in shown(question.summary).split("\n")]
     if question.effects is not None:
-        lines += [Line(f"- {shown_row(localised(line))}", of_the_call=True) for line in question.effects.lines()]
+        lines += [AnswerLine(f"- {shown_row(localised(line))}", of_the_call=True) for line in question.effects.lines()]
     if found := disguises(question.summary):
-        lines.append(Line(_("it holds {what}").format(what=_(", ").join(_(one) for one in found)), warning=True))
+        lines.append(AnswerLine(_("it holds {what}").format(what=_(", ").join(_(one) for one in found)), warning=True))
     if question.warning:
-        lines.append(Line(localised(question.warning), warning=True))
+        lines.append(AnswerLine(localised(question.warning), warning=True))
     if question.rule:
-        lines.append(Line(_("«Always» would mean: {rule}").format(rule=shown_row(question.rule))))
+        lines.append(AnswerLine(_("«Always» would mean: {rule}").format(rule=shown_row(question.rule))))
     if question.rule and question.covers:
-        lines.append(Line(_("  it covers:         {call}").format(call=shown_row(localised(question.covers)))))
+        lines.append(AnswerLine(_("  it covers:         {call}").format(call=shown_row(localised(question.covers)))))
     if question.rule and question.not_covers:
-        lines.append(Line(_("  it does not cover: {call}").format(call=shown_row(localised(question.not_covers)))))
+        lines.append(
+            AnswerLine(_("  it does not cover: {call}").format(call=shown_row(localised(question.not_covers))))
+        )
     return lines
 
 
@@ -153,16 +155,18 @@ def choices_of(question: Question) -> str:
     return _("Run it? Once (y), always in this session (a), or no (n, or n and why) [y/a/N] ")
 
 
-def _change(preview: Preview) -> list[Line]:
+def _change(preview: Preview) -> list[AnswerLine]:
     """What the call would change in a file; the diff is the call's own text."""
     from ferrule.cli.chatting.text_rows import visible
 
     if preview.problem:
-        return [Line(_("It would fail now: {why}").format(why=visible(localised(preview.problem))), warning=True)]
+        return [AnswerLine(_("It would fail now: {why}").format(why=visible(localised(preview.problem))), warning=True)]
     rows = visible(preview.diff).rstrip("\n").split("\n")
-    lines = [Line(f"  {row}", of_the_call=True) for row in rows[:DIFF_LINES]]
+    lines = [AnswerLine(f"  {row}", of_the_call=True) for row in rows[:DIFF_LINES]]
     if more := len(rows) - DIFF_LINES if len(rows) > DIFF_LINES else 0:
-        lines.append(Line("    " + (_("… 1 more line") if more == 1 else _("… {n} more lines").format(n=f"{more:,}"))))
+        lines.append(
+            AnswerLine("    " + (_("… 1 more line") if more == 1 else _("… {n} more lines").format(n=f"{more:,}")))
+        )
     return lines
 
 
@@ -200,8 +204,8 @@ def _saved(question: Question) -> str:
     """
     from ferrule.app.locations import user_settings_file
     from ferrule.pipeline.authorise import Verdict
-    from ferrule.policy.rule_errors import RuleError
     from ferrule.policy.rule_file import RuleFile
+    from ferrule.policy.sources import RuleError
 
     file = RuleFile(user_settings_file())
     try:

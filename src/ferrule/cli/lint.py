@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.core.tool import Tool
-    from ferrule.plugins.module_tools import Broken
+    from ferrule.plugins.module_tools import BrokenModule
 
 
 def _known(_context: click.Context, _option: click.Parameter, rules: tuple[str, ...]) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ def command(path: Path | None, ignore: tuple[str, ...], as_json: bool, workspace
     sys.exit(1 if broken or findings else 0)
 
 
-def _tools(path: Path | None, workspace: Path) -> tuple[list[Tool[Any]], list[Broken]]:
+def _tools(path: Path | None, workspace: Path) -> tuple[list[Tool[Any]], list[BrokenModule]]:
     if path is None:
         found = build_tools(settings_for(workspace).settings, workspace.resolve())
         return found.registry.tools(), found.broken

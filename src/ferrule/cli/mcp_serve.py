@@ -155,10 +155,10 @@ async def _serve_stdio(app: App, reading: int, writing: int) -> None:
 
 
 async def _serve_http(app: App, where: str, token: str | None) -> None:
-    from ferrule.mcp_server.http import Address, BadAddress, check_token, new_token, serve_http
+    from ferrule.mcp_server.http import BadAddress, ListenAddress, check_token, new_token, serve_http
 
     try:
-        address = Address.parse(where)
+        address = ListenAddress.parse(where)
         if token is not None:
             check_token(token)
     except BadAddress as error:
@@ -168,7 +168,7 @@ async def _serve_http(app: App, where: str, token: str | None) -> None:
         write(_("Clients must send this token, which is not shown again: {token}").format(token=token), err=True)
 
     def listening(port: int) -> None:
-        place = Address(address.host, port).url
+        place = ListenAddress(address.host, port).url
         write(_("Serving MCP on {url} (Ctrl-C ends it)").format(url=place), err=True)
         if token is None:
             variable = TOKEN_VARIABLE

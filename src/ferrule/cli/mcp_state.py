@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ferrule.mcp_client.remote_server import RemoteServer
     from ferrule.mcp_client.server_config import ServerConfig
     from ferrule.mcp_client.servers import Servers
-    from ferrule.mcp_client.trust_records import Change
+    from ferrule.mcp_client.trust_records import TrustChange
 
 
 _SECONDS_TO_LIST = 5.0
@@ -152,7 +152,7 @@ def changed_since_trusted(config: ServerConfig) -> list[str]:
     return [words.format(name=shown_row(config.name), day=known.day), *(f"  {line}" for line in lines)]
 
 
-def _lines(change: Change) -> Iterator[str]:
+def _lines(change: TrustChange) -> Iterator[str]:
     kind = _kind(change.kind)
     if change.hidden:
         hidden = _("what is not shown of it changed")

@@ -13,7 +13,7 @@ from ferrule.cli.output import write, write_json
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _, localised
 from ferrule.core.phrases import joined
-from ferrule.models.discovery import EMBEDDED, Availability, Found, discover
+from ferrule.models.discovery import EMBEDDED, Availability, FoundProvider, discover
 from ferrule.models.known_models import AS_OF, context_of, known
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def command(query: tuple[str, ...], whole: bool, as_json: bool, workspace: Path)
         _print_providers(found, settings.model)
 
 
-def _print_providers(found: list[Found], chosen: str) -> None:
+def _print_providers(found: list[FoundProvider], chosen: str) -> None:
     rows = [[one.provider, _state(one), _to_do(one)] for one in sorted(found, key=lambda one: one.state != "ready")]
     print_table([_("PROVIDER"), _("STATE"), _("WHAT TO DO")], rows)
     write("")
@@ -86,7 +86,7 @@ def _print_providers(found: list[Found], chosen: str) -> None:
         write(_("To choose one: --model PROVIDER/NAME, or export FERRULE_MODEL=PROVIDER/NAME."))
 
 
-def _matching(one: Found, query: tuple[str, ...]) -> list[str]:
+def _matching(one: FoundProvider, query: tuple[str, ...]) -> list[str]:
     words = [word.lower() for word in query]
     return [name for name in one.models if all(word in f"{one.provider}/{name}".lower() for word in words)]
 
@@ -97,7 +97,7 @@ def _row(provider: str, name: str) -> list[str]:
     return [f"{provider}/{name}", f"{context:,}" if context else "", price]
 
 
-def _state(one: Found) -> str:
+def _state(one: FoundProvider) -> str:
     count = f"{len(one.models):,}"
     return {
         Availability.READY: _("ready, {count} models").format(count=count) if one.models else _("ready"),
@@ -109,7 +109,7 @@ def _state(one: Found) -> str:
     }[one.state]
 
 
-def _to_do(one: Found) -> str:
+def _to_do(one: FoundProvider) -> str:
     variable = one.key_variables[0] if one.key_variables else ""
     if one.state is Availability.READY:
         return _("key from {where}").format(where=one.key_from) if one.key_from else ""
@@ -122,7 +122,7 @@ def _to_do(one: Found) -> str:
     }[one.state]
 
 
-def _document(one: Found, query: tuple[str, ...]) -> dict[str, Any]:
+def _document(one: FoundProvider, query: tuple[str, ...]) -> dict[str, Any]:
     models: list[dict[str, Any]] = []
     for name in _matching(one, query):
         row = known(one.provider, name)

@@ -19,9 +19,9 @@ from ferrule.cli.words import _
 from ferrule.core.phrases import said_by
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy.rule_checks import RuleChecks, Written
-from ferrule.policy.rule_errors import RuleError
 from ferrule.policy.rule_file import RuleFile
 from ferrule.policy.rules import parse_rule
+from ferrule.policy.sources import RuleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

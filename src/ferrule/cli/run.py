@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ferrule.agent.agent_events import TurnEnded
     from ferrule.app.assistant import Resumed
     from ferrule.app.settings import Settings
-    from ferrule.cli.run_report import Report
+    from ferrule.cli.run_report import RunReport
     from ferrule.core.model import Model
 
 EXIT_CODES = {"done": 0, "failed": 1, "loop": 1, "limit": 4, "interrupted": 130}
@@ -169,7 +169,7 @@ async def _run(
     model: Model,
     text: str,
     resumed: Resumed | None,
-    report: Report,
+    report: RunReport,
     stopping: Stopping,
     status: CallStatus,
     *,
@@ -282,7 +282,7 @@ def warn_of_freedom(settings: Settings) -> None:
         warn(_("The sandbox is off: commands run unconfined, with all your rights, your network and your secrets."))
 
 
-def _report(as_json: bool, stream_json: bool, quiet: bool, status: CallStatus) -> Report:
+def _report(as_json: bool, stream_json: bool, quiet: bool, status: CallStatus) -> RunReport:
     from ferrule.cli.run_report import JsonReport, StreamReport, TextReport
 
     return JsonReport() if as_json else StreamReport() if stream_json else TextReport(status, quiet=quiet)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ferrule.cli.status_line import CallStatus
 
 
-class Report(Protocol):
+class RunReport(Protocol):
     """Sees every event of a turn."""
 
     def begin(self, agent: Agent) -> None: ...

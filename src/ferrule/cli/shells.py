@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ferrule.process.shell.notice import Noted
+    from ferrule.process.shell.notice import NotedCommand
 
 _AT_ONCE = 1 << 16
 
@@ -39,7 +39,7 @@ def command(context: click.Context, as_json: bool, workspace: Path) -> None:
     context.obj = _here(workspace)
     if context.invoked_subcommand is not None:
         return
-    commands: list[Noted] = context.obj
+    commands: list[NotedCommand] = context.obj
     if as_json:
         write_json([_document(one) for one in commands])
     elif not commands:
@@ -53,7 +53,7 @@ def command(context: click.Context, as_json: bool, workspace: Path) -> None:
 @click.argument("id")
 @json_option
 @click.pass_obj
-def stop(commands: list[Noted], id: str, as_json: bool) -> None:  # noqa: A002 - the word on the command line
+def stop(commands: list[NotedCommand], id: str, as_json: bool) -> None:  # noqa: A002 - the word on the command line
     chosen = _find(commands, id)
     running = chosen.status == "running"
     if running and not asyncio.run(chosen.stop()):
@@ -73,7 +73,7 @@ def stop(commands: list[Noted], id: str, as_json: bool) -> None:  # noqa: A002 -
 @click.argument("id")
 @json_option
 @click.pass_obj
-def output(commands: list[Noted], id: str, as_json: bool) -> None:  # noqa: A002 - the word on the command line
+def output(commands: list[NotedCommand], id: str, as_json: bool) -> None:  # noqa: A002 - the word on the command line
     chosen = _find(commands, id)
     pieces = _pieces(chosen)
     if as_json:
@@ -83,7 +83,7 @@ def output(commands: list[Noted], id: str, as_json: bool) -> None:  # noqa: A002
         write(text, end="")
 
 
-def _pieces(chosen: Noted) -> Iterator[str]:
+def _pieces(chosen: NotedCommand) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     try:
         if chosen.output is None:
@@ -95,12 +95,12 @@ def _pieces(chosen: Noted) -> Iterator[str]:
         raise click.UsageError(_("The output of {id} is not kept in a file any more.").format(id=chosen.id)) from None
 
 
-def _here(workspace: Path) -> list[Noted]:
+def _here(workspace: Path) -> list[NotedCommand]:
     place = os.path.realpath(workspace)
     return [one for one in noted_commands(data_folder() / "shells") if one.workspace == place]
 
 
-def _find(commands: list[Noted], wanted: str) -> Noted:
+def _find(commands: list[NotedCommand], wanted: str) -> NotedCommand:
     found = [one for one in commands if wanted in (one.id, one.id.partition(".")[2])]
     if len(found) == 1:
         return found[0]
@@ -111,7 +111,7 @@ def _find(commands: list[Noted], wanted: str) -> Noted:
     raise click.UsageError(words.format(id=wanted, there=there))
 
 
-def _document(one: Noted) -> dict[str, Any]:
+def _document(one: NotedCommand) -> dict[str, Any]:
     return {
         "id": one.id,
         "process": one.program.pid,
@@ -123,7 +123,7 @@ def _document(one: Noted) -> dict[str, Any]:
     }
 
 
-def _state(one: Noted) -> str:
+def _state(one: NotedCommand) -> str:
     return one.status if one.exit_code is None else f"{one.status} ({one.exit_code})"
 
 

@@ -256,7 +256,7 @@ _BINDING = RLock()
 _KEPT = "_ferrule_tools"
 
 
-class _Kept:
+class _OwnTools:
     """The tools of one object, kept in it. A copy of the object starts without."""
 
     __slots__ = ("owner", "tools")
@@ -265,16 +265,16 @@ class _Kept:
         self.owner = owner
         self.tools: dict[int, FunctionTool] = {}
 
-    def __reduce__(self) -> tuple[type[_Kept], tuple[()]]:
-        return _Kept, ()
+    def __reduce__(self) -> tuple[type[_OwnTools], tuple[()]]:
+        return _OwnTools, ()
 
 
 def _kept_in(owner: object) -> dict[int, FunctionTool] | None:
     """The tools kept in an object, by the id of what they were made of; None where there is no place in it."""
     room: Any = getattr(owner, "__dict__", None)
     kept: Any = room.get(_KEPT) if room is not None else None
-    if not isinstance(kept, _Kept) or kept.owner is not owner:
-        kept = _Kept(owner)
+    if not isinstance(kept, _OwnTools) or kept.owner is not owner:
+        kept = _OwnTools(owner)
         if isinstance(owner, type):
             type.__setattr__(owner, _KEPT, kept)
         elif isinstance(room, dict):

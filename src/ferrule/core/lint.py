@@ -21,7 +21,7 @@ Severity = Literal["error", "warning"]
 
 
 @dataclass(slots=True, frozen=True)
-class Finding:
+class LintFinding:
     """One thing in a definition that a model, a provider or a person would stumble over."""
 
     rule: str
@@ -35,7 +35,7 @@ class Finding:
 
 
 @dataclass(slots=True, frozen=True)
-class Rule:
+class LintRule:
     """What a rule asks for, and how to meet it."""
 
     severity: Severity
@@ -43,54 +43,56 @@ class Rule:
     advice: str
 
 
-RULES: dict[str, Rule] = {
-    "F001": Rule(
+RULES: dict[str, LintRule] = {
+    "F001": LintRule(
         "error",
         "The name is accepted by every provider.",
         "Use letters, digits, _ and -, at most 64 of them, and no digit or - first.",
     ),
-    "F002": Rule("warning", "The name is more than one letter.", "Write a verb and what it acts on."),
-    "F003": Rule("warning", "The name begins with a verb.", "Say what it does: `get_weather`, not `weather`."),
-    "F010": Rule("error", "There is a description.", "Say in a sentence what it does and when to use it."),
-    "F011": Rule("warning", "The description says more than the name.", "Say what comes back and when to use it."),
-    "F012": Rule(
+    "F002": LintRule("warning", "The name is more than one letter.", "Write a verb and what it acts on."),
+    "F003": LintRule("warning", "The name begins with a verb.", "Say what it does: `get_weather`, not `weather`."),
+    "F010": LintRule("error", "There is a description.", "Say in a sentence what it does and when to use it."),
+    "F011": LintRule("warning", "The description says more than the name.", "Say what comes back and when to use it."),
+    "F012": LintRule(
         "warning",
         "The description has at least 20 characters.",
         "Say what it does, with what, and when to use it.",
     ),
-    "F013": Rule("warning", "The description says when to use the tool.", "Add a sentence such as «Use it when …»."),
-    "F014": Rule("error", "The description can be read.", "Until this is mended, no model is shown the tool."),
-    "F020": Rule("error", "The parameters compile.", "Until this is mended, every call fails."),
-    "F021": Rule(
+    "F013": LintRule(
+        "warning", "The description says when to use the tool.", "Add a sentence such as «Use it when …»."
+    ),
+    "F014": LintRule("error", "The description can be read.", "Until this is mended, no model is shown the tool."),
+    "F020": LintRule("error", "The parameters compile.", "Until this is mended, every call fails."),
+    "F021": LintRule(
         "warning",
         "The schema is of type object, as every provider asks.",
         'Write {"type": "object", "properties": …}.',
     ),
-    "F022": Rule(
+    "F022": LintRule(
         "warning",
         "There are at most 15 parameters.",
         "Split the tool, or group what belongs together in an object.",
     ),
-    "F023": Rule("warning", "Every parameter is described.", "Say what to put there, with its unit or form."),
-    "F024": Rule("warning", "No parameter has a one-letter name.", "Write the word out."),
-    "F025": Rule("warning", "A parameter's name says what it holds.", "Name what it is: `path`, `query`, `city`."),
-    "F026": Rule(
+    "F023": LintRule("warning", "Every parameter is described.", "Say what to put there, with its unit or form."),
+    "F024": LintRule("warning", "No parameter has a one-letter name.", "Write the word out."),
+    "F025": LintRule("warning", "A parameter's name says what it holds.", "Name what it is: `path`, `query`, `city`."),
+    "F026": LintRule(
         "warning",
         "Choices are different, not empty, and at most 100.",
         "List each allowed value once; where there are many, take a text and offer a tool to look it up.",
     ),
-    "F027": Rule("error", "Examples fit the schema.", "A model copies examples: make it a call that works."),
-    "F028": Rule(
+    "F027": LintRule("error", "Examples fit the schema.", "A model copies examples: make it a call that works."),
+    "F028": LintRule(
         "warning",
         "Defaults have a JSON form.",
         "No model is told of this one: use a text, a number or a list, or None for «not given».",
     ),
-    "F030": Rule(
+    "F030": LintRule(
         "error",
         "A tool named for a change does not claim to be read-only.",
         'It would run unasked. Declare kind="write" or kind="execute".',
     ),
-    "F031": Rule(
+    "F031": LintRule(
         "warning",
         "A tool with effects says what it touches.",
         "Give it `touches`, so that other calls can run beside it and a person sees what it will change.",
@@ -225,7 +227,7 @@ _LONG = 120
 Schema = dict[str, Any]
 
 
-def lint_tool(tool: Tool[Any], *, ignore: Collection[str] = ()) -> list[Finding]:
+def lint_tool(tool: Tool[Any], *, ignore: Collection[str] = ()) -> list[LintFinding]:
     """Everything a reader of this definition would stumble over; rules in `ignore` stay silent."""
     if unknown := set(ignore) - set(RULES):
         raise ValueError(f"There is no lint rule {sorted(unknown)[0]!r}. Rules are {min(RULES)} to {max(RULES)}.")
@@ -233,7 +235,7 @@ def lint_tool(tool: Tool[Any], *, ignore: Collection[str] = ()) -> list[Finding]
     return [finding for finding in findings if finding.rule not in ignore]
 
 
-def _of_name(tool: Tool[Any]) -> Iterator[Finding]:
+def _of_name(tool: Tool[Any]) -> Iterator[LintFinding]:
     name = tool.name
     words = words_of(name)
     if not _SAFE_NAME.fullmatch(name):
@@ -244,7 +246,7 @@ def _of_name(tool: Tool[Any]) -> Iterator[Finding]:
         yield _found("F003", "name", f"{name!r} does not begin with a verb")
 
 
-def _of_description(tool: Tool[Any]) -> Iterator[Finding]:
+def _of_description(tool: Tool[Any]) -> Iterator[LintFinding]:
     try:
         text = tool.description.text.strip()
     except Exception as error:  # noqa: BLE001 - a class may write it as a property, which can fail in any way
@@ -261,7 +263,7 @@ def _of_description(tool: Tool[Any]) -> Iterator[Finding]:
         yield _found("F013", "description", "it does not say when to use the tool")
 
 
-def _of_kind(tool: Tool[Any]) -> Iterator[Finding]:
+def _of_kind(tool: Tool[Any]) -> Iterator[LintFinding]:
     verb = changing_verb(words_of(tool.name))
     if tool.read_only and verb:
         yield _found("F030", "kind", f"a tool that is said to {verb} something claims to be read-only")
@@ -269,7 +271,7 @@ def _of_kind(tool: Tool[Any]) -> Iterator[Finding]:
         yield _found("F031", "touches", "it does not say what a call touches")
 
 
-def _of_schema(tool: Tool[Any]) -> Iterator[Finding]:
+def _of_schema(tool: Tool[Any]) -> Iterator[LintFinding]:
     try:
         tool.require_ready()
         root = _dict(tool.input_schema)
@@ -289,7 +291,7 @@ def _of_schema(tool: Tool[Any]) -> Iterator[Finding]:
     yield from _of_examples(tool)
 
 
-def _of_parameter(where: str, name: str, prop: Schema, root: Schema) -> Iterator[Finding]:
+def _of_parameter(where: str, name: str, prop: Schema, root: Schema) -> Iterator[LintFinding]:
     if not str(prop.get("description", "")).strip():
         yield _found("F023", where, "not described")
     if len(name) == 1:
@@ -300,7 +302,7 @@ def _of_parameter(where: str, name: str, prop: Schema, root: Schema) -> Iterator
     yield from _of_choices(f"{where}[]", _followed(_dict(prop.get("items")), root))
 
 
-def _of_choices(where: str, prop: Schema) -> Iterator[Finding]:
+def _of_choices(where: str, prop: Schema) -> Iterator[LintFinding]:
     choices: Any = prop.get("enum")
     if not isinstance(choices, list):
         return
@@ -315,7 +317,7 @@ def _of_choices(where: str, prop: Schema) -> Iterator[Finding]:
         yield _found("F026", where, "a choice is an empty text")
 
 
-def _of_defaults(tool: Tool[Any], properties: Schema) -> Iterator[Finding]:
+def _of_defaults(tool: Tool[Any], properties: Schema) -> Iterator[LintFinding]:
     fields: dict[str, Any] = getattr(getattr(tool.params, "model", None), "model_fields", {})
     for name, field in fields.items():
         shown = properties.get(field.alias or name)
@@ -324,7 +326,7 @@ def _of_defaults(tool: Tool[Any], properties: Schema) -> Iterator[Finding]:
             yield _found("F028", f"parameters.{name}", f"the default {type(field.default).__name__} has none")
 
 
-def _of_examples(tool: Tool[Any]) -> Iterator[Finding]:
+def _of_examples(tool: Tool[Any]) -> Iterator[LintFinding]:
     for position, example in enumerate(description_of(tool).examples):
         try:
             tool.build(example.params)
@@ -350,8 +352,8 @@ def _told(error: Exception) -> str:
     return words if isinstance(error, DefinitionError) else f"{type(error).__name__}: {words}"
 
 
-def _found(rule: str, where: str, message: str) -> Finding:
-    return Finding(rule, RULES[rule].severity, where, message, RULES[rule].advice)
+def _found(rule: str, where: str, message: str) -> LintFinding:
+    return LintFinding(rule, RULES[rule].severity, where, message, RULES[rule].advice)
 
 
 def _dict(value: Any) -> Schema:

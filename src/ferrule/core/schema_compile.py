@@ -107,7 +107,7 @@ _META_SCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
 Schema = dict[str, Any]
 
 
-class Node:
+class SchemaNode:
     """One subschema. Several references to it lead to the same node."""
 
     __slots__ = (
@@ -119,15 +119,15 @@ class Node:
         self.weight = 1.0
         self.chars = 0.0
         self.key_chars = 0.0
-        self.in_place: list[Node] = []
+        self.in_place: list[SchemaNode] = []
         self.again = 1
-        self.properties: dict[str, Node] = {}
-        self.additional: Node | None = None
-        self.any_property: list[Node] = []
-        self.any_key: Node | None = None
-        self.prefix: list[Node] = []
-        self.items: Node | None = None
-        self.any_item: list[tuple[Node, int]] = []
+        self.properties: dict[str, SchemaNode] = {}
+        self.additional: SchemaNode | None = None
+        self.any_property: list[SchemaNode] = []
+        self.any_key: SchemaNode | None = None
+        self.prefix: list[SchemaNode] = []
+        self.items: SchemaNode | None = None
+        self.any_item: list[tuple[SchemaNode, int]] = []
         self.whole = False
 
     @property
@@ -138,7 +138,7 @@ class Node:
             or self.prefix or self.items or self.any_item or self.whole
         )  # fmt: skip
 
-    def inner(self) -> Iterator[tuple[Node, int]]:
+    def inner(self) -> Iterator[tuple[SchemaNode, int]]:
         """Every node applied to a value inside this one's, and how often to each."""
         for node in (*self.properties.values(), *self.any_property, *self.prefix):
             yield node, 1
@@ -152,7 +152,7 @@ class Node:
 class Graph:
     """Every node that can be reached from a schema, the schema's own first."""
 
-    nodes: list[Node]
+    nodes: list[SchemaNode]
     has_unions: bool
     backtracking: list[str]
     """The patterns that cannot be matched in one pass."""
@@ -160,34 +160,34 @@ class Graph:
 
 def read_graph(schema: Schema | bool, documents: Mapping[str, Any], registry: Registry, base: str) -> Graph:
     """Read a schema that the validator has accepted; raises `DefinitionError` when it is too large."""
-    reader = _Reader(documents, registry)
+    reader = _GraphReader(documents, registry)
     return Graph(reader.read(schema, base), reader.has_unions, sorted(reader.backtracking))
 
 
-class _Reader:
+class _GraphReader:
     def __init__(self, documents: Mapping[str, Any], registry: Registry) -> None:
         self.has_unions = False
         self.backtracking: set[str] = set()
         self._documents = documents
         self._registry = registry
-        self._nodes: list[Node] = []
-        self._by_id: dict[int, Node] = {}
-        self._by_ref: dict[tuple[str, str], Node] = {}
+        self._nodes: list[SchemaNode] = []
+        self._by_id: dict[int, SchemaNode] = {}
+        self._by_ref: dict[tuple[str, str], SchemaNode] = {}
         self._kept: list[Any] = []
-        self._waiting: list[tuple[Node, Schema, Resolver]] = []
+        self._waiting: list[tuple[SchemaNode, Schema, Resolver]] = []
         self._anchors: dict[str, list[tuple[Schema, Resolver]]] | None = None
 
-    def read(self, schema: Schema | bool, base: str) -> list[Node]:
+    def read(self, schema: Schema | bool, base: str) -> list[SchemaNode]:
         self._node(schema, self._registry.resolver(base))
         while self._waiting:
             self._fill(*self._waiting.pop())
         return self._nodes
 
-    def _node(self, schema: Any, resolver: Resolver) -> Node:
+    def _node(self, schema: Any, resolver: Resolver) -> SchemaNode:
         known = self._by_id.get(id(schema))
         if known is not None:
             return known
-        node = Node()
+        node = SchemaNode()
         self._nodes.append(node)
         if len(self._nodes) > MAX_NODES:
             raise DefinitionError(f"the schema has more than {MAX_NODES} parts.")
@@ -197,7 +197,7 @@ class _Reader:
             self._waiting.append((node, part, resolver))
         return node
 
-    def _fill(self, node: Node, schema: Schema, resolver: Resolver) -> None:
+    def _fill(self, node: SchemaNode, schema: Schema, resolver: Resolver) -> None:
         resolver = _entered(schema, resolver)
         node.weight = _own_weight(schema)
         node.chars = self._own_chars(schema)
@@ -212,7 +212,7 @@ class _Reader:
         self._fill_object(node, schema, resolver)
         self._fill_array(node, schema, resolver)
 
-    def _fill_object(self, node: Node, schema: Schema, resolver: Resolver) -> None:
+    def _fill_object(self, node: SchemaNode, schema: Schema, resolver: Resolver) -> None:
         for name, part in _mapping(schema.get("properties")).items():
             node.properties[name] = self._node(part, resolver)
         for pattern, part in _mapping(schema.get("patternProperties")).items():
@@ -225,7 +225,7 @@ class _Reader:
         if _is_schema(schema.get("propertyNames")):
             node.any_key = self._node(schema["propertyNames"], resolver)
 
-    def _fill_array(self, node: Node, schema: Schema, resolver: Resolver) -> None:
+    def _fill_array(self, node: SchemaNode, schema: Schema, resolver: Resolver) -> None:
         items: Any = schema.get("items")
         first, rest = schema.get("prefixItems"), items
         if isinstance(items, list):  # as it was before Draft 2020-12
@@ -251,7 +251,7 @@ class _Reader:
             self.backtracking.add(pattern)
         return cost_per_character(pattern)
 
-    def _targets(self, keyword: str, ref: str, resolver: Resolver) -> list[Node]:
+    def _targets(self, keyword: str, ref: str, resolver: Resolver) -> list[SchemaNode]:
         """What a reference leads to; a dynamic one may lead to any anchor of its name."""
         targets = [self._target(ref, resolver)]
         if keyword != "$ref":
@@ -259,13 +259,13 @@ class _Reader:
             targets += [self._node(part, where) for part, where in self._dynamic_anchors().get(name, [])]
         return targets
 
-    def _target(self, ref: str, resolver: Resolver) -> Node:
+    def _target(self, ref: str, resolver: Resolver) -> SchemaNode:
         key = (resolver.base_uri, ref)
         if key not in self._by_ref:
             self._by_ref[key] = self._look_up(ref, resolver)
         return self._by_ref[key]
 
-    def _look_up(self, ref: str, resolver: Resolver) -> Node:
+    def _look_up(self, ref: str, resolver: Resolver) -> SchemaNode:
         from jsonschema_rs import ReferencingError
 
         try:

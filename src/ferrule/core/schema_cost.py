@@ -15,7 +15,7 @@ from ferrule.core.errors import DefinitionError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ferrule.core.schema_compile import Node
+    from ferrule.core.schema_compile import SchemaNode
 
 MAX_COST = 100_000_000.0
 """What one validation may cost; a unit is about five nanoseconds."""
@@ -28,7 +28,7 @@ MAX_STEPS = 1_000_000
 META_SCHEMA_COST = 400.0
 _PASSES = 20
 
-_Branch = tuple["Node", float, int]
+_Branch = tuple["SchemaNode", float, int]
 
 
 class TooCostly(Exception):  # noqa: N818 - a finding, turned into a problem by the caller
@@ -38,7 +38,7 @@ class TooCostly(Exception):  # noqa: N818 - a finding, turned into a problem by 
 class Cost:
     """The bound for one schema; made once, safe to share."""
 
-    def __init__(self, nodes: list[Node]) -> None:
+    def __init__(self, nodes: list[SchemaNode]) -> None:
         self._root = nodes[0]
         order = _sorted_by_use(nodes, inner=False)
         if order is None:
@@ -67,18 +67,18 @@ class Cost:
         """At most so many parts of the schema are applied, and so many errors found; raises `TooCostly`."""
         return _Count(self, with_text=False).of(self._root, value)[0]
 
-    def own(self, node: Node) -> tuple[float, float, int]:
+    def own(self, node: SchemaNode) -> tuple[float, float, int]:
         """Weight, cost per character and levels of a node and all that applies to the same value."""
         return self._own[id(node)]
 
-    def branches(self, node: Node) -> list[_Branch]:
+    def branches(self, node: SchemaNode) -> list[_Branch]:
         """The nodes applied to the same value that look inside it: how often each, and how deep it lies."""
         found = self._branches.get(id(node))
         if found is None:
             found = self._branches[id(node)] = self._find_branches(node)
         return found
 
-    def _in_place_total(self, node: Node) -> tuple[float, float, int]:
+    def _in_place_total(self, node: SchemaNode) -> tuple[float, float, int]:
         weight, chars, levels = node.weight, node.chars, 1
         for part in node.in_place:
             part_weight, part_chars, part_levels = self._own[id(part)]
@@ -87,7 +87,7 @@ class Cost:
             levels = max(levels, part_levels + 1)
         return weight, chars, levels
 
-    def _find_branches(self, node: Node) -> list[_Branch]:
+    def _find_branches(self, node: SchemaNode) -> list[_Branch]:
         reached = {id(node): node}
         waiting = [node]
         while waiting:
@@ -111,14 +111,16 @@ class Cost:
 class Rates:
     """The most that one place in any value can cost under a schema, for itself and for each character."""
 
-    def __init__(self, nodes: list[Node], order: list[Node], own: dict[int, tuple[float, float, int]]) -> None:
+    def __init__(
+        self, nodes: list[SchemaNode], order: list[SchemaNode], own: dict[int, tuple[float, float, int]]
+    ) -> None:
         self._own = own
         self._inner: dict[int, tuple[float, float]] = {id(node): (0.0, 0.0) for node in nodes}
         self._whole_order = _sorted_by_use(nodes, inner=True)
         self._longest = max(levels for _, _, levels in own.values())
         self._settled = self._settle(self._whole_order or order)
 
-    def of(self, node: Node) -> tuple[float, float]:
+    def of(self, node: SchemaNode) -> tuple[float, float]:
         """The rate of a node; without end where a recursion doubles it at every level."""
         if not self._settled:
             return float("inf"), 0.0
@@ -126,7 +128,7 @@ class Rates:
         inner_weight, inner_chars = self._inner[id(node)]
         return max(weight, inner_weight), max(chars, inner_chars)
 
-    def levels(self, root: Node) -> float:
+    def levels(self, root: SchemaNode) -> float:
         """How many levels each level of the value may add."""
         if self._whole_order is None:
             return self._longest
@@ -135,7 +137,7 @@ class Rates:
             deepest[id(node)] = 1 + max((deepest[id(part)] for part, _ in _uses(node, inner=True)), default=0)
         return 0 if deepest[id(root)] <= MAX_LEVELS else self._longest
 
-    def _settle(self, order: list[Node]) -> bool:
+    def _settle(self, order: list[SchemaNode]) -> bool:
         """Whether the rates stop growing; without recursion one pass finds them."""
         self._settled = True
         for _ in range(_PASSES):
@@ -149,7 +151,7 @@ class Rates:
                 return True
         return False
 
-    def _inner_rate(self, node: Node) -> tuple[float, float]:
+    def _inner_rate(self, node: SchemaNode) -> tuple[float, float]:
         """The rate of the places inside a value, under this node and all that applies to the same value."""
         fields = [*node.properties.values(), *([node.additional] if node.additional else [])]
         items = [*node.prefix, *([node.items] if node.items else [])]
@@ -165,7 +167,7 @@ class Rates:
             chars += node.again * part_chars
         return weight, chars
 
-    def _together(self, one_of: list[Node], all_of: list[tuple[Node, int]]) -> tuple[float, float]:
+    def _together(self, one_of: list[SchemaNode], all_of: list[tuple[SchemaNode, int]]) -> tuple[float, float]:
         rates = [self.of(node) for node in one_of]
         weight = max((rate for rate, _ in rates), default=0.0)
         chars = max((rate for _, rate in rates), default=0.0)
@@ -185,7 +187,7 @@ class _Count:
         self._known: dict[tuple[int, int], tuple[float, int]] = {}
         self._steps = 0
 
-    def of(self, node: Node, value: Any) -> tuple[float, int]:
+    def of(self, node: SchemaNode, value: Any) -> tuple[float, int]:
         """Evaluations and levels for one value under one node."""
         weight, chars, levels = self._cost.own(node)
         if not isinstance(value, (dict, list)):
@@ -197,7 +199,7 @@ class _Count:
             self._known[key] = self._container(node, cast("dict[str, Any] | list[Any]", value), weight, levels)
         return self._known[key]
 
-    def _container(self, node: Node, value: Any, weight: float, levels: int) -> tuple[float, int]:
+    def _container(self, node: SchemaNode, value: Any, weight: float, levels: int) -> tuple[float, int]:
         for branch, count, level in self._cost.branches(node):
             self._steps += 1 + len(value)
             if self._steps > MAX_STEPS:
@@ -221,12 +223,12 @@ class _Count:
         return weight, levels
 
 
-def _parts(node: Node, value: Any) -> Iterator[tuple[Node, Any, int]]:
+def _parts(node: SchemaNode, value: Any) -> Iterator[tuple[SchemaNode, Any, int]]:
     """Which nodes are applied to which values inside, and how often."""
     return _of_object(node, cast("Any", value)) if isinstance(value, dict) else _of_array(node, value)
 
 
-def _of_object(node: Node, value: dict[str, Any]) -> Iterator[tuple[Node, Any, int]]:
+def _of_object(node: SchemaNode, value: dict[str, Any]) -> Iterator[tuple[SchemaNode, Any, int]]:
     for key, item in value.items():
         named = node.properties.get(key, node.additional)
         if named is not None:
@@ -237,7 +239,7 @@ def _of_object(node: Node, value: dict[str, Any]) -> Iterator[tuple[Node, Any, i
             yield node.any_key, key, 1
 
 
-def _of_array(node: Node, value: list[Any]) -> Iterator[tuple[Node, Any, int]]:
+def _of_array(node: SchemaNode, value: list[Any]) -> Iterator[tuple[SchemaNode, Any, int]]:
     for position, item in enumerate(value):
         placed = node.prefix[position] if position < len(node.prefix) else node.items
         if placed is not None:
@@ -262,21 +264,21 @@ def _size(value: Any) -> int:
     return size
 
 
-def _uses(node: Node, *, inner: bool) -> Iterator[tuple[Node, int]]:
+def _uses(node: SchemaNode, *, inner: bool) -> Iterator[tuple[SchemaNode, int]]:
     for part in node.in_place:
         yield part, node.again
     if inner:
         yield from node.inner()
 
 
-def _sorted_by_use(nodes: list[Node], *, inner: bool) -> list[Node] | None:
+def _sorted_by_use(nodes: list[SchemaNode], *, inner: bool) -> list[SchemaNode] | None:
     """Every node before those it uses, or None when some use one another in a circle."""
     users = {id(node): 0 for node in nodes}
     for node in nodes:
         for part, _ in _uses(node, inner=inner):
             users[id(part)] += 1
     ready = [node for node in nodes if not users[id(node)]]
-    order: list[Node] = []
+    order: list[SchemaNode] = []
     while ready:
         node = ready.pop()
         order.append(node)

@@ -99,7 +99,7 @@ async def measured(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerato
     """A transport whose two streams are measured."""
     async with transport as (read, write):
         requests = OpenRequests()
-        yield Reading(read, requests), Writing(write, requests)
+        yield Reading(read, requests), MeasuredWriting(write, requests)
 
 
 class OpenRequests:
@@ -171,7 +171,7 @@ class Reading(_Way):
         return item
 
 
-class Writing(_Way):
+class MeasuredWriting(_Way):
     """The way out, as the session writes it."""
 
     async def send(self, item: SessionMessage) -> None:
@@ -272,7 +272,7 @@ _INFO = types.Implementation(name="ferrule", version=__version__)
 
 
 @dataclass(slots=True)
-class Offered:
+class ServerOffer:
     """What a connection offers: who the server says it is, and how it is spoken to."""
 
     server: str
@@ -338,9 +338,9 @@ class Connection:
         return self._task is not None and not self._task.done() and not self._over.is_set()
 
     @property
-    def offered(self) -> Offered:
+    def offered(self) -> ServerOffer:
         client, info = self._client, self._client.server_info
-        return Offered(
+        return ServerOffer(
             info.name if info else "", info.version if info else "", client.protocol_version, client.instructions or ""
         )
 

@@ -71,7 +71,7 @@ _KEPT = ("name", "title", "description", "inputSchema", "outputSchema", "annotat
 _LOCAL = ("#", "json-schema:")
 
 
-class Refused(Exception):  # noqa: N818 - reads as what it says
+class RefusedTool(Exception):  # noqa: N818 - reads as what it says
     """A definition that is not used; says why."""
 
 
@@ -128,7 +128,7 @@ def read_definition(payload: Mapping[str, Any]) -> Definition:
     try:
         read = MCP().read_definition(kept)
     except DialectError as error:
-        raise Refused(str(error)) from None
+        raise RefusedTool(str(error)) from None
     for what, schema in (("its schema", read.schema), ("its output schema", read.output_schema)):
         if schema is not None:
             _check(what, schema)
@@ -145,7 +145,7 @@ def _check(what: str, schema: dict[str, Any]) -> None:
     while row:
         depth += 1
         if depth > SCHEMA_DEPTH:
-            raise Refused(f"{what} is nested deeper than {SCHEMA_DEPTH} levels")
+            raise RefusedTool(f"{what} is nested deeper than {SCHEMA_DEPTH} levels")
         inner: list[Any] = []
         for part in row:
             if isinstance(part, dict):
@@ -156,39 +156,39 @@ def _check(what: str, schema: dict[str, Any]) -> None:
         row = inner
     size = len(json.dumps(schema))
     if size > SCHEMA_BYTES:
-        raise Refused(f"{what} takes {size:,} bytes; more than {SCHEMA_BYTES:,} are not read")
+        raise RefusedTool(f"{what} takes {size:,} bytes; more than {SCHEMA_BYTES:,} are not read")
 
 
 def _check_references(what: str, part: dict[str, Any]) -> None:
     for key in ("$ref", "$dynamicRef", "$recursiveRef"):
         reference = part.get(key)
         if isinstance(reference, str) and "://" in reference and not reference.startswith(_LOCAL):
-            raise Refused(f"{what} refers to {reference[:100]}, and nothing is ever fetched")
+            raise RefusedTool(f"{what} refers to {reference[:100]}, and nothing is ever fetched")
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ToolListing:
     """What of a server's tools can be used, and what cannot."""
 
     definitions: list[Definition]
     problems: list[str]
 
 
-def read_listing(payloads: Iterable[Mapping[str, Any]]) -> Listing:
+def read_listing(payloads: Iterable[Mapping[str, Any]]) -> ToolListing:
     """Every definition that can be used, each name once."""
     found: dict[str, Definition] = {}
     problems: list[str] = []
     for payload in payloads:
         try:
             definition = read_definition(payload)
-        except Refused as refused:
+        except RefusedTool as refused:
             problems.append(f"the tool `{str(payload.get('name'))[:100]}` is left out: {refused}")
             continue
         if definition.name in found:
             problems.append(f"the tool `{definition.name[:100]}` is listed twice; the first counts")
             continue
         found[definition.name] = definition
-    return Listing(list(found.values()), problems)
+    return ToolListing(list(found.values()), problems)
 
 
 # What servers offered last time, so that their tools are there before any of them is started.
@@ -200,7 +200,7 @@ class DefinitionStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def load(self, config: ServerConfig) -> Listing | None:
+    def load(self, config: ServerConfig) -> ToolListing | None:
         """None where nothing is known."""
         found = read_json(self._file(config))
         tools: Any = found.get("tools")

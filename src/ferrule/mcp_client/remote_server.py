@@ -20,7 +20,7 @@ from ferrule.core.phrases import Phrase, phrase
 from ferrule.core.secrets import redact_text
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.bounds import STDERR_KEPT
-from ferrule.mcp_client.definitions import Listing, read_listing
+from ferrule.mcp_client.definitions import ToolListing, read_listing
 from ferrule.mcp_client.failures import (
     Failed,
     NotYet,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
 
     from ferrule.core.context import ToolContext
-    from ferrule.mcp_client.connection import Connection, Offered
+    from ferrule.mcp_client.connection import Connection, ServerOffer
     from ferrule.mcp_client.ports import Ports
     from ferrule.mcp_client.remote_tool import RemoteTool
     from ferrule.mcp_client.server_config import ServerConfig
@@ -133,7 +133,7 @@ class RemoteServer:
         folders: Sequence[Path],
         tokens: Path,
         ports: Ports,
-        on_listing: Callable[[Listing], None],
+        on_listing: Callable[[ToolListing], None],
         before_call: Callable[[RemoteTool], None],
     ) -> None:
         self.config = config
@@ -162,7 +162,7 @@ class RemoteServer:
         self._opened_at = 0.0
 
     @property
-    def offered(self) -> Offered | None:
+    def offered(self) -> ServerOffer | None:
         """Who it says it is, while it runs."""
         return self._connection.offered if self._connection is not None and self._connection.alive else None
 
@@ -396,7 +396,7 @@ class RemoteServer:
         payloads, problems = await connection.tools()
         listing = read_listing(payloads)
         self.listed = True
-        self._on_listing(Listing(listing.definitions, [*problems, *listing.problems]))
+        self._on_listing(ToolListing(listing.definitions, [*problems, *listing.problems]))
 
     def _relist_soon(self) -> None:
         self._outdated = True

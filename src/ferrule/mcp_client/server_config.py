@@ -130,16 +130,16 @@ def without_secrets(words: str) -> str:
 
 
 @dataclass(slots=True)
-class Found:
+class FoundServers:
     """The servers of a file, and what could not be understood."""
 
     servers: list[ServerConfig] = field(default_factory=list[ServerConfig])
     problems: list[str] = field(default_factory=list[str])
 
 
-def read_mcp_json(file: Path, *, scope: str = "") -> Found:
+def read_mcp_json(file: Path, *, scope: str = "") -> FoundServers:
     """The `mcpServers` form that other agents use; a file that is not there holds nothing."""
-    found = Found()
+    found = FoundServers()
     try:
         document: Any = json.loads(read_given(file))
     except (FileNotFoundError, NotADirectoryError):

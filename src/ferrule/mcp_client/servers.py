@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from pathlib import Path
 
-    from ferrule.mcp_client.definitions import Listing
+    from ferrule.mcp_client.definitions import ToolListing
     from ferrule.mcp_client.server_config import ServerConfig
     from ferrule.registry.registry import Registry
 
@@ -108,8 +108,8 @@ class Servers:
         with contextlib.suppress(Failed):  # noted in its `problem`
             await server.start()
 
-    def _hearing(self, name: str) -> Callable[[Listing], None]:
-        def hear(listing: Listing) -> None:
+    def _hearing(self, name: str) -> Callable[[ToolListing], None]:
+        def hear(listing: ToolListing) -> None:
             self._join(name, listing)
             try:
                 self._store.save(self.joined[name].server.config, listing.definitions)
@@ -129,7 +129,7 @@ class Servers:
 
         return check
 
-    def _join(self, name: str, listing: Listing) -> None:
+    def _join(self, name: str, listing: ToolListing) -> None:
         """Make the registry say what the server says. A tool that is as it was stays the very same."""
         one = self.joined[name]
         one.problems = list(listing.problems)

@@ -169,7 +169,7 @@ _STAMP = "io.modelcontextprotocol/"
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _WaitingCall:
     answer: asyncio.Future[dict[str, Any]]
     progress: ProgressFnT | None
 
@@ -180,7 +180,7 @@ class DirectCalls:
     def __init__(self, write: Callable[[bytes], None]) -> None:
         self._write = write
         self._ids = count(_FIRST_ID)
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, _WaitingCall] = {}
         self._telling: set[asyncio.Task[None]] = set()
         self._over = False
         self.stamp: dict[str, Any] = {}
@@ -210,7 +210,7 @@ class DirectCalls:
             meta["progressToken"] = number
         if meta:
             params = {**params, "_meta": meta}
-        waiting = _Waiting(asyncio.get_running_loop().create_future(), progress)
+        waiting = _WaitingCall(asyncio.get_running_loop().create_future(), progress)
         self._waiting[number] = waiting
         try:
             self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})

@@ -117,7 +117,7 @@ _LONGEST = 2_000
 
 
 @dataclass(slots=True, frozen=True)
-class Part:
+class ServerPart:
     """One thing that decides what a server is: a word that can be shown, and a digest of all of it."""
 
     kind: str
@@ -126,7 +126,7 @@ class Part:
 
 
 @dataclass(slots=True, frozen=True)
-class Change:
+class TrustChange:
     """A part as it was and as it is; None where it was not there, or is not any more."""
 
     kind: str
@@ -146,7 +146,7 @@ class TrustRecord:
     fingerprint: str
     day: str
     salt: str
-    parts: tuple[Part, ...]
+    parts: tuple[ServerPart, ...]
     earlier: tuple[str, ...] = ()
     """Fingerprints of what it was when it was trusted before, which the person has not taken back."""
 
@@ -155,13 +155,13 @@ class TrustRecord:
         """Of all that it was when it was trusted, the newest first."""
         return (self.fingerprint, *self.earlier)
 
-    def changes_to(self, config: ServerConfig) -> list[Change]:
+    def changes_to(self, config: ServerConfig) -> list[TrustChange]:
         """What is another now, in the order of what matters most."""
         before = {_key(part): part for part in self.parts}
         after = {_key(part): part for part in _parts(config, self.salt)}
         keys = sorted({*before, *after}, key=lambda key: (_KINDS.index(key[0]), key[1]))
         return [
-            Change(key[0], was.shown if was else None, now.shown if now else None)
+            TrustChange(key[0], was.shown if was else None, now.shown if now else None)
             for key in keys
             if ((was := before.get(key)) and was.digest) != ((now := after.get(key)) and now.digest)
         ]
@@ -213,10 +213,10 @@ class TrustRecords:
             write_json(self._file, kept)
 
 
-def _parts(config: ServerConfig, salt: str) -> Iterator[Part]:
-    def part(kind: str, shown: str, value: str) -> Part:
+def _parts(config: ServerConfig, salt: str) -> Iterator[ServerPart]:
+    def part(kind: str, shown: str, value: str) -> ServerPart:
         digest = sha256("\0".join((salt, kind, shown if kind not in _SINGLE else "", value)).encode("utf-8", "replace"))
-        return Part(kind, shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…", digest.hexdigest()[:32])
+        return ServerPart(kind, shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…", digest.hexdigest()[:32])
 
     for kind, words in ((COMMAND, shlex.join(config.command)), (ADDRESS, config.url), (FOLDER, config.folder)):
         if words:
@@ -231,7 +231,7 @@ def _parts(config: ServerConfig, salt: str) -> Iterator[Part]:
         yield part(OF_YOURS, place, place)
 
 
-def _key(part: Part) -> tuple[str, str]:
+def _key(part: ServerPart) -> tuple[str, str]:
     """Which part is which: of some there is one, the others have names."""
     return part.kind, "" if part.kind in _SINGLE else part.shown
 
@@ -240,7 +240,7 @@ def _read(given: Any) -> TrustRecord | None:
     """A record as it was written; none where somebody wrote something else."""
     try:
         found = cast("dict[str, Any]", given)
-        parts = tuple(Part(kind, shown, digest) for kind, shown, digest in found["parts"])
+        parts = tuple(ServerPart(kind, shown, digest) for kind, shown, digest in found["parts"])
         earlier = tuple(found.get("earlier", ()))
         texts = (
             found["fingerprint"],
@@ -256,5 +256,5 @@ def _read(given: Any) -> TrustRecord | None:
     return TrustRecord(found["fingerprint"], found["day"], found["salt"], parts, earlier)
 
 
-def _words(part: Part) -> tuple[str, str, str]:
+def _words(part: ServerPart) -> tuple[str, str, str]:
     return part.kind, part.shown, part.digest

@@ -34,7 +34,7 @@ class BadCursor(ValueError):  # noqa: N818 - reads as what it says
     """A cursor that no page of this list gave."""
 
 
-class Page(NamedTuple):
+class DefinitionPage(NamedTuple):
     tools: list[dict[str, Any]]
     next: str | None
 
@@ -100,7 +100,7 @@ class Definitions:
         self._names: list[str] = []
         self._shown: dict[str, Shown] = {}
 
-    def page(self, cursor: str | None = None, *, structured: bool = True) -> Page:
+    def page(self, cursor: str | None = None, *, structured: bool = True) -> DefinitionPage:
         """The tools after a cursor, by name. A tool that comes or goes meanwhile moves no other to another page.
 
         Whoever is sent no structured content is shown no output schema, which would promise it.
@@ -111,7 +111,7 @@ class Definitions:
         more = start + self._page_size < len(self._names)
         shown = [self._shown[name] for name in names]
         tools = [one.definition if structured else one.source for one in shown]
-        return Page(tools, _cursor(names[-1]) if more else None)
+        return DefinitionPage(tools, _cursor(names[-1]) if more else None)
 
     def get(self, name: str) -> Shown | None:
         """The tool that clients know under a name."""

@@ -23,7 +23,7 @@ from pydantic_core import from_json
 from starlette.responses import PlainTextResponse, Response
 
 from ferrule.core.json_values import has_too_many_values
-from ferrule.mcp_server.messages import Refused, read_message, too_many_values
+from ferrule.mcp_server.messages import RefusedMessage, read_message, too_many_values
 from ferrule.process.signals import no_more_on_signal, on_signal
 
 if TYPE_CHECKING:
@@ -98,12 +98,12 @@ class RequestBodies:
                 body, messages = await self._read(receive)
         except TimeoutError:
             words = f"The rest of this request did not come within {BODY_SECONDS:g} s."
-            await _refusal(Refused.of(INVALID_REQUEST, words), _NO_REST)(scope, receive, send)
+            await _refusal(RefusedMessage.of(INVALID_REQUEST, words), _NO_REST)(scope, receive, send)
             return
         is_huge = has_too_many_values(body)
         message = None if is_huge else _parsed(body)
         wrong = too_many_values() if is_huge else _what_is_wrong(message, body)
-        if isinstance(wrong, Refused):
+        if isinstance(wrong, RefusedMessage):
             await _refusal(wrong)(scope, receive, send)
             return
         if wrong is not None:
@@ -114,7 +114,7 @@ class RequestBodies:
         key = (session, request_id) if session is not None and request_id is not None else None
         if request_id is not None and key in self._open:
             words = f"The id {request_id[:100]} is that of a request which still runs. This one was not taken."
-            await _refusal(Refused.of(INVALID_REQUEST, words))(scope, receive, send)
+            await _refusal(RefusedMessage.of(INVALID_REQUEST, words))(scope, receive, send)
             return
         if key is not None:
             self._open.add(key)
@@ -158,7 +158,7 @@ def _what_is_wrong(message: Any, body: bytes) -> JSONRPCError | None:
     if isinstance(message, dict) and _is_message(cast("dict[str, Any]", message)):
         return None
     found = read_message(body)
-    if message is None and isinstance(found, Refused):
+    if message is None and isinstance(found, RefusedMessage):
         return None  # it is answered further on
     return found if isinstance(found, JSONRPCError) else None
 
@@ -182,7 +182,7 @@ def _request_id(message: Any) -> str | None:
     return str(given) if isinstance(given, (str, int)) and not isinstance(given, bool) else None
 
 
-def _refusal(refused: Refused, status: int = 400) -> Response:
+def _refusal(refused: RefusedMessage, status: int = 400) -> Response:
     headers = {"connection": "close"} if status == _NO_REST else None
     return Response(_written(refused), status, headers, media_type="application/json")
 
@@ -291,12 +291,12 @@ class BadAddress(ValueError):  # noqa: N818 - reads as what it says
 
 
 @dataclass(slots=True, frozen=True)
-class Address:
+class ListenAddress:
     host: str
     port: int
 
     @classmethod
-    def parse(cls, text: str) -> Address:
+    def parse(cls, text: str) -> ListenAddress:
         """`HOST:PORT`, `[::1]:PORT`, `HOST`, `:PORT` or `PORT`; what is left out is this machine, and port 8765."""
         host, colon, port = (f":{text}" if text.isdecimal() else text).rpartition(":")
         if not colon or (text.startswith("[") and text.endswith("]")):
@@ -330,7 +330,7 @@ def check_token(token: str) -> None:
         raise BadAddress(f"A token has at least {_LEAST_TOKEN} characters; this one has {len(token)}.")
 
 
-def http_app(server: McpServer, address: Address, token: str | None = None) -> ASGIApp:
+def http_app(server: McpServer, address: ListenAddress, token: str | None = None) -> ASGIApp:
     """The application: `/mcp` alone, with the checks that come before the protocol."""
     if token is None and not address.is_local:
         raise BadAddress(f"{address.host} can be reached from other machines, so a token is needed.")
@@ -397,7 +397,11 @@ def _error(status: int, words: str, headers: dict[str, str] | None = None) -> Pl
 
 
 async def serve_http(
-    server: McpServer, address: Address, token: str | None = None, *, ready: Callable[[int], None] = lambda port: None
+    server: McpServer,
+    address: ListenAddress,
+    token: str | None = None,
+    *,
+    ready: Callable[[int], None] = lambda port: None,
 ) -> None:
     """Serve until Ctrl-C, SIGTERM or SIGHUP; `ready` hears the port. Open streams get a moment, then all is stopped."""
     config = uvicorn.Config(
@@ -430,7 +434,7 @@ class _Server(uvicorn.Server):
                 no_more_on_signal(number.name)
 
 
-def _listening(address: Address) -> socket.socket:
+def _listening(address: ListenAddress) -> socket.socket:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     # Said to be TCP, or the loop leaves the delay on that small answers suffer from.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -21,25 +21,25 @@ def read_message(line: bytes) -> types.JSONRPCMessage | types.JSONRPCError:
     except (ValidationError, RecursionError):
         return _what_is_wrong(line)
     if isinstance(message, types.JSONRPCNotification) and b'"id"' in line and _has_id(line):
-        return Refused.of(types.INVALID_REQUEST, "`id` must be a string or an integer.")
+        return RefusedMessage.of(types.INVALID_REQUEST, "`id` must be a string or an integer.")
     return message
 
 
-class Refused(types.JSONRPCError):
+class RefusedMessage(types.JSONRPCError):
     """An error of ours about something that came in, as opposed to one that a client sent."""
 
     @classmethod
-    def of(cls, code: int, words: str, request_id: types.RequestId | None = None) -> Refused:
+    def of(cls, code: int, words: str, request_id: types.RequestId | None = None) -> RefusedMessage:
         return cls(jsonrpc="2.0", id=request_id, error=types.ErrorData(code=code, message=words))
 
 
-def too_long(most: int) -> Refused:
-    return Refused.of(types.INVALID_REQUEST, f"A message may have at most {most:,} bytes. This one was skipped.")
+def too_long(most: int) -> RefusedMessage:
+    return RefusedMessage.of(types.INVALID_REQUEST, f"A message may have at most {most:,} bytes. This one was skipped.")
 
 
-def too_many_values() -> Refused:
+def too_many_values() -> RefusedMessage:
     words = f"A message may hold at most {MESSAGE_VALUES:,} values. This one was skipped."
-    return Refused.of(types.INVALID_REQUEST, words)
+    return RefusedMessage.of(types.INVALID_REQUEST, words)
 
 
 def _no_answer(known: types.RequestId) -> types.JSONRPCError:
@@ -53,11 +53,11 @@ def _what_is_wrong(line: bytes) -> types.JSONRPCError:
         given: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        return Refused.of(types.PARSE_ERROR, f"This line is no JSON that can be read: {why[:200]}.")
+        return RefusedMessage.of(types.PARSE_ERROR, f"This line is no JSON that can be read: {why[:200]}.")
     if isinstance(given, list):
-        return Refused.of(types.INVALID_REQUEST, "Batches are not taken. Send each message by itself.")
+        return RefusedMessage.of(types.INVALID_REQUEST, "Batches are not taken. Send each message by itself.")
     if not isinstance(given, dict):
-        return Refused.of(types.INVALID_REQUEST, "A message is a JSON object.")
+        return RefusedMessage.of(types.INVALID_REQUEST, "A message is a JSON object.")
     message = cast("dict[str, Any]", given)
     request_id = message.get("id")
     known = request_id if isinstance(request_id, (str, int)) and not isinstance(request_id, bool) else None
@@ -67,7 +67,7 @@ def _what_is_wrong(line: bytes) -> types.JSONRPCError:
         return _no_answer(known)
     if not _is_text(message):
         words = "It holds half a character (a lone surrogate such as `\\ud800`), which no text may."
-        return Refused.of(types.PARSE_ERROR, words, known if _is_text(known) else None)
+        return RefusedMessage.of(types.PARSE_ERROR, words, known if _is_text(known) else None)
     if message.get("jsonrpc") != "2.0":
         why = '`jsonrpc` must be "2.0".'
     elif "method" in message and not isinstance(message["method"], str):
@@ -78,7 +78,7 @@ def _what_is_wrong(line: bytes) -> types.JSONRPCError:
         why = "`id` must be a string or an integer."
     else:
         why = "This is neither a request, nor a notification, nor a response."
-    return Refused.of(types.INVALID_REQUEST, why, known)
+    return RefusedMessage.of(types.INVALID_REQUEST, why, known)
 
 
 def _has_id(line: bytes) -> bool:

@@ -16,7 +16,7 @@ from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
 from mcp.shared.message import SessionMessage
 
-from ferrule.mcp_server.messages import Refused, read_message, too_long
+from ferrule.mcp_server.messages import RefusedMessage, read_message, too_long
 from ferrule.mcp_server.opening import Opened
 from ferrule.mcp_server.standard_streams import LINE_BYTES, TOO_LONG, connected
 
@@ -67,7 +67,7 @@ class StdioPipe:
             if not line.strip():
                 continue
             message = read_message(line) if line is not TOO_LONG else too_long(LINE_BYTES)
-            refused = message if isinstance(message, Refused) else self._refuse(message)
+            refused = message if isinstance(message, RefusedMessage) else self._refuse(message)
             if refused is None:
                 return SessionMessage(message)
             await self.write(refused)
@@ -83,15 +83,15 @@ class StdioPipe:
         self._answered.clear()
         return await self._lines.read()
 
-    def _refuse(self, message: types.JSONRPCMessage) -> Refused | None:
+    def _refuse(self, message: types.JSONRPCMessage) -> RefusedMessage | None:
         if isinstance(message, types.JSONRPCRequest):
             key = coerce_request_id(message.id)
             if key in self._open:  # an answer under that id would pass for the other one's
                 words = f"The id {message.id!r} is that of a request which still runs. This one was not taken."
-                return Refused.of(types.INVALID_REQUEST, words)
+                return RefusedMessage.of(types.INVALID_REQUEST, words)
             if len(self._open) >= _MOST_REQUESTS:
                 words = f"{_MOST_REQUESTS} requests run already. Wait for one of them, and send this again."
-                return Refused.of(types.INTERNAL_ERROR, words, message.id)
+                return RefusedMessage.of(types.INTERNAL_ERROR, words, message.id)
             self._open.add(key)
         elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
             cancelled = cancelled_request_id_from_params(message.params)

@@ -35,11 +35,11 @@ _POLL_MS = 1_000
 _MOST = 256
 
 
-class TaskParams(types.RequestParams):
+class TaskRequest(types.RequestParams):
     task_id: str
 
 
-class TaskUpdateParams(TaskParams):
+class TaskUpdateParams(TaskRequest):
     input_responses: dict[str, Any]
 
 
@@ -98,9 +98,9 @@ class Tasks:
     def serve(self, server: Server[Any]) -> None:
         """Offer the extension."""
         server.extensions[TASKS] = {}
-        server.add_request_handler("tasks/get", TaskParams, self._get)
+        server.add_request_handler("tasks/get", TaskRequest, self._get)
         server.add_request_handler("tasks/update", TaskUpdateParams, self._update)
-        server.add_request_handler("tasks/cancel", TaskParams, self._cancel)
+        server.add_request_handler("tasks/cancel", TaskRequest, self._cancel)
 
     def can_follow(self, context: ServerRequestContext[Any, Any]) -> bool:
         """Whether this request may be answered with a task."""
@@ -123,18 +123,18 @@ class Tasks:
                 return True
         return False
 
-    async def _get(self, context: ServerRequestContext[Any, Any], params: TaskParams) -> dict[str, Any]:
+    async def _get(self, context: ServerRequestContext[Any, Any], params: TaskRequest) -> dict[str, Any]:
         return self._find(context, params).document()
 
     async def _update(self, context: ServerRequestContext[Any, Any], params: TaskUpdateParams) -> dict[str, Any]:
         self._find(context, params).running.answer(params.input_responses)
         return {}
 
-    async def _cancel(self, context: ServerRequestContext[Any, Any], params: TaskParams) -> dict[str, Any]:
+    async def _cancel(self, context: ServerRequestContext[Any, Any], params: TaskRequest) -> dict[str, Any]:
         await self._find(context, params).running.stop()
         return {}
 
-    def _find(self, context: ServerRequestContext[Any, Any], params: TaskParams) -> Task:
+    def _find(self, context: ServerRequestContext[Any, Any], params: TaskRequest) -> Task:
         if not is_stateless(context):
             raise MCPError(types.METHOD_NOT_FOUND, "Tasks are followed with revision 2026-07-28.")
         able = context.session.client_capabilities

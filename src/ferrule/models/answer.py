@@ -57,7 +57,7 @@ class CallPieces:
         return True
 
 
-class Answer:
+class AnswerBuilder:
     """One answer. Readers of the wire forms put pieces in; `take` gives the events that follow from them."""
 
     def __init__(

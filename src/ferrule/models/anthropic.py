@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.model import AssistantMessage, StopReason, ToolResults, Usage, UserMessage
 from ferrule.core.phrases import phrase
 from ferrule.dialects.exporter import Exporter
-from ferrule.models.answer import Answer, CallPieces
+from ferrule.models.answer import AnswerBuilder, CallPieces
 from ferrule.models.known_models import output_limit_of
 from ferrule.models.loose_json import an_item, chat_names, count, items, words
 from ferrule.models.transcript import CallIds, attached, keep, recall, transcript
@@ -137,7 +137,7 @@ class AnthropicReader:
         self._provider = provider
         self._model = model
         self._faults = faults
-        self._answer = Answer(exporter.resolve)
+        self._answer = AnswerBuilder(exporter.resolve)
         self._blocks: dict[Any, dict[str, Any]] = {}  # as they will be sent back, in the order they came
         self._calls: dict[Any, CallPieces] = {}
         self._stop: StopReason | None = None

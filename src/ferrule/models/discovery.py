@@ -37,7 +37,7 @@ class Availability(StrEnum):
 
 
 @dataclass(slots=True, frozen=True)
-class Found:
+class FoundProvider:
     """One provider: how it stands, the names of its models, and where its key was found."""
 
     provider: str
@@ -50,19 +50,19 @@ class Found:
 
 async def discover(
     known: Mapping[str, Provider], environment: Mapping[str, str] | None = None, seconds: float = 4.0
-) -> list[Found]:
+) -> list[FoundProvider]:
     """Every provider and how it stands, in the order given; the model inside Ferrule first."""
     environment = os.environ if environment is None else environment
     asked = [_look_at(provider, environment, seconds) for provider in known.values()]
     return [await asyncio.to_thread(embedded), *await asyncio.gather(*asked)]
 
 
-async def _look_at(provider: Provider, environment: Mapping[str, str], seconds: float) -> Found:
+async def _look_at(provider: Provider, environment: Mapping[str, str], seconds: float) -> FoundProvider:
     key = await asyncio.to_thread(find_key, provider.name, provider.key_variables, environment)
     found_in = key.found_in if key else ""
 
-    def found(state: Availability, models: tuple[str, ...] = ()) -> Found:
-        return Found(provider.name, provider.label, state, models, found_in, provider.key_variables)
+    def found(state: Availability, models: tuple[str, ...] = ()) -> FoundProvider:
+        return FoundProvider(provider.name, provider.label, state, models, found_in, provider.key_variables)
 
     if key is None and provider.needs_key:
         return found(Availability.NO_KEY)
@@ -85,9 +85,9 @@ async def _look_at(provider: Provider, environment: Mapping[str, str], seconds: 
     return found(Availability.READY, names) if status in (200, 404, 405, 501) else found(Availability.UNREACHABLE)
 
 
-def embedded() -> Found:
+def embedded() -> FoundProvider:
     """The models that run on this machine without a server: those whose weights are here, or can be fetched."""
     offered = available()
     if any(one.missing for one in offered):
-        return Found(EMBEDDED, "this machine", Availability.NOT_INSTALLED)
-    return Found(EMBEDDED, "this machine", Availability.READY, tuple(one.name for one in offered))
+        return FoundProvider(EMBEDDED, "this machine", Availability.NOT_INSTALLED)
+    return FoundProvider(EMBEDDED, "this machine", Availability.READY, tuple(one.name for one in offered))

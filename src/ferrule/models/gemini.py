@@ -9,7 +9,7 @@ from ferrule.core.call import new_call_id
 from ferrule.core.model import StopReason, ToolResults, Usage, UserMessage
 from ferrule.core.phrases import phrase
 from ferrule.dialects.exporter import Exporter
-from ferrule.models.answer import Answer
+from ferrule.models.answer import AnswerBuilder
 from ferrule.models.loose_json import an_item, chat_names, count, items, words
 from ferrule.models.transcript import CallIds, attached, keep, recall, transcript
 
@@ -124,7 +124,7 @@ class GeminiReader:
         self._provider = provider
         self._model = model
         self._faults = faults
-        self._answer = Answer(exporter.resolve, lambda: "made_" + new_call_id())
+        self._answer = AnswerBuilder(exporter.resolve, lambda: "made_" + new_call_id())
         self._parts: list[dict[str, Any]] = []
         self._stop: StopReason | None = None
         self._usage = Usage()

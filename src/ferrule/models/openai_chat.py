@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.model import StopReason, ToolResults, Usage, UserMessage
 from ferrule.core.phrases import phrase
 from ferrule.dialects.exporter import Exporter
-from ferrule.models.answer import Answer, CallPieces
+from ferrule.models.answer import AnswerBuilder, CallPieces
 from ferrule.models.loose_json import an_item, chat_names, count, items, words
 from ferrule.models.transcript import CallIds, attached, keep, recall, transcript
 
@@ -115,7 +115,7 @@ class ChatReader:
         self._provider = provider
         self._model = model
         self._faults = faults
-        self._answer = Answer(exporter.resolve)
+        self._answer = AnswerBuilder(exporter.resolve)
         self._slots: dict[Any, CallPieces] = {}
         self._stop: StopReason | None = None
         self.is_over = False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.model import StopReason, ToolResults, Usage, UserMessage
 from ferrule.core.phrases import phrase
 from ferrule.dialects.exporter import Exporter
-from ferrule.models.answer import Answer, CallPieces
+from ferrule.models.answer import AnswerBuilder, CallPieces
 from ferrule.models.loose_json import an_item, chat_names, count, items, words
 from ferrule.models.transcript import CallIds, attached, keep, recall, transcript
 
@@ -106,7 +106,7 @@ class ResponsesReader:
         self._provider = provider
         self._model = model
         self._faults = faults
-        self._answer = Answer(exporter.resolve)
+        self._answer = AnswerBuilder(exporter.resolve)
         self._calls: dict[Any, CallPieces] = {}
         self._items: dict[Any, dict[str, Any]] = {}  # whole, by place; in the order they came
         self._places: set[Any] = set()

@@ -26,8 +26,8 @@ class Turns:
         with self._lock:
             return name in self._holders
 
-    def of(self, name: str) -> Turn:
-        return Turn(self, name)
+    def of(self, name: str) -> TurnLock:
+        return TurnLock(self, name)
 
     async def take(self, name: str) -> None:
         loop = asyncio.get_running_loop()
@@ -67,7 +67,7 @@ class Turns:
             self._holders.pop(name, None)
 
 
-class Turn:
+class TurnLock:
     """`async with turns.of(name)`: nobody else has this name's turn inside."""
 
     __slots__ = ("_name", "_turns")

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.tool import Tool
-from ferrule.plugins.module_tools import Broken, is_tool_class, reason_of, tools_in
+from ferrule.plugins.module_tools import BrokenModule, is_tool_class, reason_of, tools_in
 from ferrule.plugins.plugin import Plugin
 from ferrule.plugins.tools_folder import KEPT, ToolsFolder
 from ferrule.registry.registry import NameTaken
@@ -50,13 +50,13 @@ class FolderTools:
         for folder in folders:
             once.setdefault(folder.resolve(), folder)
         self.folders = [ToolsFolder(folder) for folder in once.values()]
-        self.broken: list[Broken] = []
+        self.broken: list[BrokenModule] = []
         """What currently cannot be loaded."""
         self._registry = registry
         self._disabled = frozenset(disabled)
         self._pause = pause
         self._mine: dict[_Key, Tool[Any]] = {}
-        self._unlisted: dict[str, Broken] = {}
+        self._unlisted: dict[str, BrokenModule] = {}
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -121,7 +121,7 @@ class FolderTools:
         except OSError as error:
             why = f"it cannot be read: {error.strerror or error}"
             kept = f"; {KEPT}" if folder.sources else ""
-            self._unlisted[folder.path] = Broken(folder.path, f"{why}{kept}")
+            self._unlisted[folder.path] = BrokenModule(folder.path, f"{why}{kept}")
             return folder.sources
         self._unlisted.pop(folder.path, None)
         return found
@@ -132,7 +132,7 @@ class FolderTools:
         """Bring the registry in line with the files. A tool whose file did not change stays the same object."""
         if self._ended.is_set():
             return
-        broken: list[Broken] = []
+        broken: list[BrokenModule] = []
         wanted: dict[_Key, tuple[Tool[Any], str]] = {}
         for folder in self.folders:
             unlisted = self._unlisted.get(folder.path)
@@ -174,9 +174,9 @@ def holder_of(name: str, registry: Registry) -> str:
     return origins.get(entry.origin if entry is not None else "", "another tool")
 
 
-def name_taken(tool: Tool[Any], source: str, holder: str) -> Broken:
+def name_taken(tool: Tool[Any], source: str, holder: str) -> BrokenModule:
     """The finding for a tool that is left out because its name is taken."""
-    return Broken(f"{source}: {tool.name}", f"the name is taken by {holder}; rename one of them")
+    return BrokenModule(f"{source}: {tool.name}", f"the name is taken by {holder}; rename one of them")
 
 
 ENTRY_POINTS = "ferrule.tools"
@@ -187,7 +187,7 @@ class Discovered:
     """What was found, and what could not be loaded."""
 
     plugins: list[Plugin] = field(default_factory=list[Plugin])
-    broken: list[Broken] = field(default_factory=list[Broken])
+    broken: list[BrokenModule] = field(default_factory=list[BrokenModule])
 
     def register(self, registry: Registry) -> None:
         """Add every found tool; one whose name is taken, or that can never run, joins the broken ones."""
@@ -204,7 +204,7 @@ class Discovered:
                     holder = source or holder_of(tool.name, registry)
                     self.broken.append(name_taken(tool, plugin.source, holder))
                 except TypeError as error:
-                    self.broken.append(Broken(f"{plugin.source}: {tool.name}", str(error)))
+                    self.broken.append(BrokenModule(f"{plugin.source}: {tool.name}", str(error)))
 
 
 def discover_installed(found: Discovered | None = None) -> Discovered:
@@ -221,7 +221,7 @@ def discover_installed(found: Discovered | None = None) -> Discovered:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - a package may fail in any way, and must not take us along
-            found.broken.append(Broken(source, reason_of(error)))
+            found.broken.append(BrokenModule(source, reason_of(error)))
     return found
 
 
@@ -232,14 +232,14 @@ def discover_folder(folder: Path, found: Discovered | None = None) -> Discovered
     try:
         loading.refresh(loading.look())
     except OSError as error:
-        found.broken.append(Broken(str(folder), f"it cannot be read: {error.strerror or error}"))
+        found.broken.append(BrokenModule(str(folder), f"it cannot be read: {error.strerror or error}"))
     return _add(loading, found)
 
 
 def discover_file(file: Path, found: Discovered | None = None) -> Discovered:
     """Tools in one Python file, which may import others of its folder."""
     if file.suffix != ".py":
-        return Discovered(broken=[Broken(str(file), "it is not a Python file")])
+        return Discovered(broken=[BrokenModule(str(file), "it is not a Python file")])
     loading = ToolsFolder(file.parent)
     loading.refresh(loading.look(), only=[str(file.absolute())])
     return _add(loading, found or Discovered())
@@ -254,7 +254,7 @@ def _add(loading: ToolsFolder, found: Discovered) -> Discovered:
     return found
 
 
-def as_plugin(loaded: Any, name: str, version: str, source: str, broken: list[Broken]) -> Plugin:
+def as_plugin(loaded: Any, name: str, version: str, source: str, broken: list[BrokenModule]) -> Plugin:
     """Whatever an entry point names, as a plugin: a Plugin, a tool, tools, a module, or a function that makes them.
 
     What is among them that cannot be a tool is added to `broken`, and the rest is used.
@@ -278,7 +278,7 @@ def as_plugin(loaded: Any, name: str, version: str, source: str, broken: list[Br
     return Plugin(name, version, tools, source=source)
 
 
-def _tools_among(loaded: Any, source: str, broken: list[Broken]) -> Iterable[Tool[Any]]:
+def _tools_among(loaded: Any, source: str, broken: list[BrokenModule]) -> Iterable[Tool[Any]]:
     if isinstance(loaded, Tool):
         yield loaded
         return
@@ -286,4 +286,4 @@ def _tools_among(loaded: Any, source: str, broken: list[Broken]) -> Iterable[Too
         if isinstance(item, Tool):
             yield item
         else:
-            broken.append(Broken(source, f"it holds {item!r}, which is not a tool"))
+            broken.append(BrokenModule(source, f"it holds {item!r}, which is not a tool"))

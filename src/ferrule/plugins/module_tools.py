@@ -25,7 +25,7 @@ _MOST_CHARACTERS = 300
 
 
 @dataclass(slots=True, frozen=True)
-class Broken:
+class BrokenModule:
     """Something that should have brought tools and did not."""
 
     source: str
@@ -37,7 +37,7 @@ class Offered:
     """The tools of a module, and what in it could not be made a tool."""
 
     tools: list[Tool[Any]] = field(default_factory=list[Any])
-    broken: list[Broken] = field(default_factory=list[Broken])
+    broken: list[BrokenModule] = field(default_factory=list[BrokenModule])
     listed: bool = False
     """Whether the module lists its tools in `TOOLS`."""
 
@@ -48,7 +48,7 @@ class ToolMaker:
     def __init__(self, module: ModuleType, source: str) -> None:
         self.module = module
         self._source = source
-        self._made: dict[type, Tool[Any] | Broken] = {}
+        self._made: dict[type, Tool[Any] | BrokenModule] = {}
 
     def offered(self) -> Offered:
         """What the module offers now; a class that others derive from by now is a base class."""
@@ -58,13 +58,13 @@ class ToolMaker:
             try:
                 refuse_hidden(value)
             except DefinitionError as error:
-                found.broken.append(Broken(self._source, str(error)))
+                found.broken.append(BrokenModule(self._source, str(error)))
         for value in self._candidates(namespace):
             one = self._made_of(value) if is_tool_class(value) else value
-            if isinstance(one, Broken):
+            if isinstance(one, BrokenModule):
                 found.broken.append(one)
             elif not isinstance(one, Tool):
-                found.broken.append(Broken(self._source, _no_tool(one)))
+                found.broken.append(BrokenModule(self._source, _no_tool(one)))
             elif not any(one is known for known in found.tools):
                 found.tools.append(cast("Tool[Any]", one))
         return found
@@ -84,21 +84,23 @@ class ToolMaker:
             if isinstance(value, Tool) or (own_class and value not in used and not _is_base(value)):
                 yield value
 
-    def _made_of(self, cls: type[Tool[Any]]) -> Tool[Any] | Broken:
+    def _made_of(self, cls: type[Tool[Any]]) -> Tool[Any] | BrokenModule:
         if cls not in self._made:
             self._made[cls] = self._make(cls)
         return self._made[cls]
 
-    def _make(self, cls: type[Tool[Any]]) -> Tool[Any] | Broken:
+    def _make(self, cls: type[Tool[Any]]) -> Tool[Any] | BrokenModule:
         source = f"{self._source}: {cls.__name__}"
         if needed := _needed_arguments(cls):
             line = f"line {found}: " if (found := self._line_of(cls)) else ""
             listed = ", ".join(f"`{one}`" for one in needed)
-            return Broken(source, f"{line}its constructor needs {listed}; create it in the file: `{cls.__name__}(…)`")
+            return BrokenModule(
+                source, f"{line}its constructor needs {listed}; create it in the file: `{cls.__name__}(…)`"
+            )
         try:
             return cls()
         except BaseException as error:  # noqa: BLE001 - whatever one class does, the rest is loaded
-            return Broken(source, reason_of(error, _file_of(self.module), self._line_of(cls)))
+            return BrokenModule(source, reason_of(error, _file_of(self.module), self._line_of(cls)))
 
     def _line_of(self, cls: type) -> int | None:
         import ast

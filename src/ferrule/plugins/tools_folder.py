@@ -28,7 +28,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ferrule.plugins.import_output import printing_aside
-from ferrule.plugins.module_tools import Broken, Offered, ToolMaker, reason_of
+from ferrule.plugins.module_tools import BrokenModule, Offered, ToolMaker, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -56,7 +56,7 @@ class FileTools:
 
     path: str
     tools: list[Tool[Any]] = field(default_factory=list[Any])
-    broken: list[Broken] = field(default_factory=list[Broken])
+    broken: list[BrokenModule] = field(default_factory=list[BrokenModule])
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class ToolsFolder:
     def __init__(self, path: Path, *, seconds: float = _SECONDS) -> None:
         self.path = str(path.absolute())  # not resolved: a link may point elsewhere later
         self.files: list[FileTools] = []
-        self.broken: list[Broken] = []
+        self.broken: list[BrokenModule] = []
         """What is wrong with the folder itself, and with its helper files."""
         self.sources: Sources | None = None
         """The files as they were loaded; None if there is no such folder."""
@@ -324,14 +324,14 @@ class ToolsFolder:
                 file.broken = offer.broken
                 if not (offer.tools or offer.listed or offer.broken or self._helps(path, name)):
                     file.broken = [
-                        Broken(path, "no tools found; decorate a function with @tool, or list tools in `TOOLS`")
+                        BrokenModule(path, "no tools found; decorate a function with @tool, or list tools in `TOOLS`")
                     ]
 
-    def _about_folder(self) -> list[Broken]:
+    def _about_folder(self) -> list[BrokenModule]:
         if self.sources is not None:
             return []
         is_file = os.path.isfile(self.path)  # noqa: PTH113
-        return [Broken(self.path, "it is a file; name its folder" if is_file else "there is no such folder")]
+        return [BrokenModule(self.path, "it is a file; name its folder" if is_file else "there is no such folder")]
 
     def _offer(self, name: str, one: _Loaded) -> Offered:
         maker = self._makers.get(name)
@@ -351,9 +351,9 @@ class ToolsFolder:
         imports = (found[0] for source in others if isinstance(source, bytes) for found in _IMPORTS.finditer(source))
         return any(word.search(one) for one in imports)
 
-    def _broken(self, path: str, kept: bool) -> Broken:
+    def _broken(self, path: str, kept: bool) -> BrokenModule:
         why = self._failed[path].why
-        return Broken(path, f"{why}; {KEPT}" if kept else why)
+        return BrokenModule(path, f"{why}; {KEPT}" if kept else why)
 
     def _failure(self, error: BaseException, path: str) -> _Failure:
         if isinstance(error, _Unreadable):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ferrule.pipeline.authorise import Decision, Mode, Policy, Verdict
     from ferrule.pipeline.confirm import Answer, Choice, Offer, Question
     from ferrule.policy.decide import Judgement, RulePolicy
-    from ferrule.policy.rule_errors import RuleError
+    from ferrule.policy.sources import RuleError
 
 __all__ = [
     "NOTHING",
@@ -74,6 +74,6 @@ __getattr__, __dir__ = lazy_names(
             "Judgement",
             "RulePolicy",
         ),
-        "policy.rule_errors": ("RuleError",),
+        "policy.sources": ("RuleError",),
     },
 )

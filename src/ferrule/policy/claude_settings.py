@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.authorise import Verdict
-from ferrule.policy.rule_errors import RuleError
 from ferrule.policy.rules import BASH, parse_rule
+from ferrule.policy.sources import RuleError
 
 _MODES = {
     "default": "default",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
 from ferrule.policy.commands.parts import Guess, names
-from ferrule.policy.rule_errors import RuleError
+from ferrule.policy.sources import RuleError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

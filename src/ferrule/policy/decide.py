@@ -8,13 +8,12 @@ effects held back is, in mode plan too, and is judged again by what it did; anyt
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.core.context import DEFINED, TAINTED
 from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.authorise import BYPASS, PLAN, READ_ONLY, TENTATIVE, Decision, Mode, Verdict, never_asked
-from ferrule.policy.findings import Finding, Lists
-from ferrule.policy.request import Request, Requests
+from ferrule.policy.findings import Finding, Lists, Request, Requests
 from ferrule.policy.rule_set import RuleSet
 from ferrule.policy.rules import parse_rules
 from ferrule.policy.sensitive import Guarded
@@ -30,10 +29,29 @@ if TYPE_CHECKING:
     from ferrule.core.effects import Effects
     from ferrule.core.tool import Tool
     from ferrule.pipeline.confirm import Offer
-    from ferrule.policy.doubts import Doubts
-    from ferrule.policy.request import Analyser
+    from ferrule.policy.findings import Analyser
     from ferrule.policy.restrictions import RuleRestrictions
     from ferrule.policy.rules import Rule
+
+
+# Tools that are not what they were when somebody allowed them: leave that was given to the old does not count.
+
+
+class Doubts(Protocol):
+    """Knows tools as they were. A tool that others define, as an MCP server does, can change after it was allowed."""
+
+    def about(self, tool: Tool[Any]) -> str:
+        """Why a rule's leave does not count for this tool; empty where it does."""
+        ...
+
+    def way_out(self, tool: Tool[Any]) -> str:
+        """What the person can do about it where they cannot be asked; a whole sentence."""
+        ...
+
+    def dispel(self, tool: Tool[Any]) -> None:
+        """The person has said «always» to the tool as it is now."""
+        ...
+
 
 _MOST_NAMED = 5
 _TRIED_IN_PLAN = Decision(
@@ -137,7 +155,7 @@ class RulePolicy:
 
     def decide_effects(self, invocation: Invocation, effects: Effects, session: Session) -> Decision:
         """Whether what a tried call did may be made real."""
-        from ferrule.policy.request import roots_of
+        from ferrule.policy.findings import roots_of
         from ferrule.policy.weigh_effects import decide_effects
 
         decision = decide_effects(effects, Request(roots_of(session)), self._lists(session), self.mode)

@@ -12,16 +12,15 @@ from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy.commands.parts import Part
-from ferrule.policy.request import Requests
-from ferrule.policy.rule_errors import RuleError
+from ferrule.policy.findings import Requests
 from ferrule.policy.rules import BASH, EDITS, FETCH, READ, About, parse_rule
-from ferrule.policy.sources import Source
+from ferrule.policy.sources import RuleError, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ferrule.core.tool import Tool
-    from ferrule.policy.request import Analyser
+    from ferrule.policy.findings import Analyser
     from ferrule.policy.rules import Rule
 
 # Names that rules may use before their tool is there, or without one: kinds of resource, and tools others have.
@@ -41,7 +40,7 @@ class Written:
 
 
 @dataclass(slots=True, frozen=True)
-class Known:
+class KnownTools:
     """The tools there are. `complete` is false where some could not be loaded."""
 
     get: Callable[[str], Tool[Any] | None]
@@ -60,7 +59,7 @@ class Checked:
 class RuleChecks:
     """Reads rules and tries their examples."""
 
-    def __init__(self, workspace: Path, known: Known | None = None, analyser: Analyser | None = None) -> None:
+    def __init__(self, workspace: Path, known: KnownTools | None = None, analyser: Analyser | None = None) -> None:
         self._workspace = Path(os.path.realpath(workspace))
         self._known = known
         self._requests = Requests(analyser)

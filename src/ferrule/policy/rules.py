@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy.command_patterns import CommandPattern
-from ferrule.policy.host_patterns import HostPattern
-from ferrule.policy.path_patterns import PathPattern
-from ferrule.policy.rule_errors import RuleError
-from ferrule.policy.sources import Source
+from ferrule.policy.path_patterns import HostPattern, PathPattern
+from ferrule.policy.sources import RuleError, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

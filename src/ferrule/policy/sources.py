@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+# What a rule that cannot work says of itself.
+
+
+class RuleError(ValueError):
+    """A rule that could never do what its author meant; says why, and what to write instead."""
+
+
 class SourceKind(StrEnum):
     ORGANISATION = "organisation"
     USER = "user"

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from ferrule.core.call import Invocation
     from ferrule.pipeline.authorise import Mode
-    from ferrule.policy.findings import Lists
-    from ferrule.policy.request import Request
+    from ferrule.policy.findings import Lists, Request
     from ferrule.policy.rule_set import RuleSet
     from ferrule.policy.rules import Rule
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ferrule.policy.commands.parts import Analysis, Part
-    from ferrule.policy.findings import Lists
-    from ferrule.policy.request import Request
+    from ferrule.policy.findings import Lists, Request
     from ferrule.policy.rules import Rule
 
 # Beside a part that a rule allows these need none of their own: they print, or change the shell's folder, no more.

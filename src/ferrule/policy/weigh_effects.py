@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ferrule.core.effects import Barrier, Effects, FileEffect
-    from ferrule.policy.findings import Lists
-    from ferrule.policy.request import Request
+    from ferrule.policy.findings import Lists, Request
 
 _MOST_KEPT = 64 << 20
 """What the history keeps of a file at most; see `Caps`."""

@@ -34,7 +34,7 @@ class _Rules(ctypes.Structure):
     _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scope", ctypes.c_uint64))
 
 
-class _Rule(ctypes.Structure):
+class _PathRule(ctypes.Structure):
     _pack_ = 1
     _layout_ = "ms"
     _fields_ = (("allowed", ctypes.c_uint64), ("file", ctypes.c_int32))
@@ -143,7 +143,7 @@ def _allow_path(rules: int, path: str, rights: int) -> None:
 
 def _allow(rules: int, opened: int, rights: int) -> None:
     if rights:
-        rule = _Rule(rights, opened)
+        rule = _PathRule(rights, opened)
         _libc().syscall(_ADD_RULE, ctypes.c_int(rules), ctypes.c_int(_BENEATH), ctypes.byref(rule), ctypes.c_uint32(0))
 
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from ferrule.core.phrases import phrase
 from ferrule.records.database import AuditError
-from ferrule.records.retention import KEEP_ALL, Retention
-from ferrule.records.writer import Awaited, Marker, Stop, WriteProblem, Writer
+from ferrule.records.writer import KEEP_ALL, Awaited, Marker, Retention, Stop, WriteProblem, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.phrases import phrase
-from ferrule.records.usage_blocks import SCHEMA
+from ferrule.records.usage import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable

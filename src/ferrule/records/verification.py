@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ferrule.records.database import AuditError, open_for_reading
 from ferrule.records.row import COLUMNS, GAP, RETENTION, SELECT, hash_of
-from ferrule.records.usage_blocks import BLOCK, NEEDED, Usage, stored_blocks
+from ferrule.records.usage import BLOCK, NEEDED, UsageSums, stored_blocks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,7 +159,7 @@ class _Chain:
 
     def _check_block(self, number: int, rows: list[tuple[Any, ...]]) -> None:
         """What statistics are made of must follow from the rows."""
-        usage = Usage()
+        usage = UsageSums()
         try:
             usage.add_rows([[row[one] for one in _NEEDED] for row in rows])
         except (TypeError, ValueError, OverflowError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ferrule.core.events import RegistryEvent
 from ferrule.core.tool import Kind, Tool, description_of, refuse_hidden
-from ferrule.registry.source import Entry, ToolSource
+from ferrule.registry.source import RegistryEntry, ToolSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,8 +44,8 @@ class Registry(ToolSource):
         self._replace = replace
         self._lock = threading.RLock()
         self._revision = 0
-        self._versions: dict[str, dict[str, Entry]] = {}
-        self._shown: dict[str, Entry] = {}  # the current version under its name, and under each alias
+        self._versions: dict[str, dict[str, RegistryEntry]] = {}
+        self._shown: dict[str, RegistryEntry] = {}  # the current version under its name, and under each alias
         self._aliases: dict[str, str] = {}
         self._listeners: list[Callable[[RegistryEvent], None]] = []
         self._news: deque[RegistryEvent] = deque()
@@ -89,7 +89,7 @@ class Registry(ToolSource):
             # Replacing a tool that somebody switched off does not switch it on again.
             switched_off = known and not any(one.enabled for one in known.values())
             enabled = tool.enabled and not switched_off
-            entry = Entry(tool, origin, enabled)
+            entry = RegistryEntry(tool, origin, enabled)
             was_current = not known or (taken and self._shown[tool.name] is known[tool.version])
             self._versions.setdefault(tool.name, {})[tool.version] = entry
             for alias in aliases:
@@ -175,13 +175,13 @@ class Registry(ToolSource):
     def revision(self) -> int:
         return self._revision
 
-    def entry(self, name: str, version: str | None = None) -> Entry | None:
+    def entry(self, name: str, version: str | None = None) -> RegistryEntry | None:
         if version is None:
             return self._shown.get(name)
         versions = self._versions.get(self._aliases.get(name, name))
         return versions.get(version) if versions else None
 
-    def entries(self) -> list[tuple[str, Entry]]:
+    def entries(self) -> list[tuple[str, RegistryEntry]]:
         with self._lock:
             return [(name, self._shown[name]) for name in self._versions]
 
@@ -224,7 +224,7 @@ class Registry(ToolSource):
             if alias in self._versions or self._aliases.get(alias, name) != name:
                 raise NameTaken(f"The alias `{alias}` is the name of another tool already.")
 
-    def _show(self, name: str, entry: Entry) -> None:
+    def _show(self, name: str, entry: RegistryEntry) -> None:
         self._shown[name] = entry
         for alias, target in self._aliases.items():
             if target == name:
@@ -239,7 +239,7 @@ class Registry(ToolSource):
                 entry.enabled = enabled
             self._announce("enabled" if enabled else "disabled", self._shown[name])
 
-    def _announce(self, change: str, entry: Entry) -> None:
+    def _announce(self, change: str, entry: RegistryEntry) -> None:
         self._revision += 1
         self._news.append(RegistryEvent(change, entry.tool.name, entry.tool.version, entry.origin))
         if self._announcing:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class RegistryEntry:
     """A registered tool, who brought it, and whether it is switched on."""
 
     tool: Tool[Any]
@@ -39,11 +39,11 @@ class ToolSource(ABC):
         """Grows with every change, so that what was derived from the tools can be kept until then."""
 
     @abstractmethod
-    def entry(self, name: str, version: str | None = None) -> Entry | None:
+    def entry(self, name: str, version: str | None = None) -> RegistryEntry | None:
         """The entry under a name or alias; the current version unless one is pinned."""
 
     @abstractmethod
-    def entries(self) -> list[tuple[str, Entry]]:
+    def entries(self) -> list[tuple[str, RegistryEntry]]:
         """Every name with its current entry, disabled ones included, in order of registration."""
 
     def get(self, name: str, version: str | None = None) -> Tool[Any] | None:

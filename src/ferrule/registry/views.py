@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from ferrule.registry.source import Entry, ToolSource
+from ferrule.registry.source import RegistryEntry, ToolSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,11 +36,11 @@ class Filtered(View):
         super().__init__(source)
         self._keep = keep
 
-    def entry(self, name: str, version: str | None = None) -> Entry | None:
+    def entry(self, name: str, version: str | None = None) -> RegistryEntry | None:
         found = self.source.entry(name, version)
         return found if found is not None and self._keep(found.tool) else None
 
-    def entries(self) -> list[tuple[str, Entry]]:
+    def entries(self) -> list[tuple[str, RegistryEntry]]:
         return [(name, entry) for name, entry in self.source.entries() if self._keep(entry.tool)]
 
 
@@ -58,16 +58,16 @@ class Renamed(View):
         self._original = original
         self._copies: WeakKeyDictionary[Tool[Any], Tool[Any]] = WeakKeyDictionary()
 
-    def entry(self, name: str, version: str | None = None) -> Entry | None:
+    def entry(self, name: str, version: str | None = None) -> RegistryEntry | None:
         original = self._original(name)
         found = self.source.entry(original, version) if original is not None else None
         # Under an alias too a tool has its one shown name, which is what permission rules speak of.
         return self._rename(found, self._shown(found.tool.name)) if found else None
 
-    def entries(self) -> list[tuple[str, Entry]]:
+    def entries(self) -> list[tuple[str, RegistryEntry]]:
         return [(self._shown(name), self._rename(entry, self._shown(name))) for name, entry in self.source.entries()]
 
-    def _rename(self, entry: Entry, name: str) -> Entry:
+    def _rename(self, entry: RegistryEntry, name: str) -> RegistryEntry:
         if entry.tool.name == name:
             return entry
         renamed = self._copies.get(entry.tool)
@@ -75,7 +75,7 @@ class Renamed(View):
             renamed = copy.copy(entry.tool)
             renamed.name = name
             self._copies[entry.tool] = renamed
-        return Entry(renamed, entry.origin, entry.enabled)
+        return RegistryEntry(renamed, entry.origin, entry.enabled)
 
 
 def renamed_by(source: ToolSource, names: dict[str, str]) -> Renamed:

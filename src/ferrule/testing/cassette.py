@@ -26,7 +26,7 @@ from ferrule.pipeline.format import format_value, stopped_by
 from ferrule.pipeline.limits import DEFAULT_LIMITS
 from ferrule.pipeline.streaming import Collected
 from ferrule.registry.registry import Registry
-from ferrule.registry.source import Entry, ToolSource
+from ferrule.registry.source import RegistryEntry, ToolSource
 from ferrule.registry.views import View
 from ferrule.testing.double import Double, is_stream
 
@@ -578,18 +578,18 @@ class _Taped(View):
         self._double = double
         self._doubles: dict[Tool[Any], Tool[Any]] = {}
 
-    def entry(self, name: str, version: str | None = None) -> Entry | None:
+    def entry(self, name: str, version: str | None = None) -> RegistryEntry | None:
         found = self.source.entry(name, version)
         return self._wrap(found) if found is not None else None
 
-    def entries(self) -> list[tuple[str, Entry]]:
+    def entries(self) -> list[tuple[str, RegistryEntry]]:
         return [(name, self._wrap(entry)) for name, entry in self.source.entries()]
 
-    def _wrap(self, entry: Entry) -> Entry:
+    def _wrap(self, entry: RegistryEntry) -> RegistryEntry:
         double = self._doubles.get(entry.tool)
         if double is None:
             double = self._doubles.setdefault(entry.tool, self._double(entry.tool))
-        return Entry(double, entry.origin, entry.enabled)
+        return RegistryEntry(double, entry.origin, entry.enabled)
 
 
 def _digest(tool: Tool[Any]) -> str:

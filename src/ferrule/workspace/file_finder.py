@@ -21,7 +21,7 @@ _CLOCK_STEP = 20_000_000  # of the coarsest clock a file system uses, in nanosec
 _GIT_KEEPS = frozenset({"objects", "refs", "logs", "lfs"})
 
 
-class _Folder(NamedTuple):
+class _SeenFolder(NamedTuple):
     number: int
     changed: int
     below: tuple[str, ...]
@@ -34,7 +34,7 @@ class FileFinder:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[str, _Folder] = {}
+        self._seen: dict[str, _SeenFolder] = {}
         self._rules: object = None
 
     def find(self, roots: Iterable[str], concerns: Concerns, rules: object) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ class FileFinder:
         if rules != self._rules:
             self._seen, self._rules = {}, rules
         found: list[str] = []
-        seen: dict[str, _Folder] = {}
+        seen: dict[str, _SeenFolder] = {}
         waiting = list(dict.fromkeys(roots))
         while waiting:
             path = waiting.pop()
@@ -56,7 +56,7 @@ class FileFinder:
         self._seen = seen
         return tuple(sorted(found))
 
-    def _look(self, path: str, concerns: Concerns) -> _Folder | None:
+    def _look(self, path: str, concerns: Concerns) -> _SeenFolder | None:
         try:
             state = os.lstat(path)
             if not stat.S_ISDIR(state.st_mode):
@@ -76,4 +76,4 @@ class FileFinder:
             folders = [name for name in folders if name.rpartition("/")[2] not in _GIT_KEEPS]
         # What changes within one step of the clock cannot be told by it: such a folder is listed again next time.
         changed = state.st_ctime_ns if state.st_ctime_ns < began - _CLOCK_STEP else -1
-        return _Folder(state.st_ino, changed, tuple(folders), tuple(found))
+        return _SeenFolder(state.st_ino, changed, tuple(folders), tuple(found))

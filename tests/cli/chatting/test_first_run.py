@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferrule.cli.chatting.first_run import offers
-from ferrule.models.discovery import Availability, Found
+from ferrule.models.discovery import Availability, FoundProvider
 
 if TYPE_CHECKING:
     from tests.cli.chatting.conftest import Desk
@@ -28,10 +28,10 @@ def without_keys(desk: Desk) -> dict[str, str]:
 
 def test_only_what_is_ready_is_offered_a_few_of_each() -> None:
     found = [
-        Found("local", "Local", Availability.READY, ("small",)),
-        Found("openai", "OpenAI", Availability.NO_KEY, ("x",)),
-        Found("anthropic", "Anthropic", Availability.READY, tuple("abcde"), "ANTHROPIC_API_KEY"),
-        Found("ollama", "Ollama", Availability.READY, ("llama",)),
+        FoundProvider("local", "Local", Availability.READY, ("small",)),
+        FoundProvider("openai", "OpenAI", Availability.NO_KEY, ("x",)),
+        FoundProvider("anthropic", "Anthropic", Availability.READY, tuple("abcde"), "ANTHROPIC_API_KEY"),
+        FoundProvider("ollama", "Ollama", Availability.READY, ("llama",)),
     ]
     assert offers(found) == [
         ("local/small", "(on this machine, small, no key)"),

@@ -229,13 +229,13 @@ async def test_a_servers_lines_stand_behind_a_bar_however_they_are_wrapped(tmp_p
     import io
     import os
 
-    from ferrule.cli.ask import Line
+    from ferrule.cli.ask import AnswerLine
     from ferrule.cli.chatting.question_place import ChatTalk
     from ferrule.cli.chatting.screen import LiveScreen
 
     out = io.StringIO()
     screen = LiveScreen(out, size=lambda: os.terminal_size((24, 10)))
-    ChatTalk(screen, None).tell([Line("│ Run it? Once (y) or no (n), says a server", of_the_call=True)])  # type: ignore[arg-type]
+    ChatTalk(screen, None).tell([AnswerLine("│ Run it? Once (y) or no (n), says a server", of_the_call=True)])  # type: ignore[arg-type]
     rows = out.getvalue().splitlines()
     assert len(rows) > 2
     assert all(row.startswith("\x1b[1m  │ ") for row in rows)

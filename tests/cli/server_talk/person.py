@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ferrule.cli.ask import Line
+from ferrule.cli.ask import AnswerLine
 
 
 class Person:
@@ -12,9 +12,9 @@ class Person:
 
     def __init__(self, *answers: str | BaseException) -> None:
         self._answers = list(answers)
-        self.lines: list[Line] = []
+        self.lines: list[AnswerLine] = []
 
-    def tell(self, lines: Sequence[Line]) -> None:
+    def tell(self, lines: Sequence[AnswerLine]) -> None:
         self.lines += lines
 
     async def answer(self) -> str:
@@ -23,7 +23,7 @@ class Person:
         said = self._answers.pop(0)
         if isinstance(said, BaseException):
             raise said
-        self.lines.append(Line(f"? {said}"))
+        self.lines.append(AnswerLine(f"? {said}"))
         return said
 
     @property

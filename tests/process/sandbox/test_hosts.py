@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.process.sandbox.hosts import AllowedHosts, BadHost, is_public, normal_host
+from ferrule.process.sandbox.proxy import AllowedHosts, BadHost, is_public, normal_host
 
 
 @pytest.mark.parametrize(

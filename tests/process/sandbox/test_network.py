@@ -12,8 +12,8 @@ from tests.needs import needs
 from tests.process.sandbox.box import Box, python_for_all
 from tests.process.sandbox.test_proxy import Answer
 
-from ferrule.process.sandbox import network as module
-from ferrule.process.sandbox.network import network
+from ferrule.process.sandbox import proxy as module
+from ferrule.process.sandbox.proxy import network
 from ferrule.process.sandbox.sandbox import SandboxRefused
 
 

@@ -9,8 +9,7 @@ from inline_snapshot import snapshot
 from tests.process.sandbox.box import run
 
 from ferrule.process.profile import Profile
-from ferrule.process.sandbox.no_sandbox import NoSandbox
-from ferrule.process.sandbox.sandbox import SandboxRefused
+from ferrule.process.sandbox.sandbox import NoSandbox, SandboxRefused
 
 
 @pytest.mark.parametrize("off", [False, True])

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tests.needs import needs
 from tests.process.sandbox.box import Box, python_for_all
 
-from ferrule.process.sandbox.seccomp import build_filter
-from ferrule.process.sandbox.syscalls import MACHINES, Machine, this_machine
+from ferrule.process.sandbox.seccomp import MACHINES, Machine, build_filter, this_machine
 
 ALLOW, KILL = "allow", "kill"
 NEW_USER, NEW_NET, NEW_TIME, VM, THREAD = 0x10000000, 0x40000000, 0x80, 0x100, 0x10000

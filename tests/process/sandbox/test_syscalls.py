@@ -7,7 +7,7 @@ import subprocess
 
 from tests.needs import needs
 
-from ferrule.process.sandbox.syscalls import MACHINES, this_machine
+from ferrule.process.sandbox.seccomp import MACHINES, this_machine
 
 NEWER_THAN_SOME_HEADERS = {
     "open_tree_attr", "quotactl_fd", "fchmodat2", "setxattrat", "removexattrat", "file_setattr",

@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ferrule.process.output import SpillFolder
 from ferrule.process.profile import Profile
 from ferrule.process.sandbox.choose import best_sandbox
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
-from ferrule.process.sandbox.no_sandbox import NoSandbox
+from ferrule.process.sandbox.sandbox import NoSandbox
 from ferrule.process.shell.background import BackgroundCommand
 from ferrule.process.shell.running import Opener, boxes
 from ferrule.process.shell.session import Ended, ShellSession
-from ferrule.process.spill import SpillFolder
 
 T = TypeVar("T")
 SECONDS = 90

@@ -6,7 +6,7 @@ import asyncio
 import os
 
 from ferrule.process.output import OutputRecord, Piece
-from ferrule.process.shell.output_reader import OutputReader
+from ferrule.process.shell.running import OutputReader
 
 
 def test_it_is_read_while_it_comes_and_shown_clean() -> None:

@@ -1,5 +1,5 @@
-from ferrule.workspace.edits.edit_problems import Span, apply_spans
+from ferrule.workspace.edits.edit_problems import EditSpan, apply_spans
 
 
 def test_spans_are_replaced_in_order():
-    assert apply_spans("abcdef", [Span(1, 2, "X"), Span(3, 3, "Y"), Span(5, 6, "")]) == "aXcYde"
+    assert apply_spans("abcdef", [EditSpan(1, 2, "X"), EditSpan(3, 3, "Y"), EditSpan(5, 6, "")]) == "aXcYde"

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from ferrule.workspace.edits.edit_problems import EditProblem, Span, apply_spans
+from ferrule.workspace.edits.edit_problems import EditProblem, EditSpan, apply_spans
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.edits.multi_edit import find_edits
 
@@ -11,13 +11,13 @@ from ferrule.workspace.edits.multi_edit import find_edits
 def test_edits_build_on_each_other():
     found = find_edits("a b c\n", [("a", "x", False), ("x b", "y", False), ("c", "z", False)])
     assert found.text == "y z\n"
-    assert found.spans == [Span(0, 3, "y"), Span(4, 5, "z")]
+    assert found.spans == [EditSpan(0, 3, "y"), EditSpan(4, 5, "z")]
     assert [str(step.rung) for step in found.steps] == ["exact"] * 3
 
 
 def test_an_empty_text_has_one_place():
-    assert find_edits("", [("", "a", False), ("a", "b", False)]).spans == [Span(0, 0, "b")]
-    assert find_edits("x", [("x", "", False), ("", "a", True)]).spans == [Span(0, 1, "a")]
+    assert find_edits("", [("", "a", False), ("a", "b", False)]).spans == [EditSpan(0, 0, "b")]
+    assert find_edits("x", [("x", "", False), ("", "a", True)]).spans == [EditSpan(0, 1, "a")]
 
 
 def test_one_that_fails_undoes_all_and_is_named():

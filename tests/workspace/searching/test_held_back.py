@@ -11,8 +11,8 @@ from ferrule import Session
 from ferrule.policy.decide import RulePolicy
 from ferrule.policy.restrictions import RuleRestrictions
 from ferrule.workspace.files import files_of
-from ferrule.workspace.searching.held_back import count_held_back, exclusions
 from ferrule.workspace.searching.ripgrep import find_ripgrep
+from ferrule.workspace.searching.search import count_held_back, exclusions
 
 
 def count(root: Path, *deny: str, start: str = ".") -> int:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.workspace.searching.line_breaks import any_line_ending
+from ferrule.workspace.searching.replacement import any_line_ending
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.builtin.search_workspace import ask
 from ferrule.builtin.grep import grep
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.searching.find_files import find_files
-from ferrule.workspace.searching.nested_ignores import NestedIgnores
+from ferrule.workspace.searching.search import NestedIgnores
 
 
 @pytest.fixture

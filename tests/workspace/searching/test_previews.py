@@ -10,7 +10,7 @@ from tests.workspace.searching.replacing_room import replace
 
 from ferrule import Session
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.searching.previews import previews_of
+from ferrule.workspace.searching.replacing import previews_of
 
 
 def test_what_changed_since_is_refused_by_name(tmp_path: Path) -> None:

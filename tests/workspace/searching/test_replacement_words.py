@@ -9,8 +9,8 @@ from typing import Any
 from inline_snapshot import snapshot
 from tests.workspace.searching.replacing_room import replace
 
-from ferrule.workspace.searching import replacement_words as module
-from ferrule.workspace.searching.replacement_words import Replacing, left_out
+from ferrule.workspace.searching import replacing as module
+from ferrule.workspace.searching.replacing import Replacing, left_out
 
 ASKED: Any = {"pattern": "foo", "path": ".", "searched": None}
 

@@ -11,8 +11,8 @@ import pytest
 
 from ferrule import Session, ToolContext
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.searching import search_by_name as module
-from ferrule.workspace.searching.search_by_name import search_by_name
+from ferrule.workspace.searching import find_files as module
+from ferrule.workspace.searching.find_files import search_by_name
 
 
 def search(root: Path, pattern: str, folder: str = ".") -> tuple[list[str], int, list[Any]]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from ferrule.workspace.snapshots.history_diff import bounded, unified
+from ferrule.workspace.snapshots.undo_report import bounded, unified
 
 
 def test_a_small_difference_far_down() -> None:

@@ -19,7 +19,7 @@ from tests.workspace.history_room import MEMORY, Room
 from ferrule.core.result import ToolResult
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Change, Operation, Side, State, Write
-from ferrule.workspace.snapshots.store_lock import StoreLock
+from ferrule.workspace.snapshots.snapshot_store import StoreLock
 from ferrule.workspace.tracker import digest
 
 MANY = 60

@@ -9,8 +9,7 @@ import pytest
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Change, Operation, Side, State
-from ferrule.workspace.snapshots.file_states import FileStates
-from ferrule.workspace.snapshots.nodes import Nodes
+from ferrule.workspace.snapshots.file_states import FileStates, Nodes
 
 
 @pytest.fixture

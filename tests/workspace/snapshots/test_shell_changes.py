@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.workspace.history_room import MEMORY, Room
 
 from ferrule.workspace.snapshots.changes import Caps, Origin
-from ferrule.workspace.snapshots.shell_changes import Recorded
+from ferrule.workspace.snapshots.shell_changes import RecordedChanges
 
 BASH = shutil.which("bash") or "/bin/bash"
 
@@ -36,7 +36,7 @@ class Shop:
         self.room.again()
         self.changes = self.room.history.shell_changes
 
-    def run(self, script: str, call: str = "1") -> Recorded:
+    def run(self, script: str, call: str = "1") -> RecordedChanges:
         origin = Origin(call=call, tool="Bash")
         self.changes.begin(origin)
         self.bash(script)
@@ -335,7 +335,7 @@ def test_what_ran_when_the_copy_broke_is_said_not_to_be_covered(shop: Shop, how:
     shop.room.write("b", b"written", Origin(call="2", tool="Write"))
     recorded = shop.changes.end(origin)
     if recorded.note:
-        assert recorded == Recorded(None, LOST)
+        assert recorded == RecordedChanges(None, LOST)
     else:
         assert recorded.group is not None
         assert {path.name for path in recorded.group.paths} == {"a", "c"}

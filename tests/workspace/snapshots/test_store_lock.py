@@ -8,7 +8,7 @@ import pytest
 
 from ferrule import Limits, RawCall, Runtime, ToolResult, tool
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.store_lock import StoreLock
+from ferrule.workspace.snapshots.snapshot_store import StoreLock
 
 
 def test_one_at_a_time_over_threads_and_over_openings(tmp_path: Path) -> None:

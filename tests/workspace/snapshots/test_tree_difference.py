@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from ferrule.workspace.snapshots.changes import Node, Operation
-from ferrule.workspace.snapshots.tree_difference import difference
-from ferrule.workspace.snapshots.tree_scan import Seen
-from ferrule.workspace.snapshots.tree_store import Known
+from ferrule.workspace.snapshots.tree_store import Known, Seen, difference
 
 
 def file(digest: str = "d", mode: int = 0o644, size: int = 1, modified: int = 1) -> Known:

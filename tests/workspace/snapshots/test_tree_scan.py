@@ -9,7 +9,7 @@ import pytest
 
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.snapshots.changes import Node
-from ferrule.workspace.snapshots.tree_scan import Scan, below, scan
+from ferrule.workspace.snapshots.tree_store import Scan, below, scan
 
 
 def look(top: Path, most: int = 1000) -> Scan:

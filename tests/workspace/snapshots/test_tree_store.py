@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.workspace.snapshots.changes import Node
-from ferrule.workspace.snapshots.tree_scan import Seen
-from ferrule.workspace.snapshots.tree_store import Known, TreeDamaged, TreeStore
+from ferrule.workspace.snapshots.tree_store import Known, Seen, TreeDamaged, TreeStore
 from ferrule.workspace.tracker import digest
 
 D1, D2, D3 = digest(b"abc"), digest(bytes(3_000_000)), digest(b"\x01" * 5_000_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule.workspace.texts.diff import Change, Differing, differing, line_changes, line_count
+from ferrule.workspace.texts.diff import Differing, LineChange, differing, line_changes, line_count
 from ferrule.workspace.texts.text import lines_of
 
 PIECES = st.lists(st.sampled_from(["a", "b", "ab", "é", "\n", "\r\n", "\r", "\n\n"]), max_size=40).map("".join)
@@ -37,7 +37,7 @@ def test_the_changes_are_those_of_the_whole(start: str, old: str, new: str, end:
     assert whole_after[at : at + len(found.new)] == found.new
     assert whole_before[at + len(found.old) :] == whole_after[at + len(found.new) :]
     changes = [
-        Change(one.old + at, one.old_end + at, one.new + at, one.new_end + at)
+        LineChange(one.old + at, one.old_end + at, one.new + at, one.new_end + at)
         for one in line_changes(found.old, found.new)
     ]
     assert changes == line_changes(whole_before, whole_after)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule.workspace.texts.diff import Change, line_changes
+from ferrule.workspace.texts.diff import LineChange, line_changes
 
 LINES = st.lists(st.sampled_from("abcdefg"), max_size=25)
 
@@ -54,7 +54,7 @@ def test_small_edits_in_a_large_text(edits: list[tuple[int, int, int]], repetiti
 
 
 def test_a_moved_block_is_taken_out_and_put_in():
-    assert line_changes(list("abcdefx"), list("xabcdef")) == [Change(0, 0, 0, 1), Change(6, 7, 7, 7)]
+    assert line_changes(list("abcdefx"), list("xabcdef")) == [LineChange(0, 0, 0, 1), LineChange(6, 7, 7, 7)]
 
 
 def scattered(lines: int) -> tuple[list[str], list[str]]:

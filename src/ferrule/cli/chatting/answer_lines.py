@@ -112,7 +112,7 @@ def _as_list(table: list[list[str]], width: int) -> list[str]:
 _FENCE = re.compile(r"(?P<indent>\s*)(?P<fence>`{3,}|~{3,})\s*(?P<language>[^`]*)")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+(?P<text>.*?)\s*#*\s*")
 _ITEM = re.compile(r"(?P<indent>\s*)(?P<marker>[-*+]|\d{1,9}[.)])\s+(?P<text>.*)")
-_RULE_ANSWER_LINES = re.compile(r"\s{0,3}([-*_])\s*(?:\1\s*){2,}")
+_RULE_LINE = re.compile(r"\s{0,3}([-*_])\s*(?:\1\s*){2,}")
 _QUOTE = re.compile(r"\s{0,3}>\s?(?P<text>.*)")
 _TABLE = re.compile(r"\s*\|.*\|\s*")
 _DEEPEST = 8
@@ -196,7 +196,7 @@ class AnswerLines:
         paint = self._paint
         if heading := _HEADING.fullmatch(line):
             return wrapped(inline(heading["text"], paint, "title"), width)
-        if _RULE_ANSWER_LINES.fullmatch(line):
+        if _RULE_LINE.fullmatch(line):
             return [paint("faint", "─" * min(width, 40))]
         if item := _ITEM.fullmatch(line):
             indent = " " * min(len(item["indent"].expandtabs(4)), _DEEPEST)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ferrule.cli.chatting.person_input import PersonInput
     from ferrule.cli.chatting.screen import Screen
     from ferrule.mcp_client.remote_server import RemoteServer
-    from ferrule.plugins.module_tools import Broken
+    from ferrule.plugins.module_tools import BrokenModule
 
 
 # Ctrl-C: once stops what runs, twice within two seconds leaves.
@@ -198,7 +198,7 @@ class Chat:
         )
         self.questions = ServerQuestions(self.place)
         """What MCP servers ask of the person."""
-        self._said_broken: list[Broken] = []
+        self._said_broken: list[BrokenModule] = []
         self._signing_in: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._assistant: ChatAssistant | None = None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ferrule.app.choose_model import NoModelChosen
     from ferrule.app.settings import Settings
-    from ferrule.models.discovery import Found
+    from ferrule.models.discovery import FoundProvider
 
 _OF_ONE = 3
 _OFFERED = 9
@@ -42,7 +42,7 @@ def chosen_first(settings: Settings, nothing: NoModelChosen) -> str | None:
     return _picked([name for name, _about in offered])
 
 
-def offers(found: Iterable[Found]) -> list[tuple[str, str]]:
+def offers(found: Iterable[FoundProvider]) -> list[tuple[str, str]]:
     """Models that can be asked now, a few of each provider, with a word about where they are."""
     from ferrule.models.discovery import Availability
     from ferrule.models.providers import EMBEDDED

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from ferrule.cli.ask import Line
+    from ferrule.cli.ask import AnswerLine
     from ferrule.cli.chatting.event_printer import EventPrinter
     from ferrule.cli.chatting.person_input import PersonInput
     from ferrule.cli.chatting.screen import Screen
@@ -74,13 +74,13 @@ class ChatTalk:
     def cancelled_by(self) -> str:
         return _("Esc or Ctrl-C")
 
-    def tell(self, lines: Sequence[Line]) -> None:
+    def tell(self, lines: Sequence[AnswerLine]) -> None:
         self._screen.write([row for line in lines for row in self._rows(line)])
 
     async def answer(self) -> str:
         return await self._person.answer(escapes=True)
 
-    def _rows(self, line: Line) -> list[str]:
+    def _rows(self, line: AnswerLine) -> list[str]:
         screen = self._screen
         if line.of_the_call and not line.words.startswith(BAR):
             return [screen.paint("strong", line.words)]  # an address: the terminal wraps it, and can copy it whole

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ferrule.cli.ask import Line
+from ferrule.cli.ask import AnswerLine
 from ferrule.cli.server_talk import browser
 from ferrule.cli.server_talk.questions import YES, one_row, ours, theirs, warning
 from ferrule.cli.words import _
@@ -70,7 +70,7 @@ async def visit(talk: Talk, server: str, message: str, url: str, *, sign_in: boo
     except CannotOpen as why:
         talk.tell([*lines, warning(_("It was declined: {why}").format(why=why))])
         return Elicited("decline", why=str(why))
-    lines += [Line(shown(address.url), of_the_call=True)]  # without a bar: it may have to be copied
+    lines += [AnswerLine(shown(address.url), of_the_call=True)]  # without a bar: it may have to be copied
     lines += [ours(_("Its host is: {host}").format(host=shown(address.host)))]
     lines += [warning(words) for words in address.warnings]
     opens = browser.has_browser()

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.cli.ask import Line
+from ferrule.cli.ask import AnswerLine
 from ferrule.cli.server_talk.questions import BAR, NO, YES, one_row, ours, theirs, warning
 from ferrule.cli.words import _
 from ferrule.core.elicitation import Elicited
@@ -378,8 +378,8 @@ async def _filled(talk: Talk, server: str, fields: Sequence[Field]) -> dict[str,
 async def _ask(talk: Talk, field: Field, content: dict[str, Any], place: str) -> None:
     """One field, again until what was typed is an answer. Nothing typed means what it had, or else its default."""
     known: Any = content.get(field.name, field.default)
-    lines = [Line(f"{BAR}{place}{field.title}", of_the_call=True), *theirs(field.description)]
-    lines += [Line(f"{BAR}  {at}  {one.title}", of_the_call=True) for at, one in enumerate(field.options, 1)]
+    lines = [AnswerLine(f"{BAR}{place}{field.title}", of_the_call=True), *theirs(field.description)]
+    lines += [AnswerLine(f"{BAR}  {at}  {one.title}", of_the_call=True) for at, one in enumerate(field.options, 1)]
     lines.append(ours(_expected(field, known)))
     talk.tell(lines)
     while True:
@@ -408,9 +408,9 @@ def _expected(field: Field, known: Any) -> str:
     return _("({takes}; Enter skips it)").format(takes=takes)
 
 
-def _review(server: str, fields: Sequence[Field], content: Mapping[str, Any]) -> list[Line]:
+def _review(server: str, fields: Sequence[Field], content: Mapping[str, Any]) -> list[AnswerLine]:
     lines = [ours(_("{server} would get:").format(server=server))]
     for at, field in enumerate(fields, 1):
         said = field.shown(content[field.name]) if field.name in content else _("(nothing)")
-        lines.append(Line(f"{BAR}{at}  {field.title}: {said}", of_the_call=True))
+        lines.append(AnswerLine(f"{BAR}{at}  {field.title}: {said}", of_the_call=True))
     return [*lines, ours(_("Send it? Yes (y), a number to change that answer, or no (n)"))]

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ferrule.cli.ask import Line
+from ferrule.cli.ask import AnswerLine
 from ferrule.cli.words import _
 from ferrule.core.elicitation import Elicited
 from ferrule.policy.shown_text import disguises, shown
@@ -35,24 +35,24 @@ class Talk(Protocol):
         """The keys that cancel the question."""
         ...
 
-    def tell(self, lines: Sequence[Line]) -> None: ...
+    def tell(self, lines: Sequence[AnswerLine]) -> None: ...
 
     async def answer(self) -> str: ...
 
 
-def ours(words: str) -> Line:
-    return Line(words)
+def ours(words: str) -> AnswerLine:
+    return AnswerLine(words)
 
 
-def warning(words: str) -> Line:
-    return Line(words, warning=True)
+def warning(words: str) -> AnswerLine:
+    return AnswerLine(words, warning=True)
 
 
-def theirs(text: str) -> list[Line]:
+def theirs(text: str) -> list[AnswerLine]:
     """What the server wrote, with everything in it made visible, and a warning where it is not what it looks like."""
     if not text.strip():
         return []
-    lines = [Line(f"{BAR}{line}", of_the_call=True) for line in shown(text.strip().expandtabs(4)).split("\n")]
+    lines = [AnswerLine(f"{BAR}{line}", of_the_call=True) for line in shown(text.strip().expandtabs(4)).split("\n")]
     if found := disguises(text.strip()):
         lines.append(warning(_("it holds {what}").format(what=_(", ").join(_(one) for one in found))))
     return lines
@@ -67,7 +67,7 @@ def one_row(text: str, most: int = 200) -> str:
 NO_TERMINAL = "there is no terminal to ask the person at"
 
 
-class Place(Protocol):
+class AskingPlace(Protocol):
     """Where the person can be asked, if they can."""
 
     @property
@@ -87,7 +87,7 @@ class Place(Protocol):
 class ServerQuestions:
     """The ports of a program with a person, or without one; then what is asked is declined, and said."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: AskingPlace) -> None:
         self._place = place
         self.waiting_to_sign_in: dict[str, None] = {}
         """Servers that want the person to sign in and came at a time when nobody could be asked."""

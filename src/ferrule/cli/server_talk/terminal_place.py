@@ -18,7 +18,7 @@ from ferrule.cli.words import _, as_warning, persons_language
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
-    from ferrule.cli.ask import Line
+    from ferrule.cli.ask import AnswerLine
     from ferrule.mcp_client.ports import Ports
     from ferrule.pipeline.confirm import Answer, Asker, Question
 
@@ -65,7 +65,7 @@ class TerminalTalk:
     def cancelled_by(self) -> str:
         return "Ctrl-D"
 
-    def tell(self, lines: Sequence[Line]) -> None:
+    def tell(self, lines: Sequence[AnswerLine]) -> None:
         for line in lines:
             if line.warning:
                 click.echo(click.style(f"  {as_warning(line.words)}", bold=True), err=True)

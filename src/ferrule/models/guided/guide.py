@@ -37,7 +37,7 @@ _MOST_PARTS = 5
 
 
 @dataclass(slots=True, frozen=True)
-class Done:
+class GuidedEnd:
     """A call of this turn and what it gave."""
 
     call: RawCall
@@ -49,10 +49,10 @@ class TurnSoFar:
     """The last thing the person said, and what was done about it."""
 
     request: str
-    done: tuple[Done, ...]
+    done: tuple[GuidedEnd, ...]
 
     @property
-    def outcomes(self) -> tuple[Done, ...]:
+    def outcomes(self) -> tuple[GuidedEnd, ...]:
         """What there is to tell of: a call that had to wait for another is told once, when it was made again."""
         waited = [at for at, one in enumerate(self.done) if _asks_to_read(one) and at + 1 < len(self.done)]
         return tuple(one for at, one in enumerate(self.done) if at not in waited and at - 1 not in waited)
@@ -84,7 +84,7 @@ def turn_so_far(messages: Sequence[Message]) -> TurnSoFar:
     """Read a conversation from its end."""
     start = max((at for at, one in enumerate(messages) if isinstance(one, UserMessage)), default=0)
     request = ""
-    done: list[Done] = []
+    done: list[GuidedEnd] = []
     calls: Sequence[RawCall] = ()
     for message in messages[start:]:
         if isinstance(message, UserMessage):
@@ -92,7 +92,7 @@ def turn_so_far(messages: Sequence[Message]) -> TurnSoFar:
         elif isinstance(message, AssistantMessage):
             calls = message.calls
         else:
-            done += [Done(call, result) for call, result in zip(calls, message.results, strict=False)]
+            done += [GuidedEnd(call, result) for call, result in zip(calls, message.results, strict=False)]
     return TurnSoFar(request, tuple(done))
 
 
@@ -110,7 +110,7 @@ def parts_of(request: str) -> list[str]:
     return [*parts, rest] if rest else parts
 
 
-def _asks_to_read(one: Done) -> bool:
+def _asks_to_read(one: GuidedEnd) -> bool:
     error = one.result.error
     return error is not None and bool(_READ_FIRST.search(f"{error.message} {error.suggestion or ''}"))
 

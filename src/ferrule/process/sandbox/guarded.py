@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ferrule.core.access import OF_GIT, settings_among
-from ferrule.process.sandbox.git_config import hooks_paths
-from ferrule.process.sandbox.places import hooks_of_person
-from ferrule.process.sandbox.plain_path import opened, read_plain
+from ferrule.process.sandbox.places import hooks_of_person, hooks_paths
+from ferrule.process.sandbox.sweep import opened, read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

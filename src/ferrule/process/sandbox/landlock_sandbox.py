@@ -23,9 +23,8 @@ from ferrule.process.sandbox.limits import control_group, limits_of, threads_of_
 from ferrule.process.sandbox.places import Places, git_settings, is_within, system_places
 from ferrule.process.sandbox.roots import below, names_of_hidden, writable_roots
 from ferrule.process.sandbox.sandbox import Denial, Launch, Name, Prepared, SandboxRefused
-from ferrule.process.sandbox.seccomp import build_filter
+from ferrule.process.sandbox.seccomp import build_filter, this_machine
 from ferrule.process.sandbox.sweep import Sweep, Watched
-from ferrule.process.sandbox.syscalls import this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

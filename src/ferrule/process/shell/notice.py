@@ -51,7 +51,7 @@ def started(pid: int) -> int | None:
 
 
 @dataclass(slots=True, frozen=True)
-class Noted:
+class NotedCommand:
     """A background command of some program on this machine."""
 
     id: str
@@ -126,9 +126,9 @@ class Notice:
         }
 
 
-def noted_commands(folder: Path) -> list[Noted]:
+def noted_commands(folder: Path) -> list[NotedCommand]:
     """Those of all programs that still run here, oldest first. Files of the dead are cleared away."""
-    found: list[Noted] = []
+    found: list[NotedCommand] = []
     for path in folder.glob("*.json"):
         try:
             document = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
@@ -144,10 +144,10 @@ def noted_commands(folder: Path) -> list[Noted]:
     return sorted(found, key=lambda one: one.began)
 
 
-def _noted(entry: dict[str, Any], program: NotedProcess, workspace: str) -> Noted:
+def _noted(entry: dict[str, Any], program: NotedProcess, workspace: str) -> NotedCommand:
     box = NotedProcess(*entry["box"]) if entry["box"] else None
     output = Path(entry["output"]) if entry["output"] else None
-    return Noted(
+    return NotedCommand(
         entry["id"], program, workspace, entry["command"], entry["status"], entry["exit_code"], entry["began"],
         output, box,
     )  # fmt: skip

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import fcntl
 import os
+import platform
 import struct
 import tempfile
 import termios
@@ -16,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
+from ferrule.process.output import Piece
 from ferrule.process.shell import state as states
-from ferrule.process.shell.output_reader import OutputReader
-from ferrule.process.shell.waiting import InputWatch
+from ferrule.process.terminal_escapes import StreamCleaner
 
 if TYPE_CHECKING:
     from ferrule.process.box import Box
@@ -27,13 +29,179 @@ if TYPE_CHECKING:
     from ferrule.process.sandbox.sandbox import Sandbox
     from ferrule.process.shell.state import ShellState
 
+
+# Reads what a command writes, as it comes, into its record; and shows it to whoever watches.
+
+
+_CHUNK = 1 << 18
+_SECONDS_BETWEEN_LOOKS = 0.002
+
+
+class OutputReader:
+    """Two pipes, or a terminal, which are the caller's. Never keeps a writer waiting longer than a turn of the loop."""
+
+    def __init__(self, sources: dict[int, Stream], record: OutputRecord) -> None:
+        self._sources = sources
+        self.record = record
+        self.on_output: Callable[[Piece], None] | None = None
+        self._open = set(sources)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._decoders = {number: codecs.getincrementaldecoder("utf-8")("replace") for number in sources}
+        self._cleaners = {number: StreamCleaner() for number in sources}
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From now on, read what comes."""
+        self._loop = loop
+        for number in self._sources:
+            loop.add_reader(number, self._read, number)
+
+    def stop(self) -> None:
+        """Read no more; the descriptors stay open."""
+        if self._loop is not None and not self._loop.is_closed():
+            for number in self._open:
+                self._loop.remove_reader(number)
+        self._loop = None
+
+    def take_rest(self) -> None:
+        """Read what has been written by now. Whoever could write more has ended."""
+        for number in list(self._open):
+            while self._read(number):
+                continue
+        if self.on_output is not None:
+            for number in self._sources:
+                self._show(number, self._decoders[number].decode(b"", final=True), last=True)
+
+    async def until_closed(self, seconds: float) -> None:
+        """A terminal hands on what was written to it a little later, and then says that it is closed."""
+        end = monotonic() + seconds
+        while self._open and monotonic() < end:  # noqa: ASYNC110 - it is read as it comes
+            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+
+    def pipe_files(self) -> frozenset[tuple[int, int]]:
+        """Its pipes, as the kernel tells them apart."""
+        found = [os.fstat(number) for number in self._sources]
+        return frozenset((one.st_dev, one.st_ino) for one in found)
+
+    def _read(self, number: int) -> int:
+        try:
+            data = os.read(number, _CHUNK)
+        except BlockingIOError:
+            return 0
+        except OSError:  # a terminal whose other side is closed
+            data = b""
+        if not data:
+            self._open.discard(number)
+            if self._loop is not None:
+                self._loop.remove_reader(number)
+            return 0
+        self.record.add(self._sources[number], data)
+        if self.on_output is not None:
+            self._show(number, self._decoders[number].decode(data))
+        return len(data)
+
+    def _show(self, number: int, text: str, *, last: bool = False) -> None:
+        cleaner = self._cleaners[number]
+        text = cleaner.feed(text) + (cleaner.rest() if last else "")
+        if text and self.on_output is not None:
+            self.on_output(Piece(self._sources[number], text))
+
+
+# Tells a command that waits for someone to type from one that is quietly at work.
+
+
+_READS = {"x86_64": {0}, "aarch64": {63}}
+_WAITS_FOR_SEVERAL = {"x86_64": {7, 23, 232, 270, 271, 281, 441}, "aarch64": {22, 72, 73, 441}}
+_TERMINAL_PLACES = frozenset({b"n_tty_read", b"wait_woken"})
+_SECONDS_SILENT_FOR_SEVERAL = 2.0
+_LOOKS = 2
+_OWN_TERMINAL = os.makedev(5, 0)  # `/dev/tty`, whichever that is for a process
+
+
+class InputWatch:
+    """Looks at a command's processes now and then; `waits` becomes true when it is sure."""
+
+    def __init__(self, processes: Callable[[], list[int]], reader: OutputReader, device: int = 0) -> None:
+        """`device` is the number of the terminal that the command runs on; 0 without one."""
+        self._processes = processes
+        self._reader = reader
+        self._terminals = {device, _OWN_TERMINAL} if device else set[int]()
+        self._pipes = frozenset[tuple[int, int]]() if device else reader.pipe_files()
+        self._machine = platform.machine()
+        self._seen = 0
+        self._written = -1
+        self._silent_since = monotonic()
+
+    def waits(self) -> bool:
+        """Whether it has been waiting for input at this look and at the one before."""
+        written = self._reader.record.total
+        if written != self._written:
+            self._written, self._silent_since, self._seen = written, monotonic(), 0
+            return False
+        if self._pipes and monotonic() - self._silent_since < _SECONDS_SILENT_FOR_SEVERAL:
+            return False
+        waits = any(self._process_waits(pid) for pid in self._processes())
+        self._seen = self._seen + 1 if waits else 0
+        return self._seen >= _LOOKS
+
+    def _process_waits(self, pid: int) -> bool:
+        for thread in _listed(f"/proc/{pid}/task"):
+            words = _content(f"/proc/{pid}/task/{thread}/syscall").split()
+            if words and words[0].isdigit():
+                if self._call_waits(pid, int(words[0]), int(words[1], 16)):
+                    return True
+            elif not words and self._terminals and _content(f"/proc/{pid}/task/{thread}/wchan") in _TERMINAL_PLACES:
+                return self._is_terminal(pid, 0)  # a kernel that does not tell which call it is
+        return False
+
+    def _call_waits(self, pid: int, call: int, descriptor: int) -> bool:
+        if self._pipes:
+            reads = call in _READS.get(self._machine, ()) and descriptor == 0
+            return (reads or call in _WAITS_FOR_SEVERAL.get(self._machine, ())) and self._is_own_output(pid, 0)
+        if call in _READS.get(self._machine, ()):
+            return self._is_terminal(pid, descriptor)
+        if call not in _WAITS_FOR_SEVERAL.get(self._machine, ()) or not self._is_terminal(pid, 0):
+            return False
+        if monotonic() - self._silent_since < _SECONDS_SILENT_FOR_SEVERAL:
+            return False
+        shown = self._reader.record.text("stdout")
+        return bool(shown) and not shown.endswith("\n")
+
+    def _is_own_output(self, pid: int, descriptor: int) -> bool:
+        try:
+            found = os.stat(f"/proc/{pid}/fd/{descriptor}")  # noqa: PTH116 - not a path
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) in self._pipes
+
+    def _is_terminal(self, pid: int, descriptor: int) -> bool:
+        try:
+            return os.stat(f"/proc/{pid}/fd/{descriptor}").st_rdev in self._terminals  # noqa: PTH116 - not a path
+        except OSError:
+            return False
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - names alone
+    except OSError:
+        return []
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - asked for often
+            return file.read(256)
+    except OSError:
+        return b""
+
+
 T = TypeVar("T")
 Size = tuple[int, int]
 """The columns and rows of a terminal."""
 Why = Literal["ended", "time", "waiting", "starved"]
 
 _OUTPUT_ROOM = 1 << 18
-_SECONDS_BETWEEN_LOOKS = 0.5
+_SECONDS_BETWEEN_WATCHES = 0.5
 _SECONDS_TO_SHOW = 1.0
 
 
@@ -182,10 +350,10 @@ class RunningCommand:
         watch = InputWatch(self.box.processes, self.reader, self.device)
         while True:
             left = end - monotonic()
-            await asyncio.wait({self.box.ended}, timeout=max(0.0, min(left, _SECONDS_BETWEEN_LOOKS)))
+            await asyncio.wait({self.box.ended}, timeout=max(0.0, min(left, _SECONDS_BETWEEN_WATCHES)))
             if self.box.ended.done():
                 return "ended"
-            if left <= _SECONDS_BETWEEN_LOOKS:
+            if left <= _SECONDS_BETWEEN_WATCHES:
                 return "time"
             if watch.waits():
                 return "waiting" if self.master >= 0 else "starved"

@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.process.box import Box
-    from ferrule.process.output import LeftOut
+    from ferrule.process.output import LeftOut, SpillFolder
     from ferrule.process.sandbox.sandbox import Denial
     from ferrule.process.shell.notice import Notice
     from ferrule.process.shell.running import Opener, Size, Why
-    from ferrule.process.spill import SpillFolder
 
 logger = logging.getLogger("ferrule.shells")
 

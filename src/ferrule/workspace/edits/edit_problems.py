@@ -29,7 +29,7 @@ class Rung(StrEnum):
 
 
 @dataclass(slots=True, frozen=True)
-class Span:
+class EditSpan:
     """Characters `start` to `end` give way to `replacement`."""
 
     start: int
@@ -38,15 +38,15 @@ class Span:
 
 
 @dataclass(slots=True, frozen=True)
-class Found:
+class FoundText:
     """Where an edit goes, which rung of the ladder found it, and what to tell about that (empty when exact)."""
 
-    spans: list[Span]
+    spans: list[EditSpan]
     rung: Rung
     note: str = ""
 
 
-def apply_spans(text: str, spans: Iterable[Span]) -> str:
+def apply_spans(text: str, spans: Iterable[EditSpan]) -> str:
     """The text with every span replaced; spans are in order and do not overlap."""
     parts: list[str] = []
     at = 0

@@ -58,7 +58,7 @@ class Adapted:
 
 
 @dataclass(slots=True)
-class Place:
+class MatchPlace:
     """A place that fits: from a column of line `first` to a column of the last, with the file's text of each line."""
 
     lines: TextLines
@@ -99,15 +99,15 @@ class Place:
         return found
 
 
-def by_line_endings(lines: TextLines, old: list[str]) -> Iterator[Place]:
+def by_line_endings(lines: TextLines, old: list[str]) -> Iterator[MatchPlace]:
     """Places that differ in line endings and in nothing else."""
     haystack = "\n".join(lines.contents)
     for at, line in _hits(haystack, "\n".join(old)):
         column = at - haystack.rfind("\n", 0, at) - 1
-        yield Place(lines, line, column, old, len(old[-1]) + (column if len(old) == 1 else 0))
+        yield MatchPlace(lines, line, column, old, len(old[-1]) + (column if len(old) == 1 else 0))
 
 
-def by_line_ends(lines: TextLines, old: list[str]) -> Iterator[Place]:
+def by_line_ends(lines: TextLines, old: list[str]) -> Iterator[MatchPlace]:
     """Places that differ in line endings and in blanks at the end of lines."""
     for first, column, count in _search(lines.trimmed, [line.rstrip(BLANKS) for line in old]):
         place = _placed(lines, first, column, old[:count], [line.rstrip(BLANKS) for line in old[:count]])
@@ -115,7 +115,7 @@ def by_line_ends(lines: TextLines, old: list[str]) -> Iterator[Place]:
             yield place
 
 
-def by_indentation(lines: TextLines, old: list[str]) -> Iterator[Place]:
+def by_indentation(lines: TextLines, old: list[str]) -> Iterator[MatchPlace]:
     """Places that differ in indentation, by one rule for all lines; whole lines only."""
     for first, count in _search_whole(lines.stripped, [line.strip(BLANKS) for line in old]):
         place = _whole(lines, first, old[:count])
@@ -128,7 +128,7 @@ def by_indentation(lines: TextLines, old: list[str]) -> Iterator[Place]:
         yield from _by_inner_tabs(lines, old)
 
 
-def by_typography(lines: TextLines, old: list[str]) -> Iterator[Place]:
+def by_typography(lines: TextLines, old: list[str]) -> Iterator[MatchPlace]:
     """Places that differ in quotes, dashes, dots and spaces, and besides perhaps in blanks at the end of lines."""
     for part, first in _typographic_parts(lines, old):
         folding = Folding(*part, *old)
@@ -142,7 +142,7 @@ def by_typography(lines: TextLines, old: list[str]) -> Iterator[Place]:
                     yield place
 
 
-def by_typography_and_indentation(lines: TextLines, old: list[str]) -> Iterator[Place]:
+def by_typography_and_indentation(lines: TextLines, old: list[str]) -> Iterator[MatchPlace]:
     """Places that differ in typography and in indentation both."""
     for part, first in _typographic_parts(lines, old):
         folding = Folding(*part, *old)
@@ -178,7 +178,7 @@ def _typographic_parts(lines: TextLines, old: list[str]) -> Iterator[tuple[list[
         yield lines.contents[first : first + len(old)], first
 
 
-def _by_inner_tabs(lines: TextLines, old: list[str]) -> Iterator[Place]:
+def _by_inner_tabs(lines: TextLines, old: list[str]) -> Iterator[MatchPlace]:
     """Places where tabs within lines became spaces too. Looked for around its longest words."""
     count = len(old) - (old[-1] == "")
     for first in _likely_starts(lines, old, _WORD) or []:
@@ -247,17 +247,17 @@ def _hits(haystack: str, needle: str) -> Iterator[tuple[int, int]]:
         at = haystack.find(needle, at + 1)
 
 
-def _whole(lines: TextLines, first: int, old: list[str]) -> Place:
+def _whole(lines: TextLines, first: int, old: list[str]) -> MatchPlace:
     last = first + len(old) - 1
     ended = len(old) > 1 and not old[-1]
-    return Place(lines, first, 0, old, 0 if ended else len(lines.contents[last]))
+    return MatchPlace(lines, first, 0, old, 0 if ended else len(lines.contents[last]))
 
 
-def _placed(lines: TextLines, first: int, column: int, old: list[str], keys: list[str]) -> Place | None:
+def _placed(lines: TextLines, first: int, column: int, old: list[str], keys: list[str]) -> MatchPlace | None:
     last = first + len(old) - 1
     from_column = column if len(old) == 1 else 0
     end = _end_column(lines, last, from_column, from_column + len(keys[-1]), old)
-    return None if end is None else Place(lines, first, column, old, end)
+    return None if end is None else MatchPlace(lines, first, column, old, end)
 
 
 def _end_column(lines: TextLines, last: int, from_column: int, end: int, old: list[str]) -> int | None:
@@ -270,7 +270,7 @@ def _end_column(lines: TextLines, last: int, from_column: int, end: int, old: li
     return from_column + len(old[-1]) if content.startswith(old[-1], from_column) else None
 
 
-def _walked(lines: TextLines, first: int, column: int, old: list[str]) -> Place | None:
+def _walked(lines: TextLines, first: int, column: int, old: list[str]) -> MatchPlace | None:
     pieces: list[Pieces] = []
     last = first + len(old) - 1
     end = 0
@@ -290,13 +290,13 @@ def _walked(lines: TextLines, first: int, column: int, old: list[str]) -> Place 
         pieces.append(whole)
     if len(old) > 1 and not old[-1]:
         end = 0
-    return Place(lines, first, column, old, end, Adapted(characters=Retype(pieces, lines.text)))
+    return MatchPlace(lines, first, column, old, end, Adapted(characters=Retype(pieces, lines.text)))
 
 
 __all__ = [
     "Adapted",
     "AsGiven",
-    "Place",
+    "MatchPlace",
     "Unclear",
     "Writing",
     "by_indentation",

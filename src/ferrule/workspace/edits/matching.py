@@ -16,9 +16,18 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.workspace.edits.edit_problems import EditProblem, Found, Rung, Span, empty, identical, misfit, several
+from ferrule.workspace.edits.edit_problems import (
+    EditProblem,
+    EditSpan,
+    FoundText,
+    Rung,
+    empty,
+    identical,
+    misfit,
+    several,
+)
 from ferrule.workspace.edits.match_rungs import (
-    Place,
+    MatchPlace,
     by_indentation,
     by_line_endings,
     by_line_ends,
@@ -286,7 +295,7 @@ def _empty_at_end(lines: list[str]) -> int:
     return count
 
 
-Search = Callable[[TextLines, list[str]], Iterator[Place]]
+Search = Callable[[TextLines, list[str]], Iterator[MatchPlace]]
 
 _RUNGS: tuple[tuple[Rung, Search, Search | None], ...] = (
     (Rung.LINE_ENDS, by_line_ends, by_indentation),
@@ -326,7 +335,7 @@ _LEFT_OUT = phrase("it leaves out the indentation there, so how far to indent th
 _WHOLE_LINES = phrase("Give the old and the new text as whole lines, exactly as they stand in the file.")
 
 
-def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Found:
+def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> FoundText:
     """Where `old` stands in `text` and what takes its place; raises `EditProblem` when that is not certain."""
     if old[:1] == new[:1] == _MARK and old not in text:
         old, new = old[1:], new[1:]  # the byte order mark, which stands before the text
@@ -348,7 +357,7 @@ def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Fo
     if found is None:
         raise missing(lines, as_lines(old))
     span, rung = found
-    return Found([span], rung, _NOTES[rung])
+    return FoundText([span], rung, _NOTES[rung])
 
 
 def _is_half_an_ending(text: str, old: str) -> bool:
@@ -364,7 +373,7 @@ def _is_half_an_ending(text: str, old: str) -> bool:
 # To the letter
 
 
-def _exact(lines: TextLines, old: str, new: str) -> Found | None:
+def _exact(lines: TextLines, old: str, new: str) -> FoundText | None:
     """The one place where the old text stands, line endings aside: there the new text takes its place literally."""
     text = lines.text
     start = text.find(old)
@@ -376,13 +385,13 @@ def _exact(lines: TextLines, old: str, new: str) -> Found | None:
         end = start + len(old)
         if "\r\n" not in (text[max(start - 1, 0) : start + 1], text[end - 1 : end + 1]):  # half an ending is no place
             literal = new.replace("\n", lines.style_at(end)) if _takes_endings(old, new) else new
-            span = Span(start, end, literal)
-            return Found([span], Rung.EXACT, _to_check(lines, span, old, new))
+            span = EditSpan(start, end, literal)
+            return FoundText([span], Rung.EXACT, _to_check(lines, span, old, new))
     half = old.endswith("\r") and "\n" in text
     return _but_for_endings(lines, old, new) if ("\r" in text or "\r" in old) and not half else None
 
 
-def _but_for_endings(lines: TextLines, old: str, new: str) -> Found | None:
+def _but_for_endings(lines: TextLines, old: str, new: str) -> FoundText | None:
     """The same in a file whose lines end otherwise than those of the old text; the new ones end as the file's do."""
     places = list(by_line_endings(lines, as_lines(old)))
     if len(places) > 1:
@@ -391,7 +400,9 @@ def _but_for_endings(lines: TextLines, old: str, new: str) -> Found | None:
     for place in places:
         _require_its_endings(place, old, new)
         span = _span(place, as_lines(new))
-        return Found([span], Rung.LINE_ENDS, f"{_NOTES[Rung.LINE_ENDS]} {_to_check(lines, span, old, new)}".rstrip())
+        return FoundText(
+            [span], Rung.LINE_ENDS, f"{_NOTES[Rung.LINE_ENDS]} {_to_check(lines, span, old, new)}".rstrip()
+        )
     return None
 
 
@@ -400,7 +411,7 @@ def _takes_endings(old: str, new: str) -> bool:
     return "\n" in new and not ("\n" in old or "\r" in old or "\r" in new)
 
 
-def _to_check(lines: TextLines, span: Span, old: str, new: str) -> str:
+def _to_check(lines: TextLines, span: EditSpan, old: str, new: str) -> str:
     """What a literal replacement may have done that was not meant, as a note; empty where nothing looks like it."""
     mine, ours = as_lines(old), as_lines(new)
     before, follows = lines.before(span.start), lines.after(span.end) or ""
@@ -430,20 +441,22 @@ def _starts(text: str, old: str) -> list[int]:
     return found
 
 
-def _every(lines: TextLines, old: str, new: str) -> Found:
+def _every(lines: TextLines, old: str, new: str) -> FoundText:
     """Every place, exactly or but for line endings."""
     text = lines.text
     if old in text and not ("\r\n" in text and (old[:1] == "\n" or old[-1:] == "\r")):
         takes, only = _takes_endings(old, new), lines.only_style
         spans = [
-            Span(match.start(), match.end(), new.replace("\n", only or lines.style_at(match.end())) if takes else new)
+            EditSpan(
+                match.start(), match.end(), new.replace("\n", only or lines.style_at(match.end())) if takes else new
+            )
             for match in re.finditer(re.escape(old), text)
         ]
-        return Found(spans, Rung.EXACT, _to_check_in_any(lines, spans, old, new))
+        return FoundText(spans, Rung.EXACT, _to_check_in_any(lines, spans, old, new))
     wanted = as_lines(old)
     spans = (
         [
-            Span(match.start(), match.end(), _style_of(match[0]).join(as_lines(new)))
+            EditSpan(match.start(), match.end(), _style_of(match[0]).join(as_lines(new)))
             for match in re.finditer(r"(?:\r\n|\n|\r)".join(map(re.escape, wanted)), text)
         ]
         if len(wanted) > 1
@@ -452,10 +465,10 @@ def _every(lines: TextLines, old: str, new: str) -> Found:
     if not spans:
         raise missing(lines, wanted)
     note = f"{_NOTES[Rung.LINE_ENDS]} {_to_check_in_any(lines, spans, old, new)}"
-    return Found(spans, Rung.LINE_ENDS, note.rstrip())
+    return FoundText(spans, Rung.LINE_ENDS, note.rstrip())
 
 
-def _to_check_in_any(lines: TextLines, spans: list[Span], old: str, new: str) -> str:
+def _to_check_in_any(lines: TextLines, spans: list[EditSpan], old: str, new: str) -> str:
     """The first note among those of many places, of which some are looked at."""
     return next(filter(None, (_to_check(lines, span, old, new) for span in spans[:_LOOKED_AT])), "")
 
@@ -463,7 +476,7 @@ def _to_check_in_any(lines: TextLines, spans: list[Span], old: str, new: str) ->
 # With differences forgiven
 
 
-def _climb(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
+def _climb(lines: TextLines, old: str, new: str) -> tuple[EditSpan, Rung] | None:
     wanted = as_lines(old)
     if not old.strip():
         return None
@@ -485,7 +498,7 @@ def _climb(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
     return None
 
 
-def _lacks_its_margin(place: Place, new: list[str]) -> bool:
+def _lacks_its_margin(place: MatchPlace, new: list[str]) -> bool:
     """Whether a place behind the blanks of a line may be whole lines of which the copy lost the margin, and it matters.
 
     `foo()` found in `    foo()` is fine for a change within the line. Lines that follow in the new text may have lost
@@ -499,7 +512,7 @@ def _lacks_its_margin(place: Place, new: list[str]) -> bool:
     return not as_deep or any(line.strip(BLANKS) for line in (*place.old[1:], *new[1:]))
 
 
-def _require_lost_by_both(place: Place, new: list[str]) -> None:
+def _require_lost_by_both(place: MatchPlace, new: list[str]) -> None:
     """Raises where lines of the new text may stand as they are meant to: nothing shows that they lost a margin."""
     lines, own, later = place.lines, blanks_before(place.old[0]), any(line.strip(BLANKS) for line in new[1:])
     brings = blanks_before(new[0]) == place.before + own
@@ -510,14 +523,14 @@ def _require_lost_by_both(place: Place, new: list[str]) -> None:
         raise _unclear(lines, place.first, place.old, Unclear(_LEFT_OUT))
 
 
-def _check_alone(place: Place, others: Iterator[Place]) -> None:
+def _check_alone(place: MatchPlace, others: Iterator[MatchPlace]) -> None:
     """A place that starts after mere blanks may be a copy without margin of another one, too: then there are two."""
     found = {other.first + 1 for other in others} | {place.first + 1}
     if len(found) > 1:
         raise several(sorted(found), Rung.INDENTATION)
 
 
-def _likewise(lines: TextLines, wanted: list[str], place: Place, looser: Search) -> Iterator[Place]:
+def _likewise(lines: TextLines, wanted: list[str], place: MatchPlace, looser: Search) -> Iterator[MatchPlace]:
     """Other places that fit but for their indentation, where this one does not but for blanks at the ends of lines."""
     if any(_blanks_after(mine) != _blanks_after(theirs) for mine, theirs in zip(place.old, place.file, strict=True)):
         yield from (other for other in looser(lines, wanted) if other.first != place.first)
@@ -527,7 +540,7 @@ def _blanks_after(line: str) -> str:
     return line[len(line.rstrip(BLANKS)) :]
 
 
-def _require_its_endings(place: Place, old: str, new: str) -> None:
+def _require_its_endings(place: MatchPlace, old: str, new: str) -> None:
     """Raises where the old text has the line endings of the file and the new one others, perhaps on purpose."""
     lines = place.lines
     style = lines.style(place.first)
@@ -537,7 +550,7 @@ def _require_its_endings(place: Place, old: str, new: str) -> None:
         raise _unclear(lines, place.first, place.old, Unclear(phrase("the new text has other line endings than it")))
 
 
-def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
+def _settled(place: MatchPlace, wanted: list[str], new: list[str]) -> EditSpan:
     """The span for the one place that fits."""
     lines = place.lines
     if len(place.old) < len(wanted) and len(new) > 1 and not new[-1]:
@@ -553,7 +566,7 @@ def _settled(place: Place, wanted: list[str], new: list[str]) -> Span:
     return _span(place, new)
 
 
-def _span(place: Place, new: list[str]) -> Span:
+def _span(place: MatchPlace, new: list[str]) -> EditSpan:
     """The place with the new lines, written as the file would."""
     lines = place.lines
     try:
@@ -562,7 +575,7 @@ def _span(place: Place, new: list[str]) -> Span:
             raise Unclear(phrase("the file would stay as it is"))
     except Unclear as unclear:
         raise _unclear(lines, place.first, place.old, unclear) from None
-    return Span(place.start, place.end, replacement)
+    return EditSpan(place.start, place.end, replacement)
 
 
 def _unclear(lines: TextLines, first: int, old: list[str], unclear: Unclear) -> EditProblem:
@@ -570,7 +583,7 @@ def _unclear(lines: TextLines, first: int, old: list[str], unclear: Unclear) -> 
     return misfit(first + 1, unclear.reason, shown, unclear.suggestion or _WHOLE_LINES)
 
 
-def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
+def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[EditSpan, Rung] | None:
     stripped = without_numbers(old, new)
     if stripped is None or not stripped[0].strip():
         return None
@@ -595,8 +608,8 @@ def _doubted(lines: TextLines, old: str, reason: str) -> None:
             raise _unclear(lines, place.first, place.old, Unclear(reason))
 
 
-def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[Span, Rung] | None:
-    spans: list[Span] = []
+def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[EditSpan, Rung] | None:
+    spans: list[EditSpan] = []
     for plain, plain_new in without_escapes(old, new):
         places = list(by_line_ends(lines, as_lines(plain))) if plain.strip() else []
         if not places:

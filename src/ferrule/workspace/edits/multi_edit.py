@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ferrule.core.phrases import joined, phrase
-from ferrule.workspace.edits.edit_problems import EditProblem, Found, Span, apply_spans, in_edit, nul
+from ferrule.workspace.edits.edit_problems import EditProblem, EditSpan, FoundText, apply_spans, in_edit, nul
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.media import notebook_cells
 from ferrule.workspace.texts.text import Edit, require_sure_encoding, splice
@@ -59,7 +59,7 @@ def require_notebook(after: str) -> None:
 
 class _Found(Protocol):
     @property
-    def spans(self) -> list[Span]: ...
+    def spans(self) -> list[EditSpan]: ...
 
 
 F = TypeVar("F", bound=_Found)
@@ -85,13 +85,13 @@ def edited_bytes(name: str, data: bytes, text: Text, find: Callable[[str], F]) -
 class FoundAll:
     """What the edits come to: spans of the original text, the text that results, and how each edit was found."""
 
-    spans: list[Span]
+    spans: list[EditSpan]
     text: str
-    steps: list[Found]
+    steps: list[FoundText]
 
 
 @dataclass(slots=True, frozen=True)
-class _Piece:
+class _EditPiece:
     """A part of the text on its way: characters of the original from `start` on, or (start None) new ones."""
 
     text: str
@@ -100,7 +100,7 @@ class _Piece:
 
 def find_edits(text: str, edits: Sequence[tuple[str, str, bool]]) -> FoundAll:
     """Apply (old, new, replace_all) in turn, each on what the ones before made; raises naming the edit that failed."""
-    now, pieces, steps = text, [_Piece(text, 0)], list[Found]()
+    now, pieces, steps = text, [_EditPiece(text, 0)], list[FoundText]()
     for number, (old, new, replace_all) in enumerate(edits, 1):
         try:
             found = find_edit(now, old, new, replace_all=replace_all)
@@ -112,9 +112,9 @@ def find_edits(text: str, edits: Sequence[tuple[str, str, bool]]) -> FoundAll:
     return FoundAll(_spans(pieces, len(text)), now, steps)
 
 
-def _replaced(pieces: list[_Piece], spans: list[Span]) -> list[_Piece]:
+def _replaced(pieces: list[_EditPiece], spans: list[EditSpan]) -> list[_EditPiece]:
     """The pieces after a change; spans are in order."""
-    result: list[_Piece] = []
+    result: list[_EditPiece] = []
     at = 0  # where the piece at hand begins in the text as it is now
     waiting = iter([*spans, None])
     span = next(waiting)
@@ -124,7 +124,7 @@ def _replaced(pieces: list[_Piece], spans: list[Span]) -> list[_Piece]:
             keep = max(span.start - at, used)
             if span.start >= at:
                 result.append(_part(piece, used, keep))
-                result.append(_Piece(span.replacement))
+                result.append(_EditPiece(span.replacement))
             used = min(span.end - at, len(piece.text))
             if span.end > at + len(piece.text):
                 break
@@ -132,23 +132,23 @@ def _replaced(pieces: list[_Piece], spans: list[Span]) -> list[_Piece]:
         result.append(_part(piece, used, len(piece.text)))
         at += len(piece.text)
     if span is not None:
-        result.append(_Piece(span.replacement))  # all there is, in an empty text
+        result.append(_EditPiece(span.replacement))  # all there is, in an empty text
     return [piece for piece in result if piece.text]
 
 
-def _part(piece: _Piece, start: int, end: int) -> _Piece:
-    return _Piece(piece.text[start:end], None if piece.start is None else piece.start + start)
+def _part(piece: _EditPiece, start: int, end: int) -> _EditPiece:
+    return _EditPiece(piece.text[start:end], None if piece.start is None else piece.start + start)
 
 
-def _spans(pieces: list[_Piece], length: int) -> list[Span]:
+def _spans(pieces: list[_EditPiece], length: int) -> list[EditSpan]:
     """What stands between the pieces of the original that are left."""
-    spans: list[Span] = []
+    spans: list[EditSpan] = []
     at, new = 0, ""
-    for piece in [*pieces, _Piece("", length)]:
+    for piece in [*pieces, _EditPiece("", length)]:
         if piece.start is None:
             new += piece.text
             continue
         if new or piece.start > at:
-            spans.append(Span(at, piece.start, new))
+            spans.append(EditSpan(at, piece.start, new))
         at, new = piece.start + len(piece.text), ""
     return spans

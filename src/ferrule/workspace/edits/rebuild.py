@@ -20,14 +20,14 @@ from ferrule.workspace.edits.whose_form import partners as partners_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ferrule.workspace.edits.match_rungs import Place
+    from ferrule.workspace.edits.match_rungs import MatchPlace
 
 _MOST_COMPARED = 4_000_000
 _EMPTY = phrase("how far to indent its empty lines cannot be told from it")
 _TRAILING = phrase("which blanks at the ends of its lines should stay cannot be told from it")
 
 
-def rebuild(place: Place, new: list[str]) -> str:
+def rebuild(place: MatchPlace, new: list[str]) -> str:
     """The text for this place; raises `Unclear` when it would be a guess."""
     file, endings = place.file, _endings(place)
     if place.old == file and len(set(endings)) == 1:
@@ -49,7 +49,7 @@ def rebuild(place: Place, new: list[str]) -> str:
     return forwards
 
 
-def _written(place: Place, file: Sequence[str], new: Sequence[str], partners: dict[int, int]) -> str:
+def _written(place: MatchPlace, file: Sequence[str], new: Sequence[str], partners: dict[int, int]) -> str:
     old = place.old
     changed = _replaced(len(old), len(new), partners)
     written: list[str] = []
@@ -149,7 +149,7 @@ def _replaced(old_count: int, new_count: int, partners: dict[int, int]) -> dict[
     return pairs
 
 
-def _join(place: Place, new: Sequence[str], written: Sequence[str], partners: dict[int, int]) -> str:
+def _join(place: MatchPlace, new: Sequence[str], written: Sequence[str], partners: dict[int, int]) -> str:
     """The lines with line endings: each line that stays keeps its own, and the others get the one that all have."""
     endings = _endings(place)
     parts: list[str] = []
@@ -165,6 +165,6 @@ def _join(place: Place, new: Sequence[str], written: Sequence[str], partners: di
     return "".join(parts)
 
 
-def _endings(place: Place) -> list[str]:
+def _endings(place: MatchPlace) -> list[str]:
     """The line endings inside the place, or else the one for lines that are new there."""
     return [place.lines.style(place.first + k) for k in range(max(len(place.old) - 1, 1))]

@@ -20,7 +20,7 @@ from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ferrule.workspace.edits.match_rungs import Place
+    from ferrule.workspace.edits.match_rungs import MatchPlace
 
 _WORD = re.compile(r"\w+")
 _REMARK = re.compile(r"\s+(?:#|//|/\*|--|<!--).*$")
@@ -40,7 +40,7 @@ _LOOKED_AT = 3_000
 _FEW_STEPS, _OFTEN = 3, 0.25
 
 
-def is_as_the_file(place: Place, file: Sequence[str], new: Sequence[str]) -> bool:
+def is_as_the_file(place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> bool:
     """Whether the new text is to be taken as it is; raises `Unclear` when that cannot be told."""
     writing = place.writing if isinstance(place.writing, Adapted) else Adapted()
     as_file = _as_the_file(writing, place, file, new)
@@ -53,7 +53,7 @@ def is_as_the_file(place: Place, file: Sequence[str], new: Sequence[str]) -> boo
     return as_file
 
 
-def _as_the_file(writing: Adapted, place: Place, file: Sequence[str], new: Sequence[str]) -> bool:
+def _as_the_file(writing: Adapted, place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> bool:
     if writing.indentation is not None and not _converted(place.old, file):
         return _indented_as_the_file(place, file, new)
     alike = _count_shared(place.old, new, unlike=file)
@@ -98,7 +98,7 @@ def partners(old: Sequence[str], new: Sequence[str], *, backwards: bool = False)
 # A margin more or less
 
 
-def _indented_as_the_file(place: Place, file: Sequence[str], new: Sequence[str]) -> bool:
+def _indented_as_the_file(place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> bool:
     """Where only the margin differs. A new text as deep as the file may be the copy's, moved deeper on purpose."""
     old = place.old
     alike = sum(tells(line) for line in _shared(old, new, unlike=file))
@@ -125,7 +125,7 @@ def _indented_as_the_file(place: Place, file: Sequence[str], new: Sequence[str])
     return False
 
 
-def _check_not_moved(place: Place, file: Sequence[str], new: Sequence[str]) -> None:
+def _check_not_moved(place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> None:
     """Raises `Unclear` unless the copy's lines cannot be meant to be moved by just the margin that it lacks."""
     mine, theirs = _first_indentation(place.old), _first_indentation(file)
     surplus = mine[: len(mine) - len(theirs)] if len(mine) > len(theirs) else ""
@@ -151,7 +151,7 @@ def _check_not_flat(old: Sequence[str], new: Sequence[str]) -> None:
         )
 
 
-def _is_a_step(place: Place, file: Sequence[str]) -> bool:
+def _is_a_step(place: MatchPlace, file: Sequence[str]) -> bool:
     """Whether lines may well be moved by what the margins differ in: mostly one step of this file's indentation."""
     less, more = sorted((_first_indentation(place.old), _first_indentation(file)), key=len)
     blanks = more[: len(more) - len(less)]
@@ -169,7 +169,7 @@ def _is_a_step(place: Place, file: Sequence[str]) -> bool:
     return steps < _FEW_STEPS or deeper[len(blanks)] >= max(_OFTEN * steps, 1) or doubled
 
 
-def _check_like_the_copy(place: Place, file: Sequence[str], new: Sequence[str]) -> None:
+def _check_like_the_copy(place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> None:
     """Raises `Unclear` unless a new text that shares no line is as deep as the copy, and not by chance."""
     old = place.old
     deeper = len(margin(old)) > len(margin(file))
@@ -217,7 +217,7 @@ def tells(line: str) -> bool:
     return sum(map(len, _WORD.findall(line))) > _TELLING and line.strip(" \t;:{}()") not in _COMMON
 
 
-def _goes_on_at(place: Place, indentation: str) -> bool:
+def _goes_on_at(place: MatchPlace, indentation: str) -> bool:
     """Whether the line before the place stands at this depth, and no block starts there."""
     before = next((line for line in reversed(place.lines.contents[: place.first]) if line.strip(BLANKS)), "")
     return bool(before) and blanks_before(before) == indentation and not _opens_block(before)

@@ -16,8 +16,7 @@ from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathProblem, failed, only_read
 from ferrule.workspace.snapshots.changes import Node, Side
 from ferrule.workspace.snapshots.planning import NotAsBefore
-from ferrule.workspace.snapshots.tree_difference import difference
-from ferrule.workspace.snapshots.tree_store import Known
+from ferrule.workspace.snapshots.tree_store import Known, difference
 from ferrule.workspace.tracker import digest_of
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from ferrule.workspace.files import Files
     from ferrule.workspace.layers.reading import LayerChange
     from ferrule.workspace.snapshots.changes import Change, Group, Origin
-    from ferrule.workspace.snapshots.tree_scan import Seen
+    from ferrule.workspace.snapshots.tree_store import Seen
 
 
 def apply_layer(files: Files, changes: Sequence[LayerChange], origin: Origin | None = None) -> Group | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ferrule.core.effects import Action, Barrier, NodeKind
     from ferrule.workspace.layers.reading import LayerChange
     from ferrule.workspace.paths import Paths
-    from ferrule.workspace.snapshots.tree_scan import Seen
+    from ferrule.workspace.snapshots.tree_store import Seen
 
 _MOST_DIFF = 50_000
 _LARGEST_TEXT, _MOST_COMPARED = 1_000_000, 16_000_000

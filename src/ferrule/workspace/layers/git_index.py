@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ferrule.workspace.searching.ignore_files import enclosing_repository
+from ferrule.workspace.searching.globs import enclosing_repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

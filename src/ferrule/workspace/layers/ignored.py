@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.access import is_setting
 from ferrule.workspace.layers.git_index import GitIndex, has_object, index_of
-from ferrule.workspace.searching.ignore_files import enclosing_repository
+from ferrule.workspace.searching.globs import enclosing_repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

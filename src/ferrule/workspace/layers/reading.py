@@ -23,7 +23,7 @@ from ferrule.workspace.layers.ignored import IgnoredPaths, is_guarded
 from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathProblem, failed
 from ferrule.workspace.snapshots.changes import Node
-from ferrule.workspace.snapshots.tree_scan import Seen
+from ferrule.workspace.snapshots.tree_store import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence

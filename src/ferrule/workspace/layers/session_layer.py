@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from ferrule.workspace.paths import Paths
-    from ferrule.workspace.snapshots.tree_scan import Seen
+    from ferrule.workspace.snapshots.tree_store import Seen
 
 IgnoredFiles = Literal["session", "drop", "keep", "ask"]
 """What becomes of files that git ignores: they stay with the session, or are dropped, or are applied without a

@@ -13,16 +13,21 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ToolError
 from ferrule.core.phrases import phrase
+from ferrule.workspace.names import one_line
+from ferrule.workspace.place_kinds import require_folder
 from ferrule.workspace.restrictions import held_back_note
-from ferrule.workspace.searching.globs import select
-from ferrule.workspace.searching.nested_ignores import NestedIgnores
+from ferrule.workspace.searching.globs import glob_below, select
+from ferrule.workspace.searching.matches import Names
 from ferrule.workspace.searching.ripgrep import find_ripgrep, ripgrep, understand
-from ferrule.workspace.searching.search import SECONDS, until
+from ferrule.workspace.searching.search import SECONDS, NestedIgnores, until
+from ferrule.workspace.session_paths import paths_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ferrule.core.context import ToolContext
     from ferrule.workspace.paths import Paths, Place, Root
+
 
 _FEW = 500  # these are looked up in about a millisecond, less than handing them to a thread may take
 
@@ -100,3 +105,29 @@ def _with_dates(root: Root, names: list[bytes]) -> list[Dated]:
         except OSError:
             continue  # gone meanwhile
     return dated
+
+
+# A search by name as a tool makes it: a glob below a folder, and names shown as they come.
+
+
+MOST = 1000
+"""Files that are listed."""
+
+
+async def search_by_name(
+    context: ToolContext, pattern: str, folder: str, parameter: str
+) -> tuple[Place, Names, FoundFiles]:
+    """The newest files that fit; `parameter` is what the tool calls the folder."""
+    paths = paths_of(context.session)
+    place = paths.find(folder)
+    require_folder(paths, place, phrase("Give a folder as `{parameter}`.", parameter=parameter))
+    names = Names(paths, place)
+    left = MOST
+
+    def show(found: list[bytes]) -> None:
+        nonlocal left
+        if left > 0 and context.watched:
+            context.partial("\n".join(one_line(names.show(name)) for name in found[:left]))
+            left -= len(found)
+
+    return place, names, await find_files(paths, place, (glob_below(pattern, place),), MOST, show)

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
 from ferrule.workspace.searching.globs import both, select
-from ferrule.workspace.searching.held_back import exclusions, not_held_back
-from ferrule.workspace.searching.nested_ignores import NestedIgnores
 from ferrule.workspace.searching.older_encodings import beyond_ascii, find_older_files
 from ferrule.workspace.searching.replacement import count_groups, names_carriage_return, require_groups
 from ferrule.workspace.searching.ripgrep import UnsupportedByDefault, find_ripgrep, ripgrep, understand
-from ferrule.workspace.searching.search import until
+from ferrule.workspace.searching.search import NestedIgnores, exclusions, not_held_back, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

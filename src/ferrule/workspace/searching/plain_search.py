@@ -16,11 +16,10 @@ from ferrule.workspace.paths import Place
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.find_files import Dated, FoundFiles, newest
-from ferrule.workspace.searching.globs import compile_glob
+from ferrule.workspace.searching.globs import Entry, Walk, compile_glob
 from ferrule.workspace.searching.older_encodings import beyond_ascii
 from ferrule.workspace.searching.ripgrep import escaping, invalid_pattern
 from ferrule.workspace.searching.search import SECONDS, Findings, FirstInOrder, Query, binary_files
-from ferrule.workspace.searching.walk import Entry, Walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -18,6 +18,7 @@ from ferrule.workspace.searching.ripgrep import ripgrep
 if TYPE_CHECKING:
     from ferrule.workspace.paths import Place
 
+
 _REFERENCE = re.compile(
     r"\$\$|\$(?:(?P<number>[0-9]+)|(?P<bare>[A-Za-z_]\w*)|\{(?P<braced>\w+)\})"
     r"|\\(?:(?P<slashed>[1-9][0-9]?)|g<(?P<named>[^<>]*)>)"
@@ -157,3 +158,26 @@ def _advice(written: str, group: str, count: int) -> str:
 def _literally(written: str) -> str:
     """How to write a reference that shall stand for itself."""
     return written[0] + written
+
+
+# A line break in a pattern means the end of a line, however the lines of a file end.
+
+
+_PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+# A set within a set, quoted text, blanks that mean nothing, and look-behind, whose length must be fixed.
+_UNSURE = re.compile(r"\\Q|\(\?[a-zA-Z-]*x|\(\?#|\(\?<[=!]")
+_SET_IN_SET = re.compile(r"\[.*(?:\[|--|&&|~~|\|\|)", re.DOTALL)
+
+
+def any_line_ending(pattern: str) -> str:
+    """The pattern, matching also where lines end in a carriage return and a line feed."""
+    if names_carriage_return(pattern) or _UNSURE.search(pattern):
+        return pattern
+    pieces = _PIECE.findall(pattern)
+    if any(len(piece) > 2 and _SET_IN_SET.match(piece) for piece in pieces):
+        return pattern
+    try:
+        re.compile(pattern)
+    except re.error:  # the engine is to complain of what was written, and of its places
+        return pattern
+    return "".join(r"(?:\r?\n)" if piece in ("\n", r"\n", "\\\n") else piece for piece in pieces)

@@ -15,16 +15,14 @@ from ferrule.workspace.locks import writing
 from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathProblem, only_read
 from ferrule.workspace.snapshots.changes import Caps, Change, Group, Move, Origin, Phase, Side, Step, Write
-from ferrule.workspace.snapshots.conflicts import Conflicts
 from ferrule.workspace.snapshots.content_store import ContentLost, ContentsAtHand, NewContents
 from ferrule.workspace.snapshots.file_states import FileStates
-from ferrule.workspace.snapshots.history_diff import bounded
 from ferrule.workspace.snapshots.planning import ChangedMeanwhile, NotAsBefore, Plan, plan
 from ferrule.workspace.snapshots.recovery import Recovery, again_if_broken
 from ferrule.workspace.snapshots.shell_changes import ShellChanges
 from ferrule.workspace.snapshots.snapshot_store import SnapshotStore
-from ferrule.workspace.snapshots.tree_difference import in_order
-from ferrule.workspace.snapshots.undo_report import Conflict, Refusal, Report, Why, no_such_call
+from ferrule.workspace.snapshots.tree_store import in_order
+from ferrule.workspace.snapshots.undo_report import Conflict, Conflicts, Refusal, Report, Why, bounded, no_such_call
 from ferrule.workspace.tracker import digest
 
 if TYPE_CHECKING:

@@ -14,9 +14,17 @@ from typing import TYPE_CHECKING
 from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.snapshots.changes import UNKNOWN, Node, State
-from ferrule.workspace.snapshots.tree_difference import difference
-from ferrule.workspace.snapshots.tree_scan import Scan, Seen, below, is_left_out, scan, see
-from ferrule.workspace.snapshots.tree_store import Known, TreeStore
+from ferrule.workspace.snapshots.tree_store import (
+    Known,
+    Scan,
+    Seen,
+    TreeStore,
+    below,
+    difference,
+    is_left_out,
+    scan,
+    see,
+)
 from ferrule.workspace.tracker import digest
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ _UNDER_WAY: dict[tuple[str, int], Origin] = {}
 
 
 @dataclass(slots=True, frozen=True)
-class Recorded:
+class RecordedChanges:
     """What a command changed. `group` is None when that is nothing, or nothing that could be seen."""
 
     group: Group | None = None
@@ -83,11 +83,11 @@ class ShellChanges:
             raise
         return True
 
-    def end(self, origin: Origin) -> Recorded:
+    def end(self, origin: Origin) -> RecordedChanges:
         """See what has changed since `begin`, and put it in the history as one group."""
         return self._record(origin, over=True)
 
-    def so_far(self, origin: Origin) -> Recorded:
+    def so_far(self, origin: Origin) -> RecordedChanges:
         """The same for a command that goes on."""
         return self._record(origin, over=False)
 
@@ -155,17 +155,17 @@ class ShellChanges:
 
     # Looking
 
-    def _record(self, origin: Origin, *, over: bool) -> Recorded:
+    def _record(self, origin: Origin, *, over: bool) -> RecordedChanges:
         number = self._number_of(origin)
         if number is None:
-            return Recorded(note=_UNSEEN)
+            return RecordedChanges(note=_UNSEEN)
         if over:
             del _UNDER_WAY[self._folder, number]  # should the look fail, the next one takes it up
         recorded = self._look(ended=number)
         untold, self._untold = self._untold, ""
         return recorded if recorded.note == _LOST else replace(recorded, note=f"{recorded.note} {untold}".strip())
 
-    def _look(self, *, begun: int = 0, ended: int = 0) -> Recorded:
+    def _look(self, *, begun: int = 0, ended: int = 0) -> RecordedChanges:
         """Take the workspace as it is now; what differs is what the commands under way did, if there are any."""
         look = self._whole()
         return again_if_broken(lambda: self._take(look, begun, ended))
@@ -183,13 +183,13 @@ class ShellChanges:
         again_if_broken(work)
         return self._tree.look()
 
-    def _take(self, look: Look | None, begun: int, ended: int) -> Recorded:
+    def _take(self, look: Look | None, begun: int, ended: int) -> RecordedChanges:
         with self._recovery.settled() as journal:
             group = self._mended(journal, lambda: self._compare(journal, look, ended)) if look is not None else None
             commands = {one.number: one for one in journal.commands()}
             over = [number for number, one in commands.items() if not self._is_under_way(one)]
             journal.set_commands(over=over, watched=begun if look is not None else 0)
-            return Recorded(group, self._note_on(commands.get(ended), look, group) if ended else "")
+            return RecordedChanges(group, self._note_on(commands.get(ended), look, group) if ended else "")
 
     def _compare(self, journal: Journal, look: Look, ended: int) -> Group | None:
         """Put in the list what nobody accounts for, and go on from this look."""

@@ -6,19 +6,186 @@ It is a copy that can be made again from the workspace at any time, so a broken 
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
+import stat
 import zlib
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ferrule.workspace.snapshots.changes import Node
+from ferrule.workspace.confined import LeadsOut, open_beneath
+from ferrule.workspace.snapshots.changes import Change, Node, Operation, State
 from ferrule.workspace.snapshots.content_store import pack, unpack
-from ferrule.workspace.snapshots.tree_scan import Seen
 from ferrule.workspace.tracker import digest as digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+
+    from ferrule.workspace.paths import Root
+
+
+# A quick look at everything in a workspace: what stands at each path, without reading a single file.
+
+
+# What is in these can be made again, or belongs to a program with an undo of its own; it is large and changes a lot.
+_LEFT_OUT = frozenset({".git", ".hg", ".svn", ".jj", "node_modules", "__pycache__"})
+_MARKS = frozenset({"CACHEDIR.TAG", "pyvenv.cfg"})
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+
+
+class Seen(NamedTuple):
+    """What stands at a path and when it last changed. Two that are equal hold the same bytes."""
+
+    node: Node
+    mode: int
+    size: int
+    modified: int
+    changed: int
+    inode: int
+    target: str = ""
+
+
+@dataclass(slots=True)
+class Scan:
+    """`seen` by absolute path; `left_out` are folders that are not looked into; `unreadable` those that cannot be."""
+
+    seen: dict[str, Seen] = field(default_factory=dict[str, Seen])
+    left_out: set[str] = field(default_factory=set[str])
+    unreadable: set[str] = field(default_factory=set[str])
+    pipes: bool = False
+    """Whether there is a pipe, a socket or a device, none of which is seen."""
+    whole: bool = True
+    """Whether everything was looked at, and it did not stop at the limit."""
+
+
+def scan(roots: Iterable[Root], most: int, without: Collection[str] = ()) -> Scan:
+    """Look at everything below the roots, up to `most` entries. Links are never followed, nor other disks entered.
+
+    `without` are real paths of folders to leave out.
+    """
+    found = Scan()
+    for root in roots:
+        _scan(found, root, most, without)
+    return found
+
+
+def _scan(found: Scan, root: Root, most: int, without: Collection[str]) -> None:
+    top = str(root.path)
+    if top in found.seen:
+        return  # a root inside another
+    pending = [top]
+    while pending:
+        folder = pending.pop()
+        if folder in without:
+            found.left_out.add(folder)
+            continue
+        try:
+            opened = open_beneath(root.descriptor, folder[len(top) + 1 :], _OPEN)
+        except FileNotFoundError:
+            continue  # removed while we looked
+        except LeadsOut:
+            found.left_out.add(folder)  # another disk, or a link by now
+            continue
+        except OSError:
+            found.unreadable.add(folder)
+            continue
+        try:
+            entries = list(os.scandir(opened))
+            if folder != top and any(entry.name in _MARKS for entry in entries):
+                found.left_out.add(folder)
+                continue
+            if len(found.seen) + len(entries) > most:
+                found.whole = False
+                return
+            for entry in entries:
+                _see(found, f"{folder}/{entry.name}", entry, opened, pending)
+        finally:
+            os.close(opened)
+
+
+def _see(found: Scan, path: str, entry: os.DirEntry[str], opened: int, pending: list[str]) -> None:
+    try:
+        state = entry.stat(follow_symlinks=False)
+        mode = state.st_mode
+        if stat.S_ISREG(mode):  # nearly all are, and there are many
+            found.seen[path] = _file(state)
+            return
+        if stat.S_ISDIR(mode) and entry.name in _LEFT_OUT:
+            found.left_out.add(path)
+            return
+        seen = _no_file(state, entry.name, opened)
+    except FileNotFoundError:
+        return  # removed while we looked
+    if seen is None:
+        found.pipes = True
+        return
+    found.seen[path] = seen
+    if seen.node is Node.FOLDER:
+        pending.append(path)
+
+
+def _file(state: os.stat_result) -> Seen:
+    mode = stat.S_IMODE(state.st_mode)
+    return Seen(Node.FILE, mode, state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
+
+
+def _no_file(state: os.stat_result, name: str, folder: int) -> Seen | None:
+    """A link or a folder that is called so in an open folder; None for a pipe, a socket or a device."""
+    if stat.S_ISLNK(state.st_mode):
+        target = os.readlink(name, dir_fd=folder)
+        return Seen(Node.LINK, 0, 0, state.st_mtime_ns, state.st_ctime_ns, state.st_ino, target)
+    if stat.S_ISDIR(state.st_mode):
+        return Seen(Node.FOLDER, stat.S_IMODE(state.st_mode), 0, 0, 0, state.st_ino)
+    return None
+
+
+def see(root: Root, path: str) -> Seen | None:
+    """What stands at one path below a root; None where a scan would find nothing either.
+
+    Raises `OSError` where a folder on the way cannot be looked into.
+    """
+    inner, _, name = path[len(str(root.path)) + 1 :].rpartition("/")
+    try:
+        opened = open_beneath(root.descriptor, inner, _OPEN)
+    except (FileNotFoundError, NotADirectoryError, LeadsOut):
+        return None
+    try:
+        if _leads_through_link(root, inner):
+            return None
+        state = os.stat(name, dir_fd=opened, follow_symlinks=False)
+        return _file(state) if stat.S_ISREG(state.st_mode) else _no_file(state, name, opened)
+    except FileNotFoundError:
+        return None
+    finally:
+        os.close(opened)
+
+
+def _leads_through_link(root: Root, inner: str) -> bool:
+    """Whether a folder on the way is a link by now: what lies behind it stands elsewhere."""
+    parts = inner.split("/")
+    tops = ("/".join(parts[:end]) for end in range(1, len(parts) + 1)) if inner else ()
+    return any(stat.S_ISLNK(os.stat(top, dir_fd=root.descriptor, follow_symlinks=False).st_mode) for top in tops)
+
+
+def is_left_out(path: str, left_out: Collection[str]) -> bool:
+    """Whether a path is a folder that is not looked into, or lies in one."""
+    folder = path
+    while folder:
+        if folder in left_out:
+            return True
+        folder, _, name = folder.rpartition("/")
+        if name in _LEFT_OUT and len(folder) + 1 + len(name) < len(path):
+            return True
+    return False
+
+
+def below(paths: Iterable[str], folders: Iterable[str]) -> Iterator[str]:
+    """Those paths that lie in one of the folders."""
+    tops = tuple(f"{folder}/" for folder in folders)
+    return (path for path in paths if path.startswith(tops)) if tops else iter(())
+
 
 _Result = TypeVar("_Result")
 _VERSION = 2
@@ -221,3 +388,123 @@ def _bytes(path: str) -> bytes:
 
 def _text(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
+
+
+# From two looks at a workspace to the changes between them, in an order in which they can be undone and redone.
+
+
+_OWNERS_RIGHTS = 0o700
+"""What a folder needs so that its owner can change what is in it."""
+
+
+def difference(
+    before: Mapping[str, Known | None],
+    after: Mapping[str, Known | None],
+    appeared: Collection[str] = (),
+    vanished: Collection[str] = (),
+) -> list[Change]:
+    """What happened between two looks at the same paths. `appeared` and `vanished` are folders that were not looked
+    into: they are named, and not covered.
+
+    Forward: folders are opened up first, then what is gone goes (the deepest first), then the rest comes (the
+    shallowest first), and folders get their modes last. Backward the same holds, because it is the mirror image.
+    """
+    opening: list[Change] = []
+    gone: list[Change] = []
+    here: list[Change] = []
+    closing: list[Change] = []
+    for path in before:
+        old, new = state_of(before[path]), state_of(after[path])
+        if _unkept_has_changed(before[path], after[path]):
+            here.append(Change(0, Path(path), Operation.CHANGE, None, old, new, 0, covered=False))
+            continue
+        if old == new:
+            continue
+        if (
+            old is not None
+            and old.node is Node.FOLDER
+            and old.mode is not None
+            and old.mode & _OWNERS_RIGHTS != _OWNERS_RIGHTS
+        ):
+            opening.append(_change(path, old, _opened(old)))
+        if new is not None and new.node is Node.FOLDER and new != _opened(old if _is_folder(old) else new):
+            closing.append(_change(path, _opened(old if _is_folder(old) else new), new))
+        old, new = _opened(old), _opened(new)
+        if old is not None and (new is None or _is_folder(old) != _is_folder(new)):
+            gone.append(_change(path, old, None))  # first, so that something else can take its place in one step
+            old = None
+        if new is not None and not (_is_folder(old) and _is_folder(new)):
+            here.append(_change(path, old, new))
+    gone.sort(key=_depth, reverse=True)
+    here.sort(key=_depth)
+    left_out = [*_left_out(vanished, Operation.DELETE), *_left_out(appeared, Operation.CREATE)]
+    return [*sorted(opening, key=_depth), *gone, *here, *sorted(closing, key=_depth, reverse=True), *left_out]
+
+
+def in_order(changes: Sequence[Change]) -> list[Change]:
+    """The same with what is not covered last, since it cannot be rolled back. Folders that go or are closed when it is
+    done wait for it, and are not covered then either.
+    """
+    waits = {folder for one in changes if not one.covered for folder in one.path.parents}
+    settled = [
+        replace(one, covered=False) if one.of_folders and one.before is not None and one.path in waits else one
+        for one in changes
+    ]
+    return sorted(settled, key=lambda one: not one.covered) if waits else settled
+
+
+def state_of(known: Known | None) -> State | None:
+    """What stands at a path, as the history notes it."""
+    if known is None:
+        return None
+    match known.seen.node:
+        case Node.FOLDER:
+            return State.folder(known.seen.mode)
+        case Node.LINK:
+            return State.link(known.seen.target)
+        case Node.FILE:
+            return State(known.digest, known.seen.mode)
+
+
+def _unkept_has_changed(old: Known | None, new: Known | None) -> bool:
+    """Whether a file whose content is not kept holds something else, as far as its size and time tell."""
+    if old is None or new is None or old.digest or new.digest or old.seen.node is not Node.FILE:
+        return False
+    return new.seen.node is Node.FILE and (old.seen.size, old.seen.modified) != (new.seen.size, new.seen.modified)
+
+
+def _change(path: str, old: State | None, new: State | None) -> Change:
+    if old is None:
+        operation = Operation.CREATE
+    elif new is None:
+        operation = Operation.DELETE
+    elif old.digest == new.digest:
+        operation = Operation.MODE
+    else:
+        operation = Operation.CHANGE
+    # A mode can be set back whatever the file holds.
+    covered = operation is Operation.MODE or all(state is None or bool(state.digest) for state in (old, new))
+    if operation is Operation.MODE and old is not None and new is not None and old.node is Node.FILE:
+        old, new = State("", old.mode), State("", new.mode)
+    return Change(0, Path(path), operation, None, old, new, 0, covered)
+
+
+def _left_out(paths: Iterable[str], operation: Operation) -> list[Change]:
+    folder = State.folder(0o755)
+    before, after = (folder, None) if operation is Operation.DELETE else (None, folder)
+    return [Change(0, Path(path), operation, None, before, after, 0, covered=False) for path in sorted(paths)]
+
+
+def _is_folder(state: State | None) -> bool:
+    return state is not None and state.node is Node.FOLDER
+
+
+def _opened(state: State | None) -> State | None:
+    """The same; a folder with its owner's full rights."""
+    if state is None or state.node is not Node.FOLDER or state.mode is None:
+        return state
+    return State.folder(state.mode | _OWNERS_RIGHTS)
+
+
+def _depth(change: Change) -> int:
+    return len(change.path.parts)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from difflib import unified_diff
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -11,12 +13,105 @@ from ferrule.core.nearest import nearest
 from ferrule.core.phrases import glued, joined, phrase
 from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.history_diff import bounded
+from ferrule.workspace.snapshots.changes import Change, Group, Node, Operation, Side, State
+from ferrule.workspace.snapshots.content_store import ContentLost
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
-    from ferrule.workspace.snapshots.changes import Change, Group
+    from ferrule.workspace.paths import Paths
+    from ferrule.workspace.snapshots.file_states import FileStates
+    from ferrule.workspace.snapshots.snapshot_store import SnapshotStore
+
+
+# What changes did, as a unified diff that stays readable however much there is.
+
+
+_MOST_BYTES = 2_000_000
+_MOST_COMPARED = 6_000
+_LONGEST_LINE = 500
+
+
+def unified(name: str, before: bytes | None, after: bytes | None, *, most: int = 200, other: str | None = None) -> str:
+    """The difference between two contents; None is no file. At most so many lines of it."""
+    old, new = (
+        ("/dev/null" if before is None else f"a/{name}"),
+        ("/dev/null" if after is None else f"b/{other or name}"),
+    )
+    one, two = before or b"", after or b""
+    if one == two:
+        return ""
+    head = f"--- {old}\n+++ {new}\n"
+    if b"\0" in one[:8192] or b"\0" in two[:8192]:
+        return f"{head}Binary: {_size(before)}, then {_size(after)}.\n"
+    if max(len(one), len(two)) > _MOST_BYTES:
+        return f"{head}Too large to compare: {_size(before)}, then {_size(after)}.\n"
+    left, right = _lines(one), _lines(two)
+    start, end = _same(left, right)
+    if max(len(left), len(right)) - start - end > _MOST_COMPARED:
+        middle = f"{len(left) - start - end:,} lines became {len(right) - start - end:,}"
+        return f"{head}From line {start + 1:,} on, {middle}.\n"
+    # What is the same at both ends is cut off but for its context: comparing costs the square of what is compared.
+    first, last = max(start - 3, 0), max(end - 3, 0)
+    body = list(unified_diff(left[first : len(left) - last], right[first : len(right) - last], n=3))[2:]
+    lines = [_shifted(line, first) if line.startswith("@@") else line for line in body]
+    endings = (b"\r" in one) != (b"\r" in two)
+    text = "".join(_shown(line, endings=endings) for line in lines[:most])
+    rest = len(lines) - most
+    return head + text + (f"… {rest:,} more lines of this diff.\n" if rest > 0 else "")
+
+
+def bounded(parts: Sequence[str], most: int) -> str:
+    """Several diffs in one text of at most so many characters, and how many did not fit."""
+    shown: list[str] = []
+    room = most
+    for part in parts:
+        if len(part) > room:
+            break
+        shown.append(part)
+        room -= len(part)
+    rest = len(parts) - len(shown)
+    if rest:
+        shown.append(f"… {rest:,} more {'file' if rest == 1 else 'files'} that did not fit here.\n")
+    return "".join(shown)
+
+
+def _lines(data: bytes) -> list[str]:
+    return [line.decode("utf-8", "replace") for line in data.splitlines(keepends=True)]
+
+
+def _same(left: list[str], right: list[str]) -> tuple[int, int]:
+    """How many lines are the same at the start, and at the end."""
+    short = min(len(left), len(right))
+    start = next((at for at in range(short) if left[at] != right[at]), short)
+    end = next((at for at in range(short - start) if left[-1 - at] != right[-1 - at]), short - start)
+    return start, end
+
+
+def _shifted(line: str, by: int) -> str:
+    """`@@ -1,7 +1,8 @@` for a part that starts `by` lines further down."""
+    if not by:
+        return line
+    _, old, new, end = line.split(" ", 3)
+    moved = [",".join([f"{one[0]}{int(at) + by}", *rest]) for one in (old, new) for at, *rest in [one[1:].split(",")]]
+    return f"@@ {moved[0]} {moved[1]} {end}"
+
+
+def _shown(line: str, *, endings: bool) -> str:
+    """A line of bounded length; its carriage return is made visible where that may be the difference."""
+    text = line.rstrip("\r\n")
+    ending = line[len(text) :]
+    if len(text) > _LONGEST_LINE:
+        text = f"{text[:_LONGEST_LINE]}… ({len(text) - _LONGEST_LINE:,} more characters)"
+    if not ending:
+        return f"{text}\n\\ No newline at end of file\n"
+    return text + ("␍" if endings and "\r" in ending else "") + "\n"
+
+
+def _size(data: bytes | None) -> str:
+    return "no file" if data is None else f"{len(data):,} bytes"
+
 
 _MOST_FILES = 20
 _MOST_DIFF = 20_000
@@ -131,3 +226,144 @@ def no_such_call(call: str, calls: Sequence[str]) -> PathProblem:
         kind=ErrorKind.NOT_FOUND,
         suggestion=joined(" ", [hint, phrase("`ferrule history --json` lists the calls.")]),
     )
+
+
+# What stands in the way of an undo or a redo: files that someone else has changed since.
+
+
+_MOST_SHOWN = 5
+_FOLDER_WORDS = {Operation.CREATE: "made", Operation.DELETE: "removed", Operation.MODE: "given another mode"}
+
+
+class Conflicts:
+    """Looks and compares; changes nothing."""
+
+    def __init__(self, store: SnapshotStore, files: FileStates, paths: Paths) -> None:
+        self._store, self._files, self._paths = store, files, paths
+
+    def of(self, group: Group, side: Side, after: Sequence[Group] = ()) -> list[Conflict]:
+        """Why a group cannot be brought to one end, once the groups of `after` are; empty when it can."""
+        if in_the_way := self._store.journal.in_the_way(group, side, after):
+            return self._out_of_order(group, side, in_the_way)
+        found: list[Conflict | None] = []
+        met = {path for one in after for path in one.paths}
+        changes = [change for change in group.changes if change.covered]
+        for change in changes if side is Side.AFTER else reversed(changes):
+            paths = change.at(side).keys()
+            found.append(self._conflict(change, side, first=met.isdisjoint(paths)))
+            met.update(paths)
+        return [one for one in (found if side is Side.AFTER else reversed(found)) if one is not None]
+
+    def _out_of_order(self, group: Group, side: Side, in_the_way: Mapping[Path, Group]) -> list[Conflict]:
+        """Somebody has changed the same files: which, and what both did to the first of them."""
+        found: list[Conflict] = []
+        for path, other in in_the_way.items():
+            name = self._name(path)
+            given = {"name": name, "number": other.number, "who": _who(other)}
+            text = (
+                phrase("`{name}` was changed later by change {number}{who}; undo that first.", **given)
+                if side is Side.BEFORE
+                else phrase("`{name}` was changed before by change {number}{who}; redo that first.", **given)
+            )
+            first, last = sorted((group, other), key=lambda one: one.number)
+            both = [self._diff_at(path, one) for one in (first, last)] if len(found) < _MOST_SHOWN else []
+            found.append(Conflict(Why.ORDER, name, text, "".join(both)))
+        return found
+
+    def _diff_at(self, path: Path, group: Group) -> str:
+        """What a group did to one path."""
+        changes = [one for one in group.changes if path in one.paths]
+        return f"Change {group.number}{_who(group)}:\n{''.join(self.diffs(changes))}"
+
+    def _conflict(self, change: Change, side: Side, *, first: bool) -> Conflict | None:
+        """Only the first step at a path meets what stands there now; the next one meets what the first has made."""
+        if first and not self._files.is_at(change, side.opposite):
+            return self._difference(change, side)
+        wanted = change.at(side)[change.path]
+        if wanted is not None and wanted.content and self._content(wanted) is None:
+            name = self._name(change.path)
+            return Conflict(Why.LOST, name, phrase("The content of `{name}` is no longer in the history.", name=name))
+        return None
+
+    def _difference(self, change: Change, side: Side) -> Conflict:
+        """Which path is not as the change left it, and how."""
+        for path, expected in change.at(side.opposite).items():
+            name = self._name(path)
+            if not change.of_files:
+                return Conflict(
+                    Why.CHANGED,
+                    name,
+                    phrase("`{name}` is {what} now.", name=name, what=self._files.nodes.describe(path)),
+                )
+            try:
+                now, data = self._files.read(self._files.place(path))
+            except PathProblem as problem:
+                return Conflict(Why.FAILED, name, problem.message)
+            if expected is None and now is not None:
+                lost = unified(name, self._content(change.at(side)[path]), data)
+                return Conflict(Why.EXISTS, name, phrase("There is a file at `{name}` again.", name=name), lost)
+            if expected is not None and now is None:
+                return Conflict(Why.DELETED, name, phrase("`{name}` was deleted or moved since.", name=name))
+            if expected is not None and now is not None and change.operation is not Operation.MOVE:
+                if change.operation is not Operation.MODE and now.digest != expected.digest:
+                    diff = unified(name, self._content(expected), data)
+                    return Conflict(Why.CHANGED, name, phrase("`{name}` was changed since.", name=name), diff)
+                if now.mode != expected.mode:
+                    text = phrase(
+                        "The mode of `{name}` was changed since: {before} became {after}.",
+                        name=name,
+                        before=_octal(expected),
+                        after=_octal(now),
+                    )
+                    return Conflict(Why.MODE, name, text)
+        name = self._name(change.path)
+        return Conflict(Why.FAILED, name, phrase("`{name}` cannot be reached.", name=name))
+
+    def diffs(self, changes: list[Change]) -> list[str]:
+        """What changes did together, a text for each file in the order of its first change."""
+        spans: dict[Path, tuple[Change, Change]] = {}
+        parts: list[str] = []
+        for change in changes:
+            if not change.covered:
+                parts.append(f"{self._name(change.path)}: {change.operation}, too large to be kept.\n")
+            elif change.other is not None:
+                parts.append(f"rename from {self._name(change.path)}\nrename to {self._name(change.other)}\n")
+            elif change.of_folders:
+                parts.append(f"{self._name(change.path)}: folder {_FOLDER_WORDS[change.operation]}.\n")
+            elif change.operation is Operation.MODE:
+                modes = f"old mode {_octal(change.before)}\nnew mode {_octal(change.after)}\n"
+                parts.append(f"{self._name(change.path)}\n{modes}")
+            else:
+                first, _ = spans.get(change.path, (change, change))
+                spans[change.path] = (first, change)
+        for path, (first, last) in spans.items():
+            before, after = self._content(first.before), self._content(last.after)
+            if _lost(first.before, before) or _lost(last.after, after):
+                parts.append(f"{self._name(path)}: its content is no longer in the history.\n")
+                continue
+            parts.append(unified(self._name(path), before, after, most=2000) or f"{self._name(path)}: as it was.\n")
+        return parts
+
+    def _content(self, state: State | None) -> bytes | None:
+        """The bytes of a file; of a link, where it leads, as git shows it."""
+        if state is not None and state.node is Node.LINK:
+            return os.fsencode(state.target)
+        try:
+            return self._store.contents.get(state.content) if state and state.content else None
+        except ContentLost:
+            return None
+
+    def _name(self, path: Path) -> str:
+        return self._paths.show(path)
+
+
+def _who(group: Group) -> str:
+    return f" ({group.origin.tool})" if group.origin.tool else ""
+
+
+def _lost(state: State | None, content: bytes | None) -> bool:
+    return state is not None and state.node is not Node.FOLDER and content is None
+
+
+def _octal(state: State | None) -> str:
+    return f"{state.mode:o}" if state and state.mode is not None else "-"

@@ -102,7 +102,7 @@ _STRIDE, _NEAR = 64, 24
 
 
 @dataclass(slots=True, frozen=True)
-class Change:
+class LineChange:
     """Lines `old` up to `old_end` before became lines `new` up to `new_end` after; counted from 0."""
 
     old: int
@@ -111,22 +111,22 @@ class Change:
     new_end: int
 
 
-def line_changes(before: Sequence[str], after: Sequence[str]) -> list[Change]:
+def line_changes(before: Sequence[str], after: Sequence[str]) -> list[LineChange]:
     """The changes, in order, with at least one common line between any two."""
     found = sorted(_changes(before, after), key=lambda change: (change.old, change.new))
-    joined: list[Change] = []
+    joined: list[LineChange] = []
     for change in found:
         last = joined[-1] if joined else None
         if last and (last.old_end, last.new_end) == (change.old, change.new):
-            joined[-1] = Change(last.old, change.old_end, last.new, change.new_end)
+            joined[-1] = LineChange(last.old, change.old_end, last.new, change.new_end)
         else:
             joined.append(change)
     return joined
 
 
-def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
+def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[LineChange]:
     budget = _BUDGET
-    waiting = [Change(0, len(before), 0, len(after))]
+    waiting = [LineChange(0, len(before), 0, len(after))]
     while waiting:
         part = _trimmed(before, after, waiting.pop())
         old, new = part.old_end - part.old, part.new_end - part.new
@@ -135,15 +135,15 @@ def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
         if not old or not new or old + new > _MOST_LINES:
             yield part
         elif near := _common_again(before, after, part):
-            waiting.append(Change(part.old, near[0], part.new, near[1]))
-            waiting.append(Change(near[0], part.old_end, near[1], part.new_end))
+            waiting.append(LineChange(part.old, near[0], part.new, near[1]))
+            waiting.append(LineChange(near[0], part.old_end, near[1], part.new_end))
         elif ties := _ties(before, after, part):
             at_old, at_new = part.old, part.new
             for tied_old, tied_new in ties:
                 if (at_old, at_new) != (tied_old, tied_new):
-                    waiting.append(Change(at_old, tied_old, at_new, tied_new))
+                    waiting.append(LineChange(at_old, tied_old, at_new, tied_new))
                 at_old, at_new = tied_old + 1, tied_new + 1
-            waiting.append(Change(at_old, part.old_end, at_new, part.new_end))
+            waiting.append(LineChange(at_old, part.old_end, at_new, part.new_end))
         elif old * new <= min(_SMALL, budget):
             budget -= old * new
             yield from _small(before, after, part)
@@ -151,7 +151,7 @@ def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
             yield part
 
 
-def _trimmed(before: Sequence[str], after: Sequence[str], part: Change) -> Change:
+def _trimmed(before: Sequence[str], after: Sequence[str], part: LineChange) -> LineChange:
     """Without the lines that are the same at both ends."""
     old, old_end, new, new_end = part.old, part.old_end, part.new, part.new_end
     # Many at a time first: in a large file nearly all of them are the same.
@@ -166,10 +166,10 @@ def _trimmed(before: Sequence[str], after: Sequence[str], part: Change) -> Chang
         old, new = old + 1, new + 1
     while old < old_end and new < new_end and before[old_end - 1] == after[new_end - 1]:
         old_end, new_end = old_end - 1, new_end - 1
-    return Change(old, old_end, new, new_end)
+    return LineChange(old, old_end, new, new_end)
 
 
-def _common_again(before: Sequence[str], after: Sequence[str], part: Change) -> tuple[int, int] | None:
+def _common_again(before: Sequence[str], after: Sequence[str], part: LineChange) -> tuple[int, int] | None:
     """Where, a few lines on, many lines are the same again: a small edit in a large file ends there."""
     for apart in range(1, min(_NEAR, part.old_end - part.old - _STRIDE, part.new_end - part.new - _STRIDE)):
         for old in range(part.old, part.old + apart + 1):
@@ -179,7 +179,7 @@ def _common_again(before: Sequence[str], after: Sequence[str], part: Change) -> 
     return None
 
 
-def _ties(before: Sequence[str], after: Sequence[str], part: Change) -> list[tuple[int, int]]:
+def _ties(before: Sequence[str], after: Sequence[str], part: LineChange) -> list[tuple[int, int]]:
     """The longest row of lines that occur once on either side, in the same order."""
     once_before = _once(before, part.old, part.old_end)
     once_after = _once(after, part.new, part.new_end)
@@ -209,14 +209,14 @@ def _once(lines: Sequence[str], start: int, end: int) -> dict[str, int]:
     return {line: place for line, place in places.items() if place >= 0}
 
 
-def _small(before: Sequence[str], after: Sequence[str], part: Change) -> Iterator[Change]:
+def _small(before: Sequence[str], after: Sequence[str], part: LineChange) -> Iterator[LineChange]:
     matcher = SequenceMatcher(None, before[part.old : part.old_end], after[part.new : part.new_end], autojunk=False)
     for tag, old, old_end, new, new_end in matcher.get_opcodes():
         if tag != "equal":
-            yield Change(part.old + old, part.old + old_end, part.new + new, part.new + new_end)
+            yield LineChange(part.old + old, part.old + old_end, part.new + new, part.new + new_end)
 
 
-_MOST_LINES_DIFF = 400
+_MOST_SHOWN_LINES = 400
 _LONGEST_LINE = 500
 _NO_NEWLINE = "\\ No newline at end of file"
 _ENDINGS = {"\n": "LF", "\r\n": "CRLF", "\r": "CR", "mixed": "mixed"}
@@ -232,7 +232,7 @@ class FileDiff:
 
 
 def diff_file(
-    before: Text | None, after: Text | None, name: str, context: int = 3, most_lines: int = _MOST_LINES_DIFF
+    before: Text | None, after: Text | None, name: str, context: int = 3, most_lines: int = _MOST_SHOWN_LINES
 ) -> FileDiff:
     """The diff of a file that was made (`before` is None), changed or removed (`after` is None); empty if it is the
     same. At most `most_lines` lines of hunks are shown, and the last line says how many were left out.
@@ -285,9 +285,9 @@ def _endings_matter(before: Text | None, after: Text | None) -> bool:
     return len(used) > 1 or "mixed" in used
 
 
-def _hunks(changes: Sequence[Change], context: int) -> Iterator[list[Change]]:
+def _hunks(changes: Sequence[LineChange], context: int) -> Iterator[list[LineChange]]:
     """Changes that are so near that their context would touch belong together."""
-    hunk: list[Change] = list(changes[:1])
+    hunk: list[LineChange] = list(changes[:1])
     for last, change in pairwise(changes):
         if change.old - last.old_end > 2 * context:
             yield hunk
@@ -297,7 +297,7 @@ def _hunks(changes: Sequence[Change], context: int) -> Iterator[list[Change]]:
         yield hunk
 
 
-def _hunk_lines(hunk: Sequence[Change], part: Differing, *, marked: bool, context: int) -> Iterator[str]:
+def _hunk_lines(hunk: Sequence[LineChange], part: Differing, *, marked: bool, context: int) -> Iterator[str]:
     old, new, skipped = part.old, part.new, part.skipped
     first, last = hunk[0], hunk[-1]
     leading = min(context, first.old)

@@ -141,7 +141,7 @@ class LineIndexes:
     def __init__(self, most: int = _MOST_FILES) -> None:
         self._most = most
         self._guard = threading.Lock()
-        self._kept: OrderedDict[tuple[int, int], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int], _KeptIndex] = OrderedDict()
 
     @contextmanager
     def of(self, descriptor: int) -> Generator[LineIndex]:
@@ -149,7 +149,7 @@ class LineIndexes:
         found = os.fstat(descriptor)
         key = (found.st_dev, found.st_ino)
         with self._guard:
-            kept = self._kept.setdefault(key, _Kept())
+            kept = self._kept.setdefault(key, _KeptIndex())
             self._kept.move_to_end(key)
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
@@ -162,7 +162,7 @@ class LineIndexes:
                 raise
 
 
-class _Kept:
+class _KeptIndex:
     __slots__ = ("_index", "_stamp", "lock")
 
     def __init__(self) -> None:
