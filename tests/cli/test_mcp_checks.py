@@ -199,11 +199,13 @@ def test_without_servers_it_says_so_and_imports_nothing_for_it(tmp_path: Path) -
     assert (found.name, found.state, found.message[:10]) == ("mcp", "ok", "no servers")
     script = (
         "import sys; from pathlib import Path; from ferrule.app.settings import Settings\n"
-        "from ferrule.cli.doctor import mcp_checks; list(mcp_checks(Settings(), Path.cwd()))\n"
-        "print([name for name in sys.modules if name.split('.')[0] in ('mcp', 'asyncio') or 'mcp_client' in name])"
+        "from ferrule.cli.doctor import mcp_checks; before = set(sys.modules)\n"
+        "list(mcp_checks(Settings(), Path.cwd())); new = set(sys.modules) - before\n"
+        "print([name for name in new if name.startswith(('mcp', 'asyncio', 'ferrule.mcp'))])\n"
+        "print([name for name in sys.modules if name.split('.')[0] == 'mcp' or 'mcp_client' in name])"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert done.stdout == "[]\n[]\n"
 
 
 def test_it_is_told_in_chinese_too(ferrule: Command) -> None:

@@ -95,8 +95,8 @@ JOBS: dict[str, Job] = {
         "KillShell",
         [
             ("Bash", {"command": _LATER, "run_in_background": True}),
-            ("BashOutput", {"shell_id": "main_1", "wait_for": "ready"}),
-            ("KillShell", {"shell_id": "main_1"}),
+            ("BashOutput", {"shell_id": "bash_1", "wait_for": "ready"}),
+            ("KillShell", {"shell_id": "bash_1"}),
         ],
         allow=["Bash", "KillShell"],
         steps=True,

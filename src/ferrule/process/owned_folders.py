@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 import shutil
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
 _KEPT = ".kept"
-_NEW = ".ferrule-new-"
+_PATIENCE = 1.0
 _OLDEST_SECONDS = 7 * 24 * 3600
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -34,13 +33,25 @@ class OwnedFolder:
         else:
             above.mkdir(mode=0o700, parents=True, exist_ok=True)
         above = Path(os.path.realpath(above))
-        sweep(above, prefix)
-        # It has its name only once it is held: nobody else sees it before, and takes it for a dead one's.
-        new = tempfile.mkdtemp(prefix=_NEW, dir=above)
-        self._held = os.open(new, _FOLDER)
-        fcntl.flock(self._held, fcntl.LOCK_EX)
-        os.chmod(new, mode)  # noqa: PTH101
-        self.path = Path(new).rename(above / f"{prefix}{secrets.token_hex(6)}")
+        self._held = -1
+        while self._held < 0:
+            # One at a time: whoever sweeps must not take one for a dead one's that is not held yet.
+            with _alone_in(above) as alone:
+                if alone:
+                    _sweep(above, prefix)
+                self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=above))
+                self._hold(mode)
+
+    def _hold(self, mode: int) -> None:
+        """Make it ours, unless a sweep was quicker."""
+        with suppress(FileNotFoundError):
+            self._held = os.open(self.path, _FOLDER)
+            fcntl.flock(self._held, fcntl.LOCK_EX)
+            if not self.is_there():
+                os.close(self._held)
+                self._held = -1
+                return
+            os.fchmod(self._held, mode)
 
     def __enter__(self) -> Self:
         return self
@@ -75,20 +86,39 @@ class OwnedFolder:
         self._held = -1
 
 
-def sweep(above: Path, prefix: str) -> None:
+@contextmanager
+def _alone_in(above: Path) -> Generator[bool]:
+    """Be the only one who makes or sweeps folders in there; False where somebody else keeps it locked for too long."""
+    end = time.monotonic() + _PATIENCE
+    opened = os.open(above, _FOLDER)
+    try:
+        while not (alone := _locks(opened)) and time.monotonic() < end:
+            time.sleep(0.01)
+        yield alone
+    finally:
+        os.close(opened)
+
+
+def _locks(opened: int) -> bool:
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _sweep(above: Path, prefix: str) -> None:
     """Remove the folders of processes that are gone, and those that were kept for their files and are a week old."""
     old = time.time() - _OLDEST_SECONDS
-    for folder in [*above.glob(f"{prefix}*"), *above.glob(f"{_NEW}*")]:
+    for folder in above.glob(f"{prefix}*"):
         with suppress(OSError):  # another process was faster, or it is not ours
             found = folder.lstat()
-            if found.st_uid != os.geteuid():
-                continue
-            if (folder.name.startswith(_NEW) or (folder / _KEPT).exists()) and found.st_mtime > old:
+            if found.st_uid != os.geteuid() or ((folder / _KEPT).exists() and found.st_mtime > old):
                 continue
             held = os.open(folder, _FOLDER)
             try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(folder)
+                if _locks(held):
+                    _remove(folder)
             finally:
                 os.close(held)
 

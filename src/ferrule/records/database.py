@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.phrases import phrase
-from ferrule.records.usage import SCHEMA
+from ferrule.records.usage_blocks import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +94,8 @@ def open_for_writing(path: Path, *, patience: float) -> sqlite3.Connection:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Arguments are private: only the owner may read the file, whatever the umask is.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        return _while_locked(lambda: _prepare(path, patience), patience)
+        connection = _while_locked(lambda: _prepare(path, patience), patience)
+        connection.execute("SELECT seq, hash FROM head").fetchone()  # every writer reads it: a damaged one is told now
     except OSError as problem:
         raise AuditError(
             phrase(
@@ -105,6 +106,7 @@ def open_for_writing(path: Path, *, patience: float) -> sqlite3.Connection:
         ) from problem
     except sqlite3.Error as problem:
         raise AuditError(_words_for(problem, path)) from problem
+    return connection
 
 
 def open_for_reading(path: str | Path) -> sqlite3.Connection:
@@ -233,9 +235,16 @@ def _number(connection: sqlite3.Connection, query: str) -> int:
     return int(row[0])
 
 
+def is_damage(problem: BaseException) -> bool:
+    """Whether the file itself is broken, so that trying again is of no use."""
+    return isinstance(problem, sqlite3.DatabaseError) and any(
+        words in str(problem) for words in ("not a database", "malformed")
+    )
+
+
 def _words_for(problem: sqlite3.Error, path: Path) -> str:
     text = str(problem)
-    if "not a database" in text or "malformed" in text:
+    if is_damage(problem):
         return phrase(
             "{path} is damaged or not an audit log ({text}). It was left as it is: move it away, "
             "for it may be evidence, and start again, or choose another file.",

@@ -13,9 +13,9 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.phrases import phrase
-from ferrule.records.database import AuditError, open_for_writing
+from ferrule.records.database import AuditError, is_damage, open_for_writing
 from ferrule.records.row import INSERT, content_of, gap_content, retention_content, seal, unreadable_content
-from ferrule.records.usage import BLOCK, add_missing_blocks
+from ferrule.records.usage_blocks import BLOCK, add_missing_blocks
 
 if TYPE_CHECKING:
     import asyncio
@@ -245,7 +245,7 @@ class Writer:
                 self._commit_some()
             except Exception as problem:  # noqa: BLE001 - whatever it is, it is told and this thread lives on
                 self._drop_connection()
-                if self.failing or time.monotonic() - since >= self._patience:
+                if self.failing or is_damage(problem) or time.monotonic() - since >= self._patience:
                     self._report(problem)
                     if self._stopping:
                         return

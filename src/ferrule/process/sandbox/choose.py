@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ferrule.process.sandbox.sandbox import Sandbox
 
 _SECONDS = 20
+_DESCRIPTORS = 24
+"""That trying a sandbox needs at once, and some to spare."""
 # Proves what matters: the workspace can be written and nothing beside it, no capability is left, calls are filtered.
 _PROOF_OF_FILES = ": >mine && ! (: >../outside/made) 2>/dev/null"
 _PROOF = (
@@ -196,6 +198,7 @@ def _run(sandbox: Sandbox, profile: Profile, script: str) -> _Ran | str:
 
     def work() -> None:
         try:
+            _require_descriptors()
             answers.append(asyncio.run(_run_in_box(sandbox, profile, script)))
         except (SandboxRefused, OSError) as error:
             answers.append(str(error))
@@ -204,6 +207,17 @@ def _run(sandbox: Sandbox, profile: Profile, script: str) -> _Ran | str:
     thread.start()
     thread.join()
     return answers[0]
+
+
+def _require_descriptors() -> None:
+    """Fail before an event loop is half made, which Python would complain about long after."""
+    opened: list[int] = []
+    try:
+        while len(opened) < _DESCRIPTORS:
+            opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    finally:
+        for one in opened:
+            os.close(one)
 
 
 async def _run_in_box(sandbox: Sandbox, profile: Profile, script: str) -> _Ran | str:
