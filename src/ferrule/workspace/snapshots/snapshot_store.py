@@ -82,6 +82,10 @@ class StoreLock:
         with self._threads:
             self._drop()
 
+    def __del__(self) -> None:
+        if getattr(self, "_opened", None) is not None:  # a session that nobody closed must not cost a descriptor
+            self._drop()
+
     def _lock(self, deadline: float) -> int:
         """The file, locked. Only once it is locked can it be told whether others will lock the same."""
         while True:
