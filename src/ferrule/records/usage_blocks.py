@@ -44,7 +44,8 @@ class _BlockCounts:
         self.durations, self.waits = array("d"), array("d")
 
     def stored(self) -> tuple[Any, ...]:
-        times = self.durations.tobytes(), self.waits.tobytes()
+        # In order, because those of many blocks are sorted in no time then.
+        times = (array("d", sorted(one)).tobytes() for one in (self.durations, self.waits))
         return (self.first, self.last, self.count, self.success, self.denied, *times)
 
 

@@ -117,11 +117,11 @@ def _about(path: str, profile: Profile, *, certain: bool) -> Denial | None:
                 "Ask the user to approve the command.",
             )
         forbidden = profile.forbidden is not None and any(profile.forbidden.concerns([whole]))
-        why = "a rule denies writing it" if forbidden else "it is guarded, because it makes other programs run things"
+        why = ": a rule denies writing it" if forbidden else ", which is guarded: it makes other programs run things"
         return Denial(
             "guarded",
             path,
-            f"The sandbox kept the command from changing `{_shown(whole, roots)}`: {why}.",
+            f"The sandbox kept the command from changing `{_shown(whole, roots)}`{why}.",
             "Do without it, or ask the person to make this change.",
         )
     if certain:
