@@ -56,7 +56,7 @@ async def bare(open_one: Opener) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     try:
         box = await open_one(
-            ("/bin/bash", "--noprofile", "--norc", "-c", "true"), {}, Streams(nothing, nothing, nothing, ())
+            ("/bin/bash", "--noprofile", "--norc", "-c", "true"), {}, Streams(nothing, nothing, nothing, {})
         )
         await asyncio.wait({box.ended})
         await asyncio.to_thread(box.denials)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import subprocess
@@ -68,6 +69,24 @@ def test_a_folder_of_the_workspace_must_be_there(tmp_path: Path) -> None:
     require_folder(session, "/tmp/only/the/sandbox/knows")
     with pytest.raises(ToolError, match="no folder `gone`"):
         require_folder(session, "gone")
+
+
+async def test_no_command_leaves_a_descriptor_open(tmp_path: Path) -> None:
+    """Whether it read, changed something, failed or was tried in vain: a session may run thousands of them."""
+    async with shell_desk(tmp_path) as desk:
+        subprocess.run(["git", "init", "-q", str(desk.workspace)], check=True)
+        commands = ("true", "git status", "echo x >new", "rm -f new", "cat nowhere", "echo x >>.git/config", "exit 3")
+
+        async def count() -> int:
+            for command in commands:
+                await desk.words("Bash", command=command)
+            gc.collect()
+            return len(list(Path("/proc/self/fd").iterdir()))
+
+        await count()
+        before = await count()
+        for _ in range(3):
+            assert await count() <= before
 
 
 async def test_what_goes_on_in_the_background_can_be_undone(tmp_path: Path) -> None:

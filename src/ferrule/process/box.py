@@ -29,7 +29,7 @@ from ferrule.process import launcher
 from ferrule.process.sandbox.sandbox import Denial, Launch, Prepared, SandboxRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
+    from collections.abc import Generator, Iterable, Mapping, Sequence
 
     from ferrule.process.profile import LayerMount, Profile
     from ferrule.process.sandbox.sandbox import Sandbox
@@ -264,15 +264,15 @@ async def open_box(
     stdin: int,
     stdout: int,
     stderr: int,
-    passed: Sequence[int] = (),
+    passed: Mapping[int, int] | None = None,
     terminal: int = -1,
 ) -> Box:
     """Start a command in a box; raises `SandboxRefused` where that cannot be as the profile asks.
 
     Streams stay the caller's, and may be closed once this has returned; `passed` are further descriptors that the
-    command inherits under their own numbers. With a `terminal`, all three streams are that one, and it becomes the
-    command's controlling terminal. Where layers cannot be mounted over just these folders, the workspace is
-    read-only: `Box.layered` tells.
+    command inherits, by the numbers under which it knows them, below `RESERVED`. With a `terminal`, all three streams
+    are that one, and it becomes the command's controlling terminal. Where layers cannot be mounted over just these
+    folders, the workspace is read-only: `Box.layered` tells.
     """
     if terminal >= 0:
         stdin = stdout = stderr = terminal
@@ -289,7 +289,7 @@ async def open_box(
 
 
 async def start_box(
-    prepared: Prepared, streams: Iterable[int], passed: Iterable[int] = (), profile: Profile | None = None
+    prepared: Prepared, streams: Iterable[int], passed: Mapping[int, int] | None = None, profile: Profile | None = None
 ) -> Box:
     """Start what was prepared, which belongs to the box from here on."""
     near, far = socket.socketpair(socket.AF_UNIX, launcher.KIND)
@@ -297,7 +297,7 @@ async def start_box(
     try:
         with far:
             box = Box(prepared, profile, near)
-            _order(prepared.launch, far.fileno(), tuple(streams), tuple(passed))
+            _order(prepared.launch, far.fileno(), tuple(streams), passed or {})
         prepared.release()
         await box.started()
     except BaseException:
@@ -416,9 +416,9 @@ class _Connection:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def order(self, launch: Launch, port: int, streams: tuple[int, ...], passed: tuple[int, ...]) -> None:
+    def order(self, launch: Launch, port: int, streams: tuple[int, ...], passed: Mapping[int, int]) -> None:
         """Have something started; what comes of it is told over its own socket."""
-        inherited = tuple(dict.fromkeys((*launch.descriptors, *passed)))
+        inherited = {number: number for number in launch.descriptors} | dict(passed)
         if len(inherited) + 5 > launcher.MOST_DESCRIPTORS:
             raise BoxFailed("start", f"{len(inherited)} descriptors are more than can be passed on")
         content = {
@@ -437,7 +437,7 @@ class _Connection:
             "filter": launch.filter,
         }
         with _in_memory(marshal.dumps(content)) as text:
-            descriptors = array.array("i", (port, text, *streams, *inherited))
+            descriptors = array.array("i", (port, text, *streams, *inherited.values()))
             self._port.sendmsg([b"\0" * launcher.PACKET], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
 
     def drop(self) -> None:
@@ -490,7 +490,7 @@ def _connection() -> _Connection:
         return _open_connection
 
 
-def _order(launch: Launch, port: int, streams: tuple[int, ...], passed: tuple[int, ...]) -> None:
+def _order(launch: Launch, port: int, streams: tuple[int, ...], passed: Mapping[int, int]) -> None:
     try:
         try:
             _connection().order(launch, port, streams, passed)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
+from ferrule.workspace.confined import without_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -153,7 +154,7 @@ def _refuse_special(git: Path) -> None:
 def _text(file: Path) -> str:
     try:
         # Without waiting: a pipe may stand there, and nobody at its other end.
-        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), errors="replace") as stream:
+        with open(file, errors="replace", opener=without_waiting) as stream:
             return stream.read(1 << 16)
     except OSError:
         return ""

@@ -22,7 +22,7 @@ from ferrule.process.sandbox.limits import control_group, limits_of
 from ferrule.process.sandbox.places import Places, git_settings, is_within, sockets_of_others, system_places
 from ferrule.process.sandbox.proxy import network
 from ferrule.process.sandbox.roots import below, layers_over, mounts_below, names_of_hidden, writable_roots
-from ferrule.process.sandbox.sandbox import Denial, Launch, Name, Prepared, SandboxRefused
+from ferrule.process.sandbox.sandbox import Denial, Launch, Name, Prepared, SandboxRefused, out_of_the_way
 from ferrule.process.sandbox.seccomp import build_filter, this_machine
 from ferrule.process.sandbox.sweep import Sweep, Watched, numbers_above, open_plain
 
@@ -235,6 +235,7 @@ class _Preparation:
             os.close(opened)
             self._arguments += ["--bind" if writable else "--ro-bind", whole, whole]
             return True
+        opened = out_of_the_way(opened)
         self._starting.callback(os.close, opened)
         self._descriptors.append(opened)
         self._arguments += ["--bind-fd" if writable else "--ro-bind-fd", str(opened), whole]
@@ -251,7 +252,7 @@ class _Preparation:
 
     def _memory(self, name: str, content: bytes) -> int:
         """A file that is only in memory, for bubblewrap to read."""
-        made = os.memfd_create(f"ferrule-{name}", os.MFD_CLOEXEC)
+        made = out_of_the_way(os.memfd_create(f"ferrule-{name}", os.MFD_CLOEXEC))
         self._starting.callback(os.close, made)
         os.write(made, content)
         os.lseek(made, 0, os.SEEK_SET)

@@ -22,7 +22,7 @@ from ferrule.process.sandbox.guarded import GuardedTree
 from ferrule.process.sandbox.limits import control_group, limits_of, threads_of_person
 from ferrule.process.sandbox.places import Places, git_settings, is_within, system_places
 from ferrule.process.sandbox.roots import below, names_of_hidden, writable_roots
-from ferrule.process.sandbox.sandbox import Denial, Launch, Name, Prepared, SandboxRefused
+from ferrule.process.sandbox.sandbox import Denial, Launch, Name, Prepared, SandboxRefused, out_of_the_way
 from ferrule.process.sandbox.seccomp import build_filter, this_machine
 from ferrule.process.sandbox.sweep import Sweep, Watched
 
@@ -87,7 +87,7 @@ class LandlockSandbox:
             places = system_places()
             private = closing.enter_context(tempfile.TemporaryDirectory(prefix="ferrule-", ignore_cleanup_errors=True))
             environment = clean_environment(os.environ, _own_home(places, private) | dict(profile.environment))
-            rules = _rules(places, profile, roots, private)
+            rules = out_of_the_way(_rules(places, profile, roots, private))
             starting.callback(os.close, rules)
             group = closing.enter_context(control_group(profile.bounds))
             beside = 0 if os.geteuid() == 0 else threads_of_person()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 from contextlib import ExitStack
@@ -31,6 +32,20 @@ HOSTS_SETTING = "`hosts` of `[sandbox]` in their settings"
 """Where a person allows a host."""
 
 
+RESERVED = 32
+"""Descriptors of a launch have numbers from this on, so that those below can be given to the command: bash cannot wait
+on one above 1,023, and a server may have thousands open."""
+
+
+def out_of_the_way(descriptor: int) -> int:
+    """The same descriptor under a number that no command asks for."""
+    if descriptor >= RESERVED:
+        return descriptor
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, RESERVED)
+    os.close(descriptor)
+    return moved
+
+
 @dataclass(slots=True, frozen=True)
 class Denial:
     """Something the sandbox kept a command from, in words, and as what a person may be asked for."""
@@ -57,7 +72,7 @@ class Launch:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     folder: str = "/"
     descriptors: tuple[int, ...] = ()
-    """Open descriptors the program inherits besides the first three, under their own numbers."""
+    """Open descriptors the program inherits besides the first three, under their own numbers, from `RESERVED` on."""
     contains_all: bool = False
     """Whether ending the program surely ends whatever it started (it is the first of a process namespace)."""
     limits: tuple[tuple[int, int], ...] = ()

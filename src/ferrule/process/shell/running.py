@@ -196,6 +196,8 @@ def _content(path: str) -> bytes:
 
 
 T = TypeVar("T")
+_PRIVATE, _PAUSE = 10, 11
+"""Under which numbers a command's shell has the file for its state, and the pipe that it waits on."""
 Size = tuple[int, int]
 """The columns and rows of a terminal."""
 Why = Literal["ended", "time", "waiting", "starved"]
@@ -212,8 +214,8 @@ class Streams:
     stdin: int
     stdout: int
     stderr: int
-    passed: tuple[int, ...]
-    """Further ones that its shell has under their own numbers."""
+    passed: Mapping[int, int]
+    """Further ones, by the numbers under which its shell has them."""
     terminal: int = -1
     """The terminal, where all three are that."""
 
@@ -297,11 +299,11 @@ class RunningCommand:
         self.close()
 
     async def _open(self, text: bytes, open_box: Opener) -> Box:
-        content = states.given(self.before, text, self._private, self._pause)
+        content = states.given(self.before, text, _PRIVATE, _PAUSE)
         self._given = len(content)
         _write_all(self._private, content)
         os.lseek(self._private, 0, os.SEEK_SET)
-        arguments = states.program(self.before, _bash(), self._private, self._pause)
+        arguments = states.program(self.before, _bash(), _PRIVATE, _PAUSE)
         return await open_box(arguments, states.environment(self.before), self._streams)
 
     def _on_pipes(self, record: OutputRecord) -> Streams:
@@ -316,7 +318,7 @@ class RunningCommand:
                 fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, _OUTPUT_ROOM)
         nothing = self._lend(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         self.reader = OutputReader(sources, record)
-        return Streams(nothing, *writing, passed=(self._private, self._pause))
+        return Streams(nothing, *writing, passed={_PRIVATE: self._private, _PAUSE: self._pause})
 
     def _on_terminal(self, record: OutputRecord, size: Size) -> Streams:
         master, slave = os.openpty()
@@ -326,7 +328,7 @@ class RunningCommand:
         os.set_blocking(master, False)
         self.resize(size)
         self.reader = OutputReader({master: "stdout"}, record)
-        return Streams(slave, slave, slave, passed=(self._private, self._pause), terminal=slave)
+        return Streams(slave, slave, slave, passed={_PRIVATE: self._private, _PAUSE: self._pause}, terminal=slave)
 
     def resize(self, size: Size) -> None:
         """Give its terminal another size."""

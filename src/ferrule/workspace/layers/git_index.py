@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ferrule.workspace.confined import without_waiting
 from ferrule.workspace.searching.globs import enclosing_repository
 
 if TYPE_CHECKING:
@@ -84,13 +85,13 @@ def index_of(repository: str) -> GitIndex:
     """The index of the repository at a folder; parsed once for as long as the file stays the same."""
     file = f"{_git_folder(repository)}/index"
     try:
-        opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        stream = open(file, "rb", opener=without_waiting)  # noqa: SIM115 - before every look box
     except FileNotFoundError:
         return GitIndex()
     except OSError:
         return GitIndex(whole=False)
-    with os.fdopen(opened, "rb") as stream:
-        found = os.fstat(opened)
+    with stream:
+        found = os.fstat(stream.fileno())
         stamp = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
         known = _parsed.get(file)
         if known is not None and known[0] == stamp:
@@ -155,19 +156,15 @@ def _alternates(objects: str) -> Iterator[str]:
 
 def _is_loose(objects: str, digest: bytes) -> bool:
     name = digest.hex()
-    try:
-        opened = os.open(f"{objects}/{name[:2]}/{name[2:]}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
     sum_of, unpacked = hashlib.new(_SUMS[len(digest)], usedforsecurity=False), zlib.decompressobj()
-    with os.fdopen(opened, "rb") as file:
-        try:
+    try:
+        with open(f"{objects}/{name[:2]}/{name[2:]}", "rb", opener=without_waiting) as file:
             while piece := file.read(_PIECE):
                 while piece:
                     sum_of.update(unpacked.decompress(piece, _PIECE))
                     piece = unpacked.unconsumed_tail
-        except (OSError, zlib.error):
-            return False
+    except (OSError, zlib.error):
+        return False
     return unpacked.eof and sum_of.digest() == digest
 
 
@@ -206,7 +203,7 @@ def _is_listed(pack_index: str, digest: bytes) -> bool:
 def _first_line(file: str) -> str:
     """The first line of a small file; empty where there is none."""
     try:
-        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
+        with open(file, "rb", opener=without_waiting) as opened:
             return os.fsdecode(opened.read(4096).partition(b"\n")[0])
     except OSError:
         return ""
