@@ -437,6 +437,6 @@ def _skipped(skipped: list[tuple[str, str]]) -> list[str]:
     if not skipped:
         return []
     listed = ", ".join(f"`{one_line(name)}` ({why})" for name, why in skipped[:_MOST_FILES_NAMED])
-    rest = f", and {len(skipped) - _MOST_NAMED:,} more" if len(skipped) > _MOST_FILES_NAMED else ""
+    rest = f", and {len(skipped) - _MOST_FILES_NAMED:,} more" if len(skipped) > _MOST_FILES_NAMED else ""
     verb = "stays as it is" if len(skipped) == 1 else "stay as they are"
     return [f"{amount(len(skipped), 'file')} with a match {verb}: {listed}{rest}."]
