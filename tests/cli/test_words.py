@@ -81,7 +81,7 @@ WORDED = (
 OTHERWISE_NAMED = {
     "policy/commands": {"fail"},  # why a command could not be read; a person is told that it was not fully understood
     "builtin/shell_run.py": {"_failed"},  # how the command ended, in the row of a call
-    "mcp_client/answer_bodies.py": {"_error"},  # an answer in the protocol's form
+    "mcp_client/http_transport.py": {"_error"},  # an answer in the protocol's form
 }
 """Where a name means something else than elsewhere."""
 

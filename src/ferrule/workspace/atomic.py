@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
 import threading
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from ferrule.workspace.paths import Paths, Place
 
 _PREFIX = ".ferrule-"
+UNFINISHED = re.compile(r"\.ferrule-[0-9a-f]{16}")
+"""The name of a file that is being written, until it takes its place."""
 _CHUNK = 1 << 20
 
 _together = threading.local()

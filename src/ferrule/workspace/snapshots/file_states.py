@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
-from ferrule.workspace.atomic import remove_file, sync, unfinished_name, write_whole
+from ferrule.workspace.atomic import UNFINISHED, remove_file, sync, unfinished_name, write_whole
 from ferrule.workspace.paths import Paths, Place
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Change, Node, Operation, Side, State
@@ -189,9 +188,6 @@ def _put_link(shown: str, name: str, above: int, target: str) -> None:
         raise
 
 
-_UNFINISHED = re.compile(r"\.ferrule-[0-9a-f]{16}")
-
-
 class FileStates:
     """The files of a workspace, looked at and put back. Contents above `largest` are not read."""
 
@@ -349,7 +345,7 @@ class FileStates:
             with suppress(OSError, PathProblem):
                 folder = self._open_folder(self._in_place(path))
                 try:
-                    for name in filter(_UNFINISHED.fullmatch, os.listdir(folder)):  # noqa: PTH208
+                    for name in filter(UNFINISHED.fullmatch, os.listdir(folder)):  # noqa: PTH208
                         os.unlink(name, dir_fd=folder)
                 finally:
                     os.close(folder)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from ferrule.workspace.atomic import UNFINISHED
 from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.snapshots.changes import Change, Node, Operation, State
 from ferrule.workspace.snapshots.content_store import pack, unpack
@@ -110,7 +111,8 @@ def _see(found: Scan, path: str, entry: os.DirEntry[str], opened: int, pending: 
         state = entry.stat(follow_symlinks=False)
         mode = state.st_mode
         if stat.S_ISREG(mode):  # nearly all are, and there are many
-            found.seen[path] = _file(state)
+            if not UNFINISHED.fullmatch(entry.name):  # a file tool of another program writes it just now
+                found.seen[path] = _file(state)
             return
         if stat.S_ISDIR(mode) and entry.name in _LEFT_OUT:
             found.left_out.add(path)
