@@ -194,7 +194,7 @@ def test_a_refusal_without_a_rule_says_so() -> None:
     assert (stopped.message, stopped.suggestion) == snapshot(
         (
             "`save_note` was not run: a tool that writes asks first, and nobody answers.",
-            "No rule lets it run unasked. Try another approach, or ask the person to run it themselves.",
+            "No rule can pre-approve this. Try another approach, or ask the user to run it themselves.",
         )
     )
 

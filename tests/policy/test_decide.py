@@ -86,7 +86,7 @@ Suggestion: The person can allow it: `--allow 'Bash(git commit *)'` on the comma
         """\
 Error (permission_error): `Bash` was not run: `rm -rf x` is dangerous: it removes folders with all that they hold, without asking, and there is nobody to ask.
 
-Suggestion: No rule lets it run unasked. Try another approach, or ask the person to run it where they can answer.\
+Suggestion: No rule can pre-approve this. Try another approach, or ask the user to run it where they can answer.\
 """  # noqa: E501
     )
 

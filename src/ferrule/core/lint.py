@@ -85,12 +85,12 @@ RULES: dict[str, LintRule] = {
     "F028": LintRule(
         "warning",
         "Defaults have a JSON form.",
-        "No model is told of this one: use a text, a number or a list, or None for «not given».",
+        "Models are not shown this default: use text, a number or a list, or None for "not given".",
     ),
     "F030": LintRule(
         "error",
         "A tool named for a change does not claim to be read-only.",
-        'It would run unasked. Declare kind="write" or kind="execute".',
+        'It would run without approval. Declare kind="write" or kind="execute".',
     ),
     "F031": LintRule(
         "warning",

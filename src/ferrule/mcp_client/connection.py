@@ -91,7 +91,7 @@ async def _answer(session: ClientSession, key: str, request: types.InputRequest)
     return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
-# What a server says unasked, measured: it is read no faster than allowed, and few of its requests are open at once.
+# What a server sends on its own, measured: it is read no faster than allowed, and few of its requests are open at once.
 
 
 @asynccontextmanager

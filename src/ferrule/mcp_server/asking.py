@@ -267,7 +267,7 @@ def _stopped(question: Question, why: str, helps: str) -> Stopped:
 def _what_allows(question: Question) -> str:
     rules = question.rules or ((question.rule,) if question.rule else ())
     if not rules:
-        return "No rule lets it run unasked. Try another approach, or ask the person to run it themselves."
+        return "No rule can pre-approve this. Try another approach, or ask the user to run it themselves."
     flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
     helps = f"The person can allow it where Ferrule is started: `ferrule mcp {flags}`, or with the same in settings."
     if question.invocation.tool.kind is Kind.WRITE:

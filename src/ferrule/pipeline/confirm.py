@@ -227,5 +227,5 @@ def _what_helps(invocation: Invocation, offer: Offer | None, policy: Policy) -> 
             rule=offer.rule,
         )
     return phrase(
-        "No rule lets it run unasked. Try another approach, or ask the person to run it where they can answer."
+        "No rule can pre-approve this. Try another approach, or ask the user to run it where they can answer."
     )

@@ -1,4 +1,4 @@
-"""Small files that a workspace brings along and that are read unasked: settings, servers.
+"""Small files that a workspace brings along and that are read without a question: settings, servers.
 
 Whoever made the workspace chose what they are. A pipe would be waited for, a device read without end, and every
 command would hang before it did anything; so only an ordinary file of a reasonable size is read, links followed.
