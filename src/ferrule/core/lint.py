@@ -85,7 +85,7 @@ RULES: dict[str, LintRule] = {
     "F028": LintRule(
         "warning",
         "Defaults have a JSON form.",
-        "Models are not shown this default: use text, a number or a list, or None for "not given".",
+        'Models are not shown this default: use text, a number or a list, or None for "not given".',
     ),
     "F030": LintRule(
         "error",
