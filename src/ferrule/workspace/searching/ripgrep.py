@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import stat
 import sysconfig
 from contextlib import asynccontextmanager, suppress
@@ -106,7 +107,8 @@ class _PipeWatch:
     """Lets ripgrep go on where it opened a named pipe: it would wait there until somebody writes to that.
 
     It passes over pipes that it sees, but not over one that took the place of a file meanwhile, nor over an ignore file
-    that is one. A pipe that has a writer for a moment is at its end for whoever reads it.
+    that is one. A pipe that has a writer for a moment is at its end for whoever reads it. One that is gone from its
+    place by then can be reached by nobody: stopped and continued, ripgrep opens what stands there now.
     """
 
     def __init__(self, pid: int, root: int) -> None:
@@ -115,6 +117,8 @@ class _PipeWatch:
         self._pid, self._root = pid, root
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._waiting: set[tuple[str, bytes]] = set()
+        """Threads and what they waited to open at the last look."""
         if os.uname().sysname == "Linux":
             self._timer = self._loop.call_later(_LOOK_EVERY, self._look)
 
@@ -124,9 +128,13 @@ class _PipeWatch:
 
     def _look(self) -> None:
         with suppress(OSError):  # it has ended
-            for thread in os.listdir(f"/proc/{self._pid}/task"):  # noqa: PTH208
-                for path in self._opening(thread):
-                    self._release(path)
+            threads = os.listdir(f"/proc/{self._pid}/task")  # noqa: PTH208
+            waiting = {(thread, path) for thread in threads for path in self._opening(thread)}
+            for one in waiting:
+                if not self._release(one[1]) and one in self._waiting:
+                    os.kill(self._pid, signal.SIGSTOP)
+                    os.kill(self._pid, signal.SIGCONT)
+            self._waiting = waiting
         self._timer = self._loop.call_later(_LOOK_EVERY, self._look)
 
     def _opening(self, thread: str) -> list[bytes]:
@@ -139,14 +147,17 @@ class _PipeWatch:
                     return [os.pread(memory.fileno(), _LONGEST_PATH, at).partition(b"\0")[0]]
         return []
 
-    def _release(self, path: bytes) -> None:
+    def _release(self, path: bytes) -> bool:
+        """Whether a pipe stands at a path; whoever waits for it has not to any more."""
         with suppress(OSError):
             found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._root)
             try:
                 if stat.S_ISFIFO(os.fstat(found).st_mode):
                     os.close(os.open(f"/proc/self/fd/{found}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+                    return True
             finally:
                 os.close(found)
+        return False
 
 
 class UnsupportedByDefault(Exception):  # noqa: N818 - asks for the other engine
