@@ -311,7 +311,7 @@ def test_where_nothing_can_be_remembered_always_means_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offer", "said"), [(Offer("Edit(/a/**)"), "--allow 'Edit(/a/**)'"), (None, "No rule lets it run")]
+    ("offer", "said"), [(Offer("Edit(/a/**)"), "--allow 'Edit(/a/**)'"), (None, "No rule can pre-approve this")]
 )
 def test_with_nobody_to_ask_the_offer_is_what_would_help(offer: Offer | None, said: str) -> None:
     (result,) = calls(None, "/a/x", policy=Offering(offer))
