@@ -3,8 +3,9 @@
 It runs by itself (`python -I -S launcher.py`) with a socket on its standard input, so it imports nothing of Ferrule and
 as little as it can. It has one thread, which bubblewrap's `--die-with-parent` needs: a program dies with the thread
 that started it. An order is a packet with descriptors: the order's text in a file in memory, the box's own socket, and
-what the program inherits. The end of the first socket means that Ferrule is gone; the end of a box's socket means that
-nobody wants that box any more.
+what the program inherits. A child that was forked beforehand takes it from the socket itself and becomes the box; the
+launcher is told, and forks the next. The end of the first socket means that Ferrule is gone; the end of a box's socket
+means that nobody wants that box any more.
 
     launcher -> bubblewrap -> first process of the box's namespace -> command       the kernel ends all with the first
     launcher -> warden -> command                                                   where there is no such namespace
@@ -145,6 +146,14 @@ class _Running:
         self.ended_at = 0.0
 
 
+class _Spare:
+    """The child that waits for the next order; over `line` it passes on the socket of the box that it becomes."""
+
+    def __init__(self, pid: int, line: _socket.socket) -> None:
+        self.pid = pid
+        self.line = line
+
+
 class Launcher:
     """Everything that it started and has not reported the end of."""
 
@@ -161,30 +170,33 @@ class Launcher:
         signal.signal(signal.SIGCHLD, _nothing)
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)  # only Ferrule, or its end, ends what runs here
-        for descriptor in (self._port.fileno(), self._woken):
-            self._poll.register(descriptor, select.POLLIN)
-        self._spare: tuple[int, _socket.socket] | None = None
+        self._poll.register(self._woken, select.POLLIN)
+        self._poll.register(self._port.fileno(), select.POLLIN)
+        self._spare: _Spare | None = None
 
     def serve(self) -> None:
         """Until Ferrule is gone."""
         while True:
             soon = self._spare is None or any(box.code is not None for box in self._running.values())
             ready = self._poll.poll(_SOON_MILLISECONDS if soon else _PARENT_CHECK_MILLISECONDS)
-            for descriptor, _ in ready:
+            for descriptor, event in ready:
                 if descriptor == self._woken:
                     os.read(self._woken, 4096)
                 elif descriptor == self._port.fileno():
-                    if not self._take_order():
+                    if event & ~select.POLLIN:
                         return
+                    self._fork_spare()  # an order came, and nobody waits for it
                 elif (box := self._by_port.get(descriptor)) is not None:
                     self._hear(box)
+                elif self._spare is not None and descriptor == self._spare.line.fileno():
+                    self._adopt(self._spare)
             self._reap()
             for box in [box for box in self._running.values() if box.code is not None]:
                 self._close(box)
             if not ready and os.getppid() != self._parent:
                 return  # a copy of the socket outlived Ferrule in some fork of it
             if self._spare is None and (not ready or not self._running):
-                self._spare = self._fork_spare()  # while nothing waits for us
+                self._fork_spare()  # while nothing waits for us
 
     def end_all(self) -> None:
         """Nothing of any box goes on."""
@@ -192,49 +204,36 @@ class Launcher:
             signal_all(list(self._running), signal.SIGTERM)  # their wardens end them
         _end_below()
 
-    def _take_order(self) -> bool:
-        try:
-            data, given = _receive(self._port)
-        except OSError:
-            return False
-        if not data:
-            return False
-        port = _socket.socket(fileno=given[0])
-        try:
-            pid = self._hand_over(given)
-        except OSError as error:
-            _tell(port, FAILED, 0, f"start: {error.strerror}")
-            port.close()
-        else:
-            self._running[pid] = self._by_port[port.fileno()] = _Running(pid, port)
-            self._poll.register(port.fileno(), select.POLLIN)
-        for descriptor in given[1:]:
-            os.close(descriptor)
-        return True
-
-    def _hand_over(self, given: list[int]) -> int:
-        """Give an order to the child that waits for one; should that have been killed, to another."""
-        rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", given))]
-        spare, self._spare = self._spare or self._fork_spare(), None
-        try:
-            spare[1].sendmsg([b"\0"], rights)
-        except OSError:
-            spare[1].close()
-            spare = self._fork_spare()
-            spare[1].sendmsg([b"\0"], rights)
-        spare[1].close()
-        return spare[0]
-
-    def _fork_spare(self) -> tuple[int, _socket.socket]:
+    def _fork_spare(self) -> None:
         """A child that waits for the next order, so that no command has to wait for the fork."""
+        if self._spare is not None:
+            return
         near, far = _socket.socketpair(_socket.AF_UNIX, KIND)
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
             near.close()
-            _wait_for_order(far, parent)
+            _wait_for_order(self._port, far, parent)
         far.close()
-        return pid, near
+        near.setblocking(False)
+        self._spare = _Spare(pid, near)
+        self._poll.register(near.fileno(), select.POLLIN)
+        self._poll.modify(self._port.fileno(), 0)  # only the end of it is for us
+
+    def _adopt(self, spare: _Spare) -> None:
+        """The waiting child has an order, or was killed."""
+        try:
+            data, given = _receive(spare.line)
+        except OSError:
+            data, given = b"", []
+        self._poll.unregister(spare.line.fileno())
+        spare.line.close()
+        self._spare = None
+        self._poll.modify(self._port.fileno(), select.POLLIN)
+        if data:
+            port = _socket.socket(fileno=given[0])
+            self._running[spare.pid] = self._by_port[port.fileno()] = _Running(spare.pid, port)
+            self._poll.register(port.fileno(), select.POLLIN)
 
     def _hear(self, box: _Running) -> None:
         """Whatever comes on a box's socket, or its end, ends the box. What is left of it is found when it is over."""
@@ -255,12 +254,14 @@ class Launcher:
                 return
             if pid == 0:
                 return
+            if self._spare is not None and pid == self._spare.pid:
+                self._adopt(self._spare)  # what it had to tell us was sent before it ended
             if (box := self._running.get(pid)) is not None:
                 box.code = os.waitstatus_to_exitcode(status)
                 box.ended_at = time.monotonic()
 
     def _knows(self, pid: int) -> bool:
-        return pid in self._running or (self._spare is not None and pid == self._spare[0])
+        return pid in self._running or (self._spare is not None and pid == self._spare.pid)
 
     def _close(self, box: _Running) -> None:
         """Report the end once nothing is left: what its first process left behind is our child now, and no other is."""
@@ -297,19 +298,22 @@ def _nothing(number: int, frame: object) -> None:
 # In the child: from here to the command
 
 
-def _wait_for_order(line: _socket.socket, launcher: int) -> NoReturn:
+def _wait_for_order(orders: _socket.socket, line: _socket.socket, launcher: int) -> NoReturn:
     """In a child that was forked beforehand."""
-    signal.set_wakeup_fd(-1)
-    for number in _RESET:
-        signal.signal(number, signal.SIG_DFL)
-    _die_with(launcher, signal.SIGKILL)
-    os.setsid()
-    data, given = _receive(line)
-    if data:
-        port = _socket.socket(fileno=given[0])
-        order: dict[str, Any] = marshal.loads(os.pread(given[1], os.fstat(given[1]).st_size, 0))  # noqa: S302 - Ferrule's
-        _begin(order, port, given[2:], launcher)
-    os._exit(0)
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in _RESET:
+            signal.signal(number, signal.SIG_DFL)
+        _die_with(launcher, signal.SIGKILL)
+        os.setsid()
+        data, given = _receive(orders)
+        if data:
+            line.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", given[:1]))])
+            port = _socket.socket(fileno=given[0])
+            text = os.pread(given[1], os.fstat(given[1]).st_size, 0)
+            _begin(marshal.loads(text), port, given[2:], launcher)  # noqa: S302 - Ferrule's own
+    finally:
+        os._exit(0)  # it must never go on as a second launcher
 
 
 def _receive(port: _socket.socket) -> tuple[bytes, list[int]]:
