@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sqlite3
 from contextlib import closing
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from ferrule.core.phrases import phrase
@@ -13,7 +15,7 @@ from ferrule.records.database import AuditError, open_for_reading
 from ferrule.records.row import COLUMNS, AuditRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 _ANY: Any = object()
@@ -44,6 +46,8 @@ _JSON = ", ".join(
         _object("box", "hash"),
     )
 )
+_COLUMNS = ", ".join(COLUMNS)
+_ROWS_AT_ONCE = 100
 _FORMULA = frozenset("=+-@\t\r")
 _TAMPERED = "A time is no number."
 
@@ -137,22 +141,24 @@ class AuditReader:
                 last = seq
         except AuditError:
             # Something that JSON has no form for, where somebody tampered; or an SQLite without JSON.
-            for row in self._select(", ".join(COLUMNS), since, last, lenient=True):
+            for row in self._select(_COLUMNS, since, last, lenient=True):
                 yield _well_formed(_json(AuditRow(*row).to_dict()) + "\n")
 
     def _csv(self, since: float | None) -> Iterator[str]:
-        lines = _Lines()
-        writer = csv.writer(lines, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        yield lines.taken()
-        for row in self._select(", ".join(COLUMNS), since, 0, lenient=True):
-            writer.writerow(
-                [f"'{one}" if type(one) is str and one[:1] in _FORMULA else one for one in row]  # most are no formula
-            )
-            yield _well_formed(lines.taken())
+        yield _as_csv((COLUMNS,))
+        last = 0
+        try:
+            rows = self._select(_COLUMNS, since, last)
+            while some := tuple(islice(rows, _ROWS_AT_ONCE)):
+                yield _as_csv(some)
+                last = some[-1][0]
+        except AuditError:
+            # Bytes that are no text, where somebody tampered.
+            for row in self._select(_COLUMNS, since, last, lenient=True):
+                yield _well_formed(_as_csv((row,)))
 
     def _rows(self, where: list[str], values: list[Any], tail: str) -> Iterator[AuditRow]:
-        return (_row(row) for row in self._query(", ".join(COLUMNS), where, values, tail))
+        return (_row(row) for row in self._query(_COLUMNS, where, values, tail))
 
     def _select(
         self, what: str, since: float | None, after: int, *, lenient: bool = False
@@ -197,14 +203,15 @@ def _well_formed(line: str) -> str:
     return line if line.isascii() else line.encode("utf-8", "replace").decode()
 
 
-class _Lines:
-    """What a CSV writer writes to: it hands over each line as a whole."""
+def _as_csv(rows: Sequence[tuple[Any, ...]]) -> str:
+    """Lines for spreadsheets."""
+    lines = io.StringIO()
+    csv.writer(lines, lineterminator="\n").writerows(map(_without_formulas, rows))
+    return lines.getvalue()
 
-    def __init__(self) -> None:
-        self._line = ""
 
-    def write(self, line: str) -> None:
-        self._line = line
-
-    def taken(self) -> str:
-        return self._line
+def _without_formulas(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Most rows have none, which one look at the first letters of all cells tells."""
+    if _FORMULA.isdisjoint([one[:1] for one in row if type(one) is str]):
+        return row
+    return tuple(f"'{one}" if type(one) is str and one[:1] in _FORMULA else one for one in row)

@@ -217,7 +217,6 @@ class Writer:
             self._wait_for_work()
             self._drain()
             self._write_held()
-            self._sum_up()
             self._apply_retention()
         if self._connection is not None:
             self._connection.close()
@@ -258,6 +257,7 @@ class Writer:
                     _log.warning("The audit log %s can be written again.", self._path)
                 self.failing, since, pause = None, time.monotonic(), _FIRST_PAUSE
                 self.room = self._bound - len(self._held)
+                self._sum_up()
 
     def _is_stopping(self) -> bool:
         return any(isinstance(item, Stop) for item in self._held)
