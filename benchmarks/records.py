@@ -20,7 +20,7 @@ from ferrule.pipeline.record import CallRecord
 from ferrule.records.audit import AuditLog
 from ferrule.records.reader import AuditReader
 from ferrule.records.row import SELECT
-from ferrule.records.usage import statistics_of
+from ferrule.records.statistics import statistics_of
 from ferrule.records.verification import verify
 
 if TYPE_CHECKING:

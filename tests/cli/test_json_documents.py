@@ -298,7 +298,7 @@ def test_a_log_that_cannot_be_written_is_a_document(ferrule: Command) -> None:
 def test_a_program_that_breaks_still_gives_a_document(ferrule: Command) -> None:
     """What nobody expected: the traceback is on standard error, and the document says that it failed."""
     (ferrule.folder / "sitecustomize.py").write_text(
-        "import ferrule.records.usage as usage\n"
+        "import ferrule.records.statistics as usage\n"
         "def broken(*_, **__):\n"
         "    raise LookupError('of all things')\n"
         "usage.statistics_of = broken\n"

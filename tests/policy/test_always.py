@@ -17,7 +17,7 @@ from ferrule import Runtime, Session, Touch, tool
 from ferrule.builtin.read import read
 from ferrule.builtin.write import write
 from ferrule.policy.decide import RulePolicy
-from ferrule.policy.rule_checks import RuleChecks
+from ferrule.policy.rule_file import RuleChecks
 from ferrule.policy.rules import parse_rule
 from ferrule.testing import ScriptedAsker
 

@@ -10,8 +10,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule.pipeline.authorise import Verdict
-from ferrule.policy.claude_settings import claude_files, read_claude_settings
-from ferrule.policy.sources import RuleError
+from ferrule.policy.patterns import RuleError
+from ferrule.policy.rule_file import claude_files, read_claude_settings
 
 
 def settings(tmp_path: Path, **permissions: Any) -> Path:

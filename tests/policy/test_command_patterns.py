@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.policy.command_patterns import CommandPattern, escape_command, join_words
 from ferrule.policy.commands.analyse import analyse
 from ferrule.policy.commands.parts import Part
-from ferrule.policy.sources import RuleError
+from ferrule.policy.patterns import CommandPattern, RuleError, escape_command, join_words
 
 
 def part(command: str) -> Part:

@@ -18,8 +18,7 @@ from ferrule.builtin.edit import edit
 from ferrule.builtin.read import read
 from ferrule.builtin.write import write
 from ferrule.pipeline.authorise import Verdict
-from ferrule.policy.rules import parse_rule
-from ferrule.policy.sources import Source, SourceKind
+from ferrule.policy.rules import Source, SourceKind, parse_rule
 
 
 def make(name: str, **options: Any) -> Any:

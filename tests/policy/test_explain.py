@@ -13,8 +13,7 @@ from ferrule import Session
 from ferrule.builtin.write import write
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy.explain import explain
-from ferrule.policy.rules import parse_rule
-from ferrule.policy.sources import Source, SourceKind
+from ferrule.policy.rules import Source, SourceKind, parse_rule
 
 USER = Source(SourceKind.USER, Path("/home/ada/ferrule.toml"))
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule.policy.path_patterns import HostPattern
-from ferrule.policy.sources import RuleError
+from ferrule.policy.patterns import HostPattern, RuleError
 
 
 @pytest.mark.parametrize(

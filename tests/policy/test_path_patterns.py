@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.policy.path_patterns import PathPattern, escape_path
-from ferrule.policy.sources import RuleError
+from ferrule.policy.patterns import PathPattern, RuleError, escape_path
 
 ROOTS = ("/ws", "/added")
 

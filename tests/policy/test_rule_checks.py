@@ -9,9 +9,9 @@ from inline_snapshot import snapshot
 
 from ferrule import tool
 from ferrule.pipeline.authorise import Verdict
-from ferrule.policy.rule_checks import KnownTools, RuleChecks, Written
-from ferrule.policy.rules import parse_rule
-from ferrule.policy.sources import RuleError, Source, SourceKind
+from ferrule.policy.patterns import RuleError
+from ferrule.policy.rule_file import KnownTools, RuleChecks, Written
+from ferrule.policy.rules import Source, SourceKind, parse_rule
 
 FILE = Source(SourceKind.USER, Path("/home/ada/ferrule.toml"))
 

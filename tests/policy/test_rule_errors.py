@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ferrule.policy.decide import RulePolicy
-from ferrule.policy.sources import RuleError
+from ferrule.policy.patterns import RuleError
 
 
 def test_a_program_that_gives_a_wrong_rule_hears_which_and_why():

@@ -11,8 +11,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from ferrule.pipeline.authorise import Verdict
+from ferrule.policy.patterns import RuleError
 from ferrule.policy.rule_file import RuleFile
-from ferrule.policy.sources import RuleError
 
 WRITTEN = """\
 # my settings

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy.commands.parts import Part
-from ferrule.policy.rule_set import RuleSet
-from ferrule.policy.rules import About, parse_rules
+from ferrule.policy.rules import About, RuleSet, parse_rules
 
 LS = Part("ls -l", ("ls", "-l"), ("ls", "-l"))
 

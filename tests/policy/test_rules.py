@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ferrule.pipeline.authorise import Verdict
+from ferrule.policy.patterns import RuleError
 from ferrule.policy.rules import About, parse_rule, parse_rules
-from ferrule.policy.sources import RuleError
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ferrule.policy.patterns import RuleError
 from ferrule.policy.rule_file import SettingsDocument
-from ferrule.policy.sources import RuleError
 
 
 def test_all_else_stays_and_a_link_stays_a_link(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ferrule.policy.sources import BUILT_IN, SESSION, Source, SourceKind
+from ferrule.policy.rules import BUILT_IN, SESSION, Source, SourceKind
 
 
 def test_a_model_is_not_told_where_a_person_keeps_their_settings():

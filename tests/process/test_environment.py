@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.core.secrets import is_secret_name
-from ferrule.process.environment import _KEPT, clean_environment
+from ferrule.process.profile import _KEPT, clean_environment
 
 
 @pytest.mark.parametrize(

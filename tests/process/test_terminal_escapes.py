@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.process.terminal_escapes import StreamCleaner, clean
+from ferrule.process.output import StreamCleaner, clean
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from ferrule import Runtime, ToolResult, tool
 from ferrule.records.audit import AuditLog, Retention
 from ferrule.records.reader import AuditReader
 from ferrule.records.row import seal
-from ferrule.records.usage import statistics_of
+from ferrule.records.statistics import statistics_of
 from ferrule.records.verification import Gap, verify
 
 

@@ -21,7 +21,7 @@ from ferrule.records.audit import AuditLog
 from ferrule.records.database import AuditError, open_for_reading, open_for_writing
 from ferrule.records.reader import AuditReader
 from ferrule.records.row import COLUMNS
-from ferrule.records.usage import statistics_of
+from ferrule.records.statistics import statistics_of
 from ferrule.records.verification import read_head, verify
 
 SCHEMA_VERSION = database.SCHEMA_VERSION

@@ -15,7 +15,7 @@ from ferrule.core.call import RawCall
 from ferrule.core.context import Caller, Session
 from ferrule.core.events import RegistryEvent
 from ferrule.core.function_tool import tool
-from ferrule.records.logs import JsonFormatter, LogRecorder, log_registry
+from ferrule.records.telemetry import JsonFormatter, LogRecorder, log_registry
 
 if TYPE_CHECKING:
     import pytest

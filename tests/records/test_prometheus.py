@@ -7,8 +7,8 @@ import re
 from inline_snapshot import snapshot
 from tests.records.record_samples import a_record, a_refusal
 
-from ferrule.records.prometheus import prometheus_text
 from ferrule.records.statistics import Statistics
+from ferrule.records.telemetry import prometheus_text
 
 SAMPLE = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})? (?P<value>\S+)")
 LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\\n]|\\[\\"n])*)"')

@@ -17,8 +17,7 @@ from ferrule.core.context import Caller
 from ferrule.records.audit import AuditError, AuditLog, Retention
 from ferrule.records.database import open_for_writing
 from ferrule.records.row import INSERT, content_of, seal
-from ferrule.records.statistics import Statistics, ToolUsage
-from ferrule.records.usage import statistics_of
+from ferrule.records.statistics import Statistics, ToolUsage, statistics_of
 
 
 def test_the_audit_log_gives_the_same_counts(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ from ferrule.core.context import Caller
 from ferrule.pipeline.record import CallRecord
 from ferrule.records.audit import AuditLog, Retention
 from ferrule.records.database import AuditError
-from ferrule.records.usage import statistics_of
-from ferrule.records.usage_blocks import BLOCK, add_missing_blocks, stored_blocks
+from ferrule.records.statistics import BLOCK, add_missing_blocks, statistics_of, stored_blocks
 from ferrule.records.verification import verify
 
 ROWS = 3 * BLOCK + 500

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ferrule.app.settings import HookSettings, Settings
     from ferrule.pipeline.hooks import Hook
     from ferrule.policy.decide import RulePolicy
-    from ferrule.policy.rule_checks import Written
+    from ferrule.policy.rule_file import Written
     from ferrule.policy.rules import Rule
 
 
@@ -39,8 +39,8 @@ def build_policy(settings: Settings, workspace: Path, tools: Tools) -> BuiltPoli
     rules: list[Rule] = []
     notes: list[str] = []
     if permissions.allow or permissions.ask or permissions.deny:
-        from ferrule.policy.rule_checks import KnownTools, RuleChecks
-        from ferrule.policy.sources import RuleError
+        from ferrule.policy.patterns import RuleError
+        from ferrule.policy.rule_file import KnownTools, RuleChecks
 
         known = KnownTools(tools.registry.get, tools.registry.names(), complete=not tools.broken)
         try:
@@ -67,8 +67,8 @@ def own_files(workspace: Path) -> list[Path]:
 def written_rules(settings: Settings) -> Iterator[Written]:
     """Every rule of the settings as it was written."""
     from ferrule.pipeline.authorise import Verdict
-    from ferrule.policy.rule_checks import Written
-    from ferrule.policy.sources import Source, SourceKind
+    from ferrule.policy.rule_file import Written
+    from ferrule.policy.rules import Source, SourceKind
 
     permissions = settings.permissions
     for verdict in (Verdict.DENY, Verdict.ASK, Verdict.ALLOW):

@@ -19,8 +19,8 @@ from ferrule.app.load_settings import SettingsError, is_trusted
 from ferrule.app.locations import user_settings_file
 from ferrule.app.settings import SourcedServer
 from ferrule.core.phrases import phrase, said_by
+from ferrule.policy.patterns import RuleError
 from ferrule.policy.rule_file import SettingsDocument
-from ferrule.policy.sources import RuleError
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.given_files import read_given
 

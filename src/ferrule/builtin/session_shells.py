@@ -95,7 +95,7 @@ def shell_of(session: Session) -> ShellSession:
     shell: ShellSession | None = session.state.get(_SHELL)
     if shell is None:
         from ferrule.process.output import SpillFolder
-        from ferrule.process.shell.notice import Notice
+        from ferrule.process.shell.background import Notice
         from ferrule.process.shell.session import ShellSession
 
         session.on_close(partial(close_shell, session))

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from ferrule.core.effects import Approval
     from ferrule.process.output import Piece
     from ferrule.process.profile import Profile
-    from ferrule.process.sandbox.sandbox import Denial, Sandbox
+    from ferrule.process.sandbox.denials import Denial
+    from ferrule.process.sandbox.sandbox import Sandbox
     from ferrule.process.shell.background import BackgroundCommand
     from ferrule.process.shell.session import Ended, ShellSession
     from ferrule.workspace.files import Files
@@ -237,8 +238,8 @@ async def _work_aside(context: ToolContext, text: str, seconds: float, profile: 
 def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profile) -> None:
     """A layer holds what a work box would have kept the command from changing; nobody has approved that."""
     from ferrule.core.access import OF_GIT, SETTINGS
+    from ferrule.process.sandbox.bubblewrap import below
     from ferrule.process.sandbox.guarded import GuardedTree
-    from ferrule.process.sandbox.roots import below
 
     guarded: dict[Path, frozenset[str]] = {}
     for one in changes:

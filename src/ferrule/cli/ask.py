@@ -204,8 +204,8 @@ def _saved(question: Question) -> str:
     """
     from ferrule.app.locations import user_settings_file
     from ferrule.pipeline.authorise import Verdict
+    from ferrule.policy.patterns import RuleError
     from ferrule.policy.rule_file import RuleFile
-    from ferrule.policy.sources import RuleError
 
     file = RuleFile(user_settings_file())
     try:

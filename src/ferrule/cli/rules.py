@@ -18,15 +18,14 @@ from ferrule.cli.table import print_table
 from ferrule.cli.words import _
 from ferrule.core.phrases import said_by
 from ferrule.pipeline.authorise import Verdict
-from ferrule.policy.rule_checks import RuleChecks, Written
-from ferrule.policy.rule_file import RuleFile
+from ferrule.policy.patterns import RuleError
+from ferrule.policy.rule_file import RuleChecks, RuleFile, Written
 from ferrule.policy.rules import parse_rule
-from ferrule.policy.sources import RuleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ferrule.policy.claude_settings import Imported
+    from ferrule.policy.rule_file import Imported
 
 _LISTS = click.Choice([verdict.value for verdict in Verdict])
 
@@ -155,7 +154,7 @@ def test(rule: str, subjects: tuple[str, ...], listed: str, as_json: bool, works
 @json_option
 @workspace_option
 def import_rules(files: tuple[Path, ...], dry_run: bool, project: bool, as_json: bool, workspace: Path) -> None:
-    from ferrule.policy.claude_settings import claude_files, read_claude_settings
+    from ferrule.policy.rule_file import claude_files, read_claude_settings
 
     chosen = list(files) or claude_files(workspace.resolve())
     if not chosen:

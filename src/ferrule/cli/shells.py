@@ -15,14 +15,14 @@ from ferrule.cli.options import json_option, workspace_option
 from ferrule.cli.output import write, write_json, write_json_error
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _, as_error
-from ferrule.process.shell.notice import noted_commands
+from ferrule.process.shell.background import noted_commands
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ferrule.process.shell.notice import NotedCommand
+    from ferrule.process.shell.background import NotedCommand
 
 _AT_ONCE = 1 << 16
 

@@ -20,7 +20,7 @@ from ferrule.cli.words import _
 @click.option("--file", type=click.Path(path_type=Path), help=_("Another audit log than the one in the settings."))
 @json_option
 def command(since: float | None, file: Path | None, as_json: bool) -> None:
-    from ferrule.records.usage import statistics_of
+    from ferrule.records.statistics import statistics_of
 
     path = file or audit_path(settings_for(Path()).settings)
     if not path.exists():

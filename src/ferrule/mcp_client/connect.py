@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.errors import MissingExtra
 from ferrule.core.phrases import phrase
 from ferrule.mcp_client.failures import Failed
-from ferrule.process.environment import clean_environment
+from ferrule.process.profile import clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from ferrule.core.effects import Approval, Barrier, Effects, FileEffect
     from ferrule.pipeline.authorise import Decision, Mode, Policy, Verdict
     from ferrule.pipeline.confirm import Answer, Choice, Offer, Question
-    from ferrule.policy.decide import Judgement, RulePolicy
-    from ferrule.policy.sources import RuleError
+    from ferrule.policy.decide import RulePolicy
+    from ferrule.policy.findings import Judgement
+    from ferrule.policy.patterns import RuleError
 
 __all__ = [
     "NOTHING",
@@ -74,6 +75,6 @@ __getattr__, __dir__ = lazy_names(
             "Judgement",
             "RulePolicy",
         ),
-        "policy.sources": ("RuleError",),
+        "policy.rules": ("RuleError",),
     },
 )

@@ -11,12 +11,10 @@ from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind
 from ferrule.pipeline.authorise import Verdict
 from ferrule.pipeline.confirm import Offer
-from ferrule.policy.command_patterns import escape_command, join_words
 from ferrule.policy.findings import inside
-from ferrule.policy.path_patterns import escape_path
-from ferrule.policy.rules import BASH, FETCH, parse_rule
-from ferrule.policy.sources import SESSION, RuleError
-from ferrule.policy.weigh_command import needs_no_rule
+from ferrule.policy.patterns import RuleError, escape_command, escape_path, join_words
+from ferrule.policy.rules import BASH, FETCH, SESSION, parse_rule
+from ferrule.policy.weigh import needs_no_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from ferrule.core.context import Session
     from ferrule.core.tool import Tool
     from ferrule.policy.commands.parts import Part
-    from ferrule.policy.decide import Judgement, RulePolicy
+    from ferrule.policy.findings import Judge, Judgement
     from ferrule.policy.rules import Rule
 
 
@@ -145,7 +143,7 @@ def _is_versioned(name: str) -> bool:
     return bare != name and bare in _TO_THE_LETTER
 
 
-def offer_for(policy: RulePolicy, invocation: Invocation, session: Session) -> Offer | None:
+def offer_for(policy: Judge, invocation: Invocation, session: Session) -> Offer | None:
     """What a person is shown: the rules, one future call they cover, and one near it that they do not."""
     judged = policy.judge(invocation, session)
     if not judged.can_be_always:
@@ -167,7 +165,7 @@ class Grants(NamedTuple):
     rules: list[Rule]
 
 
-def grants_for(policy: RulePolicy, invocation: Invocation, session: Session) -> Grants:
+def grants_for(policy: Judge, invocation: Invocation, session: Session) -> Grants:
     judged = policy.judge(invocation, session)
     if not judged.can_be_always:
         return Grants(False, [])
@@ -186,7 +184,7 @@ def _has_own_rule(invocation: Invocation, judged: Judgement) -> bool:
     return invocation.always_rule != invocation.tool.name
 
 
-def _only_the_name(policy: RulePolicy, invocation: Invocation, judged: Judgement) -> bool:
+def _only_the_name(policy: Judge, invocation: Invocation, judged: Judgement) -> bool:
     """Whether a grant can only be for the tool as such, and for none of the paths it names."""
     request = judged.request
     if _guarded(policy, judged, write=False) or _guarded(policy, judged, write=True):
@@ -205,7 +203,7 @@ def _needs_its_name(tool: Tool[object], judged: Judgement) -> bool:
     return tool.kind is Kind.EXECUTE or request.writes_else
 
 
-def _offers(policy: RulePolicy, invocation: Invocation, session: Session, judged: Judgement) -> list[Offer]:
+def _offers(policy: Judge, invocation: Invocation, session: Session, judged: Judgement) -> list[Offer]:
     if _only_the_name(policy, invocation, judged):
         return [Offer(invocation.tool.name, phrase("any call of {name}", name=invocation.tool.name))]
     request = judged.request
@@ -221,14 +219,14 @@ def _offers(policy: RulePolicy, invocation: Invocation, session: Session, judged
     return []
 
 
-def _suffice(offers: list[Offer], policy: RulePolicy, invocation: Invocation, session: Session) -> bool:
+def _suffice(offers: list[Offer], policy: Judge, invocation: Invocation, session: Session) -> bool:
     """Whether these rules would let the call run for real: tried, not assumed."""
     rules = [parse_rule(offer.rule, Verdict.ALLOW, SESSION) for offer in offers]
     decision = policy.judge(invocation, session, rules).decision
     return decision.verdict is Verdict.ALLOW and not decision.tentative
 
 
-def _for_resources(policy: RulePolicy, invocation: Invocation, judged: Judgement) -> Iterator[Offer]:
+def _for_resources(policy: Judge, invocation: Invocation, judged: Judgement) -> Iterator[Offer]:
     request, tool = judged.request, invocation.tool
     if _needs_its_name(tool, judged):
         yield from (_for_write(path, policy, judged) for path in _guarded(policy, judged, write=True))
@@ -245,7 +243,7 @@ def _for_resources(policy: RulePolicy, invocation: Invocation, judged: Judgement
         yield Offer(f"Read(/{escape_path(path)})", path, str(Path(path).parent / "another-file"))
 
 
-def _guarded(policy: RulePolicy, judged: Judgement, *, write: bool) -> list[str]:
+def _guarded(policy: Judge, judged: Judgement, *, write: bool) -> list[str]:
     """The paths of a call that Ferrule itself asks about."""
     request = judged.request
     paths = request.writes if write else request.reads
@@ -255,7 +253,7 @@ def _guarded(policy: RulePolicy, judged: Judgement, *, write: bool) -> list[str]
 # Paths
 
 
-def _for_write(path: str, policy: RulePolicy, judged: Judgement) -> Offer:
+def _for_write(path: str, policy: Judge, judged: Judgement) -> Offer:
     """The file's folder with all in it; the file alone where the folder is not the workspace's, or is looked after."""
     roots = judged.request.roots
     folder = os.path.dirname(path)  # noqa: PTH120 - real paths are text here

@@ -7,18 +7,16 @@ effects held back is, in mode plan too, and is judged again by what it did; anyt
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.core.context import DEFINED, TAINTED
 from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.authorise import BYPASS, PLAN, READ_ONLY, TENTATIVE, Decision, Mode, Verdict, never_asked
-from ferrule.policy.findings import Finding, Lists, Request, Requests
-from ferrule.policy.rule_set import RuleSet
-from ferrule.policy.rules import parse_rules
+from ferrule.policy.findings import Finding, Judgement, Lists, Request, Requests
+from ferrule.policy.rules import BUILT_IN, RuleSet, parse_rules
 from ferrule.policy.sensitive import Guarded
-from ferrule.policy.sources import BUILT_IN
-from ferrule.policy.weigh_call import weigh_call
+from ferrule.policy.weigh import weigh_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,19 +55,6 @@ _MOST_NAMED = 5
 _TRIED_IN_PLAN = Decision(
     Verdict.ALLOW, phrase("mode plan tries commands and keeps none of their changes"), tentative=True
 )
-
-
-@dataclass(slots=True, frozen=True)
-class Judgement:
-    """A decision with all that led to it."""
-
-    decision: Decision
-    request: Request
-    findings: list[Finding]
-    by: Rule | None = None
-    """The rule that decided, if one did."""
-    can_be_always: bool = True
-    """Whether a grant could change it: not what is dangerous, and not what a rule of the person's asks about."""
 
 
 class RulePolicy:
@@ -156,7 +141,7 @@ class RulePolicy:
     def decide_effects(self, invocation: Invocation, effects: Effects, session: Session) -> Decision:
         """Whether what a tried call did may be made real."""
         from ferrule.policy.findings import roots_of
-        from ferrule.policy.weigh_effects import decide_effects
+        from ferrule.policy.weigh import decide_effects
 
         decision = decide_effects(effects, Request(roots_of(session)), self._lists(session), self.mode)
         return _warned(decision, session) if effects.runs_again else decision
@@ -177,7 +162,7 @@ class RulePolicy:
         lists = self._lists(session, extra)
         findings = weigh_call(invocation, request, lists, self.mode)
         if request.commands:
-            from ferrule.policy.weigh_command import ShellNames, weigh_command
+            from ferrule.policy.weigh import ShellNames, weigh_command
 
             name = invocation.tool.name
             own, *paths = findings
@@ -316,7 +301,7 @@ def _in_doubt(request: Request, lists: Lists, *, tried: bool) -> bool:
     """Whether something denied may hide in what is only known once a command runs, with no box to keep it from it."""
     if tried or not request.commands or not lists.deny:
         return False
-    from ferrule.policy.weigh_command import may_be_denied
+    from ferrule.policy.weigh import may_be_denied
 
     return any(may_be_denied(analysis, lists) for analysis in request.commands)
 

@@ -11,8 +11,8 @@ from ferrule.pipeline.authorise import Verdict
 if TYPE_CHECKING:
     from ferrule.core.call import Invocation
     from ferrule.core.context import Session
-    from ferrule.policy.decide import Judgement, RulePolicy
-    from ferrule.policy.findings import Finding
+    from ferrule.policy.decide import RulePolicy
+    from ferrule.policy.findings import Finding, Judgement
     from ferrule.policy.rules import Rule
 
 

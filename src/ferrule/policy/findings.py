@@ -15,12 +15,13 @@ from ferrule.policy.commands.parts import Analysis
 from ferrule.policy.rules import About
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from ferrule.core.call import Invocation
     from ferrule.core.context import Session
-    from ferrule.policy.rule_set import RuleSet
-    from ferrule.policy.rules import Rule
+    from ferrule.pipeline.authorise import Decision
+    from ferrule.policy.rules import Rule, RuleSet
     from ferrule.policy.sensitive import Guarded
 
 
@@ -219,3 +220,24 @@ def guarded_words(path: str, *, write: bool) -> str:
     if write:
         return phrase("`{path}` holds what other programs run or obey, so writing it asks first", path=path)
     return phrase("`{path}` may hold secrets, so reading it asks first", path=path)
+
+
+@dataclass(slots=True, frozen=True)
+class Judgement:
+    """A decision with all that led to it."""
+
+    decision: Decision
+    request: Request
+    findings: list[Finding]
+    by: Rule | None = None
+    """The rule that decided, if one did."""
+    can_be_always: bool = True
+    """Whether a grant could change it: not what is dangerous, and not what a rule of the person's asks about."""
+
+
+class Judge(Protocol):
+    """Decides about calls, also as if further rules allowed them."""
+
+    guarded: Guarded
+
+    def judge(self, invocation: Invocation, session: Session, extra: Iterable[Rule] = ()) -> Judgement: ...

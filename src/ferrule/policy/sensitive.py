@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.access import OF_GIT, SETTINGS
 from ferrule.pipeline.authorise import Verdict
-from ferrule.policy.path_patterns import escape_path
-from ferrule.policy.rule_set import RuleSet
-from ferrule.policy.rules import parse_rules
-from ferrule.policy.sources import BUILT_IN
+from ferrule.policy.patterns import escape_path
+from ferrule.policy.rules import BUILT_IN, RuleSet, parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

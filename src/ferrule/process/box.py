@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
 from ferrule.process import launcher
-from ferrule.process.sandbox.sandbox import Denial, Launch, Prepared, SandboxRefused
+from ferrule.process.sandbox.denials import Denial, SandboxRefused
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
 
     from ferrule.process.profile import LayerMount, Profile
-    from ferrule.process.sandbox.sandbox import Sandbox
+    from ferrule.process.sandbox.sandbox import Launch, Prepared, Sandbox
 
 _SECONDS_TO_KILL, _SECONDS_TO_END = 10.0, 30.0
 _SECONDS_BETWEEN_SIZES = 1.0
@@ -369,7 +369,7 @@ def _too_much(uppers: list[Path], profile: Profile) -> Denial | None:
         return Denial(
             "temporary size",
             "",
-            f"The command was ended, and `/tmp` was emptied: it held more than {bound:,} bytes.",
+            f"The command was ended and its temporary files were removed: they took more than {bound:,} bytes.",
             "Write less there, or write to the workspace.",
         )
     return None

@@ -1,9 +1,18 @@
-"""What a sandboxed program may see, change and reach; how that is enforced is another matter."""
+"""What a box may do and see: folders, hosts, bounds, and the variables its command gets.
+
+Variables are an allow-list, because a secret can stand under any name and a list of secrets would never be complete.
+What programs load code from (`LD_PRELOAD`, `BASH_ENV`, `PYTHONSTARTUP`, `NODE_OPTIONS`, …) is not on it, nor are
+sockets and proxies, which give access or hold passwords. Whoever wants more for commands gives it.
+"""
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from ferrule.core.secrets import may_hold_secret, redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -73,3 +82,59 @@ class Profile:
     layers: tuple[LayerMount, ...] = ()
     temporary: Path | None = None
     """A folder to be seen as `/tmp`, for what commands keep there for one another; without it each has an own."""
+
+
+# The variables a command gets: those known to be harmless, what keeps programs quiet, and what was given on purpose.
+
+
+_KEPT = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "COLORTERM", "NO_COLOR", "FORCE_COLOR",
+    "COLUMNS", "LINES", "TZ", "TMPDIR", "CI", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYENV_ROOT",
+    "PYENV_VERSION", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "PYTHONUTF8", "NVM_DIR", "NODE_ENV", "VOLTA_HOME",
+    "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "GOPATH", "GOROOT", "GOFLAGS", "GOTOOLCHAIN", "JAVA_HOME",
+    "M2_HOME", "GRADLE_HOME", "SDKMAN_DIR", "RBENV_ROOT", "GEM_HOME", "DOTNET_ROOT", "ASDF_DIR", "ASDF_DATA_DIR",
+    "PNPM_HOME", "BUN_INSTALL", "DENO_DIR", "ANDROID_HOME", "ANDROID_SDK_ROOT", "UV_CACHE_DIR", "PIP_CACHE_DIR",
+    "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_DATA_DIRS", "XDG_CONFIG_DIRS",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
+    "SOURCE_DATE_EPOCH", "MAKEFLAGS", "CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "PKG_CONFIG_PATH", "EDITOR",
+    "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
+})  # fmt: skip
+_KEPT_PREFIXES = ("LC_",)
+_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+# Programs that would page, draw or ask do none of it: nobody is at a terminal. Nor do they look for newer versions of
+# themselves, which without a network takes some of them minutes.
+_QUIET = {
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "MANPAGER": "cat",
+    "SYSTEMD_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_EDITOR": "true",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PYTHONUNBUFFERED": "1",
+    "NO_UPDATE_NOTIFIER": "1",
+    "NPM_CONFIG_UPDATE_NOTIFIER": "false",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+}
+
+
+def clean_environment(environment: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """What of `environment` is passed on, with `given` over it as it is."""
+    named = [name for name in environment if name in _KEPT or name.startswith(_KEPT_PREFIXES)]
+    kept = {name: value for name in named if not _holds_secret(value := environment[name])}
+    kept.setdefault("PATH", _DEFAULT_PATH)
+    if not any(name in kept for name in ("LANG", "LC_ALL", "LC_CTYPE")):
+        kept["LANG"] = "C.UTF-8"
+    return kept | _QUIET | dict(given)
+
+
+def found_program(name: str, environment: Mapping[str, str]) -> str:
+    """Where a program lies that is started in this environment; the name itself where it is not found."""
+    return shutil.which(name, path=environment.get("PATH", _DEFAULT_PATH)) or name
+
+
+@lru_cache(maxsize=256)  # asked at every start, of values that hardly change
+def _holds_secret(value: str) -> bool:
+    return may_hold_secret(value) and redact_text(value) != value

@@ -9,12 +9,17 @@ from ferrule._lazy import lazy_names
 if TYPE_CHECKING:
     from ferrule.pipeline.record import CallRecord, Recorder
     from ferrule.records.audit import AuditError, AuditLog, Retention, WriteProblem
-    from ferrule.records.logs import JsonFormatter, LogRecorder, log_registry
-    from ferrule.records.prometheus import CONTENT_TYPE, prometheus_text
     from ferrule.records.reader import AuditReader
-    from ferrule.records.statistics import Statistics, ToolUsage
-    from ferrule.records.telemetry import MetricsRecorder, SpanTracer
-    from ferrule.records.usage import statistics_of
+    from ferrule.records.statistics import Statistics, ToolUsage, statistics_of
+    from ferrule.records.telemetry import (
+        CONTENT_TYPE,
+        JsonFormatter,
+        LogRecorder,
+        MetricsRecorder,
+        SpanTracer,
+        log_registry,
+        prometheus_text,
+    )
     from ferrule.records.verification import Gap, Head, Verification, read_head, verify
 
 __all__ = [
@@ -55,25 +60,21 @@ __getattr__, __dir__ = lazy_names(
             "Retention",
             "WriteProblem",
         ),
-        "records.logs": (
-            "JsonFormatter",
-            "LogRecorder",
-            "log_registry",
-        ),
-        "records.prometheus": (
-            "CONTENT_TYPE",
-            "prometheus_text",
-        ),
         "records.reader": ("AuditReader",),
         "records.statistics": (
             "Statistics",
             "ToolUsage",
+            "statistics_of",
         ),
         "records.telemetry": (
             "MetricsRecorder",
             "SpanTracer",
+            "CONTENT_TYPE",
+            "prometheus_text",
+            "JsonFormatter",
+            "LogRecorder",
+            "log_registry",
         ),
-        "records.usage": ("statistics_of",),
         "records.verification": (
             "Gap",
             "Head",

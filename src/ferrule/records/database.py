@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.phrases import phrase
-from ferrule.records.usage_blocks import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +16,14 @@ if TYPE_CHECKING:
 APPLICATION_ID = 0x46455252  # "FERR": tells our file from another program's SQLite database
 SCHEMA_VERSION = 4
 
+_USAGE_SCHEMA = """
+CREATE TABLE usage (
+    block INTEGER NOT NULL, tool TEXT NOT NULL, tenant TEXT, first_time REAL NOT NULL, last_time REAL NOT NULL,
+    count INTEGER NOT NULL, success INTEGER NOT NULL, denied INTEGER NOT NULL, durations BLOB NOT NULL,
+    waits BLOB NOT NULL
+);
+CREATE INDEX usage_block ON usage (block)
+"""
 _FIRST_SCHEMA = """
 CREATE TABLE calls (
     seq INTEGER PRIMARY KEY,
@@ -65,7 +72,7 @@ _MIGRATIONS = (
     _FIRST_SCHEMA,
     "ALTER TABLE calls ADD COLUMN waited REAL;\nALTER TABLE calls ADD COLUMN queued REAL;",
     "ALTER TABLE calls ADD COLUMN box TEXT;\nALTER TABLE calls ADD COLUMN effects TEXT;",
-    SCHEMA,
+    _USAGE_SCHEMA,
 )
 # How a file of an older version is read where nobody may bring it up to date.
 _NO_BOX = "NULL AS box, NULL AS effects FROM main.calls"

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import math
+import sqlite3
 import threading
+from array import array
 from bisect import bisect_left
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ferrule.core.phrases import phrase
+from ferrule.records.database import AuditError, open_for_reading
+from ferrule.records.row import OWN_KINDS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
     from ferrule.pipeline.record import CallRecord
+
 
 UNKNOWN = "(unknown)"
 """Where calls of tools that do not exist are counted: a model can invent names without end."""
@@ -20,18 +32,18 @@ MAX_TOOLS = 10_000
 BOUNDS: tuple[float, ...] = tuple(0.01 * 2 ** (step / 2) for step in range(-20, 29))
 """Upper bounds of the duration buckets in seconds, 10 µs to 164 s, each √2 times the one before."""
 
-_RAN = frozenset({"execute", "format", "record"})
+RAN = frozenset({"execute", "format", "record"})
 _REFUSED = "permission_error"
 
 
 def was_refused(record: CallRecord) -> bool:
     """Whether permission was denied. A tool that fails with a permission error of its own was not refused."""
-    return record.outcome == _REFUSED and record.stage not in _RAN
+    return record.outcome == _REFUSED and record.stage not in RAN
 
 
 def was_run(record: CallRecord) -> bool:
     """Whether the call got as far as the tool; only then does its duration say something about the tool."""
-    return record.stage in _RAN
+    return record.stage in RAN
 
 
 @dataclass(slots=True, frozen=True)
@@ -114,7 +126,7 @@ class Statistics:
             counts.denied += 1
         else:
             counts.failure += 1
-        if record.stage in _RAN:
+        if record.stage in RAN:
             counts.ran.add(record.duration)
         if record.waited:
             counts.waited.add(record.waited)
@@ -166,3 +178,169 @@ def _usage(tool: str, counts: _Counts) -> ToolUsage:
         wait_p50=waited.quantile(0.50),
         wait_p95=waited.quantile(0.95),
     )
+
+
+# Usage summed up block by block while the log is written, so that figures over a million rows need not read them all.
+
+
+BLOCK = 4096
+"""Rows of a block: number `n` has those after `n * BLOCK`, up to its end."""
+NEEDED = ("tool", "version", "kind", "tenant", "outcome", "stage", "time", "duration", "waited")
+_ROWS = f"SELECT {', '.join(NEEDED)} FROM calls WHERE seq > ? AND seq <= ?"  # noqa: S608 - our own
+_BLOCKS_A_TURN = 8
+
+
+class _BlockCounts:
+    """How one tool was used by one tenant."""
+
+    __slots__ = ("count", "denied", "durations", "first", "last", "success", "waits")
+
+    def __init__(self) -> None:
+        self.count = self.success = self.denied = 0
+        self.first, self.last = math.inf, -math.inf
+        self.durations, self.waits = array("d"), array("d")
+
+    def stored(self) -> tuple[Any, ...]:
+        # In order, because those of many blocks are sorted in no time then.
+        times = (array("d", sorted(one)).tobytes() for one in (self.durations, self.waits))
+        return (self.first, self.last, self.count, self.success, self.denied, *times)
+
+
+class UsageSums(dict[tuple[str, str | None], _BlockCounts]):
+    """Usage by tool and tenant, of any rows and blocks."""
+
+    def add_rows(self, rows: Iterable[Sequence[Any]]) -> None:
+        for tool, version, kind, tenant, outcome, stage, time, duration, waited in rows:
+            if kind in OWN_KINDS:
+                continue
+            key = (tool if version else UNKNOWN, tenant)
+            counts = self.get(key)
+            if counts is None:
+                counts = self[key] = _BlockCounts()
+            ran = stage in RAN
+            counts.count += 1
+            counts.success += outcome == "success"
+            counts.denied += outcome == "permission_error" and not ran
+            counts.first, counts.last = min(counts.first, time), max(counts.last, time)
+            if ran:
+                counts.durations.append(duration)
+            if waited:
+                counts.waits.append(waited)
+
+    def add_stored(self, tool: str, tenant: str | None, count: int, success: int, denied: int, *times: bytes) -> None:
+        counts = self.setdefault((tool, tenant), _BlockCounts())
+        counts.count += count
+        counts.success += success
+        counts.denied += denied
+        counts.durations.frombytes(times[0])
+        counts.waits.frombytes(times[1])
+
+    def of_block(self, block: int) -> list[tuple[Any, ...]]:
+        """What is stored of it, in the order in which it is stored."""
+        return [(block, tool, tenant, *counts.stored()) for (tool, tenant), counts in self.items()]
+
+    def by_tool(self) -> list[ToolUsage]:
+        together: dict[str, _BlockCounts] = {}
+        for (tool, _), one in self.items():
+            counts = together.setdefault(tool, _BlockCounts())
+            counts.count, counts.success = counts.count + one.count, counts.success + one.success
+            counts.denied += one.denied
+            counts.durations += one.durations
+            counts.waits += one.waits
+        return [_tool_usage(tool, counts) for tool, counts in sorted(together.items())]
+
+
+class StoredBlock(NamedTuple):
+    """A block that is summed up, and the times of its first and last calls."""
+
+    number: int
+    first_time: float
+    last_time: float
+
+
+def stored_blocks(connection: sqlite3.Connection) -> list[StoredBlock]:
+    query = "SELECT block, min(first_time), max(last_time) FROM usage GROUP BY block ORDER BY block"
+    return [StoredBlock(*row) for row in connection.execute(query)]
+
+
+def add_missing_blocks(connection: sqlite3.Connection) -> int:
+    """Sum up blocks that are whole by now, a few at once so that nobody waits long; gives how many are left to do."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        (end,) = connection.execute("SELECT seq FROM head").fetchone()
+        (removed_to,) = connection.execute("SELECT seq FROM checkpoint").fetchone()
+        (last,) = connection.execute("SELECT max(block) FROM usage").fetchone()
+        first = max(-(-removed_to // BLOCK), 0 if last is None else last + 1)
+        for block in range(first, min(end // BLOCK, first + _BLOCKS_A_TURN)):
+            usage = UsageSums()
+            usage.add_rows(connection.execute(_ROWS, (block * BLOCK, (block + 1) * BLOCK)))
+            # One without calls has a row all the same, which says that there is nothing to look for.
+            rows = usage.of_block(block) or [(block, UNKNOWN, None, 0.0, 0.0, 0, 0, 0, b"", b"")]
+            connection.executemany("INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return max(0, end // BLOCK - first - _BLOCKS_A_TURN)
+
+
+def _tool_usage(tool: str, counts: _BlockCounts) -> ToolUsage:
+    ran, waits = sorted(counts.durations), sorted(counts.waits)
+    failure = counts.count - counts.success - counts.denied
+    return ToolUsage(
+        tool, counts.count, counts.success, failure, counts.denied, len(ran), _quantile(ran, 0.50),
+        _quantile(ran, 0.95), ran[-1] if ran else None, len(waits), _quantile(waits, 0.50), _quantile(waits, 0.95),
+    )  # fmt: skip
+
+
+def _quantile(times: list[float], share: float) -> float | None:
+    """Nearest rank: the smallest that at least that share of them does not exceed."""
+    return times[max(math.ceil(share * len(times)), 1) - 1] if times else None
+
+
+# The same usage figures, from the audit log: over any time, and over every process that wrote to it.
+
+
+_ROWS_BETWEEN = f"SELECT {', '.join(NEEDED)} FROM calls WHERE seq > ? AND seq <= ? AND time >= ? AND time < ?"  # noqa: S608
+_STORED = "SELECT tool, tenant, count, success, denied, durations, waits FROM usage WHERE block = ?"
+_EVERY: Any = object()
+_FOREVER = float("inf")
+
+
+def statistics_of(
+    path: str | Path, *, since: float = -_FOREVER, until: float = _FOREVER, tenant: str | None = _EVERY
+) -> list[ToolUsage]:
+    """Usage of each tool between two times (seconds since 1970), of one tenant or of all."""
+    only, values = ("", ()) if tenant is _EVERY else (" AND tenant IS ?", (tenant,))
+    with closing(open_for_reading(path)) as connection:
+        try:
+            usage = _usage_between(connection, since, until, only, values)
+            return [one for one in usage.by_tool() if one.count]
+        except (TypeError, ValueError, OverflowError, sqlite3.Error) as problem:
+            raise AuditError(
+                phrase(
+                    "{path} could not be read: {why}.", path=path, why=f"{problem}; `ferrule audit verify` says more"
+                )
+            ) from problem
+
+
+def _usage_between(
+    connection: sqlite3.Connection, since: float, until: float, only: str, values: tuple[str | None, ...]
+) -> UsageSums:
+    usage = UsageSums()
+    connection.execute("BEGIN")  # the log may be written while we read
+    (end,) = connection.execute("SELECT coalesce(max(seq), 0) FROM calls").fetchone()
+    start = 0
+    for block in stored_blocks(connection):
+        first, last = block.number * BLOCK, (block.number + 1) * BLOCK
+        if start < first:
+            usage.add_rows(connection.execute(_ROWS_BETWEEN + only, (start, first, since, until, *values)))
+        if since <= block.first_time and block.last_time < until:
+            for stored in connection.execute(_STORED + only, (block.number, *values)):
+                usage.add_stored(*stored)
+        elif block.last_time >= since and block.first_time < until:
+            usage.add_rows(connection.execute(_ROWS_BETWEEN + only, (first, last, since, until, *values)))
+        start = last
+    usage.add_rows(connection.execute(_ROWS_BETWEEN + only, (start, end, since, until, *values)))
+    return usage

@@ -9,21 +9,200 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+from datetime import UTC, datetime
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ErrorKind, MissingExtra, Stopped, ToolError
 from ferrule.core.tool import description_of
 from ferrule.pipeline.execute import ToolFailed
-from ferrule.records.redact import keep_arguments, keep_text, redact_value
-from ferrule.records.statistics import UNKNOWN, was_refused, was_run
+from ferrule.records.redact import keep_arguments, keep_text, redact_text, redact_value
+from ferrule.records.statistics import BOUNDS, UNKNOWN, was_refused, was_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
 
-    from ferrule.core.call import Invocation
-    from ferrule.core.context import Session
+    from ferrule.core.call import Invocation, RawCall
+    from ferrule.core.context import Caller, Session
+    from ferrule.core.events import RegistryEvent
     from ferrule.pipeline.record import CallRecord
+    from ferrule.records.statistics import Durations, Statistics, ToolUsage
+
+
+# Log lines for calls and tools, through the standard `logging`.
+
+
+_calls = logging.getLogger("ferrule.calls")
+_registry = logging.getLogger("ferrule.registry")
+
+_UNSAFE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {0x2028: " ", 0x2029: " "}
+
+
+class LogRecorder:
+    """A recorder and watcher: a line when a call is looked up, when its tool starts, and when it ends.
+
+    Lookups and starts are `DEBUG`, except that a tool nobody knows is `WARNING`; success is `INFO`, failure
+    and refusal `WARNING`.
+    """
+
+    def looked_up(self, call: RawCall, session: Session, *, found: bool) -> None:
+        level = logging.DEBUG if found else logging.WARNING
+        if _calls.isEnabledFor(level):
+            fields = _fields(call.name, call.id, session.id, session.caller)
+            words = "lookup %s %s" if found else "lookup %s %s: no such tool"
+            _calls.log(level, words, fields["tool"], fields["call_id"], extra={**fields, "found": found})
+
+    def started(self, invocation: Invocation, session: Session) -> None:
+        if _calls.isEnabledFor(logging.DEBUG):
+            fields = _fields(invocation.tool.name, invocation.call_id, session.id, session.caller)
+            _calls.debug("start %s %s", fields["tool"], fields["call_id"], extra=fields)
+
+    def record(self, record: CallRecord) -> None:
+        succeeded = record.outcome == "success"
+        level = logging.INFO if succeeded else logging.WARNING
+        if not _calls.isEnabledFor(level):
+            return
+        fields = _fields(record.tool, record.call_id, record.session_id, record.caller)
+        fields |= {"outcome": record.outcome, "stage": record.stage, "duration": round(record.duration, 6)}
+        fields |= {name: round(seconds, 6) for name in ("waited", "queued") if (seconds := getattr(record, name))}
+        milliseconds = record.duration * 1000
+        if succeeded:
+            fields["result_length"] = record.result_length
+            _calls.log(
+                level,
+                "success %s %s in %.1f ms, %d characters",
+                fields["tool"],
+                fields["call_id"],
+                milliseconds,
+                record.result_length,
+                extra=fields,
+            )
+        else:
+            fields["error"] = _word(record.error or record.reason, 1_000)
+            _calls.log(
+                level,
+                "failure %s %s in %.1f ms: %s: %s",
+                fields["tool"],
+                fields["call_id"],
+                milliseconds,
+                record.outcome,
+                fields["error"],
+                extra=fields,
+            )
+
+
+def log_registry(event: RegistryEvent) -> None:
+    """A registry listener: one line when a tool comes, goes, or is switched."""
+    _registry.info(
+        "%s %s %s from %s",
+        event.change,
+        _word(event.name),
+        event.version,
+        event.origin,
+        extra={
+            "change": event.change,
+            "tool": _word(event.name),
+            "version": event.version,
+            "origin": event.origin,
+        },
+    )
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, and whatever fields the line carries."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": redact_text(record.getMessage()),
+        }
+        extra = {key: value for key, value in record.__dict__.items() if key not in _STANDARD}
+        line |= {key: value for key, value in redact_value(extra).items() if key not in line}
+        if record.exc_info:
+            line["exception"] = redact_text(self.formatException(record.exc_info))
+        return json.dumps(line, ensure_ascii=False)
+
+
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+def _fields(tool: str, call_id: str, session: str, caller: Caller) -> dict[str, Any]:
+    return {
+        "tool": _word(tool),
+        "call_id": _word(call_id),
+        "session": session,
+        "tenant": caller.tenant,
+        "user": caller.user,
+    }
+
+
+def _word(text: str, limit: int = 200) -> str:
+    """What a model wrote, fit for a log: no secrets, and no line breaks or escapes that forge other lines."""
+    return keep_text(text, limit).translate(_UNSAFE)
+
+
+# Statistics as Prometheus reads them.
+
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+# Every second bound from 156 µs to 82 s: the doubling that OpenTelemetry asks for, and no series that nobody
+# reads.
+_SHOWN = tuple(range(8, len(BOUNDS) - 1, 2))
+
+
+def prometheus_text(statistics: Statistics, *, registry_size: int | None = None) -> str:
+    """The metrics page: text exposition format 0.0.4."""
+    lines = [*_counters(statistics.snapshot())]
+    for name, words, seen in (
+        ("tool_execution_duration_seconds", "How long calls took that reached their tool.", statistics.durations()),
+        ("tool_approval_duration_seconds", "How long calls waited for a user's answer.", statistics.waits()),
+        ("tool_queue_duration_seconds", "How long calls waited for their turn.", statistics.queues()),
+    ):
+        if seen:
+            lines += _histogram(name, words, seen)
+    if registry_size is not None:
+        lines += _header("tool_registry_size", "gauge", "Tools that are registered.")
+        lines.append(f"tool_registry_size {registry_size}")
+    return "\n".join(lines) + "\n"
+
+
+def _counters(usages: list[ToolUsage]) -> Iterator[str]:
+    for name, words, field in (
+        ("tool_execution_count_total", "Calls, however they ended.", "count"),
+        ("tool_execution_success_total", "Calls that succeeded.", "success"),
+        ("tool_execution_failure_total", "Calls that failed, refusals not counted.", "failure"),
+        ("tool_permission_denied_total", "Calls that were refused.", "denied"),
+    ):
+        yield from _header(name, "counter", words)
+        for usage in usages:
+            yield f"{name}{{{_label('tool', usage.tool)}}} {getattr(usage, field)}"
+
+
+def _histogram(name: str, words: str, durations: dict[str, Durations]) -> Iterator[str]:
+    yield from _header(name, "histogram", words)
+    for tool, seen in durations.items():
+        label = _label("tool", tool)
+        running = list(accumulate(seen.buckets))
+        for index in _SHOWN:
+            yield f'{name}_bucket{{{label},le="{round(BOUNDS[index], 9)}"}} {running[index]}'
+        yield f'{name}_bucket{{{label},le="+Inf"}} {running[-1]}'
+        yield f"{name}_sum{{{label}}} {seen.sum!r}"
+        yield f"{name}_count{{{label}}} {running[-1]}"
+
+
+def _header(name: str, kind: str, words: str) -> list[str]:
+    return [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
+
+
+def _label(name: str, value: str) -> str:
+    escaped = value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return f'{name}="{escaped}"'
+
 
 _SCOPE = "ferrule"
 _DURATION_BOUNDS = [0.01 * 2**step for step in range(14)]

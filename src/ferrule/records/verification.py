@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ferrule.records.database import AuditError, open_for_reading
 from ferrule.records.row import COLUMNS, GAP, RETENTION, SELECT, hash_of
-from ferrule.records.usage_blocks import BLOCK, NEEDED, UsageSums, stored_blocks
+from ferrule.records.statistics import BLOCK, NEEDED, UsageSums, stored_blocks
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.phrases import phrase
 from ferrule.records.database import AuditError, is_damage, open_for_writing
 from ferrule.records.row import INSERT, content_of, gap_content, retention_content, seal, unreadable_content
-from ferrule.records.usage_blocks import BLOCK, add_missing_blocks
+from ferrule.records.statistics import BLOCK, add_missing_blocks
 
 if TYPE_CHECKING:
     import asyncio

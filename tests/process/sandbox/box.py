@@ -22,8 +22,9 @@ from ferrule.process.box import open_box
 from ferrule.process.profile import LayerMount, Profile
 from ferrule.process.sandbox.bubblewrap import Bubblewrap
 from ferrule.process.sandbox.choose import _binds_descriptors
+from ferrule.process.sandbox.denials import Denial
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
-from ferrule.process.sandbox.sandbox import Denial, Sandbox
+from ferrule.process.sandbox.sandbox import Sandbox
 
 # Python's own files may lie where an ordinary user cannot read them, so what is imported late is imported now.
 IMPORTED_LATE = (concurrent.futures.thread, encodings.idna)

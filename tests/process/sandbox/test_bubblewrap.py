@@ -16,7 +16,7 @@ from tests.process.sandbox.box import Box, python_for_all
 
 from ferrule.process.profile import Bounds, Profile
 from ferrule.process.sandbox.bubblewrap import Bubblewrap
-from ferrule.process.sandbox.sandbox import SandboxRefused
+from ferrule.process.sandbox.denials import SandboxRefused
 
 
 def test_the_workspace_is_writable_at_its_real_path(box: Box) -> None:
@@ -374,7 +374,12 @@ def test_temporary_files_that_grow_too_large_end_the_box_and_are_removed(box: Bo
     done = box.run(script, temporary=shared, bounds=Bounds(temporary=5 << 20))
     assert done.code in (-9, 137)
     assert [(one.kind, one.message) for one in done.denials] == snapshot(
-        [("temporary size", "The command was ended, and `/tmp` was emptied: it held more than 5,242,880 bytes.")]
+        [
+            (
+                "temporary size",
+                "The command was ended and its temporary files were removed: they took more than 5,242,880 bytes.",
+            )
+        ]
     )
     assert list(shared.iterdir()) == []
     again = box.run("echo x >/tmp/x; cat /tmp/x", temporary=shared, bounds=Bounds(temporary=5 << 20))

@@ -14,7 +14,7 @@ from tests.process.sandbox.box import as_user, bubblewrap
 from ferrule.process import landlock
 from ferrule.process.profile import Profile
 from ferrule.process.sandbox import choose, landlock_sandbox
-from ferrule.process.sandbox.sandbox import SandboxRefused
+from ferrule.process.sandbox.denials import SandboxRefused
 
 
 @pytest.fixture(autouse=True)

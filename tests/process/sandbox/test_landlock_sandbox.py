@@ -16,7 +16,7 @@ from tests.process.sandbox.conftest import USERS
 from ferrule.process.landlock import kernel_version
 from ferrule.process.profile import Bounds, Profile
 from ferrule.process.sandbox import landlock_sandbox as module
-from ferrule.process.sandbox.sandbox import SandboxRefused
+from ferrule.process.sandbox.denials import SandboxRefused
 
 
 @pytest.fixture(params=list(USERS.values()), ids=list(USERS))
@@ -48,6 +48,18 @@ def test_home_and_temporary_files_are_of_this_start_alone(box: Box) -> None:
     *_, content, home = done.out.split()
     assert content == "1"
     assert not Path(home).exists()
+
+
+def test_commands_share_a_folder_for_temporary_files_which_is_bounded(box: Box) -> None:
+    folder = box.folder / "shared"
+    folder.mkdir()
+    box.own()
+    shared = {"temporary": folder, "bounds": Bounds(temporary=5 << 20)}
+    assert box.run('echo 1 >"$TMPDIR/x"', **shared).code == 0
+    assert box.run('cat "$TMPDIR/x"', **shared).out == "1\n"
+    done = box.run('head -c 10000000 /dev/zero >"$TMPDIR/y"; sleep 50', **shared)
+    assert [one.kind for one in done.denials] == ["temporary size"]
+    assert list(folder.iterdir()) == []
 
 
 def test_nothing_is_seen_of_other_processes(box: Box) -> None:

@@ -13,8 +13,8 @@ from tests.process.sandbox.box import Box, python_for_all
 from tests.process.sandbox.test_proxy import Answer
 
 from ferrule.process.sandbox import proxy as module
+from ferrule.process.sandbox.denials import SandboxRefused
 from ferrule.process.sandbox.proxy import network
-from ferrule.process.sandbox.sandbox import SandboxRefused
 
 
 @pytest.fixture
@@ -69,6 +69,15 @@ def test_the_socket_is_gone_afterwards() -> None:
         assert (Path(way.folder) / "proxy").exists()
         assert Path(way.folder).stat().st_mode & 0o777 == 0o700
     assert not Path(way.folder).exists()
+
+
+def test_what_a_killed_process_left_goes_with_the_next_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    left = tmp_path / "ferrule-net-left"
+    left.mkdir()
+    (left / "proxy").touch()
+    with network(["example.org"], ["true"]) as one, network(["example.org"], ["true"]) as other:
+        assert {path.name for path in tmp_path.iterdir()} == {Path(one.folder).name, Path(other.folder).name}
 
 
 def test_a_socket_far_down_would_have_too_long_a_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

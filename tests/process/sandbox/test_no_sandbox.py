@@ -9,7 +9,8 @@ from inline_snapshot import snapshot
 from tests.process.sandbox.box import run
 
 from ferrule.process.profile import Profile
-from ferrule.process.sandbox.sandbox import NoSandbox, SandboxRefused
+from ferrule.process.sandbox.denials import SandboxRefused
+from ferrule.process.sandbox.sandbox import NoSandbox
 
 
 @pytest.mark.parametrize("off", [False, True])

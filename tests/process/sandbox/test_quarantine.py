@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.process.sandbox.sweep import Quarantine
+from ferrule.process.sandbox.guarded import Quarantine
 
 
 @pytest.fixture(params=["same file system", "another"])

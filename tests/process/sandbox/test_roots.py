@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.process.sandbox.roots import below, writable_roots
-from ferrule.process.sandbox.sandbox import SandboxRefused
+from ferrule.process.sandbox.bubblewrap import below, writable_roots
+from ferrule.process.sandbox.denials import SandboxRefused
 
 
 def test_real_and_outer_ones_first(tmp_path: Path) -> None:

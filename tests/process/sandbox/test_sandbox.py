@@ -7,7 +7,8 @@ from contextlib import ExitStack
 import pytest
 
 from ferrule.core.errors import ToolError
-from ferrule.process.sandbox.sandbox import Launch, Prepared, SandboxRefused
+from ferrule.process.sandbox.denials import SandboxRefused
+from ferrule.process.sandbox.sandbox import Launch, Prepared
 
 
 def test_leaving_lets_go_of_everything_once() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ferrule.process.profile import Profile
+from ferrule.process.sandbox.denials import SandboxRefused
 from ferrule.process.sandbox.places import Places
-from ferrule.process.sandbox.sandbox import SandboxRefused
 from ferrule.process.sandbox.seatbelt import PROGRAM, Seatbelt, rules_for
 
 PLACES = Places("/Users/ada", ("/Users/ada",), (), ("/Users/ada/.cargo/bin",), ())

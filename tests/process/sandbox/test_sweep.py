@@ -14,9 +14,8 @@ import pytest
 from inline_snapshot import snapshot
 from tests.process.sandbox.box import Box
 
-from ferrule.process.sandbox.guarded import GuardedTree
-from ferrule.process.sandbox.sandbox import Denial
-from ferrule.process.sandbox.sweep import Sweep, Watched, numbers_above
+from ferrule.process.sandbox.denials import Denial
+from ferrule.process.sandbox.guarded import GuardedTree, Sweep, Watched, numbers_above
 
 
 def subjects(denials: tuple[Denial, ...]) -> list[str]:

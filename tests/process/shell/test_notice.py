@@ -6,11 +6,12 @@ import asyncio
 import json
 import os
 from pathlib import Path
+from time import time
 
 import pytest
 from tests.process.shell.shell_room import Room, gone, new_mark
 
-from ferrule.process.shell.notice import Notice, noted_commands, started
+from ferrule.process.shell.background import Notice, noted_commands, started
 from ferrule.process.shell.session import ShellSession
 
 
@@ -39,7 +40,7 @@ def test_a_command_is_noted_from_its_start_to_the_end_of_its_shell(room: Room, t
 
 
 def note(folder: Path, **changed: object) -> Path:
-    from ferrule.process.shell import notice
+    from ferrule.process.shell import background as notice
 
     document = {
         "system": notice._system(),
@@ -68,6 +69,19 @@ def test_files_of_another_machine_are_left_alone(tmp_path: Path) -> None:
     path = note(tmp_path, system="another", program=[1 << 30, 1])
     assert noted_commands(tmp_path) == []
     assert path.exists()
+
+
+def test_what_a_kill_left_is_gone_after_the_next_start(tmp_path: Path) -> None:
+    dead = note(tmp_path, program=[1 << 30, 1])
+    half, fresh, elsewhere = tmp_path / "b.new", tmp_path / "c.new", tmp_path / "d.json"
+    for path in (half, fresh):
+        path.write_text("{")
+    elsewhere.write_text(json.dumps({"system": "before the restart"}))
+    for path, age in ((half, 3600), (elsewhere, 8 * 24 * 3600)):
+        os.utime(path, (time() - age, time() - age))
+    Notice(tmp_path, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["c.new"]
+    assert not dead.exists()
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"system": 1}', "\x00"])

@@ -14,7 +14,7 @@ from ferrule.cli.attachment_words import attachment_words
 from ferrule.cli.chatting.text_rows import cut, kept, one_line, visible, wrapped
 from ferrule.cli.words import _, localised
 from ferrule.core.errors import ErrorKind
-from ferrule.process.terminal_escapes import StreamCleaner
+from ferrule.process.output import StreamCleaner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

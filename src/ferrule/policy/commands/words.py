@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from .parts import Guess, names
+from ferrule.policy.commands.parts import Guess, names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

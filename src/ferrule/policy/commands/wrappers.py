@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from .parts import Guess, likely_name, names
-from .words import is_assignment
+from ferrule.policy.commands.parts import Guess, likely_name, names
+from ferrule.policy.commands.words import is_assignment
 
 SHELLS = frozenset(names("sh bash dash ash rbash zsh fish csh tcsh ksh mksh ksh93"))
 FEEDERS = frozenset(

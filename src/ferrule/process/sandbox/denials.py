@@ -1,16 +1,43 @@
-"""Tells from what a failed command complained of what the sandbox kept it from."""
+"""What the sandbox kept a command from, told from what the command complained of; and the refusal to start one."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
+from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.process.sandbox.places import is_within, system_places
-from ferrule.process.sandbox.sandbox import HOSTS_SETTING, Denial
 
 if TYPE_CHECKING:
     from ferrule.process.profile import Profile
+
+Kind = Literal[
+    "write", "read", "guarded", "network", "processes", "file size", "layer size", "temporary size", "system call"
+]
+
+HOSTS_SETTING = "`hosts` of `[sandbox]` in their settings"
+"""Where a person allows a host."""
+
+
+@dataclass(slots=True, frozen=True)
+class Denial:
+    """Something the sandbox kept a command from, in words, and as what a person may be asked for."""
+
+    kind: Kind
+    subject: str
+    """The path, host or system call; empty where the command did not say."""
+    message: str
+    suggestion: str
+
+
+class SandboxRefused(ToolError):  # noqa: N818 - reads as what it says
+    """The command was not started, because it could not be confined as its profile asks."""
+
+    def __init__(self, message: str, suggestion: str) -> None:
+        super().__init__(message, kind=ErrorKind.PERMISSION, suggestion=suggestion)
+
 
 _MOST_TEXT, _LONGEST_LINE = 64 << 10, 2_000
 _WRITE = re.compile(r"Read-only file system|EROFS|os error 30")

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.process.environment import clean_environment, found_program
 from ferrule.process.landlock import kernel_version, open_rules
-from ferrule.process.sandbox.denials import explain
-from ferrule.process.sandbox.guarded import GuardedTree
+from ferrule.process.owned_folders import OwnedFolder
+from ferrule.process.profile import clean_environment, found_program
+from ferrule.process.sandbox.bubblewrap import below, names_of_hidden, writable_roots
+from ferrule.process.sandbox.denials import Denial, SandboxRefused, explain
+from ferrule.process.sandbox.guarded import GuardedTree, Sweep, Watched
 from ferrule.process.sandbox.limits import control_group, limits_of, threads_of_person
 from ferrule.process.sandbox.places import Places, git_settings, is_within, system_places
-from ferrule.process.sandbox.roots import below, names_of_hidden, writable_roots
-from ferrule.process.sandbox.sandbox import Denial, Launch, Name, Prepared, SandboxRefused, out_of_the_way
+from ferrule.process.sandbox.sandbox import Launch, Name, Prepared, out_of_the_way
 from ferrule.process.sandbox.seccomp import build_filter, this_machine
-from ferrule.process.sandbox.sweep import Sweep, Watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,9 +84,11 @@ class LandlockSandbox:
         starting, closing = ExitStack(), ExitStack()
         try:
             places = system_places()
-            private = closing.enter_context(tempfile.TemporaryDirectory(prefix="ferrule-", ignore_cleanup_errors=True))
-            environment = clean_environment(os.environ, _own_home(places, private) | dict(profile.environment))
-            rules = out_of_the_way(_rules(places, profile, roots, private))
+            private = str(closing.enter_context(OwnedFolder(prefix="ferrule-box-")).path)
+            temporary = os.path.realpath(profile.temporary or f"{private}/temporary")
+            own = _own_home(places, private, temporary)
+            environment = clean_environment(os.environ, own | dict(profile.environment))
+            rules = out_of_the_way(_rules(places, profile, roots, (private, temporary)))
             starting.callback(os.close, rules)
             group = closing.enter_context(control_group(profile.bounds))
             beside = 0 if os.geteuid() == 0 else threads_of_person()
@@ -149,7 +150,7 @@ def _watched(root: str, profile: Profile, closing: ExitStack) -> Watched:
     return Watched(tree, hidden=hidden)
 
 
-def _rules(places: Places, profile: Profile, roots: Sequence[str], private: str) -> int:
+def _rules(places: Places, profile: Profile, roots: Sequence[str], private: tuple[str, str]) -> int:
     """Readable is everything but homes, temporary folders, processes, devices and what is hidden; then what tools need
     of those. In a look box that goes for the workspace too, where nothing is writable.
     """
@@ -159,10 +160,10 @@ def _rules(places: Places, profile: Profile, roots: Sequence[str], private: str)
     for shown in map(os.path.realpath, profile.readable):
         readable += _all_but(shown, frozenset(hidden))
     if not profile.look:
-        return open_rules([*readable, *roots], (*roots, private, *_DEVICES))
+        return open_rules([*readable, *roots], (*roots, *private, *_DEVICES))
     for root in roots:
         readable += _all_but(root, frozenset(hidden))
-    return open_rules(readable, (private, *_DEVICES), listed=roots)
+    return open_rules(readable, (*private, *_DEVICES), listed=roots)
 
 
 def _all_but(folder: str, kept_out: frozenset[str]) -> Iterator[str]:
@@ -181,15 +182,15 @@ def _all_but(folder: str, kept_out: frozenset[str]) -> Iterator[str]:
         yield from _all_but(path, kept_out)
 
 
-def _own_home(places: Places, private: str) -> dict[str, str]:
-    """A home and a temporary folder for this start, with ways to the tools that the real home has."""
-    home, temporary = Path(private) / "home", Path(private) / "tmp"
+def _own_home(places: Places, private: str, temporary: str) -> dict[str, str]:
+    """A home for this start, with ways to the tools that the real home has, and a folder for temporary files."""
+    home = Path(private) / "home"
     home.mkdir()
-    temporary.mkdir()
+    Path(temporary).mkdir(exist_ok=True)
     for tool in places.tools:
         if tool.startswith(places.home + "/"):
             link = home / tool[len(places.home) + 1 :]
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(tool)
     (home / ".gitconfig").write_bytes(git_settings(places.home))
-    return {"HOME": str(home)} | dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(temporary))
+    return {"HOME": str(home)} | dict.fromkeys(("TMPDIR", "TMP", "TEMP"), temporary)

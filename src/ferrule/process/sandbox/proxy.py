@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import ipaddress
 import os
-import shutil
 import socket
 import sys
 import tempfile
@@ -22,8 +21,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ferrule.core.phrases import phrase
+from ferrule.process.owned_folders import OwnedFolder
 from ferrule.process.sandbox import forwarder
-from ferrule.process.sandbox.sandbox import SandboxRefused
+from ferrule.process.sandbox.denials import SandboxRefused
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -367,10 +367,10 @@ class Way:
 @contextlib.contextmanager
 def network(hosts: Sequence[str], command: Sequence[str]) -> Generator[Way]:
     """A way to these hosts, as long as the block lasts."""
-    folder = tempfile.mkdtemp(prefix="ferrule-net-", dir=_short_folder())
-    try:
+    with OwnedFolder(_short_folder(), prefix="ferrule-net-") as owned:
+        folder = str(owned.path)
         try:
-            proxy = Proxy(str(Path(folder) / _SOCKET), hosts)
+            proxy = Proxy(f"{folder}/{_SOCKET}", hosts)
         except BadHost as error:
             raise SandboxRefused(
                 phrase("The allowed hosts cannot be used: {error}.", error=error),
@@ -382,14 +382,12 @@ def network(hosts: Sequence[str], command: Sequence[str]) -> Generator[Way]:
             yield Way(folder, _INSIDE, _variables(), (*start, *command), proxy)
         finally:
             proxy.close()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _short_folder() -> str:
+def _short_folder() -> Path:
     """The path of a socket may have 107 characters, and some systems keep temporary files far down."""
     usual = tempfile.gettempdir()
-    return usual if len(os.fsencode(usual)) < 70 else "/tmp"  # noqa: S108 - the folder made in it is private
+    return Path(usual if len(os.fsencode(usual)) < 70 else "/tmp")  # noqa: S108 - the folder made in it is private
 
 
 def _variables() -> dict[str, str]:

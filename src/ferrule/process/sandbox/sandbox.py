@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import joined, phrase
-from ferrule.process.environment import clean_environment, found_program
+from ferrule.process.profile import clean_environment, found_program
+from ferrule.process.sandbox.denials import HOSTS_SETTING, Denial, SandboxRefused
 from ferrule.process.sandbox.limits import control_group, limits_of, threads_of_person
 
 if TYPE_CHECKING:
@@ -19,18 +19,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ferrule.process.profile import LayerMount, Profile
+    from ferrule.process.sandbox.guarded import Sweep
     from ferrule.process.sandbox.proxy import Proxy
-    from ferrule.process.sandbox.sweep import Sweep
 
 
 Name = Literal["bubblewrap", "landlock", "seatbelt", "none"]
-Kind = Literal[
-    "write", "read", "guarded", "network", "processes", "file size", "layer size", "temporary size", "system call"
-]
-
-HOSTS_SETTING = "`hosts` of `[sandbox]` in their settings"
-"""Where a person allows a host."""
-
 
 RESERVED = 32
 """Descriptors of a launch have numbers from this on, so that those below can be given to the command: bash cannot wait
@@ -44,24 +37,6 @@ def out_of_the_way(descriptor: int) -> int:
     moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, RESERVED)
     os.close(descriptor)
     return moved
-
-
-@dataclass(slots=True, frozen=True)
-class Denial:
-    """Something the sandbox kept a command from, in words, and as what a person may be asked for."""
-
-    kind: Kind
-    subject: str
-    """The path, host or system call; empty where the command did not say."""
-    message: str
-    suggestion: str
-
-
-class SandboxRefused(ToolError):  # noqa: N818 - reads as what it says
-    """The command was not started, because it could not be confined as its profile asks."""
-
-    def __init__(self, message: str, suggestion: str) -> None:
-        super().__init__(message, kind=ErrorKind.PERMISSION, suggestion=suggestion)
 
 
 @dataclass(slots=True, frozen=True)

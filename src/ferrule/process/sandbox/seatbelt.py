@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -15,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.access import OF_GIT, SETTINGS
 from ferrule.core.phrases import phrase
-from ferrule.process.environment import clean_environment
-from ferrule.process.sandbox.denials import explain
-from ferrule.process.sandbox.guarded import GuardedTree
+from ferrule.process.owned_folders import OwnedFolder
+from ferrule.process.profile import clean_environment
+from ferrule.process.sandbox.bubblewrap import below, writable_roots
+from ferrule.process.sandbox.denials import Denial, SandboxRefused, explain
+from ferrule.process.sandbox.guarded import GuardedTree, Sweep, Watched
 from ferrule.process.sandbox.limits import limits_of
 from ferrule.process.sandbox.places import Places, system_places
-from ferrule.process.sandbox.roots import below, writable_roots
-from ferrule.process.sandbox.sandbox import Denial, Launch, Name, Prepared, SandboxRefused
-from ferrule.process.sandbox.sweep import Sweep, Watched
+from ferrule.process.sandbox.sandbox import Launch, Name, Prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,7 +60,7 @@ class Seatbelt:
         roots = writable_roots(profile.writable, PROGRAM)
         closing = ExitStack()
         try:
-            private = os.path.realpath(closing.enter_context(tempfile.TemporaryDirectory(prefix="ferrule-")))
+            private = str(closing.enter_context(OwnedFolder(prefix="ferrule-box-")).path)
             given = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), private) | dict(profile.environment)
             watched: list[Watched] = []
             for root in roots:

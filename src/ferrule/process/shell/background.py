@@ -7,32 +7,183 @@ its session is closed.
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import signal
+from contextlib import suppress
 from dataclasses import dataclass, field
-from time import monotonic
-from typing import TYPE_CHECKING, Literal
+from functools import cache
+from pathlib import Path
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any, Literal
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.loops import Posted
-from ferrule.core.phrases import phrase
-from ferrule.process.output import LeftOut
-from ferrule.process.shell.running import RunningCommand, finished
-from ferrule.process.terminal_escapes import clean
+from ferrule.process import launcher
+from ferrule.process.output import LeftOut, clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Iterable
 
     from ferrule.process.output import OutputRecord
-    from ferrule.process.sandbox.sandbox import Denial
-    from ferrule.process.shell.running import Opener
-    from ferrule.process.shell.session import ShellSession
+    from ferrule.process.sandbox.denials import Denial
+    from ferrule.process.shell.running import RunningCommand
+
+
+# What a program runs in the background, written down where the person's other programs can see and stop it.
+
+
+_PATIENCE = 1.0
+_SECONDS_BETWEEN_LOOKS = 0.01
+_SECONDS_TO_WRITE, _OLDEST_SECONDS = 60, 7 * 24 * 3600
+
+
+@dataclass(slots=True, frozen=True)
+class NotedProcess:
+    """A process, told apart from a later one with the same number by when it started."""
+
+    pid: int
+    started: int
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return started(self.pid) == self.started
+
+
+def started(pid: int) -> int | None:
+    """When a process started, in the kernel's ticks; None when there is no such process, or only its remains."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+@dataclass(slots=True, frozen=True)
+class NotedCommand:
+    """A background command of some program on this machine."""
+
+    id: str
+    program: NotedProcess
+    workspace: str
+    command: str
+    status: str
+    exit_code: int | None
+    began: float
+    output: Path | None
+    box: NotedProcess | None
+    """The first process of its box; None once it has ended."""
+
+    async def stop(self) -> bool:
+        """End it with all that it started; False when it goes on all the same."""
+        if self.box is None or not self.box.alive:
+            return True
+        launcher.signal_all(launcher.descendants(self.box.pid), signal.SIGTERM)
+        if not await self._has_ended(_PATIENCE):
+            launcher.stop_and_kill([self.box.pid])
+        return await self._has_ended(_PATIENCE)
+
+    async def _has_ended(self, seconds: float) -> bool:
+        end = monotonic() + seconds
+        while self.box is not None and self.box.alive:
+            if monotonic() > end:
+                return False
+            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+        return True
+
+
+class Notice:
+    """The file of one set of shells. It is there as long as there are commands to tell of."""
+
+    def __init__(self, folder: Path, workspace: Path) -> None:
+        self._token = os.urandom(3).hex()
+        self._path = folder / f"{self._token}.json"
+        self._workspace = os.path.realpath(workspace)
+        noted_commands(folder)  # which clears away what a kill left
+
+    def renew(self, commands: Iterable[BackgroundCommand]) -> None:
+        """Write down what there is now."""
+        me, listed = started(os.getpid()), [self._entry(one) for one in commands]
+        if me is None or not listed:
+            return  # a system that does not tell when a process started; nobody could trust the file
+        document = {
+            "system": _system(),
+            "program": [os.getpid(), me],
+            "workspace": self._workspace,
+            "commands": listed,
+        }
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = self._path.with_suffix(".new")
+        opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(opened, "w", encoding="utf-8", errors="surrogateescape") as file:
+            json.dump(document, file)
+        fresh.replace(self._path)
+
+    def remove(self) -> None:
+        """The shells are gone."""
+        self._path.unlink(missing_ok=True)
+
+    def _entry(self, one: BackgroundCommand) -> dict[str, Any]:
+        pid = one.running.box.pid if one.status == "running" else 0
+        return {
+            "id": f"{self._token}.{one.id}",
+            "command": one.command,
+            "status": one.status,
+            "exit_code": one.exit_code,
+            "began": time() - (monotonic() - one.began),
+            "output": str(one.record.path) if one.record.path else None,
+            "box": [pid, started(pid)] if pid else None,
+        }
+
+
+def noted_commands(folder: Path) -> list[NotedCommand]:
+    """Those of all programs that still run here, oldest first. Files of the dead are cleared away."""
+    found: list[NotedCommand] = []
+    old = time() - _OLDEST_SECONDS
+    for path in folder.glob("*.new"):
+        with suppress(OSError):
+            if path.stat().st_mtime < time() - _SECONDS_TO_WRITE:
+                path.unlink()  # it was killed while it wrote
+    for path in folder.glob("*.json"):
+        try:
+            document = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+            if document["system"] != _system():
+                # The folder is shared with another machine or container, whose processes are not seen here; or this
+                # machine was started anew since.
+                if path.stat().st_mtime < old:
+                    path.unlink()
+                continue
+            program = NotedProcess(*document["program"])
+            if not program.alive:
+                path.unlink(missing_ok=True)
+                continue
+            found += [_noted(entry, program, document["workspace"]) for entry in document["commands"]]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # removed meanwhile, or none of ours
+    return sorted(found, key=lambda one: one.began)
+
+
+def _noted(entry: dict[str, Any], program: NotedProcess, workspace: str) -> NotedCommand:
+    box = NotedProcess(*entry["box"]) if entry["box"] else None
+    output = Path(entry["output"]) if entry["output"] else None
+    return NotedCommand(
+        entry["id"], program, workspace, entry["command"], entry["status"], entry["exit_code"], entry["began"],
+        output, box,
+    )  # fmt: skip
+
+
+@cache
+def _system() -> str:
+    """Which processes the numbers are about: this start of this machine, seen from this container."""
+    parts: list[str] = []
+    with suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
+    with suppress(OSError):
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
+    return " ".join(parts)
+
 
 Status = Literal["running", "ended", "stopped"]
-_PATIENCE = 1.0
-_MOST_RUNNING = 20
-_MOST_KEPT = 100
 _READ_AT_ONCE = 32_000
-_SECONDS_BETWEEN_LOOKS = 0.02
 _SEARCHED_AT_ONCE, _LONGEST_LINE = 1 << 18, 16_384
 
 
@@ -124,134 +275,3 @@ class BackgroundCommand:
             if last or monotonic() >= end:
                 return None
             await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
-
-
-class BackgroundCommands:
-    """Those of one session."""
-
-    def __init__(self, session: ShellSession) -> None:
-        self._session = session
-        self._all: dict[str, BackgroundCommand] = {}
-        self._count = 0
-        self._starting = 0
-        self.on_change: Callable[[], None] | None = None
-        """Called when a command was added, and when one has ended."""
-
-    def list(self) -> list[BackgroundCommand]:
-        """All of them, those that have ended too."""
-        for one in self._all.values():
-            if one.status == "running" and one.running.loop.is_closed():
-                self._end_now(one)  # nobody would ever hear of its end
-        return [*self._all.values()]
-
-    def get(self, id: str) -> BackgroundCommand:  # noqa: A002 - what a model calls it
-        """The one with this number."""
-        listed = {one.id: one for one in self.list()}
-        if id not in listed:
-            known = ", ".join(f"`{one}`" for one in listed) or phrase("none")
-            raise ToolError(
-                phrase("There is no background command `{id}`.", id=id),
-                kind=ErrorKind.NOT_FOUND,
-                suggestion=phrase("Those there are: {known}.", known=known),
-            )
-        return listed[id]
-
-    def has_room(self) -> bool:
-        """Whether another one may run."""
-        return sum(one.status == "running" for one in self.list()) + self._starting < _MOST_RUNNING
-
-    async def start(self, command: str, open_box: Opener) -> BackgroundCommand:
-        """Start a command behind the session, in the session's state; what it changes of that is its own."""
-        self._session.check_open()
-        if not self.has_room():
-            raise ToolError(
-                phrase("Too many commands run in the background of this shell session."),
-                suggestion=phrase("Stop some of them first; each is listed with its number."),
-            )
-        self._starting += 1
-        try:
-            record = self._session.new_record(spill_all=True)
-            running = await RunningCommand.start(command, self._session.state, open_box, record)
-        finally:
-            self._starting -= 1
-        kept = self._add(running)
-        try:
-            self._session.check_open()
-        except ToolError:
-            await self.end(kept)
-            raise
-        return kept
-
-    def move(self, running: RunningCommand) -> BackgroundCommand:
-        """Take a command from the front."""
-        running.reader.on_output = None
-        running.reader.record.spill_from_now()
-        kept = self._add(running)
-        kept.cursor = running.reader.record.total
-        return kept
-
-    async def stop(self, id: str) -> BackgroundCommand:  # noqa: A002
-        """End a command with all that it started."""
-        kept = self.get(id)
-        await self.end(kept)
-        return kept
-
-    async def end(self, kept: BackgroundCommand) -> None:
-        """End one, and return when it is over."""
-        if kept.status != "running":
-            return
-        kept.stopping = True
-        loop = kept.running.loop
-        if loop.is_closed():
-            self._end_now(kept)
-        elif loop is asyncio.get_running_loop():
-            await self._session.finish(self._end(kept))
-        else:
-            await asyncio.wrap_future(Posted(self._end(kept), loop).ended)
-
-    async def _end(self, kept: BackgroundCommand) -> None:
-        await kept.running.end(_PATIENCE)
-        if kept.watch is not None:
-            await asyncio.wait({kept.watch})
-
-    async def end_all(self) -> None:
-        """End all of them."""
-        await asyncio.gather(*(self.end(one) for one in self.list()))
-
-    def end_now(self) -> None:
-        """The same without an event loop, for the end of the program."""
-        for one in self._all.values():
-            if one.status == "running":
-                self._end_now(one)
-
-    def _end_now(self, kept: BackgroundCommand) -> None:
-        kept.stopping = True
-        kept.running.end_now()
-        kept.finish(None)
-        self._tell()
-
-    def _add(self, running: RunningCommand) -> BackgroundCommand:
-        self._count += 1
-        kept = BackgroundCommand(f"bash_{self._count}", running, began=running.began)
-        over = [one.id for one in self._all.values() if one.status != "running"]
-        for one in over[: max(0, len(self._all) - _MOST_KEPT)]:
-            del self._all[one]  # what ended long ago is only in its file any more
-        self._all[kept.id] = kept
-        kept.watch = running.loop.create_task(self._watch(kept))
-        self._tell()
-        return kept
-
-    async def _watch(self, kept: BackgroundCommand) -> None:
-        """Wait for its end, and see to what its box kept back, before anyone is told of it."""
-        running = kept.running
-        await asyncio.wait({running.box.ended})
-        await finished(running.finish())
-        kept.denials = await asyncio.to_thread(running.box.denials)
-        running.close()
-        if kept.status == "running":
-            kept.finish(running.exit_code)
-            self._tell()
-
-    def _tell(self) -> None:
-        if self.on_change is not None:
-            self.on_change()

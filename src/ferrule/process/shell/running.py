@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
-from ferrule.process.output import Piece
+from ferrule.process.output import Piece, StreamCleaner
 from ferrule.process.shell import state as states
-from ferrule.process.terminal_escapes import StreamCleaner
 
 if TYPE_CHECKING:
     from ferrule.process.box import Box

@@ -17,10 +17,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.loops import Posted
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.turns import Turns
 from ferrule.process.output import KEPT_BYTES, OutputRecord, Piece
-from ferrule.process.shell.background import BackgroundCommands
+from ferrule.process.shell.background import BackgroundCommand
 from ferrule.process.shell.running import RunningCommand, encoded, finished
 from ferrule.process.shell.state import KEPT_STATE, ShellState
 
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
     from ferrule.process.box import Box
     from ferrule.process.output import LeftOut, SpillFolder
-    from ferrule.process.sandbox.sandbox import Denial
-    from ferrule.process.shell.notice import Notice
+    from ferrule.process.sandbox.denials import Denial
+    from ferrule.process.shell.background import Notice
     from ferrule.process.shell.running import Opener, Size, Why
 
 logger = logging.getLogger("ferrule.shells")
@@ -40,6 +41,8 @@ T = TypeVar("T")
 DEFAULT_SECONDS = 120.0
 _PATIENCE = 1.0
 """Seconds between asking processes to end and killing them."""
+_MOST_RUNNING, _MOST_KEPT = 20, 100
+"""Background commands of a session: how many may run, and how many are remembered."""
 _OWN_ERROR = re.compile(r"^(?:bash: eval|environment): line (?=\d+: )", re.MULTILINE)
 
 
@@ -74,6 +77,137 @@ class Ended:
     """What its box kept it from, or took back."""
     notes: tuple[str, ...] = field(default=())
     """What else a reader of the result should know, in sentences."""
+
+
+class BackgroundCommands:
+    """Those of one session."""
+
+    def __init__(self, session: ShellSession) -> None:
+        self._session = session
+        self._all: dict[str, BackgroundCommand] = {}
+        self._count = 0
+        self._starting = 0
+        self.on_change: Callable[[], None] | None = None
+        """Called when a command was added, and when one has ended."""
+
+    def list(self) -> list[BackgroundCommand]:
+        """All of them, those that have ended too."""
+        for one in self._all.values():
+            if one.status == "running" and one.running.loop.is_closed():
+                self._end_now(one)  # nobody would ever hear of its end
+        return [*self._all.values()]
+
+    def get(self, id: str) -> BackgroundCommand:  # noqa: A002 - what a model calls it
+        """The one with this number."""
+        listed = {one.id: one for one in self.list()}
+        if id not in listed:
+            known = ", ".join(f"`{one}`" for one in listed) or phrase("none")
+            raise ToolError(
+                phrase("There is no background command `{id}`.", id=id),
+                kind=ErrorKind.NOT_FOUND,
+                suggestion=phrase("Those there are: {known}.", known=known),
+            )
+        return listed[id]
+
+    def has_room(self) -> bool:
+        """Whether another one may run."""
+        return sum(one.status == "running" for one in self.list()) + self._starting < _MOST_RUNNING
+
+    async def start(self, command: str, open_box: Opener) -> BackgroundCommand:
+        """Start a command behind the session, in the session's state; what it changes of that is its own."""
+        self._session.check_open()
+        if not self.has_room():
+            raise ToolError(
+                phrase("Too many commands run in the background of this shell session."),
+                suggestion=phrase("Stop some of them first; each is listed with its number."),
+            )
+        self._starting += 1
+        try:
+            record = self._session.new_record(spill_all=True)
+            running = await RunningCommand.start(command, self._session.state, open_box, record)
+        finally:
+            self._starting -= 1
+        kept = self._add(running)
+        try:
+            self._session.check_open()
+        except ToolError:
+            await self.end(kept)
+            raise
+        return kept
+
+    def move(self, running: RunningCommand) -> BackgroundCommand:
+        """Take a command from the front."""
+        running.reader.on_output = None
+        running.reader.record.spill_from_now()
+        kept = self._add(running)
+        kept.cursor = running.reader.record.total
+        return kept
+
+    async def stop(self, id: str) -> BackgroundCommand:  # noqa: A002
+        """End a command with all that it started."""
+        kept = self.get(id)
+        await self.end(kept)
+        return kept
+
+    async def end(self, kept: BackgroundCommand) -> None:
+        """End one, and return when it is over."""
+        if kept.status != "running":
+            return
+        kept.stopping = True
+        loop = kept.running.loop
+        if loop.is_closed():
+            self._end_now(kept)
+        elif loop is asyncio.get_running_loop():
+            await self._session.finish(self._end(kept))
+        else:
+            await asyncio.wrap_future(Posted(self._end(kept), loop).ended)
+
+    async def _end(self, kept: BackgroundCommand) -> None:
+        await kept.running.end(_PATIENCE)
+        if kept.watch is not None:
+            await asyncio.wait({kept.watch})
+
+    async def end_all(self) -> None:
+        """End all of them."""
+        await asyncio.gather(*(self.end(one) for one in self.list()))
+
+    def end_now(self) -> None:
+        """The same without an event loop, for the end of the program."""
+        for one in self._all.values():
+            if one.status == "running":
+                self._end_now(one)
+
+    def _end_now(self, kept: BackgroundCommand) -> None:
+        kept.stopping = True
+        kept.running.end_now()
+        kept.finish(None)
+        self._tell()
+
+    def _add(self, running: RunningCommand) -> BackgroundCommand:
+        self._count += 1
+        kept = BackgroundCommand(f"bash_{self._count}", running, began=running.began)
+        over = [one.id for one in self._all.values() if one.status != "running"]
+        for one in over[: max(0, len(self._all) - _MOST_KEPT)]:
+            del self._all[one]  # what ended long ago is only in its file any more
+        self._all[kept.id] = kept
+        kept.watch = running.loop.create_task(self._watch(kept))
+        self._tell()
+        return kept
+
+    async def _watch(self, kept: BackgroundCommand) -> None:
+        """Wait for its end, and see to what its box kept back, before anyone is told of it."""
+        running = kept.running
+        await asyncio.wait({running.box.ended})
+        await finished(running.finish())
+        kept.denials = await asyncio.to_thread(running.box.denials)
+        running.close()
+        if kept.status == "running":
+            kept.finish(running.exit_code)
+            self._tell()
+
+    def _tell(self) -> None:
+        if self.on_change is not None:
+            self.on_change()
 
 
 class ShellSession:
