@@ -64,7 +64,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         target = posixpath.normpath(posixpath.join(folder, found[2]))
         if target in BESIDE:
             inside = BESIDE[target]
-        elif target.startswith("docs/"):
+        elif beside and target.startswith("docs/"):
             inside = target.removeprefix("docs/")
         else:
             return found[0]

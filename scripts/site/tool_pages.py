@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,8 +164,12 @@ _FILES: dict[str, str | bytes] = {
 _MOMENT = 1_700_000_000
 
 
+@cache
 def tool_pages() -> dict[str, str]:
-    """The Markdown of each page, by its path below `reference/tools`, with the index first."""
+    """The Markdown of each page, by its path below `reference/tools`, with the index first.
+
+    Made once: while `mkdocs serve` follows edits, the tools stay those that were imported at its start.
+    """
     tools = builtin_tools()
     if missing := [tool.name for tool in tools if tool.name not in RUNS]:
         raise KeyError(f"scripts/site/tool_pages.py has no call to run for {', '.join(missing)}: add it to RUNS.")
