@@ -1,19 +1,20 @@
-"""Records the conversations that stand in the guide «your first hour», and holds the page to what really happens.
+"""Records the conversations of the tutorial "your first hour", and holds the page to what really happens.
 
-A person at a real terminal talks to the real `ferrule chat`; only the model follows a script. A block of the page
-after `<!-- recording: NAME -->` shows the rows from one mark of the recording to the next.
+A user at a real terminal follows the page: its block after `<!-- setup -->` makes the project, those after
+`<!-- start: NAME -->` start the real `ferrule chat`, in which only the model follows a script. A block after
+`<!-- recording: NAME -->` shows the rows from one mark of the recording to the next.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
+import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from tests.cli.terminal import CTRL_C, CTRL_D, Terminal
 
@@ -22,57 +23,8 @@ _BLOCK = re.compile(
     r"(?P<head><!-- recording: (?P<name>[\w-]+) -->\n```terminal\n)(?P<shown>.*?)(?P<tail>^```$)", re.M | re.S
 )
 
-PRICE = """\
-def total(prices: list[float], discount: float = 0) -> float:
-    \"\"\"What all of it costs, less a discount in percent.\"\"\"
-    return sum(prices) - discount
-"""
-CHECK = """\
-from price import total
-
-for prices, discount, wanted in (([40, 60], 0, 100), ([40, 60], 10, 90), ([20, 30], 10, 45)):
-    if (found := total(prices, discount)) != wanted:
-        raise SystemExit(f"total({prices}, {discount}) is {found}, not {wanted}")
-print("all is well")
-"""
-
-
-def _says(text: str, *calls: tuple[str, dict[str, Any]], read: int = 0, written: int = 0) -> dict[str, Any]:
-    wanted = [{"name": name, "arguments": arguments} for name, arguments in calls]
-    return {"text": text, "calls": wanted, "usage": {"input_tokens": read, "output_tokens": written}}
-
-
-FIRST = [
-    _says("I look at the code and run the check.", ("Read", {"file_path": "price.py"}), read=2100, written=40),
-    _says("", ("Bash", {"command": "python3 check.py"}), read=2300, written=30),
-    _says(
-        "The check fails because `discount` is **taken off as an amount**, not as a percentage:\n\n"
-        "- `total([20, 30], 10)` gives 40\n"
-        "- it should give 45, which is 10 % less than 50\n\n"
-        "Shall I mend it?",
-        read=2500,
-        written=70,
-    ),
-    _says(
-        "",
-        (
-            "Edit",
-            {
-                "file_path": "price.py",
-                "old_string": "return sum(prices) - discount",
-                "new_string": "return sum(prices) * (1 - discount / 100)",
-            },
-        ),
-        read=2700,
-        written=60,
-    ),
-    _says("", ("Bash", {"command": "python3 check.py"}), read=2800, written=30),
-    _says("Done: the discount is a percentage now, and the check passes.", read=2900, written=20),
-    _says("I tidy up.", ("Bash", {"command": "rm check.py"}), read=3000, written=30),
-    _says("Then `check.py` stays.", read=3100, written=10),
-    _says("", ("Bash", {"command": "sleep 600"}), read=3200, written=20),
-]
-LATER = [_says("You had me mend `total` in `price.py`, and took it back again.", read=3300, written=20)]
+_SETUP = re.compile(r"<!-- setup -->\n```sh\n(.*?)^```$", re.M | re.S)
+_START = re.compile(r"<!-- start: (\w+) -->\n```sh\n(.*?)^```$", re.M | re.S)
 
 
 def recorded() -> dict[str, str]:
@@ -87,15 +39,16 @@ def recorded() -> dict[str, str]:
 class _Recording:
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._shop = home / "shop"
-        self._shop.mkdir()
-        (self._shop / "price.py").write_text(PRICE)
-        (self._shop / "check.py").write_text(CHECK)
+        page = PAGE.read_text(encoding="utf-8")
+        self._starts = dict(_START.findall(page))
+        setup = _SETUP.search(page)
+        assert setup is not None
+        subprocess.run(["bash", "-eu", "-c", setup[1]], cwd=home, check=True)
         self._parts: dict[str, str] = {}
         self._shown = 0
 
     def parts(self) -> dict[str, str]:
-        with self._chat(FIRST) as chat:
+        with self._chat("monday") as chat:
             chat.prompt(1)
             chat.type("why does @check.py fail?")
             chat.prompt(2)
@@ -126,16 +79,18 @@ class _Recording:
             chat.ended()
             self._mark("leave", chat)
         self._shown = 0
-        with self._chat(LATER, "--continue") as chat:
+        with self._chat("tuesday") as chat:
             chat.prompt(1)
             chat.type("what did we do?")
             chat.prompt(2)
             self._mark("resume", chat)
         return self._parts
 
-    def _chat(self, script: list[Any], *arguments: str) -> Terminal:
-        file = self._home / "script.json"
-        file.write_text(json.dumps(script))
+    def _chat(self, day: str) -> Terminal:
+        """Start what the page says, in the folder that it says."""
+        *_, line = self._starts[day].splitlines()
+        program, *arguments = shlex.split(line)
+        assert program == "ferrule"
         environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("FERRULE_")},
             "FERRULE_DATA": str(self._home / "data"),
@@ -144,8 +99,8 @@ class _Recording:
             "TERM": "linux",
         }
         environment.pop("NO_COLOR", None)
-        command = [sys.executable, "-m", "ferrule", "chat", "--model", f"scripted:{file}", *arguments]
-        return Terminal(command, self._shop, environment, columns=100, rows=40)
+        command = [sys.executable, "-m", "ferrule", *arguments]
+        return Terminal(command, self._home / "shop", environment, columns=100, rows=40)
 
     def _mark(self, name: str, chat: Terminal) -> None:
         rows = chat.text.split("\n")

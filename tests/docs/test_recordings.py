@@ -1,4 +1,4 @@
-"""The guide «your first hour» shows conversations as they really look (issue 5, must-show 6)."""
+"""The tutorial "your first hour" works when it is followed, and shows conversations as they really look."""
 
 from __future__ import annotations
 

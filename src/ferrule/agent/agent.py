@@ -62,7 +62,7 @@ class Agent:
         self.parent = parent
         self.above = above
         self.steering: deque[str] = deque()
-        """What the person said while it worked and the model has not read yet; the next turn begins with it."""
+        """What the user said while it worked and the model has not read yet; the next turn begins with it."""
         self.system = ""
         """What the model is told before everything else, as this turn began."""
         self._system = system

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, frozen=True)
 class TurnStarted:
-    """The person said something, and the agent begins."""
+    """The user said something, and the agent begins."""
 
     turn: int
     text: str
@@ -38,7 +38,7 @@ class Answered:
 
 @dataclass(slots=True, frozen=True)
 class CallAsked:
-    """A call is about to go through the pipeline. `doing` says it in words for the person: «reading `a.py`».
+    """A call is about to go through the pipeline. `doing` says it for the user: ``reading `a.py` ``.
 
     `pattern` is the same with its values in braces (``reading `{file_path}` ``), for whoever says it in another
     language; `values` belong into it.
@@ -52,7 +52,7 @@ class CallAsked:
 
 @dataclass(slots=True, frozen=True)
 class Steered:
-    """Something the person said while the agent worked; the model reads it with the next results."""
+    """Something the user said while the agent worked; the model reads it with the next results."""
 
     text: str
 
@@ -68,7 +68,7 @@ class Compacted:
 
 @dataclass(slots=True, frozen=True)
 class Noted:
-    """Something the person should know: a limit that is near, a call made again and again."""
+    """Something the user should know: a limit that is near, a call made again and again."""
 
     text: str
 

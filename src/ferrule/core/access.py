@@ -29,6 +29,7 @@ class Touch(NamedTuple):
 Touches = tuple[Touch, ...]
 
 NOTHING: Touches = ()
+"""What a tool touches that neither reads nor writes anything: `touches=NOTHING`."""
 READS_ANYTHING: Touches = (Touch("*"),)
 WRITES_ANYTHING: Touches = (Touch("*", write=True),)
 

@@ -37,7 +37,7 @@ def new_call_id() -> str:
 
 
 class RawCall:
-    """What came in: a tool's name and arguments nobody has looked at yet.
+    """A call as it came in: a tool's name, and arguments that have not been checked yet.
 
     `arguments` is JSON text (as OpenAI sends it) or a mapping (as Anthropic, Gemini and MCP do). `version` pins
     one version of the tool; without it the current one runs.

@@ -319,7 +319,7 @@ class ToolContext:
 
     @property
     def watched(self) -> bool:
-        """Whether anyone may see partial output; where nobody does, a tool need not make it."""
+        """Whether anyone may see partial output; if not, a tool needn't produce it."""
         return self._emit is not None
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
@@ -338,7 +338,7 @@ class ToolContext:
 
     @contextmanager
     def asking_person(self) -> Generator[None]:
-        """While the person is asked: the time they take is not the call's, nor that of the call it works for."""
+        """Use it around a question to the user: their time is not counted as the call's, nor as that of its parent."""
         self._pauses += 1
         if self._pauses == 1:
             self._asked_at = perf_counter()
@@ -356,7 +356,7 @@ class ToolContext:
 
     @property
     def waited(self) -> float:
-        """Seconds that the person was asked for so far, in this call and in those that it made."""
+        """Seconds spent waiting for the user so far, in this call and in those that it made."""
         return self._waited + (perf_counter() - self._asked_at if self._pauses else 0.0)
 
     async def approve(self, effects: Effects) -> Approval:

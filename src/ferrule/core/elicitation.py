@@ -43,7 +43,7 @@ _current: ContextVar[tuple[Elicitor | None, asyncio.AbstractEventLoop | None]] =
 
 
 def current_elicitor() -> Elicitor | None:
-    """Who can ask the person on behalf of the call that is running; None where nobody can."""
+    """What can ask the user on behalf of the running call; None if nothing can."""
     elicitor, loop = _current.get()
     return elicitor if elicitor is None or loop is None or loop is running_loop() else _Elsewhere(elicitor, loop)
 

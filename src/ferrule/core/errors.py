@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ErrorKind(StrEnum):
-    """What sort of failure a result reports; stable words that programs may match on."""
+    """What kind of failure a result reports; stable values that programs may match on."""
 
     VALIDATION = "validation_error"
     EXECUTION = "execution_error"
@@ -55,7 +55,7 @@ class Stopped(Exception):  # noqa: N818 - an early exit of a call, not always an
 
 
 class ToolError(Exception):
-    """Raise this in a tool to fail with words that the model will read.
+    """Raise this in a tool to fail with a message that the model will read.
 
     Any other exception fails the call too, but its message is cleaned first because
     nobody wrote it for a model.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, frozen=True)
 class UserMessage:
-    """What the person said."""
+    """What the user said."""
 
     text: str
     attachments: tuple[Attachment, ...] = ()
@@ -57,7 +57,7 @@ StopReason = Literal["end", "calls", "length", "refused", "other"]
 class Usage:
     """Tokens of one answer. `input_tokens` counts all that was read, also what came from a cache.
 
-    `cost` is in US dollars, None where nobody knows the price.
+    `cost` is in US dollars, None if the price is unknown.
     """
 
     input_tokens: int = 0
@@ -128,7 +128,7 @@ class Retrying:
 
 @dataclass(slots=True, frozen=True)
 class Preparing:
-    """Something that takes long before an answer can begin: weights are fetched. `text` says what, for the person."""
+    """Something that takes long before an answer can begin: weights are fetched. `text` says what, for the user."""
 
     text: str
 
@@ -155,7 +155,7 @@ class Model(Protocol):
 
     @property
     def context_tokens(self) -> int | None:
-        """How much it can read and write in all; None where nobody knows."""
+        """How much it can read and write in all; None if unknown."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -190,7 +190,7 @@ class ModelFault(StrEnum):
 
 
 class ModelError(Exception):
-    """A model gave no answer. The words say what happened and what to do; no key and no whole address is in them."""
+    """A model gave no answer. The message says what happened and what to do, without any key or full address."""
 
     def __init__(self, fault: ModelFault, message: str, *, suggestion: str = "", status: int | None = None) -> None:
         super().__init__(message)

@@ -179,7 +179,7 @@ class Tool(Generic[P]):
     """Whether an async tool may keep its event loop from moving. A program that serves others runs such tools on a loop
     of their own; one that never blocks runs on the program's, which is quicker."""
     doing: str = ""
-    """What a person reads while it runs, with parameters in braces: ``reading `{file_path}` ``."""
+    """What a user reads while it runs, with parameters in braces: ``reading `{file_path}` ``."""
     touches: Any = None
     signature: Any = None
     always_rule: Any = None
@@ -465,11 +465,11 @@ class Tool(Generic[P]):
         )
 
     def render(self, value: Any) -> str | None:
-        """The model's words for a result; None leaves it to Ferrule."""
+        """The text of a result for the model; None leaves it to Ferrule."""
         return None
 
     def display(self, value: Any) -> str | None:
-        """The person's short words for a result; None leaves it to Ferrule."""
+        """The short text of a result for the user; None leaves it to Ferrule."""
         return None
 
     # Running

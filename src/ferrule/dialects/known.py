@@ -19,6 +19,7 @@ _PLACES = {
     "mcp": ("mcp", "MCP"),
 }
 KNOWN = tuple(_PLACES)
+"""The names of all dialects."""
 
 
 @cache

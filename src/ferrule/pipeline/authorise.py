@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 class Verdict(StrEnum):
+    """What a policy says about a call: run it, ask the user first, or refuse it."""
+
     ALLOW = "allow"
     ASK = "ask"
     DENY = "deny"
@@ -38,10 +40,12 @@ class Decision:
 class Policy(Protocol):
     """Decides whether a call may run. Must be quick and have no effects."""
 
-    def decide(self, invocation: Invocation, session: Session) -> Decision: ...
+    def decide(self, invocation: Invocation, session: Session) -> Decision:
+        """Whether this call may run in this session, and why."""
+        ...
 
     def remember(self, invocation: Invocation, session: Session) -> None:
-        """Keep an «always allow» of this call's abstract rule, for this tool and this session alone."""
+        """Remember an "always" for this call's rule, only for this tool and this session."""
         ...
 
 

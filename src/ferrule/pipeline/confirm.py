@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 class Choice(StrEnum):
+    """How a user can answer: this once, always (as `Question.rule` says), or no."""
+
     ONCE = "once"
     ALWAYS = "always"
     NO = "no"
@@ -27,7 +29,7 @@ class Choice(StrEnum):
 
 @dataclass(slots=True, frozen=True)
 class Answer:
-    """What the person said; the reason of a «no» goes to the model."""
+    """The user's answer; the reason for a "no" goes to the model."""
 
     choice: Choice
     reason: str = ""
@@ -35,7 +37,7 @@ class Answer:
 
 @dataclass(slots=True, frozen=True)
 class Offer:
-    """What «always» would remember: a rule, one call it would cover, and one near it that it would not."""
+    """What "always" would remember: a rule, one call it would cover, and a similar one that it wouldn't."""
 
     rule: str
     covers: str = ""
@@ -48,9 +50,9 @@ class Offer:
 
 @dataclass(slots=True, frozen=True)
 class Question:
-    """What the person is shown. `rule` is what «always» would remember; where it is empty, «always» means once.
+    """What the user is shown. `rule` is what "always" would remember; if it is empty, "always" means once.
 
-    `covers` is a call that the rule would let run, and `not_covers` one near it that would still ask. `rules` are what
+    `covers` is a call that the rule would allow, and `not_covers` a similar one that would still ask. `rules` are what
     a settings file could keep of it.
     """
 

@@ -33,7 +33,7 @@ _MOST_CONTEXT = 10_000
 
 @dataclass(slots=True, frozen=True)
 class HookReply:
-    """What a hook has to say of a call. Nothing of it set: it may go on as it is."""
+    """What a hook says about a call. Without any of these the call continues unchanged."""
 
     deny: str | None = None
     """Why the call must not run; the model reads it."""
@@ -45,7 +45,7 @@ class HookReply:
 
 @dataclass(slots=True, frozen=True)
 class Hook:
-    """Something to ask before a call, after it, or both. `tools` are names, also with `*`."""
+    """Something to ask before a call, after it, or both. `tools` are names, optionally with `*`."""
 
     name: str
     before: Callable[[Invocation, Session], Awaitable[HookReply | None] | HookReply | None] | None = None

@@ -12,14 +12,19 @@ class Limits:
     """
 
     argument_bytes: int = 10_000_000
+    """Size of a call's arguments as JSON."""
     argument_depth: int = 64
+    """Levels of nesting in arguments."""
     number_digits: int = 400
+    """Digits of one number in arguments."""
     timeout: float = 120.0
-    """Seconds a call may run."""
+    """Seconds a call may run; waiting for a user's answer doesn't count."""
     grace: float = 1.0
     """Seconds a cancelled tool has to stop before it is abandoned."""
     result_chars: int = 100_000
+    """Characters of a result that a model sees."""
     stream_items: int = 10_000
+    """Pieces kept of what a generator yields, unless they are text."""
     concurrency: int = 200
     """Calls of one batch that run at once."""
     threads: int = 64

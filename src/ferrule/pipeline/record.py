@@ -60,7 +60,9 @@ class CallRecord:
 class Recorder(Protocol):
     """Keeps records. `record` must not block; what it returns, if anything, is awaited before the result is given."""
 
-    def record(self, record: CallRecord) -> Awaitable[None] | None: ...
+    def record(self, record: CallRecord) -> Awaitable[None] | None:
+        """Take the record of a call that has ended."""
+        ...
 
 
 @runtime_checkable

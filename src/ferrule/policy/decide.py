@@ -262,7 +262,7 @@ class RulePolicy:
     # «Always»
 
     def offer(self, invocation: Invocation, session: Session) -> Offer | None:
-        """What «always» would remember for this call; None where nothing can."""
+        """What "always" would remember for this call; None if nothing can."""
         from ferrule.policy.always import offer_for
 
         offer = offer_for(self, invocation, session)

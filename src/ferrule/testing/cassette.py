@@ -462,7 +462,7 @@ class ToolChanged(UserWarning):
 class Cassette:
     """Recorded calls in a file: `with Cassette("tests/weather.json") as cassette: …`.
 
-    `mode` is `record` (run the tools and write the file anew), `replay` (answer from the file and run nothing) or
+    `mode` is `record` (run the tools and overwrite the file), `replay` (answer from the file and run nothing) or
     `auto` (replay when the file exists, else record). Equal calls replay in the order recorded, then the last one
     again. Leaving the `with` block writes a recording, unless the test failed, and raises `CassetteMiss` for calls
     that were not recorded: a runtime turns what a tool raises into a result, so it cannot be raised earlier.

@@ -16,13 +16,13 @@ class ScriptedAsker:
     """Give it to a runtime as `ask`, with the answers in order: `ScriptedAsker("once", "no")`.
 
     A runtime turns whatever an asker raises into a result, so a wrong question cannot fail the test there and then.
-    It is answered with «no», kept, and raised by `check`, which leaving a `with` block calls.
+    It is answered with "no", kept, and raised by `check`, which leaving a `with` block calls.
     """
 
     def __init__(self, *answers: Answer | Choice | str) -> None:
         self._answers = [one if isinstance(one, Answer) else Answer(Choice(one)) for one in answers]
         self.questions: list[Question] = []
-        """Every question, as the person would have seen it."""
+        """Every question, as the user would have seen it."""
 
     async def __call__(self, question: Question) -> Answer:
         self.questions.append(question)

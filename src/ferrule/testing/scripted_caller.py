@@ -95,7 +95,7 @@ class ScriptedCaller:
 
     @property
     def text(self) -> str:
-        """What the model read: the words of every result, with an empty line between two."""
+        """What the model read: the text of every result, separated by empty lines."""
         return "\n\n".join(result.llm_content for result in self.results)
 
     @property

@@ -52,7 +52,7 @@ def say(
     usage: Usage | None = None,
     kept: Mapping[str, Any] | None = None,
 ) -> Said:
-    """An answer of words and calls: `say("I look.", call("Read", {"file_path": "a.py"}))`."""
+    """An answer of text and calls: `say("Let me look.", call("Read", {"file_path": "a.py"}))`."""
     return Said(text, calls, thinking, stop, usage, kept)
 
 

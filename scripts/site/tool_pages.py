@@ -1,0 +1,352 @@
+"""A page for each built-in tool: what its definition says, and calls that are really run while the site is built."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ferrule import RulePolicy, Runtime, Session, Tool, ToolResult
+from ferrule.tools import builtin_tools
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+# The calls to run
+
+
+@dataclass(frozen=True)
+class Run:
+    """A call to show, with its answer. Those in `first` come before it, in the same session."""
+
+    arguments: dict[str, Any]
+    words: str = ""
+    first: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+
+_READ = (("Read", {"file_path": "src/app.py"}),)
+_SERVER = (("Bash", {"command": "echo listening; sleep 60", "run_in_background": True}),)
+_QUESTION = (("Bash", {"command": "read -p 'Name? ' name; echo \"Hello, $name\"", "terminal": True}),)
+
+RUNS: dict[str, tuple[Run, tuple[Run, ...]]] = {
+    "Read": (
+        Run({"file_path": "src/app.py", "limit": 4}),
+        (
+            Run({"file_path": "src/ap.py"}, "There is no such file"),
+            Run({"file_path": "src"}, "It is a folder"),
+            Run({"file_path": "../secret.txt"}, "It is outside the workspace"),
+        ),
+    ),
+    "Write": (
+        Run({"file_path": "src/new/main.py", "content": "print(1)\n"}),
+        (
+            Run({"file_path": "notes.txt", "content": "nothing\n"}, "The file was not read first"),
+            Run({"file_path": "src", "content": "x"}, "It is a folder"),
+        ),
+    ),
+    "Edit": (
+        Run({"file_path": "src/app.py", "old_string": "hello, you", "new_string": "hello, stranger"}, first=_READ),
+        (
+            Run({"file_path": "notes.txt", "old_string": "milk", "new_string": "tea"}, "The file was not read first"),
+            Run(
+                {"file_path": "src/app.py", "old_string": "    if name:", "new_string": "    if name is None:"},
+                "The text is not in the file",
+                first=_READ,
+            ),
+            Run(
+                {"file_path": "src/app.py", "old_string": "name", "new_string": "who"},
+                "It is found several times",
+                first=_READ,
+            ),
+        ),
+    ),
+    "MultiEdit": (
+        Run(
+            {
+                "file_path": "src/app.py",
+                "edits": [
+                    {"old_string": "hello, you", "new_string": "hello, stranger"},
+                    {"old_string": "bye, ", "new_string": "goodbye, "},
+                ],
+            },
+            first=_READ,
+        ),
+        (
+            Run(
+                {
+                    "file_path": "src/app.py",
+                    "edits": [
+                        {"old_string": "hello, you", "new_string": "hello, stranger"},
+                        {"old_string": "class Server:", "new_string": "class Client:"},
+                    ],
+                },
+                "One edit fails, so none is made",
+                first=_READ,
+            ),
+        ),
+    ),
+    "Glob": (
+        Run({"pattern": "**/*.py"}),
+        (
+            Run({"pattern": "../*"}, "The pattern leads out of the folder"),
+            Run({"pattern": "*", "path": "notes.txt"}, "`path` is a file"),
+        ),
+    ),
+    "Grep": (
+        Run({"pattern": "return f", "output_mode": "content", "-B": 1}),
+        (
+            Run({"pattern": "greet("}, "The pattern is not a regular expression"),
+            Run({"pattern": "x", "type": "pyton"}, "There is no such file type"),
+        ),
+    ),
+    "FileSearch": (
+        Run({"pattern": "def (\\w+)\\(name", "replace_with": "def ${1}_to(name"}),
+        (Run({"pattern": "greet", "replace_with": "$2"}, "The replacement names a group that does not exist"),),
+    ),
+    "LS": (Run({}), (Run({"path": "notes.txt"}, "It is a file"), Run({"path": "srcs"}, "There is no such folder"))),
+    "Bash": (
+        Run({"command": "cd src && wc -l *.py"}),
+        (
+            Run({"command": "rm -rf build"}, "It is dangerous, and approval isn't available"),
+            Run({"command": "sleep 60", "timeout": 300}, "Its time is up"),
+        ),
+    ),
+    "BashOutput": (
+        Run({"shell_id": "bash_1", "wait_for": "listening"}, first=_SERVER),
+        (Run({"shell_id": "bash_7"}, "There is no such command"),),
+    ),
+    "BashInput": (Run({"text": "Ada\n"}, first=_QUESTION), (Run({"text": "yes\n"}, "No command waits for input"),)),
+    "KillShell": (
+        Run({"shell_id": "bash_1"}, first=_SERVER),
+        (Run({"shell_id": "bash_7"}, "There is no such command"),),
+    ),
+    "readFile": (
+        Run({"filePath": "notes.txt"}),
+        (
+            Run({"filePath": "note.txt"}, "There is no such file"),
+            Run({"filePath": "data/tool.bin"}, "It is not text"),
+        ),
+    ),
+    "listFiles": (Run({"directoryPath": "src"}), (Run({"directoryPath": "srcs"}, "There is no such folder"),)),
+    "searchFiles": (Run({"pattern": "*.py"}), (Run({"pattern": "*", "baseDir": "notes.txt"}, "`baseDir` is a file"),)),
+    "getGitInfo": (Run({}), (Run({"path": "."}, "It takes no arguments"),)),
+    "executeCommand": (
+        Run({"command": "wc -l notes.txt"}),
+        (Run({"command": "rm -rf build"}, "It is dangerous, and approval isn't available"),),
+    ),
+    "getCurrentDateTime": (Run({}), (Run({"zone": "UTC"}, "It takes no arguments"),)),
+    "getCurrentDirectory": (Run({}), (Run({"depth": 2}, "It takes no arguments"),)),
+}  # fmt: skip
+
+_APP = """\
+def greet(name: str) -> str:
+    if not name:
+        return "hello, you"
+    return f"hello, {name}"
+
+
+def leave(name: str) -> str:
+    return f"bye, {name}"
+"""
+_FILES: dict[str, str | bytes] = {
+    "src/app.py": _APP,
+    "src/util.py": "LIMIT = 10\nRETRIES = 10\n",
+    "data/tool.bin": b"\x7fELF\x02\x01\x01" + bytes(range(256)),
+    "notes.txt": "buy milk\ncall Ada\n",
+}  # fmt: skip
+_MOMENT = 1_700_000_000
+
+
+@cache
+def tool_pages() -> dict[str, str]:
+    """The Markdown of each page, by its path below `reference/tools`, with the index first.
+
+    Made once: while `mkdocs serve` follows edits, the tools stay those that were imported at its start.
+    """
+    tools = builtin_tools()
+    if missing := [tool.name for tool in tools if tool.name not in RUNS]:
+        raise KeyError(f"scripts/site/tool_pages.py has no call to run for {', '.join(missing)}: add it to RUNS.")
+    with _own_data_folder():
+        pages = asyncio.run(_pages(tools))
+    return {"index.md": _index(tools), **pages}
+
+
+_INDEX = """\
+# Built-in tools
+
+`builtin_tools(".")` gives these tools to a program; `ferrule tools` lists them. A read-only tool runs at once. One that
+writes or executes [asks first](../../concepts/permission.md), unless a rule or the mode allows the call.
+
+Each page is generated from the tool's own definition, and every call on it was run when this site was built.
+
+| tool | kind | |
+|---|---|---|"""
+_ERRORS = """\
+Like every tool, it can also end with a `validation_error` for arguments that do not fit, a `permission_error` when the
+call is not allowed, and a `timeout_error` or `cancelled_error` when it is stopped. See
+[how a call runs](../../concepts/the-way-of-a-call.md)."""
+
+
+async def _pages(tools: list[Tool[Any]]) -> dict[str, str]:
+    return {f"{tool.name}.md": await _page(tool) for tool in tools}
+
+
+def _index(tools: list[Tool[Any]]) -> str:
+    rows = [
+        f"| [{tool.name}]({tool.name}.md) | {tool.kind.value} | {_cell(tool.description.short)} |" for tool in tools
+    ]
+    return "\n".join([_INDEX, *rows])
+
+
+async def _page(tool: Tool[Any]) -> str:
+    good, bad = RUNS[tool.name]
+    said = tool.description
+    parts = [f"# {tool.name}", said.short, *_facts(tool), said.long]
+    parts += _list("Usage notes", said.usage_notes) + _list("Important", said.important_notes)
+    parts += ["## Parameters", _parameters(tool), "## Result", *_result(tool)]
+    parts += ["## Example", await _shown(tool, good, success=True)]
+    parts += ["## Errors", _ERRORS]
+    for run in bad:
+        parts += [f"**{run.words}:**", await _shown(tool, run, success=False)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _facts(tool: Tool[Any]) -> list[str]:
+    facts = {"Kind": f"`{tool.kind.value}`", "Category": tool.category, "Tags": ", ".join(sorted(tool.tags))}
+    if tool.timeout is not None:
+        facts["Time limit"] = f"{tool.timeout:,.0f} s"
+    return ["| | |\n|---|---|\n" + "\n".join(f"| {name} | {value} |" for name, value in facts.items())]
+
+
+def _list(title: str, notes: tuple[str, ...]) -> list[str]:
+    return [f"**{title}**", "\n".join(f"- {note}" for note in notes)] if notes else []
+
+
+# Schemas as tables
+
+Schema = dict[str, Any]
+
+
+def _parameters(tool: Tool[Any]) -> str:
+    schema = tool.input_schema
+    if not isinstance(schema, dict) or not schema.get("properties"):
+        return "None."
+    rows = ["| parameter | type | default | |", "|---|---|---|---|"]
+    for name, field, required in _fields(schema, schema):
+        default = "required" if required else _code(field["default"]) if "default" in field else ""
+        rows.append(f"| `{name}` | {_type(field, schema)} | {default} | {_cell(field.get('description', ''))} |")
+    return "\n".join(rows)
+
+
+def _result(tool: Tool[Any]) -> list[str]:
+    schema = tool.output_schema
+    if not schema:
+        return ["Text, for the model to read. It has no typed `data`."]
+    words = ["`data` of the result has this form:"]
+    if not schema.get("properties"):
+        return [f"{words[0]} {_type(schema, schema)}."]
+    rows = ["| field | type |", "|---|---|"]
+    rows += [f"| `{name}` | {_type(field, schema)} |" for name, field, _required in _fields(schema, schema)]
+    return [*words, "\n".join(rows), schema.get("description", "")]
+
+
+def _fields(schema: Schema, root: Schema, before: str = "") -> Iterator[tuple[str, Schema, bool]]:
+    """Every field with its place, those of objects and of items in lists after the field that holds them."""
+    required = schema.get("required", ())
+    for name, field in schema.get("properties", {}).items():
+        yield f"{before}{name}", field, name in required
+        inner, mark = _resolved(field, root), ""
+        if inner.get("type") == "array":
+            inner, mark = _resolved(inner.get("items", {}), root), "[]"
+        if before.count(".") < 3:
+            yield from _fields(inner, root, f"{before}{name}{mark}.")
+
+
+def _resolved(field: Schema, root: Schema) -> Schema:
+    """The schema that a reference leads to, or the one alternative that is not null."""
+    while True:
+        if "$ref" in field:
+            field = root["$defs"][field["$ref"].rpartition("/")[2]]
+        elif "anyOf" in field and len(some := [one for one in field["anyOf"] if one.get("type") != "null"]) == 1:
+            field = some[0]
+        else:
+            return field
+
+
+def _type(field: Schema, root: Schema) -> str:
+    if "anyOf" in field:
+        return " or ".join(_type(one, root) for one in field["anyOf"])
+    field = _resolved(field, root)
+    if "enum" in field:
+        return " or ".join(_code(value) for value in field["enum"])
+    name = str(field.get("type", "any"))
+    if name == "array":
+        return f"array of {_type(field.get('items', {}), root)}"
+    low, high = field.get("minimum"), field.get("maximum")
+    if low is not None and high is not None:
+        return f"{name}, {low:,} to {high:,}"
+    return f"{name}, at least {low:,}" if low is not None else name
+
+
+def _code(value: Any) -> str:
+    return f"`{json.dumps(value, ensure_ascii=False)}`"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+# Running them
+
+
+@contextmanager
+def _own_data_folder() -> Generator[None]:
+    """Histories and outputs of the calls go where nobody keeps theirs."""
+    before = os.environ.get("FERRULE_DATA")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["FERRULE_DATA"] = folder
+        try:
+            yield
+        finally:
+            os.environ.pop("FERRULE_DATA")
+            if before is not None:
+                os.environ["FERRULE_DATA"] = before
+
+
+async def _shown(tool: Tool[Any], run: Run, *, success: bool) -> str:
+    with tempfile.TemporaryDirectory() as name:
+        workspace = await asyncio.to_thread(_workspace, name)
+        policy = RulePolicy(mode="bypass")
+        async with Runtime(builtin_tools(), policy=policy, session=Session(workspace=workspace)) as runtime:
+            for earlier, arguments in run.first:
+                _expect(await runtime.run(earlier, arguments), success=True)
+            result = await runtime.run(tool.name, run.arguments)
+        _expect(result, success=success)
+        said = result.llm_content.replace(str(workspace), "/home/you/app")
+    before = [f"`{name} {json.dumps(arguments, ensure_ascii=False)}`" for name, arguments in run.first]
+    lines = [f"In a session that has run {' and '.join(before)}:", ""] if before else []
+    lines += ["```json", json.dumps(run.arguments, ensure_ascii=False), "```", ""]
+    return "\n".join([*lines, "```text", said.rstrip("\n"), "```"])
+
+
+def _expect(result: ToolResult, *, success: bool) -> None:
+    if result.success is not success:
+        raise RuntimeError(f"A call of scripts/site/tool_pages.py ended otherwise than meant: {result.llm_content}")
+
+
+def _workspace(folder: str) -> Path:
+    workspace = Path(folder).resolve() / "app"
+    for second, (name, content) in enumerate(_FILES.items()):
+        path = workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        os.utime(path, (_MOMENT + second, _MOMENT + second))
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=workspace, check=True)  # noqa: S607
+    return workspace
