@@ -128,7 +128,7 @@ async def test_always_holds_for_the_session_and_the_rule_is_shown(era: str) -> N
     assert person.seen[0].message == snapshot("""\
 a tool that writes asks first:
   save_note {"text":"a"}
-«Always» would mean, in this session: save_note
+"Always" would mean, in this session: save_note
   it covers: any call of save_note\
 """)
 
@@ -168,9 +168,9 @@ async def test_a_client_that_cannot_ask_gets_a_refusal_that_says_what_helps(era:
         result = await client.call_tool("save_note", {"text": "a"})
     assert result.is_error
     assert text_of(result) == snapshot("""\
-Error (permission_error): `save_note` was not run: a tool that writes asks first, and this client cannot ask the person (it has no form elicitation).
+Error (permission_error): `save_note` was not run: a tool that writes asks first, and this client cannot ask the user (it has no form elicitation).
 
-Suggestion: The person can allow it where Ferrule is started: `ferrule mcp --allow save_note`, or with the same in settings. `--mode accept-edits` lets every edit inside the workspace run.\
+Suggestion: The user can allow it where Ferrule is started: `ferrule mcp --allow save_note`, or with the same in settings. `--mode accept-edits` lets every edit inside the workspace run.\
 """)
 
 

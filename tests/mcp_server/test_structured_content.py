@@ -20,8 +20,8 @@ from mcp import Client, types
 from ferrule import Registry, Runtime, Session
 from ferrule.agent.task_tool import TaskTool
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.mcp_server.results import LEFT_OUT, RESULT_CHARS, STRUCTURED_CHARS
 from ferrule.mcp_server.server import McpServer
+from ferrule.mcp_server.shown_tools import LEFT_OUT, RESULT_CHARS, STRUCTURED_CHARS
 from tests.mcp_server.serving import ERAS, both_eras, text_of
 from tests.says_yes import SaysYes
 from tests.workspace.pictures import PNG

@@ -34,7 +34,7 @@ LINES_PER_PIECE = 5
 ATTACHMENTS = 100
 """Images, sounds, resources and links of one result."""
 QUESTIONS = 30
-"""What a server may ask the person in one call. Nobody answers more, and each stops the call's clock."""
+"""What a server may ask the user in one call. Nobody answers more, and each stops the call's clock."""
 STDERR_BYTES_PER_SECOND = 4 << 20
 STDERR_KEPT = 64 << 10
 GARBAGE_LINES = 1_000
