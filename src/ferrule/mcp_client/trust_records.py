@@ -10,10 +10,12 @@ from __future__ import annotations
 import logging
 import secrets
 import shlex
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import TypeAdapter, ValidationError
 
 from ferrule.core.phrases import phrase
 from ferrule.mcp_client.remote_tool import RemoteTool
@@ -185,15 +187,15 @@ class TrustRecords:
             return
         salt = secrets.token_hex(16)
         before = () if known is None else known.fingerprints
-        record = {
-            "fingerprint": config.fingerprint,
-            "earlier": [one for one in before if one != config.fingerprint][:_MOST_EARLIER],
-            "day": datetime.now(UTC).astimezone().date().isoformat(),
-            "salt": salt,
-            "parts": [[part.kind, part.shown, part.digest] for part in _parts(config, salt)],
-        }
+        record = TrustRecord(
+            config.fingerprint,
+            datetime.now(UTC).astimezone().date().isoformat(),
+            salt,
+            tuple(_parts(config, salt)),
+            tuple(one for one in before if one != config.fingerprint)[:_MOST_EARLIER],
+        )
         try:
-            write_json(self._file, {**read_json(self._file), config.identity: record})
+            write_json(self._file, {**read_json(self._file), config.identity: asdict(record)})
         except OSError as error:
             logger.warning("What %s was when it was trusted could not be remembered: %s", config.name, error)
 
@@ -235,22 +237,7 @@ def _key(part: ServerPart) -> tuple[str, str]:
 def _read(given: Any) -> TrustRecord | None:
     """A record as it was written; none where somebody wrote something else."""
     try:
-        found = cast("dict[str, Any]", given)
-        parts = tuple(ServerPart(kind, shown, digest) for kind, shown, digest in found["parts"])
-        earlier = tuple(found.get("earlier", ()))
-        texts = (
-            found["fingerprint"],
-            found["day"],
-            found["salt"],
-            *earlier,
-            *(w for one in parts for w in _words(one)),
-        )
-        if not all(isinstance(text, str) for text in texts) or any(part.kind not in _KINDS for part in parts):
-            return None
-    except (TypeError, KeyError, ValueError, AttributeError):
+        found = TypeAdapter(TrustRecord).validate_python(given)
+    except ValidationError:
         return None
-    return TrustRecord(found["fingerprint"], found["day"], found["salt"], parts, earlier)
-
-
-def _words(part: ServerPart) -> tuple[str, str, str]:
-    return part.kind, part.shown, part.digest
+    return found if all(part.kind in _KINDS for part in found.parts) else None
