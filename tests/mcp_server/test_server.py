@@ -136,7 +136,7 @@ a tool that writes asks first:
 @both_eras
 @pytest.mark.parametrize(
     ("action", "words"),
-    [("cancel", "the question was closed without an answer"), ("decline", "that of a client which runs without one")],
+    [("cancel", "the question was closed without an answer"), ("decline", "from a client that runs without one")],
 )
 async def test_a_form_that_nobody_filled_in_is_not_called_the_persons_no(era: str, action: str, words: str) -> None:
     async def away(_context: Any, _params: Any) -> types.ElicitResult:
@@ -254,7 +254,7 @@ async def test_the_client_reads_instructions(era: str) -> None:
         assert client.instructions in (INSTRUCTIONS, None if era == "stateless" else INSTRUCTIONS)
     assert (
         snapshot(
-            "Tools that run under the person's own permission rules. Paths are relative to the workspace. Read a file before you edit it. A call that needs the person's leave asks them or is refused; the refusal says what would allow it, so tell the person instead of trying other ways around it."
+            "Tools that run under the user's own permission rules. Paths are relative to the workspace. Read a file before you edit it. A call that needs the user's approval asks for it or is refused; the refusal says what would allow it, so tell the user instead of working around it."
         )
         == INSTRUCTIONS
     )
