@@ -1,7 +1,7 @@
 """What is known of a server before it is started: the program or the address, and what it is given.
 
 Values stay as they were written, with `${NAME}` where a variable or a secret belongs: this is what is shown, compared
-and remembered. `variables.py` fills them in when the server is started.
+and remembered. `Variables` fills them in when the server is started.
 """
 
 from __future__ import annotations
