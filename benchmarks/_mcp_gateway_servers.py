@@ -15,8 +15,8 @@ async def gateway(folder: Path, tools: str) -> None:
     from ferrule import Runtime
     from ferrule.mcp_client.server_config import ServerConfig
     from ferrule.mcp_client.servers import Servers
+    from ferrule.mcp_server.opening import claim_stdio
     from ferrule.mcp_server.server import McpServer
-    from ferrule.mcp_server.standard_streams import claim_stdio
     from ferrule.mcp_server.stdio import serve_stdio
     from ferrule.policy.decide import RulePolicy
     from ferrule.registry.registry import Registry

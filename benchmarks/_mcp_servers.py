@@ -44,7 +44,7 @@ async def main(whose: str, transport: str) -> None:
 
 async def _stdio(whose: str) -> None:
     if whose == "ours":
-        from ferrule.mcp_server.standard_streams import claim_stdio
+        from ferrule.mcp_server.opening import claim_stdio
         from ferrule.mcp_server.stdio import serve_stdio
 
         reading, writing = claim_stdio()

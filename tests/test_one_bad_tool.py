@@ -19,7 +19,7 @@ from ferrule.agent.turn import bounded
 from ferrule.core.lint import lint_tool
 from ferrule.core.result import ToolResult
 from ferrule.dialects import Exporter
-from ferrule.mcp_server.definitions import Definitions
+from ferrule.mcp_server.shown_tools import Definitions
 from ferrule.models.guided.slots import Candidates
 from ferrule.registry.choose_tools import ToolChooser
 from tests.core.bad_tools import BAD, ODD, greet_person

@@ -107,7 +107,7 @@ except ImportError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "MCP needs an optional part of Ferrule. Install it: pip install 'ferrule[mcp]'\n"
+    assert done.stdout == "An MCP server needs an optional part of Ferrule. Install it: pip install 'ferrule[mcp]'\n"
 
 
 async def test_a_server_that_is_no_table_is_refused_in_words() -> None:

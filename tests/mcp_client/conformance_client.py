@@ -21,8 +21,7 @@ import httpx2
 from ferrule import RulePolicy
 from ferrule.core.call import RawCall
 from ferrule.core.elicitation import Elicited
-from ferrule.mcp_client.ports import Ports
-from ferrule.mcp_client.server_config import ServerConfig
+from ferrule.mcp_client.server_config import Ports, ServerConfig
 from ferrule.mcp_client.servers import Servers
 from ferrule.pipeline.run import Runtime
 from ferrule.registry.registry import Registry

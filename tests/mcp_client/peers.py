@@ -13,8 +13,7 @@ from typing import Any
 from ferrule.core.call import RawCall
 from ferrule.core.context import Session
 from ferrule.core.result import ToolResult
-from ferrule.mcp_client.ports import Ports
-from ferrule.mcp_client.server_config import ServerConfig
+from ferrule.mcp_client.server_config import Ports, ServerConfig
 from ferrule.mcp_client.servers import Servers
 from ferrule.pipeline.run import Runtime
 from ferrule.policy.decide import RulePolicy

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from ferrule.mcp_client.http_transport import AbandonedAnswers
+from ferrule.mcp_client.http_transport import BoundedExchange
 from tests.mcp_client.peers import until, using
 from tests.mcp_client.test_http_transport import Peer, peer
 
@@ -40,26 +40,26 @@ async def test_a_stream_that_is_kept_alive_by_comments_ends_with_its_call(tmp_pa
 
 
 async def test_only_what_is_cancelled_is_let_go_of() -> None:
-    answers = AbandonedAnswers()
+    answers = BoundedExchange("http://peer/mcp")
 
     def request(body: bytes) -> httpx2.Request:
         return httpx2.Request("POST", "http://peer/mcp", content=body)
 
-    def response(body: bytes) -> httpx2.Response:
+    async def response(body: bytes) -> httpx2.Response:
         stream = httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=b": one\n\n")
         stream.request = request(body)
-        answers.see_response(stream)
+        await answers.see_response(stream)
         return stream
 
-    kept, left = response(b'{"id":1,"method":"tools/call"}'), response(b'{"id":2,"method":"tools/call"}')
+    kept, left = [await response(b'{"id":%d,"method":"tools/call"}' % number) for number in (1, 2)]
     for harmless in (
         b"{}",
         b"[]",
         b"nothing",
         b'{"method":"x","params":{"requestId":1,"a":"notifications/cancelled"}}',
     ):
-        answers.see_request(request(harmless))
-    answers.see_request(request(b'{"method":"notifications/cancelled","params":{"requestId":2}}'))
+        await answers.see_request(request(harmless))
+    await answers.see_request(request(b'{"method":"notifications/cancelled","params":{"requestId":2}}'))
     assert [piece async for piece in kept.stream] == [b": one\n\n"]  # type: ignore[union-attr]
     with pytest.raises(httpx2.ReadError, match="nobody waits"):
         assert [piece async for piece in left.stream] == []  # type: ignore[union-attr]

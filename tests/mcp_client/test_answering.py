@@ -13,7 +13,7 @@ from inline_snapshot import snapshot
 
 from ferrule.core.elicitation import Elicited, set_elicitor
 from ferrule.mcp_client.answering import Answering
-from ferrule.mcp_client.ports import Ports
+from ferrule.mcp_client.server_config import Ports
 from tests.mcp_client.peers import modern, plain, using
 
 
@@ -50,11 +50,11 @@ async def test_where_nobody_can_answer_it_is_declined_and_the_model_reads_why(tm
     async with using(tmp_path, plain(), modern(name="new")) as used:
         assert (await used.call("ask")).llm_content == snapshot("""\
 {"action": "decline"}
-[The MCP server `peer` asked the person something while this ran: 'Who?'. It was declined: nobody can be asked here.]\
+[The MCP server `peer` asked the user something while this ran: 'Who?'. It was declined: there is no user to ask here.]\
 """)
         assert (await used.call("ask", "new")).llm_content == snapshot("""\
 decline None kept
-[The MCP server `new` asked the person something while this ran: 'Who?'. It was declined: nobody can be asked here.]\
+[The MCP server `new` asked the user something while this ran: 'Who?'. It was declined: there is no user to ask here.]\
 """)
 
 
@@ -184,8 +184,8 @@ async def test_whoever_made_the_first_call_is_not_asked_for_the_next_ones(tmp_pa
 @pytest.mark.parametrize(
     ("action", "words"),
     [
-        ("accept", "The person agreed to open the address. Call it again once they say that they are done there."),
-        ("decline", "It wanted an address opened: the person did not want to open it."),
+        ("accept", "The user agreed to open the address. Call it again once they say they are done there."),
+        ("decline", "It wanted an address opened: the user did not want to open it."),
     ],
 )
 async def test_a_server_that_wants_an_address_opened_first_has_it_shown(

@@ -38,7 +38,7 @@ async def test_a_changed_tool_asks_again_whatever_rule_allowed_it(tmp_path: Path
         assert result.llm_content == snapshot("""\
 Error (permission_error): `mcp__peer__echo` was not run: `mcp__peer__echo` is not the tool that was allowed: its server changed its description or its schema, and there is nobody to ask.
 
-Suggestion: The person can look at it and accept it as it is now: `ferrule mcp trust peer`.\
+Suggestion: The user can look at it and accept it as it is now: `ferrule mcp trust peer`.\
 """)  # noqa: E501
 
 

@@ -71,5 +71,8 @@ def test_bodies_pass_as_they_are(pieces: list[bytes]) -> None:
     async def read(body: httpx2.AsyncByteStream) -> list[bytes]:
         return [piece async for piece in body]
 
-    assert asyncio.run(read(BoundedBody(Pieces(pieces)))) == pieces
-    assert asyncio.run(read(BoundedEvents(Pieces(pieces)))) == pieces
+    async def both() -> None:
+        assert await read(BoundedBody(Pieces(pieces), None)) == [b"".join(pieces)]
+        assert await read(BoundedEvents(Pieces(pieces))) == pieces
+
+    asyncio.run(both())

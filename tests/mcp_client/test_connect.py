@@ -96,6 +96,6 @@ async def test_a_server_of_the_older_way_to_ask_is_spoken_to_in_its_revision(tmp
         assert "wanted to ask something for `book` and could not" in failed.llm_content
     async with using(tmp_path, replace(config, protocol="2025-11-25")) as used:
         asked = await used.call("book")
-        assert "asked the person something while this ran: 'Who?'" in asked.llm_content
+        assert "asked the user something while this ran: 'Who?'" in asked.llm_content
     with pytest.raises(ConfigProblem, match="`protocol` is `2025-11-25`, or left out"):
         replace(config, protocol="2024-11-05")

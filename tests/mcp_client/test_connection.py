@@ -9,13 +9,10 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule.mcp_client import bounds, stdio_transport
-from ferrule.mcp_client.connect import connect
-from ferrule.mcp_client.connection import Connection
+from ferrule.mcp_client.connection import Connection, connect
 from ferrule.mcp_client.failures import Failed
-from ferrule.mcp_client.ports import Ports
-from ferrule.mcp_client.remote_server import ServerLog
-from ferrule.mcp_client.server_config import ServerConfig
-from ferrule.mcp_client.variables import Variables
+from ferrule.mcp_client.server_config import Ports, ServerConfig, Variables
+from ferrule.mcp_client.servers import ServerLog
 from tests.mcp_client.peers import alive, plain, until, using
 
 

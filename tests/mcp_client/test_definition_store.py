@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ferrule.mcp_client.definitions import Definition, DefinitionStore
+from ferrule.mcp_client.remote_tool import Definition, DefinitionStore
 from ferrule.mcp_client.server_config import ServerConfig
 
 CONFIG = ServerConfig("a/b", ("x",))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.mcp_client.definitions import RefusedTool, read_definition, read_listing
+from ferrule.mcp_client.remote_tool import RefusedTool, read_definition, read_listing
 
 ONE: dict[str, Any] = {"name": "a", "description": "Do it.", "inputSchema": {"type": "object"}}
 

@@ -16,9 +16,9 @@ from ferrule.mcp_client.failures import (
     trouble_of,
     with_garbage,
 )
-from ferrule.mcp_client.remote_server import ServerLog
+from ferrule.mcp_client.server_config import MissingValue
+from ferrule.mcp_client.servers import ServerLog
 from ferrule.mcp_client.stdio_transport import CannotStart
-from ferrule.mcp_client.variables import MissingValue
 
 
 def test_the_innermost_cause_is_told() -> None:
@@ -47,13 +47,13 @@ def test_what_was_said_instead_of_messages_is_shown() -> None:
     assert (error.message, error.suggestion) == snapshot(
         (
             "The MCP server `peer` cannot be used: it ended (its output holds what is no message of the protocol: 'Usage: server [OPTIONS]'). It last said: 'trouble'.",  # noqa: E501
-            "It is tried again in 7 s. The person can see more with `ferrule mcp test peer`.",
+            "It is tried again in 7 s. The user can see more with `ferrule mcp test peer`.",
         )
     )
 
 
 def test_codes_have_kinds() -> None:
-    kinds = {code: refused_call("peer", "x", MCPError(code=code, message="no")).kind.value for code in
+    kinds = {code: refused_call("peer", "x", MCPError(code=code, message="no"), ServerLog()).kind.value for code in
              (-32602, -32601, -32700, -32800, -32603, 5)}  # fmt: skip
     assert kinds == snapshot(
         {
@@ -65,14 +65,14 @@ def test_codes_have_kinds() -> None:
             5: "execution_error",
         }
     )
-    assert refused_call("peer", "x", MCPError(code=5, message="")).message == snapshot(
+    assert refused_call("peer", "x", MCPError(code=5, message=""), ServerLog()).message == snapshot(
         "The MCP server `peer` refused `x`: no reason was given"
     )
 
 
 def test_a_server_that_cannot_ask_in_the_newest_revision_is_told_how_to() -> None:
     words = "Cannot send 'elicitation/create': this transport context has no back-channel."
-    error = refused_call("demo", "book", MCPError(-32600, words))
+    error = refused_call("demo", "book", MCPError(-32600, words), ServerLog())
     assert error.message.startswith("The MCP server `demo` wanted to ask something for `book` and could not: ")
     assert error.suggestion is not None
     assert 'protocol = "2025-11-25"' in error.suggestion

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.mcp_client.message_lines import CutOff, TooLong, answered_id, lines, read_line
+from ferrule.mcp_client.stdio_transport import TooLong, answered_id, lines, looks_like_answer, read_line
 
 
 class Pieces:
@@ -20,8 +21,8 @@ class Pieces:
         return self._pieces.pop(0) if self._pieces else b""
 
 
-def read(pieces: list[bytes], most: int = 1000) -> list[bytes | TooLong | CutOff]:
-    async def gather() -> list[bytes | TooLong | CutOff]:
+def read(pieces: list[bytes], most: int = 1000) -> list[bytes | TooLong | None]:
+    async def gather() -> list[bytes | TooLong | None]:
         return [line async for line in lines(Pieces(pieces), most)]
 
     return asyncio.run(gather())
@@ -49,8 +50,8 @@ def test_a_line_that_is_too_long_is_passed_over_and_told(most: int, size: int, p
 
 
 def test_what_is_cut_off_is_told() -> None:
-    assert read([b"one\ntw"]) == [b"one", CutOff(2)]
-    assert read([b"x" * 50], most=10) == [CutOff(50)]
+    assert read([b"one\ntw"]) == [b"one", None]
+    assert read([b"x" * 50], most=10) == [None]
 
 
 def test_the_id_is_found_at_either_end_and_nowhere_else() -> None:
@@ -76,3 +77,40 @@ def test_half_a_character_costs_itself_alone(text: str) -> None:
 def test_what_is_no_json_stays_none(line: bytes) -> None:
     with pytest.raises(ValueError, match=r"EOF|Expecting|nested|recursion"):
         read_line(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0","result":{"content":[{"ty',
+        b'{"jsonrpc":"2.0","id":7,"result":oops}',
+        b"{'jsonrpc': '2.0', 'id': 7, 'result': {}}",
+        b'  {"result":{"method": "GET',
+        b'{"id": 7, "result": {"method": "GET',
+    ],
+)
+def test_an_answer_is_told_by_how_it_begins(line: bytes) -> None:
+    assert looks_like_answer(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"Welcome to my server!",
+        b'INFO got {"jsonrpc":"2.0","id":7,"result":{}}',
+        b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"cut',
+        b'{"level":"error","error":"disk full","result":"none"}',
+        b'{"got":{"jsonrpc":"2.0","id":7}}',
+        b"{not json",
+    ],
+)
+def test_what_programs_write_besides_is_no_answer(line: bytes) -> None:
+    assert not looks_like_answer(line)
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.text()), st.data())
+def test_a_request_is_never_taken_for_an_answer_wherever_it_is_cut(params: dict[str, Any], data: st.DataObject) -> None:
+    whole = json.dumps({"jsonrpc": "2.0", "method": "tools/call", "id": 7, "params": params}).encode()
+    start = whole.index(b'"method"')
+    at = data.draw(st.integers(start + len(b'"method":'), len(whole)))
+    assert not looks_like_answer(whole[:at])

@@ -10,9 +10,8 @@ import pytest
 from mcp.client.auth import OAuthFlowError
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
-from ferrule.mcp_client.oauth import SignIn, TokenFile, oauth
-from ferrule.mcp_client.ports import NotSigningIn
-from ferrule.mcp_client.private_files import read_json
+from ferrule.mcp_client.http_transport import SignIn, TokenFile, oauth
+from ferrule.mcp_client.server_config import NotSigningIn, read_json
 
 URL = "https://example.org/mcp"
 

@@ -21,8 +21,7 @@ from ferrule.core.call import RawCall
 from ferrule.core.elicitation import Elicited
 from ferrule.core.errors import ErrorKind
 from ferrule.mcp_client.connection import Connection
-from ferrule.mcp_client.ports import Ports
-from ferrule.mcp_client.server_config import ServerConfig
+from ferrule.mcp_client.server_config import Ports, ServerConfig
 from ferrule.pipeline.run import Runtime
 from ferrule.policy.decide import RulePolicy
 from tests.mcp_client.peers import Used, alive, using

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ferrule.mcp_client.ports import Ports
+from ferrule.mcp_client.server_config import Ports
 from tests.mcp_client.peers import plain, using
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.mcp_client.private_files import read_json, write_json
+from ferrule.mcp_client.server_config import read_json, write_json
 
 
 def test_only_the_person_may_read_them(tmp_path: Path) -> None:

@@ -19,10 +19,8 @@ from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
 from ferrule.mcp_client import connection, http_transport
 from ferrule.mcp_client.connection import Connection
-from ferrule.mcp_client.definitions import Definition, DefinitionStore
-from ferrule.mcp_client.ports import NotSigningIn, Ports
-from ferrule.mcp_client.server_config import ServerConfig
-from ferrule.mcp_client.variables import Variables
+from ferrule.mcp_client.remote_tool import Definition, DefinitionStore
+from ferrule.mcp_client.server_config import NotSigningIn, Ports, ServerConfig, Variables
 from tests.mcp_client.peers import Used, alive, modern, plain, until, using
 from tests.mcp_client.signing_in_peer import signing_in
 from tests.mcp_client.test_http_transport import Peer, peer, words
@@ -138,14 +136,14 @@ async def test_one_that_does_not_start_says_why_and_is_left_alone_for_longer_eac
     assert first.llm_content == snapshot("""\
 Error (execution_error): The MCP server `peer` cannot be used: it ended with exit code 3. It last said: 'no configuration'.
 
-Suggestion: The next call tries again. The person can see more with `ferrule mcp test peer`.\
+Suggestion: The next call tries again. The user can see more with `ferrule mcp test peer`.\
 """)  # noqa: E501
     await used.call("echo", text="x")
     assert notes.read_text().count("started") == 2
     third = await used.call("echo", text="x")
     assert third.error is not None
     assert third.error.suggestion == snapshot(
-        "It is tried again in 1 s. The person can see more with `ferrule mcp test peer`."
+        "It is tried again in 1 s. The user can see more with `ferrule mcp test peer`."
     )
     assert notes.read_text().count("started") == 2
     await used.servers.close()

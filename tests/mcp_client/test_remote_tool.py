@@ -12,8 +12,7 @@ from ferrule import RulePolicy
 from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
 from ferrule.core.call import Invocation, RawCall
 from ferrule.core.tool import Kind
-from ferrule.mcp_client.definitions import Definition
-from ferrule.mcp_client.remote_tool import RemoteTool
+from ferrule.mcp_client.remote_tool import Definition, RemoteTool
 from ferrule.mcp_client.server_config import ServerConfig
 from ferrule.pipeline.run import Runtime
 from ferrule.registry.registry import Registry
@@ -31,7 +30,7 @@ class Answers:
 
 def made(payload: dict[str, Any] | None = None, **definition: Any) -> RemoteTool:
     told = {"name": "do", "inputSchema": {"type": "object"}, **definition}
-    return RemoteTool(CONFIG, Definition(told), Answers(payload or {"content": []}))
+    return RemoteTool(CONFIG, Definition(told), Answers(payload or {"content": []}).call)
 
 
 async def run(tool: RemoteTool) -> Any:

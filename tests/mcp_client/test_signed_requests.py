@@ -9,8 +9,7 @@ from typing import Any
 import httpx2
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
-from ferrule.mcp_client.http_transport import SignedRequests
-from ferrule.mcp_client.oauth import TokenFile, oauth
+from ferrule.mcp_client.http_transport import SignedRequests, TokenFile, oauth
 
 URL = "https://example.org/mcp"
 

@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
-from ferrule.mcp_client.remote_server import ServerLog
+from ferrule.mcp_client.servers import ServerLog
 from ferrule.mcp_client.stdio_transport import CannotStart, StdioTransport
 from tests.mcp_client.peers import until
 
@@ -95,7 +95,7 @@ async def test_its_last_words_are_heard_before_its_end_is_told(tmp_path: Path) -
 
     class Busy(StdioTransport):
         async def _hear(self, stream: asyncio.StreamReader) -> None:
-            await asyncio.shield(self._program.ended)
+            await asyncio.shield(self._box.ended)
             for _ in range(20):  # whatever else the loop has to do first
                 await asyncio.sleep(0)
             await super()._hear(stream)

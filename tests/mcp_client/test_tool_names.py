@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.dialects.names import is_portable
-from ferrule.mcp_client.definitions import server_slug, split_name, tool_name
+from ferrule.mcp_client.remote_tool import server_slug, split_name, tool_name
 
 ANY = st.text(min_size=1, max_size=90)
 USUAL = st.from_regex(r"[A-Za-z0-9_-]{1,40}", fullmatch=True)

@@ -120,7 +120,7 @@ def test_one_that_is_as_it_was_keeps_its_day(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "odd",
     [3, [], {}, {"fingerprint": 1, "day": "d", "salt": "s", "parts": []}, {"parts": [[1, 2]]},
-     {"fingerprint": "f", "day": "d", "salt": "s", "parts": [["unheard of", "x", "y"]]}],
+     {"fingerprint": "f", "day": "d", "salt": "s", "parts": [{"kind": "unheard of", "shown": "x", "digest": "y"}]}],
 )  # fmt: skip
 def test_a_record_that_somebody_wrote_otherwise_is_none(tmp_path: Path, odd: Any) -> None:
     (tmp_path / "mcp").mkdir()

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from ferrule.mcp_client.variables import MissingValue, Variables, places_in
+from ferrule.mcp_client.server_config import MissingValue, Variables, places_in
 
 
 def test_places_are_filled_in() -> None:

@@ -23,7 +23,7 @@ from ferrule.mcp_server.asking import LACKING, Peer, current_peer
 from ferrule.mcp_server.http import ListenAddress, serve_http
 from ferrule.mcp_server.opening import TASKS
 from ferrule.mcp_server.server import McpServer
-from ferrule.mcp_server.tasks import LONG_RUNNING
+from ferrule.mcp_server.sessions import LONG_RUNNING
 
 warnings.simplefilter("ignore", MCPDeprecationWarning)  # logging and sampling are old, and asked for all the same
 
@@ -38,6 +38,18 @@ def peer() -> Peer:
     found = current_peer()
     assert found is not None
     return found
+
+
+async def sample(params: types.CreateMessageRequestParams, key: str | None = None) -> types.CreateMessageResult:
+    """Have the client's model answer."""
+    peer().must(peer().capabilities.sampling is not None, "sampling")
+    return await peer().request(types.CreateMessageRequest(params=params), types.CreateMessageResult, key)
+
+
+async def client_roots(key: str | None = None) -> types.ListRootsResult:
+    """The folders that the client works in."""
+    peer().must(peer().capabilities.roots is not None, "roots")
+    return await peer().request(types.ListRootsRequest(), types.ListRootsResult, key)
 
 
 def served(**options: Any) -> Any:
@@ -146,7 +158,7 @@ NAME = _form(name={"type": "string"})
 @served()
 async def test_sampling(prompt: str) -> str:
     """Have the client's model answer."""
-    said = await peer().sample(_question(prompt))
+    said = await sample(_question(prompt))
     return f"LLM response: {_text(said)}"
 
 
@@ -197,7 +209,7 @@ async def test_elicitation_sep1330_enums() -> str:
 @served()
 async def test_missing_capability() -> str:
     """Need the client's model."""
-    return _text(await peer().sample(_question("Hello")))
+    return _text(await sample(_question("Hello")))
 
 
 @served()
@@ -216,13 +228,13 @@ async def test_input_required_result_elicitation() -> str:
 @served()
 async def test_input_required_result_sampling() -> str:
     """Ask the client's model."""
-    return _text(await peer().sample(_question("What is the capital of France?"), "capital_question"))
+    return _text(await sample(_question("What is the capital of France?"), "capital_question"))
 
 
 @served()
 async def test_input_required_result_list_roots() -> str:
     """Ask for the client's folders."""
-    found = await peer().roots("client_roots")
+    found = await client_roots("client_roots")
     return ", ".join(str(root.uri) for root in found.roots)
 
 
@@ -245,8 +257,8 @@ async def test_input_required_result_multiple_inputs() -> str:
     """Ask the person, the model and for folders at once."""
     name, greeting, roots = await asyncio.gather(
         peer().elicit("What is your name?", NAME, "user_name"),
-        peer().sample(_question("Generate a greeting"), "greeting"),
-        peer().roots("client_roots"),
+        sample(_question("Generate a greeting"), "greeting"),
+        client_roots("client_roots"),
     )
     return f"{_text(greeting)} {name.content.get('name')} {len(roots.roots)}"
 
@@ -266,7 +278,7 @@ async def test_input_required_result_capabilities() -> str:
     if peer().can_elicit:
         asked.append(peer().elicit("What is your name?", NAME, "user_name"))
     if peer().capabilities.sampling is not None:
-        asked.append(peer().sample(_question("Hello"), "greeting"))
+        asked.append(sample(_question("Hello"), "greeting"))
     return f"{len(await asyncio.gather(*asked))} answers"
 
 

@@ -39,7 +39,7 @@ a tool that writes asks first:
   save_note {"text":"a\\u{202e}b\\n\\u001b[31mc"}
 Warning: it holds characters that cannot be seen or that turn the order of the text
 Warning: Careful.
-«Always» would mean, in this session: save_note(x *)
+"Always" would mean, in this session: save_note(x *)
   it covers: save_note x 1
   it does not cover: save_note y\
 """)
@@ -67,7 +67,7 @@ it would create 1 file and change 1 file:
     +two
     --- /dev/null
     +++ b/b.txt
-«Always» would mean, in this session: Bash(echo two >> a.txt; touch b.txt)
+"Always" would mean, in this session: Bash(echo two >> a.txt; touch b.txt)
   it covers: echo two >> a.txt; touch b.txt
   it does not cover: echo two >> a.txt; touch b.txt more\
 """)
@@ -180,11 +180,11 @@ def test_a_refusal_names_the_rule_that_would_allow_the_command(tmp_path: Path) -
     offer = RulePolicy().offer(invocation, session)
     assert offer is not None
     asked = Question(invocation, "a command asks first", offer.rule, rules=offer.rules)
-    stopped = refusal(asked, "this client cannot ask the person (it has no form elicitation)")
+    stopped = refusal(asked, "this client cannot ask the user (it has no form elicitation)")
     assert (stopped.message, stopped.suggestion) == snapshot(
         (
-            "`Bash` was not run: a command asks first, and this client cannot ask the person (it has no form elicitation).",
-            "The person can allow it where Ferrule is started: `ferrule mcp --allow 'Bash(git push origin main)'`, or with the same in settings.",
+            "`Bash` was not run: a command asks first, and this client cannot ask the user (it has no form elicitation).",
+            "The user can allow it where Ferrule is started: `ferrule mcp --allow 'Bash(git push origin main)'`, or with the same in settings.",
         )
     )
 
@@ -203,8 +203,8 @@ def test_a_declined_form_may_be_nobodys_no() -> None:
     stopped = declined(question(rule="save_note"))
     assert (stopped.message, stopped.suggestion) == snapshot(
         (
-            "`save_note` was not run: a tool that writes asks first, and the answer was no, either the person's or that of a client which runs without one.",
-            "Do not try the same call again; try another approach. If nobody was asked: The person can allow it where Ferrule is started: `ferrule mcp --allow save_note`, or with the same in settings. `--mode accept-edits` lets every edit inside the workspace run.",
+            "`save_note` was not run: a tool that writes asks first, and the answer was no, from the user or from a client that runs without one.",
+            "Do not try the same call again; try another approach. If nobody was asked: The user can allow it where Ferrule is started: `ferrule mcp --allow save_note`, or with the same in settings. `--mode accept-edits` lets every edit inside the workspace run.",
         )
     )
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from inline_snapshot import snapshot
 from mcp import Client
 
@@ -83,6 +84,7 @@ def test_a_client_on_stdio_gets_its_time_out_and_all_other_answers_before(tmp_pa
     assert b"block_the_loop has blocked the event loop" in b"".join(server.errors)
 
 
+@pytest.mark.slow
 async def test_over_http_too(tmp_path: Path) -> None:
     marker = bring(tmp_path)
     with http_server(tmp_path, tmp_path, "--http", "127.0.0.1:0") as (url, _):

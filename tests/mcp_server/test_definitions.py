@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 
 from ferrule import Registry, raw_tool, tool
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.mcp_server.definitions import BadCursor, Definitions
+from ferrule.mcp_server.shown_tools import BadCursor, Definitions
 
 ALLOWED = {
     "additionalProperties", "anyOf", "description", "enum", "format", "items", "maxItems", "maximum", "minItems",

@@ -16,7 +16,7 @@ from mcp.client.stdio import stdio_client
 from mcp.shared.subscriptions import ToolsListChanged
 
 from tests.mcp_server.processes import environment, http_server
-from tests.mcp_server.serving import ERAS, both_eras, text_of
+from tests.mcp_server.serving import ERAS, text_of
 
 PATIENCE = 60.0
 HELPED = '''
@@ -136,8 +136,9 @@ async def stream_is_open(news: News, file: Path) -> None:
     file.unlink()
 
 
-@both_eras
-@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize(
+    ("transport", "era"), [("stdio", "handshake"), pytest.param("http", "stateless", marks=pytest.mark.slow)]
+)
 async def test_a_file_is_added_changed_broken_mended_and_removed(era: str, transport: str, tmp_path: Path) -> None:
     async with running(transport, tmp_path, era) as (news, errors):
         folder = tmp_path / "tools"
@@ -176,7 +177,7 @@ async def says(news: News, words: str) -> bool:
     return await news.call("greet_everybody", name="Ada") == words
 
 
-@both_eras
+@pytest.mark.parametrize("era", ["handshake", pytest.param("stateless", marks=pytest.mark.slow)])
 async def test_a_call_under_way_ends_as_it_began(era: str, tmp_path: Path) -> None:
     async with running("stdio", tmp_path, era) as (news, _):
         folder, gate = tmp_path / "tools", tmp_path / "gate"

@@ -76,6 +76,7 @@ async def test_tools_behind_it_are_listed_and_called(tmp_path: Path, mode: str) 
         assert denied.is_error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_what_an_official_server_answers_is_passed_on_as_it_is(tmp_path: Path, mode: str) -> None:
     needs((PEERS / "python" / ".installed").exists(), "the official MCP servers: scripts/mcp-peers")

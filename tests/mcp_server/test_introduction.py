@@ -11,9 +11,8 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 
 from ferrule import Registry
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.mcp_server.definitions import Definitions
-from ferrule.mcp_server.opening import HANDSHAKE_REVISIONS, META, STATELESS_REVISION, discovery, handshake
-from ferrule.mcp_server.standard_streams import connected
+from ferrule.mcp_server.opening import HANDSHAKE_REVISIONS, META, STATELESS_REVISION, connected, discovery, handshake
+from ferrule.mcp_server.shown_tools import Definitions
 from ferrule.mcp_server.stdio import serve_lines
 from tests.mcp_server.serving import serving
 

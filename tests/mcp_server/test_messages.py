@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from mcp import types
 
-from ferrule.mcp_server.messages import RefusedMessage, read_message, too_long
+from ferrule.mcp_server.stdio import RefusedMessage, read_message, too_long
 
 
 def refused(line: str) -> tuple[object, int, str]:

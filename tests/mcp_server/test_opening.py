@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from queue import Queue
@@ -17,10 +17,19 @@ from typing import Any
 import pytest
 
 from ferrule import Registry, Runtime, raw_tool
-from ferrule.mcp_server.definitions import Definitions
-from ferrule.mcp_server.opening import META, STATELESS_REVISION, Opened, discovery, handshake, open_with, serve_promptly
+from ferrule.mcp_server.opening import (
+    META,
+    STATELESS_REVISION,
+    Lines,
+    Opened,
+    connected,
+    discovery,
+    handshake,
+    open_with,
+    serve_promptly,
+)
 from ferrule.mcp_server.server import McpServer
-from ferrule.mcp_server.standard_streams import Lines, connected
+from ferrule.mcp_server.shown_tools import Definitions
 from ferrule.mcp_server.stdio import serve_lines
 from tests.mcp_server.processes import stdio_server
 from tests.mcp_server.serving import serving
@@ -105,7 +114,7 @@ async def opened_by(*messages: Any, registry: Registry | None = None) -> tuple[l
 
 
 def test_it_does_without_the_sdk() -> None:
-    program = "import sys, ferrule.mcp_server.opening, ferrule.mcp_server.definitions, ferrule.cli.mcp_serve\n"
+    program = "import sys, ferrule.mcp_server.opening, ferrule.mcp_server.shown_tools, ferrule.cli.mcp_serve\n"
     done = subprocess.run(
         [sys.executable, "-c", program + "print([one for one in sys.modules if one.partition('.')[0] == 'mcp'])"],
         capture_output=True,
@@ -270,8 +279,8 @@ async def test_an_app_that_cannot_start_ends_the_opening() -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-def serving_of(registry: Registry) -> Callable[[], McpServer]:
-    return lambda: McpServer(Runtime(registry))
+def serving_of(registry: Registry) -> Callable[[Lines, Opened], Awaitable[None]]:
+    return lambda lines, opened: serve_lines(McpServer(Runtime(registry)), lines, opened)
 
 
 async def test_tools_that_come_while_the_sdk_is_imported_are_told_of() -> None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from mcp import types
 from mcp_types.methods import validate_client_request
 
-from ferrule.mcp_server.messages import RefusedMessage, read_message
 from ferrule.mcp_server.opening import (
     HANDSHAKE_REVISIONS,
     META,
@@ -21,6 +20,7 @@ from ferrule.mcp_server.opening import (
     is_probe,
     read_ordinary,
 )
+from ferrule.mcp_server.stdio import RefusedMessage, read_message
 
 CLIENT = {"name": "test", "version": "1"}
 HELLO: dict[str, Any] = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}

@@ -11,6 +11,7 @@ from mcp.shared.exceptions import MCPError
 from ferrule import tool
 from ferrule.core.elicitation import current_elicitor
 from ferrule.mcp_server.asking import Peer, current_peer
+from tests.mcp_server.fixture_server import client_roots
 from tests.mcp_server.serving import answering, both_eras, client_of, serving, text_of
 
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}}
@@ -41,7 +42,7 @@ async def ask_as_any_tool() -> str:
 @tool(kind="readonly")
 async def list_folders() -> list[str]:
     """List the client's folders."""
-    return [str(root.uri) for root in (await the_peer().roots()).roots]
+    return [str(root.uri) for root in (await client_roots()).roots]
 
 
 @both_eras

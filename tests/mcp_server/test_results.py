@@ -16,7 +16,7 @@ from ferrule import Runtime, raw_tool, tool
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult
 from ferrule.core.tool import Tool
-from ferrule.mcp_server.results import (
+from ferrule.mcp_server.shown_tools import (
     LEFT_OUT,
     RESULT_CHARS,
     STRUCTURED_CHARS,

@@ -128,7 +128,7 @@ async def test_always_holds_for_the_session_and_the_rule_is_shown(era: str) -> N
     assert person.seen[0].message == snapshot("""\
 a tool that writes asks first:
   save_note {"text":"a"}
-«Always» would mean, in this session: save_note
+"Always" would mean, in this session: save_note
   it covers: any call of save_note\
 """)
 
@@ -136,7 +136,7 @@ a tool that writes asks first:
 @both_eras
 @pytest.mark.parametrize(
     ("action", "words"),
-    [("cancel", "the question was closed without an answer"), ("decline", "that of a client which runs without one")],
+    [("cancel", "the question was closed without an answer"), ("decline", "from a client that runs without one")],
 )
 async def test_a_form_that_nobody_filled_in_is_not_called_the_persons_no(era: str, action: str, words: str) -> None:
     async def away(_context: Any, _params: Any) -> types.ElicitResult:
@@ -168,9 +168,9 @@ async def test_a_client_that_cannot_ask_gets_a_refusal_that_says_what_helps(era:
         result = await client.call_tool("save_note", {"text": "a"})
     assert result.is_error
     assert text_of(result) == snapshot("""\
-Error (permission_error): `save_note` was not run: a tool that writes asks first, and this client cannot ask the person (it has no form elicitation).
+Error (permission_error): `save_note` was not run: a tool that writes asks first, and this client cannot ask the user (it has no form elicitation).
 
-Suggestion: The person can allow it where Ferrule is started: `ferrule mcp --allow save_note`, or with the same in settings. `--mode accept-edits` lets every edit inside the workspace run.\
+Suggestion: The user can allow it where Ferrule is started: `ferrule mcp --allow save_note`, or with the same in settings. `--mode accept-edits` lets every edit inside the workspace run.\
 """)
 
 
@@ -254,7 +254,7 @@ async def test_the_client_reads_instructions(era: str) -> None:
         assert client.instructions in (INSTRUCTIONS, None if era == "stateless" else INSTRUCTIONS)
     assert (
         snapshot(
-            "Tools that run under the person's own permission rules. Paths are relative to the workspace. Read a file before you edit it. A call that needs the person's leave asks them or is refused; the refusal says what would allow it, so tell the person instead of trying other ways around it."
+            "Tools that run under the user's own permission rules. Paths are relative to the workspace. Read a file before you edit it. A call that needs the user's approval asks for it or is refused; the refusal says what would allow it, so tell the user instead of working around it."
         )
         == INSTRUCTIONS
     )

@@ -9,14 +9,14 @@ import sys
 
 import pytest
 
-from ferrule.mcp_server import standard_streams
-from ferrule.mcp_server.standard_streams import TOO_LONG, Lines, claim_stdio
+from ferrule.mcp_server import opening as standard_streams
+from ferrule.mcp_server.opening import TOO_LONG, Lines, claim_stdio
 
 
 def test_claiming_leaves_nothing_to_read_and_sends_prints_to_the_errors() -> None:
     program = (
         "import os, sys\n"
-        "from ferrule.mcp_server.standard_streams import claim_stdio\n"
+        "from ferrule.mcp_server.opening import claim_stdio\n"
         "reading, writing = claim_stdio()\n"
         "print('to the errors'); sys.stdout.flush()\n"
         "assert os.read(0, 10) == b''\n"

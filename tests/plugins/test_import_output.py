@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.plugins.import_output import descriptor_aside, printing_aside
+from ferrule.plugins.plugin import descriptor_aside, printing_aside
 from tests.plugins.files import findings, load, tool_file
 
 

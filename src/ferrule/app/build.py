@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ferrule.app.settings import Settings
-    from ferrule.mcp_client.ports import Ports
+    from ferrule.mcp_client.server_config import Ports
     from ferrule.pipeline.confirm import Asker
     from ferrule.pipeline.run import Runtime
     from ferrule.records.audit import AuditLog
@@ -93,7 +93,7 @@ class App:
         )
 
     async def __aenter__(self) -> App:
-        from ferrule.plugins.module_tools import BrokenModule
+        from ferrule.plugins.plugin import BrokenModule
 
         for plugin in list(self.tools.plugins):
             if plugin.initialise is None:

@@ -13,11 +13,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.app.settings import Settings
-    from ferrule.mcp_client.ports import Ports
+    from ferrule.mcp_client.server_config import Ports
     from ferrule.mcp_client.servers import Servers
     from ferrule.plugins.discovery import FolderTools
-    from ferrule.plugins.module_tools import BrokenModule
-    from ferrule.plugins.plugin import Plugin
+    from ferrule.plugins.plugin import BrokenModule, Plugin
 
 
 @dataclass(slots=True)
@@ -52,7 +51,7 @@ def build_tools(settings: Settings, workspace: Path, ports: Ports | None = None)
     tools = Tools(registry)
     if settings.tools.plugins or settings.tools.folders:
         from ferrule.plugins.discovery import Discovered, discover_installed
-        from ferrule.plugins.import_output import descriptor_aside
+        from ferrule.plugins.plugin import descriptor_aside
 
         with descriptor_aside():
             found = discover_installed() if settings.tools.plugins else Discovered()

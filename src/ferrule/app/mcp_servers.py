@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ferrule.app.settings import McpServerSettings, Settings
-    from ferrule.mcp_client.ports import Ports
-    from ferrule.mcp_client.server_config import ServerConfig
+    from ferrule.mcp_client.server_config import Ports, ServerConfig
     from ferrule.mcp_client.servers import Servers
     from ferrule.mcp_client.trust_records import TrustRecords
     from ferrule.registry.registry import Registry

@@ -27,7 +27,7 @@ from ferrule.cli.options import (
 )
 from ferrule.cli.output import write, write_json
 from ferrule.cli.piped_input import given_arguments
-from ferrule.cli.server_talk.terminal_place import TerminalPlace, terminal_ports
+from ferrule.cli.server_talk.questions import TerminalPlace, terminal_ports
 from ferrule.cli.since import SECONDS
 from ferrule.cli.status_line import CallStatus, StatusLine
 from ferrule.cli.words import _, as_error, result_text, said_of

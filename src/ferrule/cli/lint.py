@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.core.tool import Tool
-    from ferrule.plugins.module_tools import BrokenModule
+    from ferrule.plugins.plugin import BrokenModule
 
 
 def _known(_context: click.Context, _option: click.Parameter, rules: tuple[str, ...]) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ def _tools(path: Path | None, workspace: Path) -> tuple[list[Tool[Any]], list[Br
         found = build_tools(settings_for(workspace).settings, workspace.resolve())
         return found.registry.tools(), found.broken
     from ferrule.plugins.discovery import discover_file, discover_folder
-    from ferrule.plugins.import_output import descriptor_aside
+    from ferrule.plugins.plugin import descriptor_aside
 
     with descriptor_aside():
         discovered = discover_folder(path) if path.is_dir() else discover_file(path)

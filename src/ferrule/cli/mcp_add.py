@@ -14,7 +14,7 @@ from ferrule.cli.options import warn, workspace_option
 from ferrule.cli.output import write
 from ferrule.cli.words import _
 from ferrule.core.secrets import is_secret_name
-from ferrule.mcp_client.definitions import server_slug
+from ferrule.mcp_client.remote_tool import server_slug
 
 if TYPE_CHECKING:
     from pathlib import Path

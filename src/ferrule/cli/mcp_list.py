@@ -63,7 +63,7 @@ def _state(one: KnownServer) -> str:
 
 def _tools(one: KnownServer) -> int | None:
     """How many tools it had when it was last asked."""
-    from ferrule.mcp_client.definitions import DefinitionStore
+    from ferrule.mcp_client.remote_tool import DefinitionStore
 
     known = DefinitionStore(mcp_folder() / "definitions").load(one.config)
     return None if known is None else len(known.definitions)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("name")
 @workspace_option
 def command(name: str, workspace: Path) -> None:
-    from ferrule.mcp_client.definitions import DefinitionStore
+    from ferrule.mcp_client.remote_tool import DefinitionStore
     from ferrule.mcp_client.trust_records import Approvals
 
     _settings, known = servers_for(workspace)

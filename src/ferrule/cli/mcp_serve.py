@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
+    from ferrule.mcp_server.opening import Lines, Opened
     from ferrule.mcp_server.server import McpServer
 
 _NEEDED = ("mcp", "mcp_types", "jsonschema_rs")
@@ -78,7 +79,7 @@ def command(
     http: str | None,
     token_variable: str,
 ) -> None:
-    from ferrule.mcp_server.standard_streams import claim_stdio
+    from ferrule.mcp_server.opening import claim_stdio
 
     if any(find_spec(needed) is None for needed in _NEEDED):  # importing them now would keep the client waiting
         raise MissingExtra(_("Serving MCP"), "mcp")
@@ -131,8 +132,8 @@ def _choose(app: App, names: tuple[str, ...]) -> None:
 
 
 def _server(app: App) -> McpServer:
-    from ferrule.mcp_server.results import RESULT_CHARS
     from ferrule.mcp_server.server import McpServer
+    from ferrule.mcp_server.shown_tools import RESULT_CHARS
 
     report_broken(app.tools)
     for note in app.notes:
@@ -144,14 +145,18 @@ def _server(app: App) -> McpServer:
 
 
 async def _serve_stdio(app: App, reading: int, writing: int) -> None:
-    from ferrule.mcp_server.definitions import Definitions
     from ferrule.mcp_server.opening import serve_promptly
+    from ferrule.mcp_server.shown_tools import Definitions
 
     servers = app.tools.servers
     unlisted = servers is not None and any(not one.server.listed for one in servers.joined.values())
-    await serve_promptly(
-        Definitions(app.runtime.tools), app, lambda: _server(app), reading, writing, sdk_first=unlisted
-    )
+
+    async def serve(lines: Lines, opened: Opened) -> None:
+        from ferrule.mcp_server.stdio import serve_lines
+
+        await serve_lines(_server(app), lines, opened)
+
+    await serve_promptly(Definitions(app.runtime.tools), app, serve, reading, writing, sdk_first=unlisted)
 
 
 async def _serve_http(app: App, where: str, token: str | None) -> None:

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from ferrule.app.find_tools import Tools
     from ferrule.app.mcp_servers import KnownServer, KnownServers
     from ferrule.app.settings import Settings
-    from ferrule.mcp_client.remote_server import RemoteServer
     from ferrule.mcp_client.server_config import ServerConfig
-    from ferrule.mcp_client.servers import Servers
+    from ferrule.mcp_client.servers import RemoteServer, Servers
     from ferrule.mcp_client.trust_records import TrustChange
 
 
@@ -49,7 +48,7 @@ def must_find(known: KnownServers, name: str) -> KnownServer:
 
 def given_to(config: ServerConfig) -> list[str]:
     """What a person should know besides its command before they let a server start; no values, which may be secret."""
-    from ferrule.mcp_client.variables import places_in
+    from ferrule.mcp_client.server_config import places_in
     from ferrule.policy.shown_text import shown_row
 
     lines: list[str] = []

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 def command(name: str, as_json: bool, workspace: Path) -> None:
     from dataclasses import replace
 
-    from ferrule.cli.server_talk.questions import ServerQuestions
-    from ferrule.cli.server_talk.terminal_place import TerminalPlace
+    from ferrule.cli.server_talk.questions import ServerQuestions, TerminalPlace
     from ferrule.mcp_client.servers import Servers
     from ferrule.policy.shown_text import shown_argument, shown_row
     from ferrule.registry.registry import Registry

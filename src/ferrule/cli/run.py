@@ -27,7 +27,7 @@ from ferrule.cli.options import (
 )
 from ferrule.cli.output import write, write_json_error
 from ferrule.cli.piped_input import piped_context, whole_input, with_context
-from ferrule.cli.server_talk.terminal_place import TerminalPlace, terminal_ports
+from ferrule.cli.server_talk.questions import TerminalPlace, terminal_ports
 from ferrule.cli.since import SECONDS
 from ferrule.cli.status_line import CallStatus, StatusLine
 from ferrule.cli.words import _, as_error, said_of

@@ -1,4 +1,4 @@
-"""Answers what servers ask of us while a call runs: questions for the person, the model's words, the folders."""
+"""Answers what servers ask of us while a call runs: questions for the user, the model's words, the folders."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from mcp.client.session import ClientRequestContext
 
     from ferrule.core.context import ToolContext
-    from ferrule.mcp_client.ports import Ports
+    from ferrule.mcp_client.server_config import Ports
 
 logger = logging.getLogger("ferrule.mcp")
 
 _MOST_OF_MESSAGE = 4_000
 _MOST_OF_NOTE = 200
 _MOST_ADDRESSES = 5
-_NOBODY = "nobody can be asked here"
+_NOBODY = "there is no user to ask here"
 
 
 @dataclass(slots=True, eq=False)
 class CallBehind:
-    """A call that runs: who can ask the person for it, and what its result must say of questions nobody answered."""
+    """A call that runs: who can ask the user for it, and what its result must say of questions nobody answered."""
 
     elicitor: Elicitor | None
     context: ToolContext | None
@@ -61,7 +61,7 @@ class Answering:
 
     @contextmanager
     def on_behalf(self, context: ToolContext | None = None) -> Generator[CallBehind]:
-        """While a call runs: whoever can ask the person for it can be asked for what the server wants to know."""
+        """While a call runs: whoever can ask the user for it can be asked for what the server wants to know."""
         call = CallBehind(current_elicitor(), context)
         self._running.append(call)
         before = _call_behind.set(call)
@@ -75,7 +75,7 @@ class Answering:
     async def elicit(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult | types.ErrorData:
-        """Ask the person; a form's defaults are filled in, and what does not fit the form is no answer."""
+        """Ask the user; a form's defaults are filled in, and what does not fit the form is no answer."""
         if self._has_asked_enough():
             return types.ErrorData(
                 code=types.INVALID_REQUEST, message=f"It asked more than {QUESTIONS} questions in one call"
@@ -86,7 +86,7 @@ class Answering:
         return self._filled(schema, await self._ask(params.message, schema))
 
     async def sent_elsewhere(self, error: MCPError) -> MCPError:
-        """For a call that the server refuses until the person has been at an address: the error, with what they did."""
+        """For a call that the server refuses until the user has been at an address: the error, with what they did."""
         asked: list[types.ElicitRequestURLParams] = []
         try:
             wanted = types.ElicitationRequiredErrorData.model_validate(error.data)
@@ -95,9 +95,9 @@ class Answering:
             return error
         for one in asked:
             if (said := await self._ask(one.message, {}, one.url)).action != "accept":
-                why = said.why or "the person did not want to open it"
+                why = said.why or "the user did not want to open it"
                 return MCPError(error.code, f"{error} It wanted an address opened: {why}.")
-        done = "The person agreed to open the address. Call it again once they say that they are done there."
+        done = "The user agreed to open the address. Call it again once they say they are done there."
         return MCPError(error.code, f"{error} {done}")
 
     async def sample(self, context: ClientRequestContext, params: types.CreateMessageRequestParams) -> Any:
@@ -134,7 +134,7 @@ class Answering:
             shown = " ".join(message.split())[:_MOST_OF_NOTE]
             for call in calls:
                 call.notes.append(
-                    f"[The MCP server `{self._server}` asked the person something while this ran: {shown!r}. "
+                    f"[The MCP server `{self._server}` asked the user something while this ran: {shown!r}. "
                     f"It was declined: {said.why}.]"
                 )
         return said
@@ -150,7 +150,7 @@ class Answering:
 
     def _elicitor(self, calls: list[CallBehind]) -> tuple[Elicitor | None, str]:
         """Who can ask. A question that may be any of several clients' is put to none of them, and one that comes when
-        no call runs to nobody: the person would not know what it is about.
+        no call runs to nobody: the user would not know what it is about.
         """
         if not calls:
             return None, "no call of this server was running"

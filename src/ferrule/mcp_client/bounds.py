@@ -34,7 +34,7 @@ LINES_PER_PIECE = 5
 ATTACHMENTS = 100
 """Images, sounds, resources and links of one result."""
 QUESTIONS = 30
-"""What a server may ask the person in one call. Nobody answers more, and each stops the call's clock."""
+"""What a server may ask the user in one call. Nobody answers more, and each stops the call's clock."""
 STDERR_BYTES_PER_SECOND = 4 << 20
 STDERR_KEPT = 64 << 10
 GARBAGE_LINES = 1_000
@@ -64,8 +64,6 @@ class Pace:
         self._sleep = sleep
         self._began = clock()
         self._spent = 0
-        self.held_back = 0
-        """How many times the sender had to wait."""
 
     async def spend(self, amount: int = 1) -> None:
         """Come back once there is room for more."""
@@ -74,7 +72,6 @@ class Pace:
             self._began, self._spent = now, 0
         self._spent += amount
         if self._spent >= self._most:
-            self.held_back += 1
             # As long as it would have taken at the allowed rate, however much came at once.
             await self._sleep(max(0.0, self._spent / self._most - (now - self._began)))
             self._began, self._spent = self._clock(), 0

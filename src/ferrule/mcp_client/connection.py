@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 from collections import Counter
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import mcp_types as types
@@ -29,11 +32,13 @@ from pydantic_core import to_json
 from ferrule._version import __version__
 from ferrule.core.phrases import phrase
 from ferrule.mcp_client import bounds
+from ferrule.mcp_client.answering import Answering
 from ferrule.mcp_client.bounds import MESSAGES_PER_SECOND, OPEN_REQUESTS, QUESTIONS, TOOLS, Pace
 from ferrule.mcp_client.failures import Failed, Malformed, Trouble, first_problem, reason_of, trouble_of
+from ferrule.process.profile import clean_environment
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from contextvars import Context
     from types import TracebackType
@@ -43,7 +48,8 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
     from ferrule.core.context import ToolContext
-    from ferrule.mcp_client.answering import Answering
+    from ferrule.mcp_client.failures import ServerLog
+    from ferrule.mcp_client.server_config import Ports, ServerConfig, Variables
     from ferrule.mcp_client.stdio_transport import DirectCalls
 
 
@@ -98,41 +104,15 @@ async def _answer(session: ClientSession, key: str, request: types.InputRequest)
 async def measured(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[tuple[Any, Any]]:
     """A transport whose two streams are measured."""
     async with transport as (read, write):
-        requests = OpenRequests()
-        yield Reading(read, requests), MeasuredWriting(write, requests)
+        reading = MeasuredReading(read)
+        yield reading, MeasuredWriting(write, reading)
 
 
-class OpenRequests:
-    """A server's requests that are not answered yet."""
-
-    def __init__(self) -> None:
-        self._open: Counter[Any] = Counter()
-        self._room = asyncio.Event()
-        self._room.set()
-
-    async def begin(self, key: Any) -> None:
-        """Come back once there is room for one more."""
-        await self._room.wait()
-        self._open[key] += 1
-        if self._open.total() >= OPEN_REQUESTS:
-            self._room.clear()
-
-    def end(self, key: Any, *, every: bool = False) -> None:
-        """One was answered, or the server took back every one of this id."""
-        if self._open[key] > 1 and not every:
-            self._open[key] -= 1
-        else:
-            del self._open[key]
-        if self._open.total() < OPEN_REQUESTS:
-            self._room.set()
-
-
-class _Way:
+class _Measured:
     """One of a transport's two streams, opened and closed with it."""
 
-    def __init__(self, inner: Any, requests: OpenRequests) -> None:
+    def __init__(self, inner: Any) -> None:
         self._inner = inner
-        self._requests = requests
 
     async def __aenter__(self) -> Self:
         await self._inner.__aenter__()
@@ -144,19 +124,22 @@ class _Way:
         await self._inner.__aexit__(kind, error, trace)
 
 
-class Reading(_Way):
-    """The way in, as the session reads it."""
+class MeasuredReading(_Measured):
+    """The way in, as the session reads it, and the server's requests that are not answered yet."""
 
-    def __init__(self, inner: Any, requests: OpenRequests) -> None:
-        super().__init__(inner, requests)
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner)
         self._pace = Pace(MESSAGES_PER_SECOND)
+        self._open: Counter[Any] = Counter()
+        self._room = asyncio.Event()
+        self._room.set()
 
     @property
     def last_context(self) -> Context | None:
         """Whose message the last one is, where the transport tells."""
         return getattr(self._inner, "last_context", None)
 
-    def __aiter__(self) -> Reading:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
@@ -165,21 +148,37 @@ class Reading(_Way):
         if not isinstance(message, (JSONRPCResponse, JSONRPCError)):
             await self._pace.spend()
         if isinstance(message, JSONRPCRequest):
-            await self._requests.begin(message.id)
+            await self._room.wait()
+            self._open[message.id] += 1
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._requests.end(cancelled_request_id_from_params(message.params), every=True)
+            self._open.pop(cancelled_request_id_from_params(message.params), None)
+        self._count()
         return item
 
+    def answered(self, key: Any) -> None:
+        self._open -= Counter([key])
+        self._count()
 
-class MeasuredWriting(_Way):
+    def _count(self) -> None:
+        if self._open.total() >= OPEN_REQUESTS:
+            self._room.clear()
+        else:
+            self._room.set()
+
+
+class MeasuredWriting(_Measured):
     """The way out, as the session writes it."""
+
+    def __init__(self, inner: Any, reading: MeasuredReading) -> None:
+        super().__init__(inner)
+        self._reading = reading
 
     async def send(self, item: SessionMessage) -> None:
         try:
             await self._inner.send(item)
         finally:
             if isinstance(item.message, (JSONRPCResponse, JSONRPCError)):
-                self._requests.end(item.message.id)
+                self._reading.answered(item.message.id)
 
 
 # Calls that servers of revision 2025-11-25 only take as tasks: begun, waited for, and cancelled when given up.
@@ -190,10 +189,10 @@ _SECONDS_TO_CANCEL = 2.0
 
 
 async def call_as_task(
-    session: ClientSession, tool: str, arguments: Mapping[str, Any], progress: ProgressFnT | None
+    session: ClientSession, tool: str, arguments: dict[str, Any], progress: ProgressFnT | None
 ) -> types.CallToolResult:
     """The call's result. The server answers the question for it once the task is done."""
-    params = {"name": tool, "arguments": dict(arguments), "task": {"ttl": _KEPT_MILLISECONDS}}
+    params = {"name": tool, "arguments": arguments, "task": {"ttl": _KEPT_MILLISECONDS}}
     options: CallOptions = {"on_progress": progress} if progress is not None else {}
     # The session itself takes nothing but a tool's result for an answer to `tools/call`.
     raw = await session._dispatcher.send_raw_request("tools/call", params, options)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
@@ -229,10 +228,10 @@ def sift_pages(session: ClientSession, protocol: str, left_out: Callable[[str], 
 
 def sift(page: Any, protocol: str, left_out: Callable[[str], None]) -> Any:
     """The page with the tools that are tools, and no more than are used; as it came where the fault is another."""
-    if not isinstance(page, dict) or not isinstance(cast("dict[str, Any]", page).get("tools"), list):
+    tools: Any = cast("dict[str, Any]", page).get("tools") if isinstance(page, dict) else None
+    if not isinstance(tools, list):
         return cast("Any", page)
-    given = cast("dict[str, Any]", page)
-    page = {**given, "tools": given["tools"][: TOOLS + 1]}
+    page = {**cast("dict[str, Any]", page), "tools": cast("list[Any]", tools)[: TOOLS + 1]}
     if _problem(page, protocol) is None:
         return page
     kept: list[Any] = []
@@ -240,14 +239,11 @@ def sift(page: Any, protocol: str, left_out: Callable[[str], None]) -> Any:
         problem = _problem({**page, "tools": [tool]}, protocol)
         if problem is None:
             kept.append(tool)
-        else:
-            left_out(f"{_named(tool, at)} is left out: {problem}")
+            continue
+        name: Any = cast("dict[str, Any]", tool).get("name") if isinstance(tool, dict) else None
+        named = f"the tool `{name[:100]}`" if isinstance(name, str) else f"number {at} of its tools"
+        left_out(f"{named} is left out: {problem}")
     return {**page, "tools": kept}
-
-
-def _named(tool: Any, at: int) -> str:
-    name: Any = cast("dict[str, Any]", tool).get("name") if isinstance(tool, dict) else None
-    return f"the tool `{name[:100]}`" if isinstance(name, str) else f"number {at} of its tools"
 
 
 def _problem(page: Any, protocol: str) -> str | None:
@@ -344,21 +340,14 @@ class Connection:
             info.name if info else "", info.version if info else "", client.protocol_version, client.instructions or ""
         )
 
-    async def close(self) -> None:
-        """End it; what the server is gets the time that its transport gives it."""
+    async def close(self, *, at_once: bool = False) -> None:
+        """End it; what the server is gets the time that its transport gives it. `at_once` is for one that is mute."""
         self._end(phrase("it was closed"))
-        task = self._task
-        if task is None:
+        if self._task is None:
             return
-        done, _ = await asyncio.wait({task}, timeout=_SECONDS_TO_CLOSE)
-        if not done:
-            task.cancel()
-            await asyncio.wait({task}, timeout=_SECONDS_TO_CLOSE)
-
-    async def abort(self) -> None:
-        """End it without a word to the server, which does not listen."""
-        self._end(phrase("it was closed"))
-        if self._task is not None:
+        if not at_once:
+            await asyncio.wait({self._task}, timeout=_SECONDS_TO_CLOSE)
+        if not self._task.done():
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=_SECONDS_TO_CLOSE)
 
@@ -407,42 +396,37 @@ class Connection:
         """The result in the protocol's form, with a note where a question was declined; raises what the SDK raises."""
         with self._answering.on_behalf(context) as call:
             try:
-                result = await self._call(tool, arguments, progress, as_task=as_task)
+                result = await self._call(tool, dict(arguments), progress, as_task=as_task)
             except MCPError as error:
                 if error.code == types.URL_ELICITATION_REQUIRED:
                     raise await self._answering.sent_elsewhere(error) from None
                 if call.notes:
                     raise MCPError(error.code, " ".join((str(error), *call.notes)), error.data) from None
                 raise
+        kind = result.get("resultType", "complete")
+        if kind != "complete" and self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            raise Malformed(
+                phrase("it answered with `{kind}`, which was not asked for, instead of a result", kind=str(kind)[:50])
+            )
         if call.notes and isinstance(content := result.get("content"), list):
             cast("list[Any]", content).extend({"type": "text", "text": note} for note in call.notes)
         return result
 
     async def _call(
-        self, tool: str, arguments: Mapping[str, Any], progress: ProgressFnT | None, *, as_task: bool
+        self, tool: str, arguments: dict[str, Any], progress: ProgressFnT | None, *, as_task: bool
     ) -> dict[str, Any]:
-        if as_task:
-            result = await call_as_task(self._client.session, tool, arguments, progress)
-        elif self._direct is not None:
-            answer = await self._call_directly(self._direct, {"name": tool, "arguments": arguments}, progress)
-            return self._final(answer)
-        else:
-            result = await self._client.call_tool(tool, dict(arguments), progress_callback=progress)
-        return self._final(result.model_dump(mode="json", by_alias=True, exclude_none=True))
-
-    def _final(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """The answer, if it is a result: a newer server can also say that there is none yet, such as with a task."""
-        kind = answer.get("resultType", "complete")
-        if kind != "complete" and self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            raise Malformed(
-                phrase("it answered with `{kind}`, which was not asked for, instead of a result", kind=str(kind)[:50])
+        session, direct = self._client.session, self._direct
+        if direct is not None and not as_task:
+            return await with_input(
+                session,
+                lambda params: direct.request("tools/call", params, progress),
+                {"name": tool, "arguments": arguments},
             )
-        return answer
-
-    async def _call_directly(
-        self, direct: DirectCalls, params: dict[str, Any], progress: ProgressFnT | None
-    ) -> dict[str, Any]:
-        return await with_input(self._client.session, lambda told: direct.request("tools/call", told, progress), params)
+        if as_task:
+            result = await call_as_task(session, tool, arguments, progress)
+        else:
+            result = await self._client.call_tool(tool, arguments, progress_callback=progress)
+        return result.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     async def answers(self) -> bool:
         """Whether anybody is still there; an error is an answer too."""
@@ -528,3 +512,80 @@ class Connection:
 
 async def _not_checked_here(name: str, result: types.CallToolResult) -> None:
     """In place of the SDK's check."""
+
+
+# Makes a connection from what is known of a server: the values filled in, the transport chosen, the doors closed.
+
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"(?:[!-~](?:[ -~\t]*[!-~])?)?")
+
+
+def connect(
+    config: ServerConfig,
+    variables: Variables,
+    *,
+    folders: Sequence[Path],
+    tokens: Path,
+    ports: Ports,
+    log: ServerLog,
+    on_change: Callable[[], None],
+) -> Connection:
+    """A connection that is not open yet; raises `MissingValue` where a variable is not set."""
+    return Connection(
+        _program(config, variables, folders, log) if config.command else _address(config, variables, tokens, ports),
+        Answering(config.name, ports, folders if config.roots else ()),
+        samples=ports.sample is not None,
+        mode="legacy" if config.protocol else "auto",
+        on_change=on_change,
+    )
+
+
+def _program(
+    config: ServerConfig, variables: Variables, folders: Sequence[Path], log: ServerLog
+) -> Callable[[Callable[[str], None]], Any]:
+    from ferrule.mcp_client.stdio_transport import StdioTransport
+
+    command = [variables.fill(word) for word in config.command]
+    environment = clean_environment(os.environ, variables.fill_table(config.env))
+    folder = folders[0] / Path(variables.fill(config.folder)).expanduser() if config.folder else folders[0]
+    return lambda on_end: StdioTransport(command, folder=folder, environment=environment, log=log, on_end=on_end)
+
+
+def _address(
+    config: ServerConfig, variables: Variables, tokens: Path, ports: Ports
+) -> Callable[[Callable[[str], None]], Any]:
+    from ferrule.mcp_client.http_transport import SignedRequests, TokenFile, http_transport, oauth
+
+    url = variables.fill(config.url)
+    headers = variables.fill_table(config.headers)
+    _check_headers(headers)
+    auth, show = None, ports.show_url
+    if not any(name.lower() == "authorization" for name in headers):
+        provider = oauth(
+            config.name,
+            url,
+            TokenFile(tokens, url),
+            show=None if show is None else partial(show, config.name),
+            client_id=variables.fill(config.client_id),
+            client_secret=variables.fill_table({"client_secret": config.client_secret})["client_secret"],
+        )
+        auth = SignedRequests(provider)
+    signs_in = auth is not None and show is not None
+    return lambda on_end: http_transport(url, headers=headers, auth=auth, signs_in=signs_in)
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    """Before anybody else finds them wrong, whose words would quote the value: more often than not a secret."""
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise Failed(phrase("`{name}` is no name of a header", name=name[:100]))
+        if not _HEADER_VALUE.fullmatch(value):
+            odd = (
+                phrase("a line end")
+                if "\n" in value or "\r" in value
+                else phrase("a character outside ASCII or a blank at its ends")
+            )
+            raise Failed(
+                phrase("the value for the header `{name}` holds {odd}, which no header takes", name=name[:100], odd=odd)
+            )

@@ -1,27 +1,30 @@
-"""Why a server failed, in words: for the person, and for the model whose call it was."""
+"""Why a server failed, in words: for the user, and for the model whose call it was."""
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from enum import Enum
 from math import ceil
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import glued, phrase, said_by
-from ferrule.mcp_client.bounds import NOT_READ
+from ferrule.core.phrases import Phrase, glued, phrase, said_by
+from ferrule.core.secrets import redact_text
+from ferrule.mcp_client.bounds import NOT_READ, STDERR_KEPT
 from ferrule.policy.shown_text import shown_argument
 
 if TYPE_CHECKING:
     from mcp.shared.exceptions import MCPError
     from pydantic import ValidationError
 
-    from ferrule.mcp_client.remote_server import ServerLog
+    from ferrule.mcp_client.server_config import Variables
 
 _LONGEST = 2_000
 _LONGEST_REASON = 300
-_CONNECTION_CLOSED, _INVALID_PARAMS, _METHOD_NOT_FOUND, _PARSE_ERROR = -32000, -32602, -32601, -32700
-_CANCELLED, _ADDRESS_FIRST = -32800, -32042
+_PARSE_ERROR, _ADDRESS_FIRST = -32700, -32042
+_KINDS = {-32602: ErrorKind.VALIDATION, -32601: ErrorKind.NOT_FOUND, -32800: ErrorKind.CANCELLED}
+"""Of the protocol's codes for wrong parameters, for what is not there, and for what was cancelled."""
 NO_MESSAGE = phrase("the answer is not a message of the protocol")
 _CANNOT_ASK = "no back-channel"  # in the SDK's words
 _HTTP_REFUSED = re.compile(r"HTTP (?:40[13]|429|5\d\d)\b|Redirect to ")
@@ -39,13 +42,13 @@ class Trouble(Enum):
     VALUE = "a variable or a secret that it needs is not there"
     PROGRAM = "its program cannot be started"
     ADDRESS = "its address cannot be reached"
-    SIGN_IN = "it wants the person to sign in"
+    SIGN_IN = "it wants the user to sign in"
     EXTRA = "a part of Ferrule is not installed"
     OTHER = "it does not answer, or not as it should"
 
 
 class Failed(Exception):  # noqa: N818 - reads as what it says
-    """A server cannot be used; `reason` completes «the server failed: …»."""
+    """A server cannot be used; `reason` completes "the server failed: …"."""
 
     def __init__(self, reason: str, trouble: Trouble = Trouble.OTHER) -> None:
         super().__init__(reason)
@@ -66,6 +69,9 @@ _TROUBLES = {
 }
 
 
+_OWN_WORDS = ("CannotStart", "MissingValue", "MissingExtra", "Malformed", "OAuthFlowError")
+
+
 class NotYet(Failed):
     """A server that failed is not tried again before some seconds have passed."""
 
@@ -75,7 +81,69 @@ class NotYet(Failed):
 
 
 class Malformed(RuntimeError):  # noqa: N818 - reads as what it says
-    """An answer that is none in the protocol's sense; completes «a result that does not fit the protocol: …»."""
+    """An answer that is none in the protocol's sense; completes "a result that does not fit the protocol: …"."""
+
+
+# What a server writes beside the protocol: the last of it is kept, for whoever asks why it failed.
+
+
+_LONGEST_LINE = 300
+_LONGEST_SAMPLE = 120
+_SAMPLES = 20
+
+
+class ServerLog:
+    """A bounded tail of a server's standard error, and of the lines on its output that were no messages."""
+
+    def __init__(self, variables: Variables | None = None) -> None:
+        self._variables = variables
+        self._kept = bytearray()
+        self.left_out = 0
+        self.garbage_lines = 0
+        self._garbage: deque[str] = deque(maxlen=_SAMPLES)
+
+    def add(self, piece: bytes) -> None:
+        self._kept += piece
+        over = len(self._kept) - STDERR_KEPT
+        if over > 0:
+            del self._kept[:over]
+            self.left_out += over
+
+    def add_garbage(self, line: bytes) -> None:
+        self.garbage_lines += 1
+        self._garbage.append(line[: 4 * _LONGEST_SAMPLE].decode(errors="replace"))
+
+    @property
+    def text(self) -> str:
+        """What is kept, without secrets."""
+        return self.clean(self._kept.decode(errors="replace"))
+
+    @property
+    def last_line(self) -> str:
+        """The last thing that it said, shortened."""
+        return _one_line(next((line for line in reversed(self.text.splitlines()) if line.strip()), ""))
+
+    def garbage(self, since: int = 0) -> str:
+        """A sample of what it wrote that was no message, after so many lines; of many, from the last few."""
+        fresh = min(self.garbage_lines - since, len(self._garbage))
+        lines = list(self._garbage)[len(self._garbage) - fresh :]
+        return _one_line(self.clean("\n".join(dict.fromkeys(lines))), _LONGEST_SAMPLE)
+
+    def clean(self, text: str) -> str:
+        """Words about the server, or of it, without the secrets that it was given."""
+        if isinstance(text, Phrase):
+            return text.mapped(self.clean)
+        if self._variables is not None:
+            text = self._variables.masked(text)
+        return redact_text(text)
+
+
+def _one_line(text: str, most: int = _LONGEST_LINE) -> str:
+    line = " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+# What is told of a failure
 
 
 def reason_of(error: BaseException) -> str:
@@ -99,13 +167,7 @@ def _innermost(error: BaseException) -> BaseException:
 
 def _reason(error: BaseException) -> str:
     name, words = type(error).__name__, " ".join(str(error).split())[:_LONGEST_REASON]
-    if isinstance(error, Failed) or name in (
-        "CannotStart",
-        "MissingValue",
-        "MissingExtra",
-        "Malformed",
-        "OAuthFlowError",
-    ):
+    if isinstance(error, Failed) or name in _OWN_WORDS:
         said = said_by(error)
         return said if said == words else words
     if name in ("OAuthRegistrationError", "OAuthTokenError"):
@@ -137,72 +199,62 @@ def _place(error: BaseException) -> str:
     return f"{url.host}{port}"
 
 
-def cannot_be_used(server: str, failed: Failed, log: ServerLog | None) -> ToolError:
+def _error(
+    server: str, message: str, suggestion: str, kind: ErrorKind = ErrorKind.EXECUTION, **details: Any
+) -> ToolError:
+    return ToolError(message, kind=kind, suggestion=suggestion, details={"server": server, **details})
+
+
+def cannot_be_used(server: str, failed: Failed, log: ServerLog) -> ToolError:
     """For a call of a server that did not start."""
+    message = phrase(
+        "The MCP server `{server}` cannot be used: {reason}.{said}",
+        server=server,
+        reason=failed.reason,
+        said=_last_said(log),
+    )
     again = (
         phrase("It is tried again in {seconds} s.", seconds=ceil(failed.seconds))
         if isinstance(failed, NotYet)
         else phrase("The next call tries again.")
     )
-    return ToolError(
-        phrase(
-            "The MCP server `{server}` cannot be used: {reason}.{said}",
-            server=server,
-            reason=failed.reason,
-            said=_last_said(log),
-        ),
-        suggestion=phrase(
-            "{again} The person can see more with `ferrule mcp test {server}`.",
-            again=again,
-            server=shown_argument(server),
-        ),
-        details={"server": server},
-    )
+    typed = shown_argument(server)
+    more = phrase("{again} The user can see more with `ferrule mcp test {server}`.", again=again, server=typed)
+    return _error(server, message, more)
 
 
 def changed_meanwhile(server: str, tool: str, *, gone: bool) -> ToolError:
     """For a call of a tool that is not what it was when the call was allowed."""
     if gone:
-        return ToolError(
-            phrase(
-                "The MCP server `{server}` does not offer `{tool}` any more. Nothing was run.", server=server, tool=tool
-            ),
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("Use another tool; its tools are listed anew."),
-            details={"server": server},
+        message = phrase(
+            "The MCP server `{server}` does not offer `{tool}` any more. Nothing was run.", server=server, tool=tool
         )
-    return ToolError(
-        phrase(
-            "`{tool}` of the MCP server `{server}` is not what it was when this call was allowed. Nothing was run.",
-            tool=tool,
-            server=server,
-        ),
-        kind=ErrorKind.PERMISSION,
-        suggestion=phrase("Look at the tool's description and parameters as they are now, and call it again."),
-        details={"server": server},
+        return _error(server, message, phrase("Use another tool; its tools are listed anew."), ErrorKind.NOT_FOUND)
+    message = phrase(
+        "`{tool}` of the MCP server `{server}` is not what it was when this call was allowed. Nothing was run.",
+        tool=tool,
+        server=server,
     )
+    look = phrase("Look at the tool's description and parameters as they are now, and call it again.")
+    return _error(server, message, look, ErrorKind.PERMISSION)
 
 
-def ended_in_call(server: str, reason: str, log: ServerLog | None, *, garbage: str = "") -> ToolError:
+def ended_in_call(server: str, reason: str, log: ServerLog, *, garbage: str = "") -> ToolError:
     """For a call whose server went away while it ran, and perhaps wrote what is no message meanwhile."""
-    said = glued(" ", instead_of_answer(garbage)) if garbage else _last_said(log)
-    return ToolError(
-        phrase(
-            "The MCP server `{server}` ended while the call ran: {reason}.{said} "
-            "Whether the call was done is not known.",
-            server=server,
-            reason=reason,
-            said=said,
-        ),
-        suggestion=phrase("Look at what was done before you call it again; the next call starts the server anew."),
-        details={"server": server},
+    message = phrase(
+        "The MCP server `{server}` ended while the call ran: {reason}.{said} Whether the call was done is not known.",
+        server=server,
+        reason=reason,
+        said=glued(" ", instead_of_answer(garbage)) if garbage else _last_said(log),
     )
+    look = phrase("Look at what was done before you call it again; the next call starts the server anew.")
+    return _error(server, message, look)
 
 
-def refused_call(server: str, tool: str, error: MCPError, log: ServerLog | None = None) -> ToolError:
+def refused_call(server: str, tool: str, error: MCPError, log: ServerLog) -> ToolError:
     """For a call that the server answered with an error of the protocol."""
-    words = " ".join(str(error)[: 2 * _LONGEST].split())[:_LONGEST]
-    words = (log.clean(words) if log is not None else words) or phrase("no reason was given")
+    said = log.clean(" ".join(str(error)[: 2 * _LONGEST].split())[:_LONGEST])
+    words = said or phrase("no reason was given")
     if error.code == _PARSE_ERROR or was_not_read(error) or _SDK_ON_NO_ANSWER.match(words):
         if was_not_read(error):
             words = _SDK_ON_A_FAILED_BODY.sub("", words)
@@ -210,47 +262,31 @@ def refused_call(server: str, tool: str, error: MCPError, log: ServerLog | None 
             words = NO_MESSAGE
         elif _SDK_ON_NO_ANSWER.match(words):
             words = phrase("{what} ({why})", what=NO_MESSAGE, why=words[0].lower() + words[1:].rstrip(":"))
-        return ToolError(
-            phrase(
-                "The MCP server `{server}` gave no result for `{tool}` that can be used: {words}.",
-                server=server,
-                tool=tool,
-                words=words,
-            ),
-            suggestion=_TOO_MUCH if words.endswith(_NOT_READ) else _BROKEN,
-            details={"server": server, "code": error.code},
+        message = phrase(
+            "The MCP server `{server}` gave no result for `{tool}` that can be used: {words}.",
+            server=server,
+            tool=tool,
+            words=words,
         )
+        return _error(server, message, _TOO_MUCH if words.endswith(_NOT_READ) else _BROKEN, code=error.code)
     if _CANNOT_ASK in words:
-        return ToolError(
-            phrase(
-                "The MCP server `{server}` wanted to ask something for `{tool}` and could not: {words}",
-                server=server,
-                tool=tool,
-                words=words,
-            ),
-            suggestion=phrase(
-                'The person can make it able to, with `protocol = "2025-11-25"` for it in their settings.'
-            ),
-            details={"server": server, "code": error.code},
+        message = phrase(
+            "The MCP server `{server}` wanted to ask something for `{tool}` and could not: {words}",
+            server=server,
+            tool=tool,
+            words=words,
         )
-    kind = ErrorKind.VALIDATION if error.code == _INVALID_PARAMS else ErrorKind.EXECUTION
-    if error.code == _METHOD_NOT_FOUND:
-        kind = ErrorKind.NOT_FOUND
-    if error.code == _CANCELLED:
-        kind = ErrorKind.CANCELLED
+        older = phrase('The user can make it able to, with `protocol = "2025-11-25"` for it in their settings.')
+        return _error(server, message, older, code=error.code)
     suggestion = phrase("Change the arguments to what the message asks for, or try another approach.")
     if _HTTP_REFUSED.match(words):
         suggestion = phrase("The arguments are not at fault. Try it once more later, or try another approach.")
     if error.code == _ADDRESS_FIRST:
         suggestion = phrase(
-            "The arguments are not at fault. Tell the person what the server waits for, or try another approach."
+            "The arguments are not at fault. Tell the user what the server waits for, or try another approach."
         )
-    return ToolError(
-        phrase("The MCP server `{server}` refused `{tool}`: {words}", server=server, tool=tool, words=words),
-        kind=kind,
-        suggestion=suggestion,
-        details={"server": server, "code": error.code},
-    )
+    message = phrase("The MCP server `{server}` refused `{tool}`: {words}", server=server, tool=tool, words=words)
+    return _error(server, message, suggestion, _KINDS.get(error.code, ErrorKind.EXECUTION), code=error.code)
 
 
 def was_not_read(error: MCPError) -> bool:
@@ -258,23 +294,16 @@ def was_not_read(error: MCPError) -> bool:
     return str(error).endswith(NOT_READ)
 
 
-def malformed_result(server: str, tool: str, why: str) -> ToolError:
-    """For a result that is none, or does not fit what the tool promises."""
-    return ToolError(
-        phrase(
-            "`{tool}` of the MCP server `{server}` gave a result that does not fit {why}",
-            tool=tool,
-            server=server,
-            why=why,
-        ),
-        suggestion=phrase("What it did is done; calling it again would do it again. Its author has to mend this."),
-        details={"server": server},
+def malformed_result(server: str, tool: str, error: Any) -> ToolError:
+    """For a result that is none in the protocol's sense."""
+    message = phrase(
+        "`{tool}` of the MCP server `{server}` gave a result that does not fit {why}",
+        tool=tool,
+        server=server,
+        why=phrase("the protocol: {error}.", error=error),
     )
-
-
-def of_protocol(error: ValidationError) -> str:
-    """What is wrong with a result, as the end of `malformed_result`."""
-    return phrase("the protocol: {error}.", error=first_problem(error))
+    done = phrase("What it did is done; calling it again would do it again. Its author has to mend this.")
+    return _error(server, message, done)
 
 
 def first_problem(error: ValidationError) -> str:
@@ -301,5 +330,5 @@ def instead_of_answer(garbage: str) -> str:
     return phrase("Meanwhile the server wrote what is no message of the protocol: {garbage}.", garbage=repr(garbage))
 
 
-def _last_said(log: ServerLog | None) -> str:
-    return phrase(" It last said: {line}.", line=repr(log.last_line)) if log is not None and log.last_line else ""
+def _last_said(log: ServerLog) -> str:
+    return phrase(" It last said: {line}.", line=repr(log.last_line)) if log.last_line else ""

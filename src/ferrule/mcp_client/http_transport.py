@@ -1,4 +1,4 @@
-"""Speaks to a server over streamable HTTP: the SDK's transport, with answers that are bounded."""
+"""Speaks to a server over streamable HTTP: the SDK's transport, with answers that are bounded, and signing in."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import asyncio
 import json
 import re
 from contextlib import asynccontextmanager
+from hashlib import sha256
+from time import time
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import parse_qs, urlsplit
 from weakref import WeakSet, WeakValueDictionary
 
 import httpx2
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
     INTERNAL_ERROR,
     PARSE_ERROR,
     PROTOCOL_VERSION_META_KEY,
-    JSONRPCError,
-    jsonrpc_message_adapter,
 )
 from mcp_types.version import LATEST_MODERN_VERSION
 from pydantic import ValidationError
@@ -26,30 +29,36 @@ from pydantic_core import from_json
 
 from ferrule._version import __version__
 from ferrule.core.json_values import MESSAGE_VALUES, has_too_many_values
+from ferrule.core.phrases import phrase
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.bounds import Pace
-from ferrule.mcp_client.message_lines import answered_id, looks_like_answer
+from ferrule.mcp_client.server_config import NotSigningIn, read_json, write_json
+from ferrule.policy.shown_text import shown_argument
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+    from pathlib import Path
 
-    from mcp.client.auth import OAuthClientProvider
+    from pydantic import BaseModel
 
 
-# Answers over HTTP that are bounded: in bytes as they come, and in values before anything is made of them.
+# Answers that are bounded: in bytes as they come, and in values before anything is made of them.
 
 
 _TOO_MANY = f"the answer holds more than {MESSAGE_VALUES:,} values, {bounds.NOT_READ}"
 _TOO_LONG = f"the answer takes more than {bounds.MESSAGE_BYTES:,} bytes, {bounds.NOT_READ}"
+_NOBODY = "nobody waits for this answer any more"
 _END_OF_EVENT = re.compile(rb"(?>\r\n|\r|\n)(?>\r\n|\r|\n)")
 _LONGEST_END = 4
+_LONGEST_ID = 50
 
 
 class BoundedBody(httpx2.AsyncByteStream):
-    """A body that ends in an error once it is longer than allowed, or holds more."""
+    """A body that ends in an error where it is longer than allowed or holds more, and as an answer to its request."""
 
-    def __init__(self, body: httpx2.AsyncByteStream) -> None:
+    def __init__(self, body: httpx2.AsyncByteStream, asked: int | str | None) -> None:
         self._body = body
+        self._asked = asked
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         pace = Pace(bounds.PIECES_PER_SECOND)
@@ -58,25 +67,32 @@ class BoundedBody(httpx2.AsyncByteStream):
             whole += piece
             if len(whole) > bounds.MESSAGE_BYTES:
                 raise httpx2.StreamError(_TOO_LONG)
-            yield piece
             await pace.spend()
-        if has_too_many_values(whole):  # nobody has read them yet: that needs the whole body
+        if has_too_many_values(whole):
             raise httpx2.StreamError(_TOO_MANY)
+        yield bytes(whole) if self._asked is None else fitting(bytes(whole), self._asked)
 
     async def aclose(self) -> None:
         await self._body.aclose()
 
 
 class BoundedEvents(httpx2.AsyncByteStream):
-    """A stream of events that ends in an error before the end of one that is longer than allowed, or holds more."""
+    """A stream of events that ends in an error before the end of one that is longer than allowed, or holds more.
+
+    It also ends with the next piece once nobody wants it; without one, after the time of silence.
+    """
 
     def __init__(self, body: httpx2.AsyncByteStream) -> None:
         self._body = body
+        self.is_wanted = True
+        self.reader = asyncio.current_task()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         pace = Pace(bounds.PIECES_PER_SECOND)
         event = bytearray()  # what of an event has come
         async for piece in self._body:
+            if not self.is_wanted:
+                raise httpx2.ReadError(_NOBODY)
             looked_at = max(0, len(event) - _LONGEST_END)
             event += piece
             start = 0
@@ -94,141 +110,157 @@ class BoundedEvents(httpx2.AsyncByteStream):
         await self._body.aclose()
 
 
-# Streams over HTTP that nobody waits for any more are let go of.
+def fitting(body: bytes, asked: int | str) -> bytes:
+    """The body where it answers the request or is no message at all; else an error that does: nobody waits for ever."""
+    message = _object_in(body)
+    given = message.get("id")
+    if "method" in message:
+        why = "the answer is a message of its own, and none to what was asked"
+    elif given is None and isinstance(message.get("error"), dict):  # it could not read what it was asked
+        return json.dumps({**message, "id": asked}).encode()
+    elif str(given) == str(asked) or not {"result", "error"} & message.keys():
+        return body
+    else:
+        why = f"the answer is to another request (its id is {json.dumps(given)[:_LONGEST_ID]}, and not {asked})"
+    return json.dumps({"jsonrpc": "2.0", "id": asked, "error": {"code": PARSE_ERROR, "message": why}}).encode()
 
 
-_CANCELLED = b"notifications/cancelled"
-_NOBODY = "nobody waits for this answer any more"
-
-
-class _Stream(httpx2.AsyncByteStream):
-    """A stream of events that ends with the next piece once nobody wants it; without one, after the time of silence."""
-
-    def __init__(self, body: httpx2.AsyncByteStream) -> None:
-        self._body = body
-        self.is_wanted = True
-        self.reader = asyncio.current_task()
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for piece in self._body:
-            if not self.is_wanted:
-                raise httpx2.ReadError(_NOBODY)
-            yield piece
-
-    async def aclose(self) -> None:
-        await self._body.aclose()
-
-
-class AbandonedAnswers:
-    """Looks at one client's requests and responses as they pass."""
-
-    def __init__(self) -> None:
-        self._streams: WeakValueDictionary[int | str, _Stream] = WeakValueDictionary()
-        self._given_up: WeakSet[asyncio.Task[Any]] = WeakSet()
-
-    def see_request(self, request: httpx2.Request) -> None:
-        """Note what is cancelled; raises where a stream is to be taken up again that nobody waits for."""
-        if request.method == "GET" and asyncio.current_task() in self._given_up:
-            raise httpx2.ReadError(_NOBODY, request=request)
-        if request.method != "POST" or _CANCELLED not in request.content:
-            return
-        message = _message(request)
-        stream = self._streams.get(message.get("params", {}).get("requestId"))
-        if message.get("method") == _CANCELLED.decode() and stream is not None:
-            stream.is_wanted = False
-            if stream.reader is not None:
-                self._given_up.add(stream.reader)
-
-    def see_response(self, response: httpx2.Response) -> None:
-        """Note the stream that a request is answered by."""
-        kind = response.headers.get("content-type", "").lower()
-        if response.request.method != "POST" or not kind.startswith("text/event-stream"):
-            return
-        body: Any = response.stream
-        if (number := _message(response.request).get("id")) is not None:
-            response.stream = self._streams[number] = _Stream(body)
-
-
-def _message(request: httpx2.Request) -> dict[str, Any]:
-    """What a request of the session's holds; nothing for one that is made to sign in."""
+def _object_in(content: bytes) -> dict[str, Any]:
+    """The JSON object in a body; an empty one where there is none, as in a request that is made to sign in."""
     try:
-        found: Any = from_json(request.content)
+        found: Any = from_json(content)
     except ValueError:
         return {}
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
-# Bodies over HTTP that should answer a request, and what becomes of those that answer another one or none.
+# The client
 
 
-_LONGEST_ID = 50
+_SECONDS_TO_CONNECT = 30.0
+_SECONDS_OF_SILENCE = 300.0
+# Many servers let go of an idle connection after 5 s; a request that is just on its way then would be lost.
+_SECONDS_TO_KEEP = 3.0
+_STREAMS_PER_SECOND = 5
+_SECONDS_TO_SAY_GOODBYE = 2.0
+_MOST_OF_REFUSAL = 1 << 16
+_MOST_SAID = 200
+_CANCELLED = b"notifications/cancelled"
 
 
-def check_answer(response: httpx2.Response) -> None:
-    """Have a body looked at when it is read, where it should answer a request."""
-    is_json = response.headers.get("content-type", "").lower().startswith("application/json")
-    if response.status_code >= 300 or not is_json:
-        return
-    asked = _request_id(response.request.content)
-    if asked is not None:
+class BoundedExchange:
+    """Looks at one client's requests and responses as they pass.
+
+    The SDK lets go of an answer that nobody waits for in the newer era alone; in the older one we do.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._address = httpx2.URL(url)
+        self._streams: WeakValueDictionary[int | str, BoundedEvents] = WeakValueDictionary()
+        self._given_up: WeakSet[asyncio.Task[Any]] = WeakSet()
+        self._streams_opened = Pace(_STREAMS_PER_SECOND)
+
+    async def see_request(self, request: httpx2.Request) -> None:
+        """Note what is cancelled; raises where a stream is to be taken up again that nobody waits for."""
+        if request.method == "GET":
+            if asyncio.current_task() in self._given_up:
+                raise httpx2.ReadError(_NOBODY, request=request)
+            await self._streams_opened.spend()  # a server may ask for a new one at once, each time that it ends one
+        elif request.method == "DELETE":  # the session ends either way
+            request.extensions["timeout"] = httpx2.Timeout(_SECONDS_TO_SAY_GOODBYE).as_dict()
+        elif _CANCELLED in request.content:
+            message = _object_in(request.content)
+            stream = self._streams.get(message.get("params", {}).get("requestId"))
+            if message.get("method") == _CANCELLED.decode() and stream is not None:
+                stream.is_wanted = False
+                if stream.reader is not None:
+                    self._given_up.add(stream.reader)
+
+    async def see_response(self, response: httpx2.Response) -> None:
+        """Bound a body before it is read; a stream of events has no end, but each event has."""
+        if response.headers.get("content-encoding", "identity").lower() not in ("identity", ""):
+            # A few bytes could unpack to any number, and none were asked for.
+            await response.aclose()
+            raise httpx2.RemoteProtocolError("it packs its answers although that was not asked for")
+        kind, request = response.headers.get("content-type", "").lower(), response.request
+        is_message = request.method == "POST" and request.url == self._address  # not what is asked for to sign in
+        message = _object_in(request.content) if is_message else {}
+        asked = message.get("id") if "method" in message else None
         body: Any = response.stream
-        response.stream = AnswerBody(body, asked)
+        if is_message and response.status_code >= 400 and response.status_code != 404:
+            await word_refusal(response)
+        elif kind.startswith("text/event-stream"):
+            response.stream = events = BoundedEvents(body)
+            if asked is not None:
+                self._streams[asked] = events
+        else:
+            response.stream = BoundedBody(body, asked if kind.startswith("application/json") else None)
 
 
-class AnswerBody(httpx2.AsyncByteStream):
-    """A body that ends as an answer to its request, whatever else it held."""
+async def word_refusal(response: httpx2.Response) -> None:
+    """Say in the protocol's own form how HTTP refused a message, which the SDK would tell as "an error response".
 
-    def __init__(self, body: httpx2.AsyncByteStream, asked: int | str) -> None:
-        self._body = body
-        self._asked = asked
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield fitting(b"".join([piece async for piece in self._body]), self._asked)
-
-    async def aclose(self) -> None:
-        await self._body.aclose()
-
-
-def fitting(body: bytes, asked: int | str) -> bytes:
-    """The body itself where it answers the request or cannot be read; else an error that does."""
-    if answered_id(body, body) == asked and looks_like_answer(
-        body
-    ):  # as nearly always, and nothing is made of it twice
-        return body
+    What is an error of the protocol already stays as it is. Not for 404: that is how a session's end is told.
+    """
+    body: Any = response.stream
+    kept = bytearray()
     try:
-        found: Any = from_json(body)
-    except ValueError:
-        return body
-    if not isinstance(found, dict):
-        return body
-    message = cast("dict[str, Any]", found)
-    if "method" in message:
-        return _error(asked, "the answer is a message of its own, and none to what was asked")
-    given = message.get("id")
-    if given is None and isinstance(message.get("error"), dict):  # it could not read what it was asked
-        return json.dumps({**message, "id": asked}).encode()
-    if str(given) == str(asked) or not {"result", "error"} & message.keys():
-        return body
-    told = json.dumps(given)[:_LONGEST_ID]
-    return _error(asked, f"the answer is to another request (its id is {told}, and not {asked})")
+        async for piece in body:
+            kept += piece
+            if len(kept) > _MOST_OF_REFUSAL:
+                break
+    finally:
+        await body.aclose()
+    if not isinstance(_object_in(bytes(kept)).get("error"), dict):
+        words = f"HTTP {response.status_code} {response.reason_phrase}".strip()
+        if not response.headers.get("content-type", "").lower().startswith("text/html"):
+            words += f": {said}" if (said := " ".join(kept.decode(errors="replace").split())[:_MOST_SAID]) else ""
+        error = {"code": INTERNAL_ERROR, "message": words}
+        kept = bytearray(json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode())
+        response.headers["content-type"] = "application/json"
+    response.stream = httpx2.ByteStream(bytes(kept))
 
 
-def _error(asked: int | str, words: str) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": asked, "error": {"code": PARSE_ERROR, "message": words}}).encode()
+async def sign_in(client: httpx2.AsyncClient, url: str) -> None:
+    """Ask once before the session begins, so that a user has all the time they need to sign in.
+
+    Inside the session the same question must be answered within seconds, or an older protocol is tried.
+    """
+    told = {
+        PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
+        CLIENT_INFO_META_KEY: {"name": "ferrule", "version": __version__},
+        CLIENT_CAPABILITIES_META_KEY: {},
+    }
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": LATEST_MODERN_VERSION,
+        "mcp-method": "server/discover",
+    }
+    question = {"jsonrpc": "2.0", "id": "sign-in", "method": "server/discover", "params": {"_meta": told}}
+    async with client.stream("POST", url, json=question, headers=headers):
+        return  # whatever it answers, the session will ask again
 
 
-def _request_id(content: bytes) -> int | str | None:
-    """The id of a request; none for a notification, for an answer of ours, and for what is no message."""
-    try:
-        found: Any = from_json(content)
-    except ValueError:
-        return None
-    message = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    asked = message.get("id")
-    return asked if "method" in message and isinstance(asked, (int, str)) else None
+@asynccontextmanager
+async def http_transport(
+    url: str, *, headers: Mapping[str, str], auth: httpx2.Auth | None = None, signs_in: bool = False
+) -> AsyncGenerator[Any, None]:
+    """The two streams that the SDK's client wants."""
+    exchange = BoundedExchange(url)
+    async with httpx2.AsyncClient(
+        headers={"accept-encoding": "identity", **headers},
+        timeout=httpx2.Timeout(_SECONDS_TO_CONNECT, read=_SECONDS_OF_SILENCE),
+        limits=httpx2.Limits(keepalive_expiry=_SECONDS_TO_KEEP),
+        auth=auth,
+        event_hooks={"request": [exchange.see_request], "response": [exchange.see_response]},
+    ) as client:
+        if signs_in:
+            await sign_in(client, url)
+        async with streamable_http_client(url, http_client=client, max_sse_event_size=None) as streams:
+            yield streams
 
 
-# Requests that carry the person's token, each in its own time.
+# Requests that carry the user's token, each in its own time.
 
 
 _UNKNOWN, _FORBIDDEN = 401, 403
@@ -267,113 +299,179 @@ def _wants_sign_in(response: httpx2.Response) -> bool:
     return response.status_code == _UNKNOWN or (response.status_code == _FORBIDDEN and _MORE_WANTED in wanted)
 
 
-_SECONDS_TO_CONNECT = 30.0
-_SECONDS_OF_SILENCE = 300.0
-# Many servers let go of an idle connection after 5 s; a request that is just on its way then would be lost.
-_SECONDS_TO_KEEP = 3.0
-_STREAMS_PER_SECOND = 5
-_SECONDS_TO_SAY_GOODBYE = 2.0
-_MOST_OF_REFUSAL = 1 << 16
-_MOST_SAID = 200
+# Signing in to a server over HTTP: the SDK's OAuth, with tokens that only the user can read.
 
 
-async def bound_answer(response: httpx2.Response) -> None:
-    """Bound a body before it is read; a stream of events has no end, but each event has."""
-    if response.headers.get("content-encoding", "identity").lower() not in ("identity", ""):
-        # A few bytes could unpack to any number, and none were asked for.
-        await response.aclose()
-        raise httpx2.RemoteProtocolError("it packs its answers although that was not asked for")
-    body: Any = response.stream
-    is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-    response.stream = BoundedEvents(body) if is_stream else BoundedBody(body)
+_SECONDS_TO_SIGN_IN = 300.0
+_MOST_OF_REQUEST = 16 << 10
+_PAGE = "<!doctype html><meta charset=utf-8><title>Ferrule</title><p>You are signed in. You can close this page.</p>"
+_REFUSED = "<!doctype html><meta charset=utf-8><title>Ferrule</title><p>Signing in did not work: {why}</p>"
 
 
-async def word_refusal(response: httpx2.Response) -> None:
-    """Say in the protocol's own form how HTTP refused a message, which the SDK would tell as «an error response».
+class TokenFile:
+    """Tokens and the client's registration for one server, in a file with mode 0600."""
 
-    What is a message already stays as it is, and so does 404: that is how a session's end is told.
+    def __init__(self, folder: Path, url: str) -> None:
+        self.path = folder / f"{sha256(url.encode()).hexdigest()[:32]}.json"
+        self.given: OAuthClientInformationFull | None = None
+        """The client that the user registered themselves; it comes before any other."""
+
+    @property
+    def expires_at(self) -> float | None:
+        """When the token ends; the SDK itself forgets that with the process, and would sign in anew."""
+        found = read_json(self.path).get("expires_at")
+        return float(found) if isinstance(found, (int, float)) else None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self._read("tokens", OAuthToken)
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        ends = time() + tokens.expires_in if tokens.expires_in is not None else None
+        self._write({"tokens": _plain(tokens), "expires_at": ends})
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.given or self._read("client", OAuthClientInformationFull)
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self._write({"client": _plain(client_info)})
+
+    def _read(self, key: str, kind: Any) -> Any:
+        try:
+            return kind.model_validate(read_json(self.path)[key])
+        except (KeyError, ValidationError):
+            return None
+
+    def _write(self, news: dict[str, Any]) -> None:
+        write_json(self.path, {**read_json(self.path), **news})
+
+
+def _plain(value: BaseModel) -> dict[str, Any]:
+    return value.model_dump(mode="json", exclude_none=True)
+
+
+class SignIn:
+    """One way through the browser and back. `show` brings the address to the user."""
+
+    def __init__(self, name: str, show: Callable[[str], Awaitable[None]] | None, port: int) -> None:
+        self._name = name
+        self._show = show
+        self.port = port
+        self._answer: asyncio.Future[AuthorizationCodeResult] | None = None
+        self._server: asyncio.Server | None = None
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}/callback"
+
+    async def begin(self, url: str) -> None:
+        """Open the way back, then show the address."""
+        if self._show is None:
+            raise OAuthFlowError(
+                phrase("it wants you to sign in: ferrule mcp test {name}", name=shown_argument(self._name))
+            )
+        if self._server is not None:  # of a try that was given up
+            self._server.close()
+        self._answer = asyncio.get_running_loop().create_future()
+        self._server = await asyncio.start_server(self._take, "127.0.0.1", self.port)
+        try:
+            await self._show(url)
+        except BaseException as error:
+            self._server.close()
+            if isinstance(error, NotSigningIn):
+                raise OAuthFlowError(str(error)) from None
+            raise
+
+    async def finish(self) -> AuthorizationCodeResult:
+        """What the browser came back with."""
+        if self._answer is None or self._server is None:
+            raise OAuthFlowError(phrase("signing in was not begun"))
+        try:
+            return await asyncio.wait_for(self._answer, _SECONDS_TO_SIGN_IN)
+        except TimeoutError:
+            raise OAuthFlowError(
+                phrase("nobody signed in within {seconds} s", seconds=f"{_SECONDS_TO_SIGN_IN:g}")
+            ) from None
+        finally:
+            self._server.close()
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            line = await asyncio.wait_for(reader.readuntil(b"\r\n"), 10)
+            words = line[:_MOST_OF_REQUEST].decode("latin-1").split(" ")
+            target = urlsplit(words[1] if len(words) > 1 else "")
+            if target.path != "/callback":
+                writer.write(b"HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+                return
+            given = {key: values[0] for key, values in parse_qs(target.query).items()}
+            page = self._settle(given)
+            body = page.encode()
+            writer.write(
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/html; charset=utf-8\r\nconnection: close\r\n"
+                b"content-length: %d\r\n\r\n%s" % (len(body), body)
+            )
+            await writer.drain()
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
+            return  # not a browser; the next one may be
+        finally:
+            writer.close()
+
+    def _settle(self, given: dict[str, str]) -> str:
+        from html import escape
+
+        answer = self._answer
+        if "code" not in given:
+            why = given.get("error_description") or given.get("error") or "the answer holds no code"
+            if answer is not None and not answer.done():
+                answer.set_exception(OAuthFlowError(phrase("signing in was refused: {why}", why=why[:200])))
+            return _REFUSED.format(why=escape(why[:200]))
+        if answer is not None and not answer.done():
+            answer.set_result(
+                AuthorizationCodeResult(code=given["code"], state=given.get("state"), iss=given.get("iss"))
+            )
+        return _PAGE
+
+
+def oauth(
+    name: str,
+    url: str,
+    tokens: TokenFile,
+    *,
+    show: Callable[[str], Awaitable[None]] | None,
+    client_id: str = "",
+    client_secret: str = "",
+) -> OAuthClientProvider:
+    """What signs requests to a server, and signs in first where the server asks for it.
+
+    A `client_id` that is an address is that of a document about the client, for servers that take one.
     """
-    if response.status_code < 400 or response.status_code == 404:
-        return
-    body: Any = response.stream
-    kept = bytearray()
-    try:
-        async for piece in body:
-            kept += piece
-            if len(kept) > _MOST_OF_REFUSAL:
-                break
-    finally:
-        await body.aclose()
-    if not _is_message(bytes(kept)):
-        words = f"HTTP {response.status_code} {response.reason_phrase}".strip()
-        if not response.headers.get("content-type", "").lower().startswith("text/html"):
-            words += f": {said}" if (said := " ".join(kept.decode(errors="replace").split())[:_MOST_SAID]) else ""
-        error = {"code": INTERNAL_ERROR, "message": words}
-        kept = bytearray(json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode())
-        response.headers["content-type"] = "application/json"
-    response.stream = httpx2.ByteStream(bytes(kept))
+    way = SignIn(name, show, _port(tokens))
+    method = "client_secret_basic" if client_secret else None
+    metadata = OAuthClientMetadata.model_validate(
+        {
+            "client_name": "Ferrule",
+            "redirect_uris": [way.address],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            **({"token_endpoint_auth_method": method} if method else {}),
+        }
+    )
+    document = client_id if client_id.startswith("https://") else None
+    if client_id and document is None:
+        known = {"client_id": client_id, **({"client_secret": client_secret} if client_secret else {})}
+        tokens.given = OAuthClientInformationFull.model_validate({**_plain(metadata), **known})
+    provider = OAuthClientProvider(url, metadata, tokens, way.begin, way.finish, document)
+    provider.context.token_expiry_time = tokens.expires_at
+    return provider
 
 
-def _is_message(body: bytes) -> bool:
-    try:
-        return isinstance(jsonrpc_message_adapter.validate_json(body, by_name=False), JSONRPCError)
-    except ValidationError:
-        return False
+def _port(tokens: TokenFile) -> int:
+    """The port that this client was registered with, or one that is free."""
+    import socket
 
-
-async def sign_in(client: httpx2.AsyncClient, url: str) -> None:
-    """Ask once before the session begins, so that a person has all the time they need to sign in.
-
-    Inside the session the same question must be answered within seconds, or an older protocol is tried.
-    """
-    told = {
-        PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
-        CLIENT_INFO_META_KEY: {"name": "ferrule", "version": __version__},
-        CLIENT_CAPABILITIES_META_KEY: {},
-    }
-    headers = {
-        "accept": "application/json, text/event-stream",
-        "mcp-protocol-version": LATEST_MODERN_VERSION,
-        "mcp-method": "server/discover",
-    }
-    question = {"jsonrpc": "2.0", "id": "sign-in", "method": "server/discover", "params": {"_meta": told}}
-    async with client.stream("POST", url, json=question, headers=headers):
-        return  # whatever it answers, the session will ask again
-
-
-@asynccontextmanager
-async def http_transport(
-    url: str, *, headers: Mapping[str, str], auth: httpx2.Auth | None = None, signs_in: bool = False
-) -> AsyncGenerator[Any, None]:
-    """The two streams that the SDK's client wants."""
-    abandoned = AbandonedAnswers()
-
-    streams_opened = Pace(_STREAMS_PER_SECOND)
-
-    async def tell(request: httpx2.Request) -> None:
-        abandoned.see_request(request)
-        if request.method == "GET":  # a server may ask for a new one at once, each time that it ends one
-            await streams_opened.spend()
-        if request.method == "DELETE":  # the session ends either way
-            request.extensions["timeout"] = httpx2.Timeout(_SECONDS_TO_SAY_GOODBYE).as_dict()
-
-    async def hear(response: httpx2.Response) -> None:
-        await bound_answer(response)
-        abandoned.see_response(response)
-        request = response.request
-        if request.method == "POST" and request.url == address:  # not what is asked for to sign in
-            await word_refusal(response)
-            check_answer(response)
-
-    address = httpx2.URL(url)
-    async with httpx2.AsyncClient(
-        headers={"accept-encoding": "identity", **headers},
-        timeout=httpx2.Timeout(_SECONDS_TO_CONNECT, read=_SECONDS_OF_SILENCE),
-        limits=httpx2.Limits(keepalive_expiry=_SECONDS_TO_KEEP),
-        auth=auth,
-        event_hooks={"request": [tell], "response": [hear]},
-    ) as client:
-        if signs_in:
-            await sign_in(client, url)
-        async with streamable_http_client(url, http_client=client, max_sse_event_size=None) as streams:
-            yield streams
+    registered: list[Any] = read_json(tokens.path).get("client", {}).get("redirect_uris") or []
+    for address in registered:
+        if (port := urlsplit(str(address)).port) is not None:
+            return port
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]

@@ -1,22 +1,34 @@
 """What is known of a server before it is started: the program or the address, and what it is given.
 
 Values stay as they were written, with `${NAME}` where a variable or a secret belongs: this is what is shown, compared
-and remembered. `variables.py` fills them in when the server is started.
+and remembered. `Variables` fills them in when the server is started.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import re
+import secrets
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent import futures
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, cast
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from ferrule.core.phrases import phrase
 from ferrule.mcp_client.bounds import START_SECONDS
 from ferrule.workspace.given_files import read_given
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
+
+    from ferrule.core.elicitation import Elicitor
 
 
 HANDSHAKE = "2025-11-25"
@@ -49,7 +61,7 @@ class ServerConfig:
     """Whether it is told which folders are the workspace. Some servers take those instead of what they were given."""
     enabled: bool = True
     scope: str = ""
-    """The workspace that brought it; empty for the person's own."""
+    """The workspace that brought it; empty for the user's own."""
 
     def __post_init__(self) -> None:
         if not self.name.strip():
@@ -85,7 +97,7 @@ class ServerConfig:
 
     @property
     def written(self) -> tuple[str, ...]:
-        """Every text in which a variable or a secret of the person's may be named."""
+        """Every text in which a variable or a secret of the user's may be named."""
         return (*self.command, self.url, *self.env.values(), *self.headers.values(), self.client_id,
                 self.client_secret, self.folder)  # fmt: skip
 
@@ -93,7 +105,7 @@ class ServerConfig:
     def shown(self) -> str:
         """The command or the address as it was written: no variable is filled in.
 
-        Secrets that stand in it are taken out of the person's own. What a workspace brings is shown exactly: they are
+        Secrets that stand in it are taken out of the user's own. What a workspace brings is shown exactly: they are
         asked to judge it.
         """
         import shlex
@@ -103,7 +115,7 @@ class ServerConfig:
 
 
 def identity_of(name: str, scope: str) -> str:
-    """Which server has this name, the person's own or that of a workspace."""
+    """Which server has this name, the user's own or that of a workspace."""
     return f"{scope}#{name}" if scope else name
 
 
@@ -200,3 +212,175 @@ def _table(name: str, entry: Mapping[str, Any], key: str) -> dict[str, str]:
     if not all(isinstance(one, str) for one in table.values()):
         raise ConfigProblem(f"`{name}`: every value of `{key}` must be text")
     return table
+
+
+# Fills in what a server's settings leave open: `${NAME}`, `${NAME:-default}`, and `${keyring:service/user}`.
+
+
+T = TypeVar("T")
+
+_PLACE = re.compile(r"\$\{([^{}]*)\}")
+_KEYRING = "keyring:"
+_SHORTEST_SECRET = 6
+
+
+class MissingValue(Exception):  # noqa: N818 - reads as what it says
+    """A variable or a secret that a server needs is not there."""
+
+
+@dataclass(slots=True)
+class Variables:
+    """Where values come from, and which of them must not be shown."""
+
+    environment: Mapping[str, str]
+    _from_keyring: dict[str, str] = field(default_factory=dict[str, str])
+    _hidden: dict[str, str] = field(default_factory=dict[str, str])
+
+    async def ask_keyring(self, texts: Iterable[str], seconds: float) -> None:
+        """Look up what the texts want of the keyring; raises `MissingValue`.
+
+        A locked one waits for its person, perhaps for ever, so it is asked in a thread that nobody has to wait for.
+        """
+        places = [place[2:-1] for place in places_in(texts) if place.startswith("${" + _KEYRING)]
+        if not places:
+            return
+        asking = _in_its_own_thread(lambda: {place: _looked_up(place) for place in places})
+        try:
+            self._from_keyring |= await asyncio.wait_for(asking, seconds)
+        except TimeoutError:
+            raise MissingValue(
+                phrase(
+                    "the keyring did not answer within {seconds} s; it may be locked", seconds=f"{round(seconds, 2):g}"
+                )
+            ) from None
+
+    def fill(self, text: str) -> str:
+        """The text with every place filled in; raises `MissingValue`."""
+        return _PLACE.sub(lambda found: self._value(found[1]), text)
+
+    def fill_table(self, table: Mapping[str, str]) -> dict[str, str]:
+        """The same for every value of a table. All of it is hidden: what stands there is seldom meant to be read."""
+        filled = {name: self.fill(value) for name, value in table.items()}
+        for name, value in filled.items():
+            self._hide(name, value)
+        return filled
+
+    def masked(self, text: str) -> str:
+        """Text without any value that was filled in; its name stands there instead."""
+        for value, name in self._hidden.items():
+            text = text.replace(value, f"[{name}]")
+        return text
+
+    def _value(self, place: str) -> str:
+        if place.startswith(_KEYRING):
+            value = self._from_keyring.get(place) or _looked_up(place)
+            self._hide(place, value)
+            return value
+        name, has_default, default = place.partition(":-")
+        value = self.environment.get(name) or (default if has_default else None)
+        if value is None:
+            raise MissingValue(phrase("the variable `{name}` is not set", name=name))
+        if not has_default or value != default:
+            self._hide(name, value)
+        return value
+
+    def _hide(self, name: str, value: str) -> None:
+        for form in (value, value.strip()):  # what is left of a value that was too much for a header
+            if len(form) >= _SHORTEST_SECRET:
+                self._hidden.setdefault(form, name)
+
+
+def places_in(texts: Iterable[str]) -> list[str]:
+    """What of the user's would be filled into these texts, as it is written there, each once."""
+    return list(dict.fromkeys(found[0] for text in texts for found in _PLACE.finditer(text)))
+
+
+def _looked_up(place: str) -> str:
+    service, _, user = place.removeprefix(_KEYRING).rpartition("/")
+    return from_keyring(service, user)
+
+
+def _in_its_own_thread(function: Callable[[], T]) -> asyncio.Future[T]:
+    """What a function gives. Its thread does not keep the program from ending, as asyncio's own would."""
+    given: futures.Future[T] = futures.Future()
+    given.set_running_or_notify_cancel()
+
+    def work() -> None:
+        try:
+            given.set_result(function())
+        except Exception as error:  # noqa: BLE001 - for whoever waits
+            given.set_exception(error)
+
+    threading.Thread(target=work, name="ferrule-keyring", daemon=True).start()
+    return asyncio.wrap_future(given)
+
+
+def from_keyring(service: str, user: str) -> str:
+    """A secret that the user's keyring holds."""
+    if not service or not user:
+        raise MissingValue(phrase("a place for a secret is written `${keyring:service/user}`"))
+    try:
+        keyring: Any = import_module("keyring")
+    except ImportError:
+        raise MissingValue(phrase("the keyring cannot be read: pip install keyring")) from None
+    try:
+        value = keyring.get_password(service, user)
+    except Exception as error:  # noqa: BLE001 - every keyring fails in its own way, and the user must hear of it
+        raise MissingValue(phrase("the keyring could not be read: {kind}", kind=type(error).__name__)) from None
+    if value is None:
+        raise MissingValue(phrase("the keyring holds nothing for {service}/{user}", service=service, user=user))
+    return str(value)
+
+
+# The ports through which a server reaches the user and the model; where nobody stands behind one, it is declined.
+
+
+Sampler = Callable[[str, Any], Awaitable[Any]]
+"""Lets a server ask the model: its name and the SDK's parameters in, the SDK's result out."""
+ShowUrl = Callable[[str, str], Awaitable[None]]
+"""Shows the user the address at which to sign in to a server: its name, and the address. Raises `NotSigningIn`."""
+
+
+class NotSigningIn(Exception):  # noqa: N818 - reads as what it says
+    """Nobody signs in now; the words say why, and complete "the server cannot be used: …"."""
+
+
+@dataclass(slots=True)
+class Ports:
+    """Everything that servers may ask of us, besides what the call that is running brings along."""
+
+    elicitor: Elicitor | None = None
+    sample: Sampler | None = None
+    show_url: ShowUrl | None = None
+
+
+# Small JSON files that only the user may read: written whole or not at all.
+
+
+_MOST_READ = 64 << 20
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """The object in a file; nothing where there is none, or none that can be read."""
+    try:
+        if file.stat().st_size > _MOST_READ:
+            return {}
+        found: Any = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def write_json(file: Path, document: dict[str, Any]) -> None:
+    """Write an object to a file with mode 0600, in a folder with mode 0700."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = file.with_name(f".{file.name}.{secrets.token_hex(6)}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "wb") as opened:  # noqa: PTH123 - a descriptor
+            opened.write(json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"))
+        temporary.replace(file)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise

@@ -12,13 +12,13 @@ import contextlib
 import json
 import logging
 import os
+import re
 import shutil
 import signal
 from dataclasses import dataclass
-from enum import Enum
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import anyio
 from mcp.shared.exceptions import MCPError
@@ -29,31 +29,110 @@ from mcp_types import (
     PARSE_ERROR,
     ErrorData,
     JSONRPCError,
-    JSONRPCMessage,
     JSONRPCRequest,
-    RequestId,
+    JSONRPCResponse,
     jsonrpc_message_adapter,
 )
+from pydantic_core import from_json
 
 from ferrule.core.json_values import MESSAGE_VALUES, has_too_many_values
 from ferrule.core.phrases import glued, phrase
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.bounds import Pace
 from ferrule.mcp_client.failures import NO_MESSAGE, Malformed
-from ferrule.mcp_client.message_lines import CutOff, OpenQuestions, TooLong, lines, read_line
 from ferrule.process import launcher
 from ferrule.process.box import BoxFailed, start_box
 from ferrule.process.sandbox.sandbox import Launch, Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
     from types import TracebackType
 
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.shared.dispatcher import ProgressFnT
+    from mcp_types import JSONRPCMessage, RequestId
 
-    from ferrule.mcp_client.remote_server import ServerLog
+    from ferrule.mcp_client.failures import ServerLog
     from ferrule.process.box import Box
+
+logger = logging.getLogger("ferrule.mcp")
+
+
+# Messages on a stream: one a line, none longer than allowed, and what is too long still told by its id.
+
+
+_CHUNK = 1 << 16
+_END_KEPT = 512
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+_ID = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*[,}]')
+_ANSWER = re.compile(rb"""["']jsonrpc["']\s*:|^\s*(?:["']id["']\s*:\s*\d+\s*,\s*)?["']result["']\s*:""")
+_REQUEST = re.compile(rb"""["']method["']\s*:""")
+
+
+class Readable(Protocol):
+    """Where bytes come from; no bytes are its end."""
+
+    async def read(self, n: int = -1, /) -> bytes: ...
+
+
+@dataclass(slots=True, frozen=True)
+class TooLong:
+    """A line that was passed over: its two ends and its length."""
+
+    head: bytes
+    tail: bytes
+    size: int
+
+
+async def lines(stream: Readable, most: int) -> AsyncIterator[bytes | TooLong | None]:
+    """Every line without its end; None where the stream ends inside one. Never holds more than `most` and a chunk."""
+    held = bytearray()
+    dropped = 0  # from the middle of a line that is too long
+    while chunk := await stream.read(_CHUNK):
+        *ended, rest = chunk.split(b"\n")
+        for part in ended:
+            held += part
+            size = len(held) + dropped
+            line = bytes(held)
+            yield line if size <= most else TooLong(line[:_END_KEPT], line[-_END_KEPT:], size)
+            held.clear()
+            dropped = 0
+        held += rest
+        if len(held) + dropped > most and len(held) > 2 * _END_KEPT:
+            dropped += len(held) - 2 * _END_KEPT
+            del held[_END_KEPT:-_END_KEPT]
+    if held:
+        yield None
+
+
+def answered_id(head: bytes, tail: bytes) -> int | None:
+    """The id in the first or last few bytes of a message. Not from between: there a result's own ids stand."""
+    found = _ID.search(head[:_END_KEPT]) or next(iter(reversed(list(_ID.finditer(tail[-_END_KEPT:])))), None)
+    return int(found[1]) if found else None
+
+
+def looks_like_answer(head: bytes) -> bool:
+    """Whether the beginning of a line is that of an answer, whatever became of the rest."""
+    head = head[:_END_KEPT].lstrip()
+    own_keys = head[1:].partition(b"{")[0]  # further in stands what an answer holds, or what a record quotes
+    return head.startswith(b"{") and _ANSWER.search(own_keys) is not None and _REQUEST.search(own_keys) is None
+
+
+def read_line(line: bytes) -> Any:
+    """A line's JSON; raises `ValueError`. Half a character, which JSON can spell, becomes a replacement character.
+
+    Programs in JavaScript cut texts in the middle of an emoji and think nothing of it.
+    """
+    try:
+        return from_json(line)
+    except ValueError:
+        if not _HALF.search(line):
+            raise
+    try:
+        text = json.dumps(json.loads(line), ensure_ascii=False)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return from_json(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
 
 
 # An MCP server that is a program: spoken to over its standard streams, and nothing of it is left behind.
@@ -63,65 +142,40 @@ class CannotStart(Exception):  # noqa: N818 - reads as what it says
     """The program could not be started; says why."""
 
 
-class ServerProgram:
-    """A running program. `stdin`, `stdout` and `stderr` are our ends of its streams; whoever takes one closes it."""
+async def start_program(
+    arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str]
+) -> tuple[Box, tuple[int, int, int]]:
+    """Start it; our ends of its standard streams are the caller's to close. Raises `CannotStart`."""
+    executable = _must_find(arguments[0], folder, environment)
+    (reading, stdin), (stdout, writing), (stderr, complaining) = os.pipe(), os.pipe(), os.pipe()
+    launch = Launch((executable, *arguments[1:]), environment, str(folder))
+    try:
+        box = await start_box(Prepared(launch), (reading, writing, complaining))
+    except BaseException as error:
+        for ours in (stdin, stdout, stderr):
+            os.close(ours)
+        if isinstance(error, BoxFailed):
+            raise CannotStart(error.why) from None
+        if isinstance(error, (OSError, ValueError)):
+            raise CannotStart(str(error)) from None
+        raise
+    finally:
+        for theirs in (reading, writing, complaining):
+            os.close(theirs)
+    return box, (stdin, stdout, stderr)
 
-    def __init__(self, box: Box, stdin: int, stdout: int, stderr: int) -> None:
-        self._box = box
-        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
 
-    @property
-    def pid(self) -> int:
-        """The process that everything of it is below."""
-        return self._box.pid
+async def end_program(box: Box, patience: float = 1.0, *, to_notice: float | None = None) -> None:
+    """End a program whose input is closed, with all that it started: wait for it, then ask it, then kill all.
 
-    @property
-    def ended(self) -> asyncio.Future[int]:
-        """The exit code, or the negative number of a signal, once it has ended with all that it started."""
-        return self._box.ended
-
-    @classmethod
-    async def start(cls, arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> ServerProgram:
-        """Start it; raises `CannotStart`."""
-        executable = _must_find(arguments[0], folder, environment)
-        (reading, stdin), (stdout, writing), (stderr, complaining) = os.pipe(), os.pipe(), os.pipe()
-        launch = Launch((executable, *arguments[1:]), environment, str(folder))
-        try:
-            box = await start_box(Prepared(launch), (reading, writing, complaining))
-        except BaseException as error:
-            for ours in (stdin, stdout, stderr):
-                os.close(ours)
-            if isinstance(error, BoxFailed):
-                raise CannotStart(error.why) from None
-            if isinstance(error, (OSError, ValueError)):
-                raise CannotStart(str(error)) from None
-            raise
-        finally:
-            for theirs in (reading, writing, complaining):
-                os.close(theirs)
-        return cls(box, stdin, stdout, stderr)
-
-    async def end(self, patience: float = 1.0, *, to_notice: float | None = None) -> None:
-        """End it with all that it started: its input is closed, then it is asked to, then all is killed.
-
-        It has `patience` seconds for each, or `to_notice` for the first: to see that its input has ended.
-        """
-        for name in ("stdin", "stdout", "stderr"):
-            if (descriptor := self.take(name)) >= 0:
-                os.close(descriptor)
-        for number, seconds in ((0, patience if to_notice is None else to_notice), (signal.SIGTERM, patience)):
-            if not self.ended.done() and patience > 0:
-                if number:
-                    launcher.signal_all(self._box.processes()[:1], number)
-                await asyncio.wait({self.ended}, timeout=seconds)
-        await self._box.end(patience=0)
-        self._box.close()
-
-    def take(self, name: str) -> int:
-        """Our end of a stream, for whoever will close it."""
-        descriptor = getattr(self, name)
-        setattr(self, name, -1)
-        return descriptor
+    It has `patience` seconds for each, or `to_notice` for the first: to see that its input has ended.
+    """
+    await asyncio.wait({box.ended}, timeout=patience if to_notice is None else to_notice)
+    if not box.ended.done():
+        launcher.signal_all(box.processes()[:1], signal.SIGTERM)
+        await asyncio.wait({box.ended}, timeout=patience)
+    await box.end(patience=0)
+    box.close()
 
 
 def _must_find(command: str, folder: Path, environment: Mapping[str, str]) -> str:
@@ -134,7 +188,6 @@ def _must_find(command: str, folder: Path, environment: Mapping[str, str]) -> st
 
 
 def _why_not(command: str, folder: Path) -> str:
-    """What is the matter with a command that is no program."""
     if os.sep in command:
         path = folder / Path(command).expanduser()
         if path.is_dir():
@@ -158,20 +211,11 @@ def find_executable(command: str, folder: Path, environment: Mapping[str, str]) 
     return str(folder / found) if found else None
 
 
-# Calls that go past the SDK's session, on the same stream: a gateway makes many, and the session costs more than
-# they.
+# Calls that go past the SDK's session, on the same stream: it takes four times as long as all the rest of a call.
 
-
-logger = logging.getLogger("ferrule.mcp")
 
 _FIRST_ID = 1_000_000_000
 _STAMP = "io.modelcontextprotocol/"
-
-
-@dataclass(slots=True)
-class _WaitingCall:
-    answer: asyncio.Future[dict[str, Any]]
-    progress: ProgressFnT | None
 
 
 class DirectCalls:
@@ -180,10 +224,10 @@ class DirectCalls:
     def __init__(self, write: Callable[[bytes], None]) -> None:
         self._write = write
         self._ids = count(_FIRST_ID)
-        self._waiting: dict[int, _WaitingCall] = {}
-        self._telling: set[asyncio.Task[None]] = set()
+        self._waiting: dict[int, tuple[asyncio.Future[dict[str, Any]], ProgressFnT | None]] = {}
+        self._telling: set[asyncio.Future[None]] = set()
         self._over = False
-        self.stamp: dict[str, Any] = {}
+        self._stamp: dict[str, Any] = {}
         self.idle_words = 0
         """How many messages came that answered nothing."""
 
@@ -193,28 +237,23 @@ class DirectCalls:
         return self._waiting.keys()
 
     def note_stamp(self, params: Mapping[str, Any] | None) -> None:
-        """What the session says of us in a request of its own."""
-        told: Any = (params or {}).get("_meta")
-        if isinstance(told, dict):
-            found = {key: value for key, value in cast("dict[str, Any]", told).items() if key.startswith(_STAMP)}
-            if found:
-                self.stamp = found
+        """What the session says of us in a request of its own, and we say too."""
+        told: dict[str, Any] = (params or {}).get("_meta") or {}
+        self._stamp = {key: value for key, value in told.items() if key.startswith(_STAMP)} or self._stamp
 
     async def request(self, method: str, params: dict[str, Any], progress: ProgressFnT | None = None) -> dict[str, Any]:
         """The result; raises `MCPError` for the server's error or the connection's end, `Malformed` for neither."""
         if self._over:
             raise _closed()
         number = next(self._ids)
-        meta = dict(self.stamp)
-        if progress is not None:
-            meta["progressToken"] = number
+        meta = self._stamp if progress is None else {**self._stamp, "progressToken": number}
         if meta:
             params = {**params, "_meta": meta}
-        waiting = _WaitingCall(asyncio.get_running_loop().create_future(), progress)
-        self._waiting[number] = waiting
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer, progress
         try:
             self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-            return await waiting.answer
+            return await answer
         except asyncio.CancelledError:
             cancelled = {"requestId": number, "reason": "nobody waits for it any more"}
             self._send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled})
@@ -229,69 +268,53 @@ class DirectCalls:
         number = message.get("id")
         if type(number) is not int or number < _FIRST_ID or "method" in message:
             return False
-        waiting = self._waiting.get(number)
-        if waiting is not None and not waiting.answer.done():
-            self._settle(waiting.answer, message)
+        answer, _ = self._waiting.get(number, (None, None))
+        if answer is None or answer.done():
+            self.idle_words += 1  # late, or to nobody; not the session's either way
+        elif isinstance(result := message.get("result"), dict):
+            answer.set_result(cast("dict[str, Any]", result))
+        elif isinstance(error := message.get("error"), dict):
+            told = cast("dict[str, Any]", error)
+            code = told["code"] if isinstance(told.get("code"), int) else INTERNAL_ERROR
+            answer.set_exception(MCPError(code, str(told.get("message") or ""), told.get("data")))
         else:
-            self.idle_words += 1
-        return True  # late, or to nobody; not the session's either way
+            answer.set_exception(Malformed(phrase("the answer holds neither an object as its result nor an error")))
+        return True
 
     def end(self) -> None:
         """The connection is over, and so are its calls."""
         self._over = True
-        for waiting in self._waiting.values():
-            if not waiting.answer.done():
-                waiting.answer.set_exception(_closed())
-
-    def _settle(self, answer: asyncio.Future[dict[str, Any]], message: dict[str, Any]) -> None:
-        result, error = message.get("result"), message.get("error")
-        if isinstance(result, dict):
-            answer.set_result(cast("dict[str, Any]", result))
-            return
-        if not isinstance(error, dict):
-            answer.set_exception(Malformed(phrase("the answer holds neither an object as its result nor an error")))
-            return
-        told = cast("dict[str, Any]", error)
-        code, words = told.get("code"), str(told.get("message") or "")
-        answer.set_exception(
-            MCPError(code=code if isinstance(code, int) else INTERNAL_ERROR, message=words, data=told.get("data"))
-        )
+        for answer, _ in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(_closed())
 
     def _take_progress(self, params: Any) -> bool:
         told = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
-        token, done, total, words = (told.get(key) for key in ("progressToken", "progress", "total", "message"))
+        token = told.get("progressToken")
         if type(token) is not int or token < _FIRST_ID:
             return False
         self.idle_words += 1
-        waiting, reached = self._waiting.get(token), _number(done)
-        if waiting is not None and waiting.progress is not None and reached is not None:
-            task = asyncio.ensure_future(_tell(waiting.progress, reached, _number(total), str(words or "") or None))
+        _, progress = self._waiting.get(token, (None, None))
+        reached = _number(told.get("progress"))
+        if progress is not None and reached is not None:
+            telling = progress(reached, _number(told.get("total")), str(told.get("message") or "") or None)
+            task = asyncio.ensure_future(telling)
             self._telling.add(task)
             task.add_done_callback(self._telling.discard)
         return True
 
     def _send(self, message: dict[str, Any]) -> None:
         if not self._over:
-            self._write(
-                json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
-            )
+            text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+            self._write(text.encode("utf-8", "replace") + b"\n")
 
 
 def _number(given: Any) -> float | None:
     """A number as the protocol has it; none where it is something else, or larger than any."""
-    if not isinstance(given, (int, float)):
-        return None
     try:
-        return float(given)
+        return float(given) if isinstance(given, (int, float)) else None
     except OverflowError:
         return None
-
-
-async def _tell(progress: ProgressFnT, done: float, total: float | None, words: str | None) -> None:
-    try:
-        await progress(done, total, words)
-    except Exception:
-        logger.exception("Progress could not be passed on")
 
 
 def _closed() -> MCPError:
@@ -301,15 +324,6 @@ def _closed() -> MCPError:
 _SECONDS_TO_READ_THE_REST = 0.5
 _MUTE_SECONDS_TO_NOTICE = 0.1
 """For a server that has not said a word yet: it has nothing to finish, and somebody may wait for its end."""
-
-
-class Taken(Enum):
-    """A message that was somebody else's than the session's."""
-
-    TAKEN = "taken"
-
-
-TAKEN = Taken.TAKEN
 _SECONDS_TO_HEAR_OF_THE_END = 0.3
 
 
@@ -330,38 +344,34 @@ class StdioTransport:
         self._environment = environment
         self._log = log
         self._on_end = on_end
-        self._tasks: list[asyncio.Task[None]] = []
         self._pipes: list[asyncio.BaseTransport] = []
         self._pace = Pace(bounds.MESSAGES_PER_SECOND)
         self._has_spoken = False
-        self._questions = OpenQuestions()
+        self._asked: RequestId | None = None
+        """The session's last request, until it is answered."""
         self.direct = DirectCalls(lambda line: self._writer.write(line))
         """Calls that need none of the session's services."""
 
     async def __aenter__(
         self,
     ) -> tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]:
-        self._program = await ServerProgram.start(self._command, folder=self._folder, environment=self._environment)
+        self._box, streams = await start_program(self._command, folder=self._folder, environment=self._environment)
+        stdin, stdout, stderr = (os.fdopen(one, mode, 0) for one, mode in zip(streams, ("wb", "rb", "rb"), strict=True))
         try:
-            out = await self._reader(self._program.take("stdout"))
-            err = await self._reader(self._program.take("stderr"))
-            self._writer = await _writer(self._program.take("stdin"))
+            out, err = await self._reader(stdout), await self._reader(stderr)
+            self._writer = await self._writer_to(stdin)
         except BaseException:
-            for pipe in self._pipes:
+            for pipe in (*self._pipes, stdin, stdout, stderr):
                 pipe.close()
-            await self._program.end(patience=0)
+            await end_program(self._box, patience=0)
             raise
         self._to_session, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, self._from_session = anyio.create_memory_object_stream[SessionMessage](0)
         self._ends = (self._to_session, read, write, self._from_session)
         self._hearing = asyncio.create_task(self._hear(err))
         self._reading = asyncio.create_task(self._read(out))
-        self._tasks = [
-            self._hearing,
-            self._reading,
-            asyncio.create_task(self._write()),
-            asyncio.create_task(self._see_end()),
-        ]
+        others = (asyncio.create_task(self._write()), asyncio.create_task(self._see_end()))
+        self._tasks = (self._hearing, self._reading, *others)
         return read, write
 
     async def __aexit__(
@@ -372,46 +382,38 @@ class StdioTransport:
         self.direct.end()
         self._writer.close()
         with anyio.CancelScope(shield=True):  # nothing of the program may be left, whoever is in a hurry
-            await self._program.end(to_notice=None if self._has_spoken else _MUTE_SECONDS_TO_NOTICE)
+            await end_program(self._box, to_notice=None if self._has_spoken else _MUTE_SECONDS_TO_NOTICE)
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            for pipe in self._pipes:
-                pipe.close()
-            for end in self._ends:
+            for end in (*self._pipes, *self._ends):
                 end.close()
 
-    async def _reader(self, descriptor: int) -> asyncio.StreamReader:
+    async def _reader(self, stream: Any) -> asyncio.StreamReader:
         reader = asyncio.StreamReader(limit=1 << 18)
         loop = asyncio.get_running_loop()
-        pipe, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", 0)
-        )
+        pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stream)
         self._pipes.append(pipe)
         return reader
 
+    async def _writer_to(self, stream: Any) -> asyncio.StreamWriter:
+        loop = asyncio.get_running_loop()
+        pipe, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), stream
+        )
+        return asyncio.StreamWriter(pipe, protocol, None, loop)
+
     async def _read(self, stream: asyncio.StreamReader) -> None:
-        why, where, heard = phrase("it closed its output"), "", 0
+        why, where = phrase("it closed its output"), ""
         try:
             async for line in lines(stream, bounds.MESSAGE_BYTES):
-                if isinstance(line, CutOff):
+                if line is None:
                     where = phrase(" in the middle of a message")
                     break
-                message = self._understood(line)
-                self._has_spoken = self._has_spoken or message is not None
-                if message is TAKEN:
-                    if self.direct.idle_words > heard:  # progress, and answers that nobody waits for
-                        heard = self.direct.idle_words
-                        await self._pace.spend()
-                    continue
-                if message is None:
-                    if self._log.garbage_lines > bounds.GARBAGE_LINES:
-                        why = phrase(
-                            "it wrote more than {count} lines that nobody can read",
-                            count=f"{bounds.GARBAGE_LINES:,}",
-                        )
-                        break
-                    await self._pace.spend()
-                    continue
-                await self._to_session.send(SessionMessage(message))  # which takes them at its own pace
+                await self._take(line)
+                if self._log.garbage_lines > bounds.GARBAGE_LINES:
+                    why = phrase(
+                        "it wrote more than {count} lines that nobody can read", count=f"{bounds.GARBAGE_LINES:,}"
+                    )
+                    break
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             return  # the session is over
         except OSError as error:
@@ -421,7 +423,7 @@ class StdioTransport:
             logger.exception("A message of an MCP server could not be taken")
             why = phrase("it sent what could not be taken ({kind})", kind=type(error).__name__)
         # How it ended, and its last words, say more than that it did.
-        await asyncio.wait({self._program.ended, self._hearing}, timeout=_SECONDS_TO_HEAR_OF_THE_END)
+        await asyncio.wait({self._box.ended, self._hearing}, timeout=_SECONDS_TO_HEAR_OF_THE_END)
         self._on_end(glued(self._exit or why, where))
         self.direct.end()
         self._to_session.close()
@@ -429,7 +431,7 @@ class StdioTransport:
     @property
     def _exit(self) -> str:
         """How the program ended, which says more than that its output did."""
-        code = self._program.ended.result() if self._program.ended.done() else None
+        code = self._box.ended.result() if self._box.ended.done() else None
         if code is None:
             return ""
         return (
@@ -438,56 +440,83 @@ class StdioTransport:
             else phrase("it was ended by signal {number}", number=-code)
         )
 
-    def _understood(self, line: bytes | TooLong) -> JSONRPCMessage | Literal[Taken.TAKEN] | None:
-        """The message; a failure of the call that it would have answered; or nothing that is known."""
+    async def _take(self, line: bytes | TooLong) -> None:
+        """Pass a line on to whom it is for. After one that answers nobody, the next is read at its pace."""
+        idle = self.direct.idle_words + self._log.garbage_lines
+        message = self._message_in(line)
+        if message is not None:
+            await self._to_session.send(SessionMessage(message))  # which takes them at its own pace
+        elif self.direct.idle_words + self._log.garbage_lines > idle:
+            await self._pace.spend()
+
+    def _message_in(self, line: bytes | TooLong) -> JSONRPCMessage | None:
+        """What a line holds for the session, if it is for the session: a message, or an error in its place."""
         if isinstance(line, TooLong):
             why = f"the answer takes {line.size:,} bytes; more than {bounds.MESSAGE_BYTES:,} are not read"
-            self._log.add_garbage(line.head)
             return self._failure(line.head, line.tail, why)
         if has_too_many_values(line):
-            self._log.add_garbage(line)
-            why = f"the answer holds more than {MESSAGE_VALUES:,} values, {bounds.NOT_READ}"
-            return self._failure(line, line, why)
+            return self._failure(line, line, f"the answer holds more than {MESSAGE_VALUES:,} values, {bounds.NOT_READ}")
+        if not line.strip():
+            self.direct.idle_words += 1
+            return None
         try:
-            parsed = read_line(line)
-            if isinstance(parsed, dict) and self.direct.take(cast("dict[str, Any]", parsed)):
-                return TAKEN
-            message = jsonrpc_message_adapter.validate_python(parsed, by_name=False)
-        except ValueError:
-            if not line.strip():
+            found: Any = read_line(line)
+            if isinstance(found, dict) and self.direct.take(cast("dict[str, Any]", found)):
+                self._has_spoken = True
                 return None
-            self._log.add_garbage(line)
-            sample = self._log.garbage(self._log.garbage_lines - 1)
-            return self._failure(line, line, f"{NO_MESSAGE}: {sample!r}")
+            message = jsonrpc_message_adapter.validate_python(found, by_name=False)
+        except ValueError:
+            return self._failure(line, line, NO_MESSAGE, with_sample=True)
+        self._has_spoken = True
         if isinstance(message, JSONRPCError) and message.id is None:  # it could not read what it was asked
-            only = self._questions.only(self.direct.open)
-            return message if only is None else self._as_answer(only, message.error)
-        self._questions.came(message)
+            only = self._only()
+            return message if only is None else self._answer(only, message.error)
+        if isinstance(message, (JSONRPCResponse, JSONRPCError)) and message.id == self._asked:
+            self._asked = None
         return message
 
-    def _failure(self, head: bytes, tail: bytes, why: str) -> JSONRPCMessage | Literal[Taken.TAKEN] | None:
-        """An error in place of an answer; nothing for what answers nobody."""
-        request = self._questions.answered_by(head, tail, self.direct.open)
-        return None if request is None else self._as_answer(request, ErrorData(code=PARSE_ERROR, message=why))
+    def _failure(self, head: bytes, tail: bytes, why: str, *, with_sample: bool = False) -> JSONRPCMessage | None:
+        """An error in place of an answer that cannot be used; nothing for what answers nobody."""
+        self._log.add_garbage(head)
+        if not looks_like_answer(head):
+            return None
+        told = answered_id(head, tail)
+        request = told if told in self._open() else self._only()
+        if request is None:
+            return None
+        if with_sample:
+            why = f"{why}: {self._log.garbage(self._log.garbage_lines - 1)!r}"
+        return self._answer(request, ErrorData(code=PARSE_ERROR, message=why))
 
-    def _as_answer(self, request: RequestId, error: ErrorData) -> JSONRPCMessage | Literal[Taken.TAKEN]:
+    def _answer(self, request: RequestId, error: ErrorData) -> JSONRPCMessage | None:
+        """Have a request fail, whoever made it."""
+        self._has_spoken = True
         if self.direct.take({"id": request, "error": error.model_dump()}):
-            return TAKEN
-        failed = JSONRPCError(jsonrpc="2.0", id=request, error=error)
-        self._questions.came(failed)
-        return failed
+            return None
+        self._asked = None
+        return JSONRPCError(jsonrpc="2.0", id=request, error=error)
+
+    def _open(self) -> list[RequestId]:
+        """The requests that wait for an answer."""
+        return [*self.direct.open, *([] if self._asked is None else [self._asked])]
+
+    def _only(self) -> RequestId | None:
+        """The one that waits, if there is no second."""
+        waiting = self._open()
+        return waiting[0] if len(waiting) == 1 else None
 
     async def _write(self) -> None:
         try:
             async for item in self._from_session:
-                self._questions.sent(item.message)
-                if isinstance(item.message, JSONRPCRequest):
-                    self.direct.note_stamp(item.message.params)
-                text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-                self._writer.write(text.encode() + b"\n")
+                message = item.message
+                if isinstance(message, JSONRPCRequest):
+                    self.direct.note_stamp(message.params)
+                    if message.method != "subscriptions/listen":  # never answered while the connection lasts
+                        self._asked = message.id
+                self._writer.write(message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
                 await self._writer.drain()
         except (OSError, anyio.ClosedResourceError):
-            await asyncio.wait({self._program.ended}, timeout=_SECONDS_TO_HEAR_OF_THE_END)
+            await asyncio.wait({self._box.ended}, timeout=_SECONDS_TO_HEAR_OF_THE_END)
             self._on_end(self._exit or phrase("it closed its input"))
 
     async def _hear(self, stream: asyncio.StreamReader) -> None:
@@ -499,16 +528,7 @@ class StdioTransport:
 
     async def _see_end(self) -> None:
         """Notice a program that ended while something it started holds its output open."""
-        await asyncio.shield(self._program.ended)
+        await asyncio.shield(self._box.ended)
         await asyncio.wait({self._reading}, timeout=_SECONDS_TO_READ_THE_REST)
         self._on_end(self._exit or phrase("it ended"))
         self._reading.cancel()
-
-
-async def _writer(descriptor: int) -> asyncio.StreamWriter:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    transport, protocol = await loop.connect_write_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "wb", 0)
-    )
-    return asyncio.StreamWriter(transport, protocol, None, loop)

@@ -1,6 +1,6 @@
-"""What a workspace's servers were when the person trusted them, so that they can see what has changed since.
+"""What a workspace's servers were when the user trusted them, so that they can see what has changed since.
 
-A record gives no leave: that is the hash in the person's settings, which tells that something changed, and not what.
+A record gives no leave: that is the hash in the user's settings, which tells that something changed, and not what.
 Values of variables and headers are kept as digests alone, and secrets that can be recognised in a command or an address
 are left out of it.
 """
@@ -10,16 +10,16 @@ from __future__ import annotations
 import logging
 import secrets
 import shlex
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
+from pydantic import TypeAdapter, ValidationError
+
 from ferrule.core.phrases import phrase
-from ferrule.mcp_client.private_files import read_json, write_json
 from ferrule.mcp_client.remote_tool import RemoteTool
-from ferrule.mcp_client.server_config import without_secrets
-from ferrule.mcp_client.variables import places_in
+from ferrule.mcp_client.server_config import places_in, read_json, without_secrets, write_json
 from ferrule.policy.shown_text import shown_argument
 
 if TYPE_CHECKING:
@@ -57,16 +57,14 @@ class Approvals:
         )
 
     def way_out(self, tool: Tool[Any]) -> str:
-        """What the person can do about it where they cannot be asked."""
+        """What the user can do about it where they cannot be asked."""
         if not isinstance(tool, RemoteTool):
             return ""
         typed = shown_argument(tool.server_name)
-        return phrase(
-            "The person can look at it and accept it as it is now: `ferrule mcp trust {server}`.", server=typed
-        )
+        return phrase("The user can look at it and accept it as it is now: `ferrule mcp trust {server}`.", server=typed)
 
     def dispel(self, tool: Tool[Any]) -> None:
-        """The person has allowed the tool as it is now."""
+        """The user has allowed the tool as it is now."""
         if isinstance(tool, RemoteTool):
             self._remember(tool)
 
@@ -76,7 +74,7 @@ class Approvals:
             self._remember(tool)
 
     def forget(self, identity: str) -> None:
-        """Of a server that was removed, or whose tools the person accepts as they will be."""
+        """Of a server that was removed, or whose tools the user accepts as they will be."""
         known = self._read()
         if known.pop(identity, None) is not None:
             self._write(known)
@@ -148,7 +146,7 @@ class TrustRecord:
     salt: str
     parts: tuple[ServerPart, ...]
     earlier: tuple[str, ...] = ()
-    """Fingerprints of what it was when it was trusted before, which the person has not taken back."""
+    """Fingerprints of what it was when it was trusted before, which the user has not taken back."""
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
@@ -183,31 +181,31 @@ class TrustRecords:
         return {one for record in found if record is not None for one in record.fingerprints}
 
     def remember(self, config: ServerConfig) -> None:
-        """What the person has just agreed to; one that is recorded as it is keeps its day."""
+        """What the user has just agreed to; one that is recorded as it is keeps its day."""
         known = self.of(config)
         if known is not None and known.fingerprint == config.fingerprint:
             return
         salt = secrets.token_hex(16)
         before = () if known is None else known.fingerprints
-        record = {
-            "fingerprint": config.fingerprint,
-            "earlier": [one for one in before if one != config.fingerprint][:_MOST_EARLIER],
-            "day": datetime.now(UTC).astimezone().date().isoformat(),
-            "salt": salt,
-            "parts": [[part.kind, part.shown, part.digest] for part in _parts(config, salt)],
-        }
+        record = TrustRecord(
+            config.fingerprint,
+            datetime.now(UTC).astimezone().date().isoformat(),
+            salt,
+            tuple(_parts(config, salt)),
+            tuple(one for one in before if one != config.fingerprint)[:_MOST_EARLIER],
+        )
         try:
-            write_json(self._file, {**read_json(self._file), config.identity: record})
+            write_json(self._file, {**read_json(self._file), config.identity: asdict(record)})
         except OSError as error:
             logger.warning("What %s was when it was trusted could not be remembered: %s", config.name, error)
 
     def given(self, identity: str) -> set[str]:
-        """Fingerprints of all that a server was when the person trusted it."""
+        """Fingerprints of all that a server was when the user trusted it."""
         record = _read(read_json(self._file).get(identity))
         return set() if record is None else {*record.fingerprints}
 
     def forget(self, identity: str) -> None:
-        """The person has taken their word back."""
+        """The user has taken their word back."""
         kept = read_json(self._file)
         if kept.pop(identity, None) is not None:
             write_json(self._file, kept)
@@ -239,22 +237,7 @@ def _key(part: ServerPart) -> tuple[str, str]:
 def _read(given: Any) -> TrustRecord | None:
     """A record as it was written; none where somebody wrote something else."""
     try:
-        found = cast("dict[str, Any]", given)
-        parts = tuple(ServerPart(kind, shown, digest) for kind, shown, digest in found["parts"])
-        earlier = tuple(found.get("earlier", ()))
-        texts = (
-            found["fingerprint"],
-            found["day"],
-            found["salt"],
-            *earlier,
-            *(w for one in parts for w in _words(one)),
-        )
-        if not all(isinstance(text, str) for text in texts) or any(part.kind not in _KINDS for part in parts):
-            return None
-    except (TypeError, KeyError, ValueError, AttributeError):
+        found = TypeAdapter(TrustRecord).validate_python(given)
+    except ValidationError:
         return None
-    return TrustRecord(found["fingerprint"], found["day"], found["salt"], parts, earlier)
-
-
-def _words(part: ServerPart) -> tuple[str, str, str]:
-    return part.kind, part.shown, part.digest
+    return found if all(part.kind in _KINDS for part in found.parts) else None

@@ -1,11 +1,14 @@
-"""The person's leave, asked for through the client: a form with exactly what will run, or a refusal that helps on."""
+"""The user's leave, asked for through the client: a form with exactly what will run, or a refusal that helps on."""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import shlex
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from contextvars import ContextVar
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from uuid import uuid4
 
@@ -21,15 +24,142 @@ from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
 from ferrule.core.loops import elsewhere
 from ferrule.core.tool import Kind
 from ferrule.pipeline.confirm import Answer, Choice
+from ferrule.pipeline.eager import start_task
 from ferrule.policy.shown_text import disguises, shown, shown_row
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from mcp.server.context import ServerRequestContext
 
-    from ferrule.mcp_server.sessions import RunningCall
+    from ferrule.core.call import RawCall
+    from ferrule.core.result import ToolResult
     from ferrule.pipeline.confirm import Question
+
+
+# One call in a task of its own, which can outlive the request that began it.
+
+
+_ROUNDS_TO_GATHER = 5
+
+
+class OpenQuestion:
+    """A request to the client that waits for its answer; `read` turns the answer into what the asker wants."""
+
+    def __init__(self, request: dict[str, Any], read: Callable[[Any], Any]) -> None:
+        self.request = request
+        self.read = read
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+
+class RunningCall:
+    """A call, the questions that it has open, and the request that waits for it now, if one does."""
+
+    def __init__(self, call: RawCall, answers: Mapping[str, Any] | None = None) -> None:
+        self.call = call
+        self.questions: dict[str, OpenQuestion] = {}
+        self.attended_by: ServerRequestContext[Any, Any] | None = None
+        self.fits: Callable[[Any], str | None] | None = None
+        """What its structured content must fit, if its tool promised any."""
+        self._given = dict(answers or {})
+        self._numbered = 0
+        self._used: set[str] = set()
+        self._task: asyncio.Task[ToolResult] | None = None
+        self._news: asyncio.Future[None] | None = None
+        self._giving_up: asyncio.TimerHandle | None = None
+
+    @cached_property
+    def id(self) -> str:
+        """What nobody can guess; few calls ever need it."""
+        return secrets.token_urlsafe(18)
+
+    # Running
+
+    def start(
+        self, work: Coroutine[Any, Any, ToolResult], ended: Callable[[RunningCall], None], *, at_once: bool = False
+    ) -> None:
+        """Begin it. `at_once` runs it up to its first wait, before anybody can listen to what it reports."""
+        loop = asyncio.get_running_loop()
+        self._task = start_task(work, loop) if at_once else loop.create_task(work)
+        self._task.add_done_callback(lambda _: (ended(self), self._wake()))
+
+    @property
+    def done(self) -> bool:
+        return self._task is not None and self._task.done()
+
+    @property
+    def result(self) -> ToolResult | None:
+        """What it gave; None where it was stopped. Only when done."""
+        task = self._task
+        return task.result() if task is not None and task.done() and not task.cancelled() else None
+
+    async def wait(self, seconds: float | None = None) -> None:
+        """Until it is done or has a question open, at most so long."""
+        loop = asyncio.get_running_loop()
+        ends = None if seconds is None else loop.time() + seconds
+        while not self.done and not self.questions:
+            self._news = loop.create_future()
+            if ends is not None and loop.time() >= ends:
+                return
+            timer = None if ends is None else loop.call_at(ends, self._wake)
+            try:
+                await self._news
+            finally:
+                if timer is not None:
+                    timer.cancel()
+        for _ in range(_ROUNDS_TO_GATHER if self.questions else 0):
+            await asyncio.sleep(0)  # what is asked together goes to the client together
+
+    async def stop(self) -> None:
+        """Cancel it, and wait until it has stopped."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+
+    # Questions
+
+    async def ask(self, request: dict[str, Any], read: Callable[[Any], Any], key: str | None = None) -> Any:
+        """Open a question and wait for its answer. No key ever stands for two questions of one call."""
+        if key is None or key in self._used:
+            self._numbered += 1
+            key = f"{key or 'question'}_{self._numbered}"
+        elif key in self._given:  # a client that kept nothing sends what it was asked along with the call
+            with suppress(ValueError):  # what is no answer to this is as if it had not been sent: it is asked
+                return read(self._given.pop(key))
+        self._used.add(key)
+        question = self.questions[key] = OpenQuestion(request, read)
+        self._wake()
+        try:
+            return await question.answer
+        finally:
+            self.questions.pop(key, None)
+
+    def answer(self, answers: Mapping[str, Any]) -> None:
+        """Take what the client sent. What answers nothing that is open is ignored; what cannot be read stays open."""
+        for key, given in answers.items():
+            question = self.questions.get(key)
+            if question is None or question.answer.done():
+                continue
+            try:
+                question.answer.set_result(question.read(given))
+            except ValueError:
+                continue
+            del self.questions[key]
+
+    def give_up_after(self, seconds: float) -> None:
+        """Stop it unless somebody takes it up again within that time."""
+        self.keep()
+        if self._task is not None:
+            self._giving_up = asyncio.get_running_loop().call_later(seconds, self._task.cancel)
+
+    def keep(self) -> None:
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+            self._giving_up = None
+
+    def _wake(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
 
 
 # The client at the other end, as a tool or the asker reaches it in the middle of a call, in either era.
@@ -65,45 +195,33 @@ class Peer(ABC):
 
     @property
     def can_elicit(self) -> bool:
-        """Whether it can show the person a form; one that says neither form nor URL means a form."""
+        """Whether it can show the user a form; one that says neither form nor URL means a form."""
         able = self.capabilities.elicitation
         return able is not None and (able.form is not None or able.url is None)
 
     @property
     def can_open(self) -> bool:
-        """Whether it can show the person an address to open."""
+        """Whether it can show the user an address to open."""
         able = self.capabilities.elicitation
         return able is not None and able.url is not None
 
     async def elicit(
         self, message: str, schema: Mapping[str, Any], key: str | None = None, *, server: str = "", url: str = ""
     ) -> Elicited:
-        """Show the person a message and a form; an address as such where the client can show it so."""
+        """Show the user a message and a form; an address as such where the client can show it so."""
         if server:
             message = f"The MCP server {server} asks: {message}"
         params: types.ElicitRequestParams
         if url and self.can_open:
             params = types.ElicitRequestURLParams(message=message, url=url, elicitation_id=uuid4().hex)
         else:
-            self._must(self.can_elicit, "elicitation")
+            self.must(self.can_elicit, "elicitation")
             if url:
                 message += f"\nOpen this address only if you expect it: {url}"
                 schema = {"type": "object", "properties": {}}
             params = types.ElicitRequestFormParams(message=message, requested_schema=dict(schema))
         said = await self.request(types.ElicitRequest(params=params), types.ElicitResult, key)
         return Elicited(said.action, said.content or {})
-
-    async def sample(
-        self, params: types.CreateMessageRequestParams, key: str | None = None
-    ) -> types.CreateMessageResult:
-        """Have the client's model answer."""
-        self._must(self.capabilities.sampling is not None, "sampling")
-        return await self.request(types.CreateMessageRequest(params=params), types.CreateMessageResult, key)
-
-    async def roots(self, key: str | None = None) -> types.ListRootsResult:
-        """The folders that the client works in."""
-        self._must(self.capabilities.roots is not None, "roots")
-        return await self.request(types.ListRootsRequest(), types.ListRootsResult, key)
 
     async def request(self, request: Any, answer: type[R], key: str | None) -> R:
         """Send a request and read its answer; also for a tool that runs on another loop than the server."""
@@ -113,7 +231,8 @@ class Peer(ABC):
     @abstractmethod
     async def _send(self, request: Any, answer: type[R], key: str | None) -> R: ...
 
-    def _must(self, able: bool, what: Capability) -> None:
+    def must(self, able: bool, what: Capability) -> None:
+        """Raise an error that names the capability, where the client lacks it."""
         if not able:
             raise ToolError(
                 f"The client cannot do this: it has no `{what}`.",
@@ -168,17 +287,17 @@ async def ask_through_client(question: Question) -> Answer:
     """The asker of every session: puts the question to whoever is at the other end of the call that asks."""
     peer = current_peer()
     if peer is None or not peer.can_elicit:
-        raise refusal(question, "this client cannot ask the person (it has no form elicitation)")
+        raise refusal(question, "this client cannot ask the user (it has no form elicitation)")
     message = message_of(question, await _change(question))
     if len(message) > _MOST_SHOWN:
-        raise refusal(question, f"it is too long to be shown to the person in full ({len(message):,} characters)")
+        raise refusal(question, f"it is too long to be shown to the user in full ({len(message):,} characters)")
     try:
         async with asyncio.timeout(QUESTION_SECONDS):
             said = await peer.elicit(message, form_of(question, peer.context.protocol_version))
     except TimeoutError:
-        raise refusal(question, f"the person did not answer within {QUESTION_SECONDS:.0f} seconds") from None
+        raise refusal(question, f"the user did not answer within {QUESTION_SECONDS:.0f} seconds") from None
     except ToolError as error:
-        raise refusal(question, f"the person could not be asked. {error.message.rstrip('.')}") from None
+        raise refusal(question, f"the user could not be asked. {error.message.rstrip('.')}") from None
     if said.action == "cancel":
         raise refusal(question, "the question was closed without an answer")
     if said.action == "decline":
@@ -201,7 +320,7 @@ async def _change(question: Question) -> list[str]:
 
 
 def message_of(question: Question, change: Sequence[str] = ()) -> str:
-    """Everything the person needs to decide. A call's lines are indented: none can pass for ours."""
+    """Everything the user needs to decide. A call's lines are indented: none can pass for ours."""
     lines = [f"{shown(question.reason)}:", *(f"  {line}" for line in shown(question.summary).split("\n"))]
     if question.effects is not None:
         lines += [f"  - {shown_row(line)}" for line in question.effects.lines()]
@@ -211,14 +330,14 @@ def message_of(question: Question, change: Sequence[str] = ()) -> str:
     if question.warning:
         lines.append(f"Warning: {question.warning}")
     if question.rule:
-        lines.append(f"«Always» would mean, in this session: {shown_row(question.rule)}")
+        lines.append(f'"Always" would mean, in this session: {shown_row(question.rule)}')
         lines += [f"  it covers: {shown_row(question.covers)}"] if question.covers else []
         lines += [f"  it does not cover: {shown_row(question.not_covers)}"] if question.not_covers else []
     return "\n".join(lines)
 
 
 def form_of(question: Question, revision: str) -> dict[str, Any]:
-    """One choice, and why not. «Always» is offered only where a rule could be remembered."""
+    """One choice, and why not. "Always" is offered only where a rule could be remembered."""
     keeps = question.effects is not None and not question.effects.barriers
     choices = {"once": "Run it once", "no": "Do not run it"}
     if keeps:
@@ -248,13 +367,13 @@ def understood(said: Elicited, question: Question) -> Answer:
 
 
 def refusal(question: Question, why: str) -> Stopped:
-    """A call that would ask, where nobody can be asked: what the person can do so that it runs."""
+    """A call that would ask, where nobody can be asked: what the user can do so that it runs."""
     return _stopped(question, why, _what_allows(question))
 
 
 def declined(question: Question) -> Stopped:
-    """A no to the whole form. Agents that run without a person say it by themselves, so it may be nobody's."""
-    why = "the answer was no, either the person's or that of a client which runs without one"
+    """A no to the whole form. Agents that run without a user say it by themselves, so it may be nobody's."""
+    why = "the answer was no, from the user or from a client that runs without one"
     helps = f"Do not try the same call again; try another approach. If nobody was asked: {_what_allows(question)}"
     return _stopped(question, why, helps)
 
@@ -269,7 +388,7 @@ def _what_allows(question: Question) -> str:
     if not rules:
         return "No rule can pre-approve this. Try another approach, or ask the user to run it themselves."
     flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
-    helps = f"The person can allow it where Ferrule is started: `ferrule mcp {flags}`, or with the same in settings."
+    helps = f"The user can allow it where Ferrule is started: `ferrule mcp {flags}`, or with the same in settings."
     if question.invocation.tool.kind is Kind.WRITE:
         helps += " `--mode accept-edits` lets every edit inside the workspace run."
     return helps

@@ -13,17 +13,14 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import INVALID_REQUEST, JSONRPCError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic_core import from_json
+from mcp.types import JSONRPCError
 from starlette.responses import PlainTextResponse, Response
 
-from ferrule.core.json_values import has_too_many_values
-from ferrule.mcp_server.messages import RefusedMessage, read_message, too_many_values
+from ferrule.mcp_server.stdio import RefusedMessage, read_message
 from ferrule.process.signals import no_more_on_signal, on_signal
 
 if TYPE_CHECKING:
@@ -78,59 +75,42 @@ def prompt(protocol: Any, seconds: float = HEAD_SECONDS) -> type[Any]:
 
 BODY_SECONDS = 120.0
 """How long the rest of a request may take to come once its head is there."""
-_NO_REST = 408
 
 
 class RequestBodies:
-    """Looks at messages as they come, and refuses one that is too large to make, or whose id is in use."""
+    """Reads messages as they come, and refuses in words what is none, or is too large to make."""
 
     def __init__(self, app: ASGIApp, most: int) -> None:
         self._app = app
         self._most = most
-        self._open: set[tuple[bytes, str]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
+        messages: list[Message] = []
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                body, messages = await self._read(receive)
+                body = await self._read(receive, messages)
         except TimeoutError:
             words = f"The rest of this request did not come within {BODY_SECONDS:g} s."
-            await _refusal(RefusedMessage.of(INVALID_REQUEST, words), _NO_REST)(scope, receive, send)
+            await _error(408, words, {"connection": "close"})(scope, receive, send)
             return
-        is_huge = has_too_many_values(body)
-        message = None if is_huge else _parsed(body)
-        wrong = too_many_values() if is_huge else _what_is_wrong(message, body)
-        if isinstance(wrong, RefusedMessage):
-            await _refusal(wrong)(scope, receive, send)
+        found = read_message(body) if len(body) <= self._most else None  # what is longer, the SDK refuses
+        if isinstance(found, RefusedMessage):
+            await Response(_written(found), 400, media_type="application/json")(scope, receive, send)
             return
-        if wrong is not None:
-            messages[:] = [{"type": "http.request", "body": _written(wrong), "more_body": False}]
+        if isinstance(found, JSONRPCError):  # also in place of an answer that cannot be read: somebody waits for it
+            messages = [{"type": "http.request", "body": _written(found), "more_body": False}]
             scope = {**scope, "headers": [one for one in scope["headers"] if one[0] != b"content-length"]}
-        session = _session_of(scope)
-        request_id = _request_id(message) if session is not None else None
-        key = (session, request_id) if session is not None and request_id is not None else None
-        if request_id is not None and key in self._open:
-            words = f"The id {request_id[:100]} is that of a request which still runs. This one was not taken."
-            await _refusal(RefusedMessage.of(INVALID_REQUEST, words))(scope, receive, send)
-            return
-        if key is not None:
-            self._open.add(key)
 
         async def again() -> Message:
             return messages.pop(0) if messages else await receive()
 
-        try:
-            await self._app(scope, again, send)
-        finally:
-            if key is not None:
-                self._open.discard(key)
+        await self._app(scope, again, send)
 
-    async def _read(self, receive: Receive) -> tuple[bytes, list[Message]]:
-        """The body, and the messages that it came in; of one that is too long only the beginning."""
-        messages: list[Message] = []
+    async def _read(self, receive: Receive, messages: list[Message]) -> bytes:
+        """The body, and into `messages` what it came in; of one that is too long only the beginning."""
         body = bytearray()
         more = True
         while more and len(body) <= self._most:
@@ -138,146 +118,17 @@ class RequestBodies:
             messages.append(message)
             body += message.get("body", b"")
             more = message["type"] == "http.request" and message.get("more_body", False)
-        return bytes(body), messages
-
-
-def _session_of(scope: Scope) -> bytes | None:
-    return next((value for name, value in scope["headers"] if name == b"mcp-session-id"), None)
-
-
-def _parsed(body: bytes) -> Any:
-    """What a body holds; nothing for one that is no JSON, or holds half a character."""
-    try:
-        return from_json(body)
-    except ValueError:
-        return None
-
-
-def _what_is_wrong(message: Any, body: bytes) -> JSONRPCError | None:
-    """The error in place of a message that is none: a refusal in our words, or an answer for whoever waits for one."""
-    if isinstance(message, dict) and _is_message(cast("dict[str, Any]", message)):
-        return None
-    found = read_message(body)
-    if message is None and isinstance(found, RefusedMessage):
-        return None  # it is answered further on
-    return found if isinstance(found, JSONRPCError) else None
-
-
-def _is_message(message: dict[str, Any]) -> bool:
-    """Whether it is a request or a notification; answers are few, and looked at more closely."""
-    return (
-        message.get("jsonrpc") == "2.0"
-        and "method" in message
-        and isinstance(message["method"], str)
-        and isinstance(message.get("params", {}), dict)
-        and ("id" not in message or type(message["id"]) in (int, str))
-    )
-
-
-def _request_id(message: Any) -> str | None:
-    """The id of a request; None for anything else, which is answered further on."""
-    if not isinstance(message, dict) or "method" not in message:
-        return None
-    given = cast("dict[str, Any]", message).get("id")
-    return str(given) if isinstance(given, (str, int)) and not isinstance(given, bool) else None
-
-
-def _refusal(refused: RefusedMessage, status: int = 400) -> Response:
-    headers = {"connection": "close"} if status == _NO_REST else None
-    return Response(_written(refused), status, headers, media_type="application/json")
+        return bytes(body)
 
 
 def _written(error: JSONRPCError) -> bytes:
     return error.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
 
-# Room for new sessions over HTTP: the one that was unused for longest gives way when there are too many.
-
-
-_SESSION, _REVISION = b"mcp-session-id", b"mcp-protocol-version"
-_MODERN = {one.encode() for one in MODERN_PROTOCOL_VERSIONS}
-_OF_A_BODY = (b"content-type", b"content-length", b"transfer-encoding")
-REST_SECONDS = 60.0
-"""How long a session must have been unused to give way: one that works is never ended for another."""
-
-
-@dataclass(slots=True)
-class _Used:
-    last: float
-    requests: int = 0
-    """Those that are open now, and among them the stream on which a client listens."""
-
-
-class SessionRoom:
-    """Knows every session by the requests that pass, and ends one as a client would: with DELETE."""
-
-    def __init__(self, app: ASGIApp, most: int, rest: float = REST_SECONDS) -> None:
-        self._app = app
-        self._most = most
-        self._rest = rest
-        self._sessions: dict[bytes, _Used] = {}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        key = headers.get(_SESSION)
-        if key is None and scope["method"] == "POST" and headers.get(_REVISION) not in _MODERN:
-            await self._make_room(scope)
-        used = self._sessions.get(key) if key is not None else None
-        if used is not None:
-            used.requests += 1
-
-        async def watched(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self._note(scope, key, message)
-            await send(message)
-
-        try:
-            await self._app(scope, receive, watched)
-        finally:
-            if used is not None:
-                used.requests -= 1
-                used.last = _now()
-
-    def _note(self, scope: Scope, key: bytes | None, answer: Message) -> None:
-        if key is None:
-            opened = dict(answer.get("headers", ())).get(_SESSION)
-            if opened is not None and answer["status"] < 400:
-                self._sessions[opened] = _Used(_now())
-        elif answer["status"] == 404 or (scope["method"] == "DELETE" and answer["status"] < 400):
-            self._sessions.pop(key, None)
-
-    async def _make_room(self, scope: Scope) -> None:
-        """End sessions until there is room, the longest unused first; none where every one is in use."""
-        while len(self._sessions) >= self._most:
-            resting = [(used.last, key) for key, used in self._sessions.items() if not used.requests]
-            if not resting or _now() - min(resting)[0] < self._rest:
-                return
-            await self._end(min(resting)[1], scope)
-
-    async def _end(self, key: bytes, scope: Scope) -> None:
-        self._sessions.pop(key, None)
-        kept = [(name, value) for name, value in scope["headers"] if name not in _OF_A_BODY]
-        goodbye = {**scope, "method": "DELETE", "headers": [*kept, (_SESSION, key)]}
-
-        async def nothing() -> Message:
-            return {"type": "http.request", "body": b"", "more_body": False}
-
-        async def unread(_message: Message) -> None:
-            return None
-
-        await self._app(goodbye, nothing, unread)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
-
-
 PATH = "/mcp"
 BODY_BYTES = 16 * 1024 * 1024
-MOST_SESSIONS = 64
+MOST_SESSIONS = 1_000
+"""Each takes about 50 kB, and ends when it was unused for `IDLE_SECONDS`."""
 IDLE_SECONDS = 30 * 60.0
 MOST_CONNECTIONS = 256
 _ENDS = tuple(one for one in signal.Signals if one.name in ("SIGTERM", "SIGINT", "SIGHUP"))  # those there are here
@@ -348,7 +199,7 @@ def http_app(server: McpServer, address: ListenAddress, token: str | None = None
             allowed_origins=[form for name in names for form in (f"http://{name}", f"http://{name}:*")],
         ),
     )
-    return Guard(SessionRoom(RequestBodies(app, BODY_BYTES), MOST_SESSIONS), token, strangers=not address.is_local)
+    return Guard(RequestBodies(app, BODY_BYTES), token, strangers=not address.is_local)
 
 
 class Guard:

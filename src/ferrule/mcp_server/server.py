@@ -24,11 +24,9 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.events import Partial, Progress
 from ferrule.core.result import ErrorInfo
 from ferrule.mcp_server.asking import LACKING, QUESTION_SECONDS
-from ferrule.mcp_server.definitions import PAGE_SIZE, BadCursor, Definitions
 from ferrule.mcp_server.opening import INSTRUCTIONS, NAME, TITLE, takes_structured
-from ferrule.mcp_server.results import RESULT_CHARS, call_result
-from ferrule.mcp_server.sessions import Sessions, is_stateless, wants_progress
-from ferrule.mcp_server.tasks import LONG_RUNNING, TASK_AFTER, Tasks, lacking
+from ferrule.mcp_server.sessions import LONG_RUNNING, TASK_AFTER, Sessions, Tasks, is_stateless, lacking, wants_progress
+from ferrule.mcp_server.shown_tools import PAGE_SIZE, RESULT_CHARS, BadCursor, Definitions, call_result
 from ferrule.registry.registry import Registry
 from ferrule.registry.views import View
 
@@ -381,7 +379,7 @@ class McpServer:
             return {"resultType": "complete", "content": [{"type": "text", "text": stopped.words}], "isError": True}
         return call_result(result, running.fits, self._result_chars)
 
-    # Calls that wait for the person, in the era where the request does not
+    # Calls that wait for the user, in the era where the request does not
 
     def _park(self, running: RunningCall) -> dict[str, Any]:
         if len(self._parked) >= _MOST_PARKED:

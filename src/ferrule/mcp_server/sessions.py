@@ -8,155 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import uuid
-from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from mcp import types
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ferrule.core.call import RawCall
 from ferrule.core.elicitation import set_elicitor
-from ferrule.mcp_server.asking import HandshakePeer, StatelessPeer, ask_through_client, set_peer
-from ferrule.pipeline.eager import start_task
+from ferrule.mcp_server.asking import HandshakePeer, RunningCall, StatelessPeer, ask_through_client, set_peer
+from ferrule.mcp_server.opening import TASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from mcp.server.connection import Connection
     from mcp.server.context import ServerRequestContext
+    from mcp.server.lowlevel.server import Server
 
     from ferrule.core.context import Session
     from ferrule.core.result import ToolResult
     from ferrule.pipeline.run import Runtime
 
-
-# One call in a task of its own, which can outlive the request that began it.
-
-
-_ROUNDS_TO_GATHER = 5
-
-
-class OpenQuestion:
-    """A request to the client that waits for its answer; `read` turns the answer into what the asker wants."""
-
-    def __init__(self, request: dict[str, Any], read: Callable[[Any], Any]) -> None:
-        self.request = request
-        self.read = read
-        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-
-class RunningCall:
-    """A call, the questions that it has open, and the request that waits for it now, if one does."""
-
-    def __init__(self, call: RawCall, answers: Mapping[str, Any] | None = None) -> None:
-        self.call = call
-        self.questions: dict[str, OpenQuestion] = {}
-        self.attended_by: ServerRequestContext[Any, Any] | None = None
-        self.fits: Callable[[Any], str | None] | None = None
-        """What its structured content must fit, if its tool promised any."""
-        self._given = dict(answers or {})
-        self._numbered = 0
-        self._used: set[str] = set()
-        self._task: asyncio.Task[ToolResult] | None = None
-        self._news: asyncio.Future[None] | None = None
-        self._giving_up: asyncio.TimerHandle | None = None
-
-    @cached_property
-    def id(self) -> str:
-        """What nobody can guess; few calls ever need it."""
-        return secrets.token_urlsafe(18)
-
-    # Running
-
-    def start(
-        self, work: Coroutine[Any, Any, ToolResult], ended: Callable[[RunningCall], None], *, at_once: bool = False
-    ) -> None:
-        """Begin it. `at_once` runs it up to its first wait, before anybody can listen to what it reports."""
-        loop = asyncio.get_running_loop()
-        self._task = start_task(work, loop) if at_once else loop.create_task(work)
-        self._task.add_done_callback(lambda _: (ended(self), self._wake()))
-
-    @property
-    def done(self) -> bool:
-        return self._task is not None and self._task.done()
-
-    @property
-    def result(self) -> ToolResult | None:
-        """What it gave; None where it was stopped. Only when done."""
-        task = self._task
-        return task.result() if task is not None and task.done() and not task.cancelled() else None
-
-    async def wait(self, seconds: float | None = None) -> None:
-        """Until it is done or has a question open, at most so long."""
-        loop = asyncio.get_running_loop()
-        ends = None if seconds is None else loop.time() + seconds
-        while not self.done and not self.questions:
-            self._news = loop.create_future()
-            if ends is not None and loop.time() >= ends:
-                return
-            timer = None if ends is None else loop.call_at(ends, self._wake)
-            try:
-                await self._news
-            finally:
-                if timer is not None:
-                    timer.cancel()
-        for _ in range(_ROUNDS_TO_GATHER if self.questions else 0):
-            await asyncio.sleep(0)  # what is asked together goes to the client together
-
-    async def stop(self) -> None:
-        """Cancel it, and wait until it has stopped."""
-        if self._task is not None and not self._task.done():
-            self._task.cancel()
-            await asyncio.wait((self._task,))
-
-    # Questions
-
-    async def ask(self, request: dict[str, Any], read: Callable[[Any], Any], key: str | None = None) -> Any:
-        """Open a question and wait for its answer. No key ever stands for two questions of one call."""
-        if key is None or key in self._used:
-            self._numbered += 1
-            key = f"{key or 'question'}_{self._numbered}"
-        elif key in self._given:  # a client that kept nothing sends what it was asked along with the call
-            with suppress(ValueError):  # what is no answer to this is as if it had not been sent: it is asked
-                return read(self._given.pop(key))
-        self._used.add(key)
-        question = self.questions[key] = OpenQuestion(request, read)
-        self._wake()
-        try:
-            return await question.answer
-        finally:
-            self.questions.pop(key, None)
-
-    def answer(self, answers: Mapping[str, Any]) -> None:
-        """Take what the client sent. What answers nothing that is open is ignored; what cannot be read stays open."""
-        for key, given in answers.items():
-            question = self.questions.get(key)
-            if question is None or question.answer.done():
-                continue
-            try:
-                question.answer.set_result(question.read(given))
-            except ValueError:
-                continue
-            del self.questions[key]
-
-    def give_up_after(self, seconds: float) -> None:
-        """Stop it unless somebody takes it up again within that time."""
-        self.keep()
-        if self._task is not None:
-            self._giving_up = asyncio.get_running_loop().call_later(seconds, self._task.cancel)
-
-    def keep(self) -> None:
-        if self._giving_up is not None:
-            self._giving_up.cancel()
-            self._giving_up = None
-
-    def _wake(self) -> None:
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
-
+    Answer = Callable[[RunningCall], dict[str, Any]]
 
 logger = logging.getLogger("ferrule.mcp")
 
@@ -283,3 +161,142 @@ class Sessions:
         closing = asyncio.get_running_loop().create_task(shared.close(self._close))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
+
+
+# Long calls as tasks (the extension `io.modelcontextprotocol/tasks`): an answer at once, the result when it is there.
+
+
+TASK_AFTER = 10.0
+"""Seconds that a call may take before it becomes a task."""
+LONG_RUNNING = "long-running"
+"""The tag of a tool whose calls are tasks from the start."""
+_KEPT_MS = 3_600_000
+_POLL_MS = 1_000
+_MOST = 256
+
+
+class TaskRequest(types.RequestParams):
+    task_id: str
+
+
+class TaskUpdateParams(TaskRequest):
+    input_responses: dict[str, Any]
+
+
+class Task:
+    """A call that is followed by its id."""
+
+    def __init__(self, running: RunningCall, session: ClientSession, answer: Answer) -> None:
+        self.running = running
+        self.session = session
+        self._answer = answer
+        self._created = self._updated = _now()
+        self._status = "working"
+
+    @property
+    def ended(self) -> bool:
+        return self.running.done
+
+    def document(self) -> dict[str, Any]:
+        """The task as `tasks/get` shows it now."""
+        status, more = self._now()
+        if status != self._status:
+            self._status, self._updated = status, _now()
+        shown: dict[str, Any] = {
+            "taskId": self.running.id,
+            "status": status,
+            "createdAt": self._created,
+            "lastUpdatedAt": self._updated,
+            "ttlMs": _KEPT_MS,
+            "pollIntervalMs": _POLL_MS,
+        }
+        return {**shown, **more}
+
+    def _now(self) -> tuple[str, dict[str, Any]]:
+        """The status, and what a task has to show in it."""
+        running = self.running
+        if running.done and running.result is None:
+            return "cancelled", {}
+        if running.done:
+            try:
+                return "completed", {"result": self._answer(running)}
+            except MCPError as error:
+                return "failed", {"error": error.error.model_dump(exclude_none=True)}
+        if running.questions:
+            return "input_required", {"inputRequests": {key: one.request for key, one in running.questions.items()}}
+        return "working", {}
+
+
+class Tasks:
+    """The tasks of a server, each for the session that began it. The oldest that ended give way to new ones."""
+
+    def __init__(self, sessions: Sessions, answer: Answer) -> None:
+        self._sessions = sessions
+        self._answer = answer
+        self._tasks: dict[str, Task] = {}
+
+    def serve(self, server: Server[Any]) -> None:
+        """Offer the extension."""
+        server.extensions[TASKS] = {}
+        server.add_request_handler("tasks/get", TaskRequest, self._get)
+        server.add_request_handler("tasks/update", TaskUpdateParams, self._update)
+        server.add_request_handler("tasks/cancel", TaskRequest, self._cancel)
+
+    def can_follow(self, context: ServerRequestContext[Any, Any]) -> bool:
+        """Whether this request may be answered with a task."""
+        able = context.session.client_capabilities
+        return is_stateless(context) and able is not None and TASKS in (able.extensions or {}) and self._make_room()
+
+    def adopt(self, running: RunningCall, session: ClientSession) -> dict[str, Any]:
+        """Let a call go on as a task; what to answer instead of its result."""
+        task = self._tasks[running.id] = Task(running, session, self._answer)
+        running.give_up_after(_KEPT_MS / 1000)
+        seed = {key: value for key, value in task.document().items() if key not in ("result", "error", "inputRequests")}
+        return {"resultType": "task", **seed}
+
+    def _make_room(self) -> bool:
+        if len(self._tasks) < _MOST:
+            return True
+        for key, task in self._tasks.items():
+            if task.ended:
+                del self._tasks[key]
+                return True
+        return False
+
+    async def _get(self, context: ServerRequestContext[Any, Any], params: TaskRequest) -> dict[str, Any]:
+        return self._find(context, params).document()
+
+    async def _update(self, context: ServerRequestContext[Any, Any], params: TaskUpdateParams) -> dict[str, Any]:
+        self._find(context, params).running.answer(params.input_responses)
+        return {}
+
+    async def _cancel(self, context: ServerRequestContext[Any, Any], params: TaskRequest) -> dict[str, Any]:
+        await self._find(context, params).running.stop()
+        return {}
+
+    def _find(self, context: ServerRequestContext[Any, Any], params: TaskRequest) -> Task:
+        if not is_stateless(context):
+            raise MCPError(types.METHOD_NOT_FOUND, "Tasks are followed with revision 2026-07-28.")
+        able = context.session.client_capabilities
+        if able is None or TASKS not in (able.extensions or {}):
+            raise lacking({"extensions": {TASKS: {}}})
+        headers: Mapping[str, str] = getattr(context.request, "headers", {})
+        if decode_header_value(headers.get(MCP_NAME_HEADER, params.task_id)) != params.task_id:
+            raise MCPError(types.HEADER_MISMATCH, "The header `Mcp-Name` must be the `taskId` of the body.")
+        task = self._tasks.get(params.task_id)
+        if task is None or task.session is not self._sessions.of(context):
+            raise MCPError(types.INVALID_PARAMS, f"There is no task {params.task_id[:100]!r}; it may have expired.")
+        return task
+
+
+def lacking(capabilities: dict[str, Any]) -> MCPError:
+    """The error for a client that would have to be able to do more."""
+    return MCPError(
+        types.MISSING_REQUIRED_CLIENT_CAPABILITY,
+        "The client does not declare a capability that this request needs.",
+        {"requiredCapabilities": capabilities},
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

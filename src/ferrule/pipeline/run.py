@@ -103,9 +103,9 @@ class Runtime:
     async def __aenter__(self) -> Runtime:
         """Start the MCP servers, whose tools are there from then on."""
         if self._mcp_servers:
-            from ferrule.mcp import open_servers
+            from ferrule.mcp_client.servers import open_into
 
-            opened = await open_servers(self, self._mcp_servers)
+            opened = await open_into(self.tools, self._mcp_servers, folders=self.session.folders, policy=self.policy)
             self._closers.append(opened.close)
         return self
 

@@ -11,8 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.tool import Tool
-from ferrule.plugins.module_tools import BrokenModule, is_tool_class, reason_of, tools_in
-from ferrule.plugins.plugin import Plugin
+from ferrule.plugins.plugin import BrokenModule, Plugin, is_tool_class, reason_of, tools_in
 from ferrule.plugins.tools_folder import KEPT, ToolsFolder
 from ferrule.registry.registry import NameTaken
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
+import io
+import os
+import sys
+import threading
+import traceback
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.core.errors import DefinitionError
+from ferrule.core.tool import Tool, refuse_hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from ferrule.core.tool import Tool
+    from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+    from types import ModuleType
 
 
 @dataclass(slots=True)
@@ -21,3 +31,277 @@ class Plugin:
     initialise: Callable[[], Awaitable[None]] | None = None
     clean_up: Callable[[], Awaitable[None]] | None = None
     source: str = ""
+
+
+# Finds the tools that a module offers, and words why something in it could not be loaded.
+
+
+_MOST_CHARACTERS = 300
+
+
+@dataclass(slots=True, frozen=True)
+class BrokenModule:
+    """Something that should have brought tools and did not."""
+
+    source: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Offered:
+    """The tools of a module, and what in it could not be made a tool."""
+
+    tools: list[Tool[Any]] = field(default_factory=list[Any])
+    broken: list[BrokenModule] = field(default_factory=list[BrokenModule])
+    listed: bool = False
+    """Whether the module lists its tools in `TOOLS`."""
+
+
+class ToolMaker:
+    """Finds the tools of one module, and makes an instance of each tool class once."""
+
+    def __init__(self, module: ModuleType, source: str) -> None:
+        self.module = module
+        self._source = source
+        self._made: dict[type, Tool[Any] | BrokenModule] = {}
+
+    def offered(self) -> Offered:
+        """What the module offers now; a class that others derive from by now is a base class."""
+        namespace = vars(self.module)
+        found = Offered(listed="TOOLS" in namespace)
+        for value in list(namespace.values()):
+            try:
+                refuse_hidden(value)
+            except DefinitionError as error:
+                found.broken.append(BrokenModule(self._source, str(error)))
+        for value in self._candidates(namespace):
+            one = self._made_of(value) if is_tool_class(value) else value
+            if isinstance(one, BrokenModule):
+                found.broken.append(one)
+            elif not isinstance(one, Tool):
+                found.broken.append(BrokenModule(self._source, _no_tool(one)))
+            elif not any(one is known for known in found.tools):
+                found.tools.append(cast("Tool[Any]", one))
+        return found
+
+    def _candidates(self, namespace: dict[str, Any]) -> Iterator[Any]:
+        if "TOOLS" in namespace:
+            listed = namespace["TOOLS"]
+            if isinstance(listed, (str, bytes, dict)) or not hasattr(listed, "__iter__"):
+                yield listed
+            else:
+                yield from listed
+            return
+        values = list(namespace.values())
+        used: set[Any] = {type(cast("Any", value)) for value in values if isinstance(value, Tool)}
+        for value in values:
+            own_class = is_tool_class(value) and value.__module__ == self.module.__name__
+            if isinstance(value, Tool) or (own_class and value not in used and not _is_base(value)):
+                yield value
+
+    def _made_of(self, cls: type[Tool[Any]]) -> Tool[Any] | BrokenModule:
+        if cls not in self._made:
+            self._made[cls] = self._make(cls)
+        return self._made[cls]
+
+    def _make(self, cls: type[Tool[Any]]) -> Tool[Any] | BrokenModule:
+        source = f"{self._source}: {cls.__name__}"
+        if needed := _needed_arguments(cls):
+            line = f"line {found}: " if (found := self._line_of(cls)) else ""
+            listed = ", ".join(f"`{one}`" for one in needed)
+            return BrokenModule(
+                source, f"{line}its constructor needs {listed}; create it in the file: `{cls.__name__}(…)`"
+            )
+        try:
+            return cls()
+        except BaseException as error:  # noqa: BLE001 - whatever one class does, the rest is loaded
+            return BrokenModule(source, reason_of(error, _file_of(self.module), self._line_of(cls)))
+
+    def _line_of(self, cls: type) -> int | None:
+        import ast
+
+        try:
+            tree = ast.parse(Path(_file_of(self.module)).read_bytes())
+        except (OSError, SyntaxError, ValueError):
+            return None
+        classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == cls.__name__)
+        return next((node.lineno for node in classes), None)
+
+
+def tools_in(module: ModuleType, source: str) -> Offered:
+    """What a module offers."""
+    return ToolMaker(module, source).offered()
+
+
+def is_tool_class(value: Any) -> bool:
+    """Whether it is a subclass of `Tool`, and not an instance."""
+    return isinstance(value, type) and issubclass(value, Tool)
+
+
+def _is_base(cls: type[Tool[Any]]) -> bool:
+    """Whether a class is only there for others to derive from."""
+    if cls.__name__.startswith("_") or inspect.isabstract(cls):
+        return True
+    if not any("run" in vars(owner) for owner in cls.__mro__ if owner is not Tool):
+        return True
+    return "name" not in vars(cls) and any(_is_in_use(derived) for derived in cls.__subclasses__())
+
+
+def _is_in_use(cls: type) -> bool:
+    """Whether a class belongs to a module as it is loaded now."""
+    module = sys.modules.get(cls.__module__)
+    return module is not None and any(value is cls for value in list(vars(module).values()))
+
+
+def _needed_arguments(cls: type[Tool[Any]]) -> list[str]:
+    try:
+        parameters = inspect.signature(cls).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [one.name for one in parameters if one.default is inspect.Parameter.empty and one.kind in named]
+
+
+def _no_tool(value: Any) -> str:
+    if inspect.isroutine(value):
+        return f"`TOOLS` lists a plain function, `{getattr(value, '__name__', '?')}`; decorate it with @tool"
+    return one_line(f"`TOOLS` must be a list of tools, but has {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001 - whatever somebody's object does
+        return f"a {type(value).__name__}"
+
+
+# What went wrong, in one line
+
+
+def reason_of(error: BaseException, file: str = "", line: int | None = None) -> str:
+    """Why a file could not be loaded: its line, the error, and the file and line in its folder that raised it."""
+    steps = list(_steps(error, file))
+    own = next((number for name, number in reversed(steps) if name == file), line)
+    where = f"line {own}: " if own else ""
+    elsewhere = ""
+    if steps and steps[-1][0] != file:
+        name, number = steps[-1]
+        elsewhere = f" ({Path(name).name}, line {number})"
+    return f"{where}{one_line(_words(error))}{elsewhere}"
+
+
+def one_line(text: str) -> str:
+    """The text as one line of bounded length."""
+    text = " ".join(text.split())
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+
+
+def _steps(error: BaseException, file: str) -> Iterable[tuple[str, int]]:
+    """The lines in the file and in others of its folder that led to the error, innermost last."""
+    folder = f"{Path(file).parent}{os.sep}" if file else None
+    frames = [(frame.f_code.co_filename, number) for frame, number in traceback.walk_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        if folder is None:
+            return [(error.filename, error.lineno)]
+        frames.append((error.filename, error.lineno))
+    return [(name, number) for name, number in frames if folder and name.startswith(folder)]
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, SyntaxError) and error.filename:
+        return error.msg
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        if error.name.startswith("."):
+            return f"no module `{error.name[1:]}` in this folder"
+        return f"no module named `{error.name}`; install it in Ferrule's environment"
+    if isinstance(error.__cause__, DefinitionError):  # Python 3.11 wraps what goes wrong while a class is made
+        error = error.__cause__
+    if isinstance(error, DefinitionError):
+        return str(error)
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - whatever somebody's error does
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _file_of(module: ModuleType) -> str:
+    return getattr(module, "__file__", None) or ""
+
+
+# Keeps what tool files and plugins print while they are imported off standard output: it goes to standard error.
+
+
+_lock = threading.Lock()
+_threads: set[int] = set()
+
+
+class _Routed:
+    """A standard stream that is another one for threads which are importing."""
+
+    def __init__(self, stream: Any, aside: Callable[[], Any]) -> None:
+        self.stream = stream
+        self._aside = aside
+
+    def __getattr__(self, name: str) -> Any:
+        stream = self._aside() if threading.get_ident() in _threads else self.stream
+        return getattr(stream, name)
+
+
+@contextmanager
+def printing_aside() -> Generator[None]:
+    """Send what this thread prints to standard error, and give it an empty standard input.
+
+    Other threads are not affected, so a program can go on writing while files are reloaded. Child processes are not
+    covered: `descriptor_aside` is for those.
+    """
+    me = threading.get_ident()
+    with _lock:
+        _threads.add(me)
+        if not isinstance(sys.stdout, _Routed):
+            sys.stdout = _Routed(sys.stdout, lambda: sys.stderr or io.StringIO())
+        if not isinstance(sys.stdin, _Routed):
+            sys.stdin = _Routed(sys.stdin, io.StringIO)
+    try:
+        yield
+    finally:
+        with _lock:
+            _threads.discard(me)
+            if not _threads:
+                sys.stdout, sys.stdin = _behind(sys.stdout), _behind(sys.stdin)
+
+
+def _behind(stream: Any) -> Any:
+    return stream.stream if isinstance(stream, _Routed) else stream
+
+
+@contextmanager
+def descriptor_aside() -> Generator[None]:
+    """Make standard output be standard error for the whole process and its children, besides `printing_aside`.
+
+    For start-up only, before the program writes anything itself.
+    """
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+    except OSError:  # it is closed
+        with printing_aside():
+            yield
+        return
+    try:
+        _point_elsewhere()
+        with printing_aside():
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _point_elsewhere() -> None:
+    try:
+        os.dup2(2, 1)
+    except OSError:  # standard error is closed
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, 1)
+        os.close(nothing)

@@ -27,8 +27,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ferrule.plugins.import_output import printing_aside
-from ferrule.plugins.module_tools import BrokenModule, Offered, ToolMaker, reason_of
+from ferrule.pipeline.threads import interrupt
+from ferrule.plugins.plugin import BrokenModule, Offered, ToolMaker, printing_aside, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -290,7 +290,7 @@ class ToolsFolder:
         thread.start()
         thread.join(self._seconds)
         if thread.is_alive():
-            _interrupt(thread)
+            interrupt(thread.ident or 0)  # at its next Python instruction; a blocking system call has to return first
             thread.join(_SECONDS_TO_STOP)
             self._failed[path] = _Failure(f"loading it took more than {self._seconds:g} s")
         elif failed:
@@ -535,14 +535,6 @@ class _Loader(SourceFileLoader):
 def _execute(spec: ModuleSpec, module: ModuleType) -> None:
     if spec.loader is not None:
         spec.loader.exec_module(module)
-
-
-def _interrupt(thread: threading.Thread) -> None:
-    """Stop it at its next Python instruction; a blocking system call has to return first."""
-    import ctypes
-
-    ended = ctypes.py_object(SystemExit)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ended)
 
 
 def _tools_of(module: ModuleType) -> list[Tool[Any]]:

@@ -186,7 +186,7 @@ def test_a_pipe_is_nobody_to_ask(desk: Desk) -> None:
     assert done.stderr == ""
     said = results(desk)[0]
     assert said.startswith('{"action": "decline"}\n')
-    assert said.endswith("It was declined: there is no terminal to ask the person at.]")
+    assert said.endswith("It was declined: there is no terminal to ask the user at.]")
 
 
 def settings() -> Settings:
@@ -213,7 +213,7 @@ async def test_no_turn_no_question(room: Room) -> None:
     room.chat._working = True
     assert place.shut_because == ""
     room.by_person = False
-    assert place.shut_because == "there is no terminal to ask the person at"
+    assert place.shut_because == "there is no terminal to ask the user at"
 
 
 async def test_only_one_has_the_persons_ear(room: Room) -> None:

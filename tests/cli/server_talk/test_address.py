@@ -6,8 +6,8 @@ import pytest
 from inline_snapshot import snapshot
 from tests.cli.server_talk.person import Person
 
-from ferrule.cli.server_talk import browser
-from ferrule.cli.server_talk.address import CannotOpen, read_address, visit
+from ferrule.cli.server_talk import questions as browser
+from ferrule.cli.server_talk.questions import CannotOpen, read_address, visit
 from ferrule.core.elicitation import Elicited
 
 URL = "https://pay.example/checkout?x=1"

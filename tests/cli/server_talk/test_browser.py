@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.cli.server_talk.browser import has_browser, open_address
+from ferrule.cli.server_talk.questions import has_browser, open_address
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.cli.server_talk.person import Person
 
 from ferrule.cli.server_talk.questions import ServerQuestions
 from ferrule.core.elicitation import Elicited
-from ferrule.mcp_client.ports import NotSigningIn
+from ferrule.mcp_client.server_config import NotSigningIn
 
 
 class Desk:

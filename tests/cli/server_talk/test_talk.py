@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.cli.server_talk.questions import BAR, one_row, theirs
+from ferrule.cli.server_talk.form import BAR, one_row, theirs
 
 
 @given(st.text())

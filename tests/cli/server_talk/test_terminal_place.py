@@ -13,7 +13,7 @@ from tests.cli.mcp_peer import add
 from tests.cli.terminal import Terminal
 from tests.mcp_client.signing_in_peer import browser, signing_in
 
-from ferrule.cli.server_talk.terminal_place import TerminalPlace
+from ferrule.cli.server_talk.questions import TerminalPlace
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def test_a_call_at_a_terminal_asks_and_confirms_in_turn(ferrule: Command) -> Non
 def test_a_call_in_a_pipe_declines_and_says_so(ferrule: Command) -> None:
     add(ferrule)
     done = ferrule("call", "mcp__peer__ask", "{}", "--yes", stdin="Ada\n")
-    note = "[The MCP server `peer` asked the person something while this ran: 'Who?'. It was declined: {why}.]"
-    why = "there is no terminal to ask the person at"
+    note = "[The MCP server `peer` asked the user something while this ran: 'Who?'. It was declined: {why}.]"
+    why = "there is no terminal to ask the user at"
     assert done.out.splitlines() == ['{"action": "decline"}', note.format(why=why)]
     words = "The MCP server peer asked you something. It was declined, because nobody can be asked here."
     assert words in done.err
@@ -53,7 +53,7 @@ def test_a_run_in_a_pipe_declines_and_the_model_reads_it(ferrule: Command) -> No
     script = ferrule.folder / "script.json"
     script.write_text(json.dumps([{"text": "", "calls": [{"name": "mcp__peer__ask", "arguments": {}}]}, "Declined."]))
     done = ferrule("run", "go", "--yes", "--model", f"scripted:{script}", "--json")
-    assert "It was declined: there is no terminal to ask the person at." in done.out
+    assert "It was declined: there is no terminal to ask the user at." in done.out
     assert "nobody can be asked here" in done.err
 
 

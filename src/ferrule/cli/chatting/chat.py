@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ferrule.cli.chatting.assistant import ChatAssistant
     from ferrule.cli.chatting.person_input import PersonInput
     from ferrule.cli.chatting.screen import Screen
-    from ferrule.mcp_client.remote_server import RemoteServer
-    from ferrule.plugins.module_tools import BrokenModule
+    from ferrule.mcp_client.servers import RemoteServer
+    from ferrule.plugins.plugin import BrokenModule
 
 
 # Ctrl-C: once stops what runs, twice within two seconds leaves.

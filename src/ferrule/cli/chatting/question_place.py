@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ferrule.cli.chatting.text_rows import wrapped
-from ferrule.cli.server_talk.questions import BAR, NO_TERMINAL
+from ferrule.cli.server_talk.form import BAR
+from ferrule.cli.server_talk.questions import NO_TERMINAL
 from ferrule.cli.words import _, as_warning
 
 if TYPE_CHECKING:

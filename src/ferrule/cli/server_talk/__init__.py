@@ -1,1 +1,1 @@
-"""What MCP servers ask of the person, in words: forms, addresses to open, and signing in."""
+"""What MCP servers ask of the user, in words: forms, addresses to open, and signing in."""

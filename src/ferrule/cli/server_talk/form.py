@@ -1,23 +1,67 @@
-"""A server's form, asked field by field, shown as a whole and sent only when the person says so."""
+"""A server's form, asked field by field, shown as a whole and sent only when the user says so."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ferrule.cli.ask import AnswerLine
-from ferrule.cli.server_talk.questions import BAR, NO, YES, one_row, ours, theirs, warning
 from ferrule.cli.words import _
 from ferrule.core.elicitation import Elicited
 from ferrule.core.problems import InvalidParams
 from ferrule.core.schema_params import SchemaParams
 from ferrule.core.secrets import is_secret_name
+from ferrule.policy.shown_text import disguises, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ferrule.cli.server_talk.questions import Talk
+
+# Where a server's question is put, and how it is told apart from ours: who asks, and their words behind a bar.
+
+
+YES = ("y", "yes", "是")
+NO = ("n", "no", "否")
+BAR = "│ "
+"""Stands before every line that the server wrote: none of them can pass for one of ours."""
+
+
+class Talk(Protocol):
+    """A user who is shown lines, and answers. Esc and Ctrl-C raise `KeyboardInterrupt`, Ctrl-D `EOFError`."""
+
+    @property
+    def cancelled_by(self) -> str:
+        """The keys that cancel the question."""
+        ...
+
+    def tell(self, lines: Sequence[AnswerLine]) -> None: ...
+
+    async def answer(self) -> str: ...
+
+
+def ours(words: str) -> AnswerLine:
+    return AnswerLine(words)
+
+
+def warning(words: str) -> AnswerLine:
+    return AnswerLine(words, warning=True)
+
+
+def theirs(text: str) -> list[AnswerLine]:
+    """What the server wrote, with everything in it made visible, and a warning where it is not what it looks like."""
+    if not text.strip():
+        return []
+    lines = [AnswerLine(f"{BAR}{line}", of_the_call=True) for line in shown(text.strip().expandtabs(4)).split("\n")]
+    if found := disguises(text.strip()):
+        lines.append(warning(_("it holds {what}").format(what=_(", ").join(_(one) for one in found))))
+    return lines
+
+
+def one_row(text: str, most: int = 200) -> str:
+    """A server's word in the middle of a row of ours."""
+    row = shown(" ".join(text.split()))
+    return row if len(row) <= most else f"{row[: most - 1]}…"
 
 
 # A field of a server's form: what may be typed for it, and what was typed as the value that the server gets.
@@ -34,7 +78,7 @@ class Misread(Exception):  # noqa: N818 - reads as what it says
 
 @dataclass(slots=True, frozen=True)
 class Option:
-    """One of several: what the server gets, and what the person reads."""
+    """One of several: what the server gets, and what the user reads."""
 
     value: str
     title: str
@@ -112,7 +156,7 @@ class Field:
         return self._fitting(typed)
 
     def shown(self, value: Any) -> str:
-        """A value as the person reads it."""
+        """A value as the user reads it."""
         if isinstance(value, bool):
             return _("yes") if value else _("no")
         titles = {one.value: one.title for one in self.options}
@@ -143,7 +187,7 @@ class Field:
         )
 
     def _fitting(self, value: Any) -> Any:
-        """The value, where the schema takes it; the usual reasons why not are told in the person's language."""
+        """The value, where the schema takes it; the usual reasons why not are told in the user's language."""
         if self.kind == "text" and isinstance(value, str):
             self._check_length(value)
             self._check_format(value)
@@ -250,7 +294,7 @@ MOST_CHOICES = 200
 
 
 class CannotAsk(Exception):  # noqa: N818 - reads as what it says
-    """A form that is not flat; the words complete «it was declined: …»."""
+    """A form that is not flat; the words complete "it was declined: …"."""
 
 
 def fields_of(schema: Mapping[str, Any]) -> list[Field]:
@@ -315,11 +359,11 @@ DECLINE = "/no"
 
 
 class _Declined(Exception):  # noqa: N818 - reads as what it says
-    """The person said no."""
+    """The user said no."""
 
 
 async def fill(talk: Talk, server: str, message: str, schema: Mapping[str, Any]) -> Elicited:
-    """What the person makes of a form: filled in, declined or left."""
+    """What the user makes of a form: filled in, declined or left."""
     name = one_row(server, 60)
     lines = [ours(_("The MCP server {server} asks you something:").format(server=name)), *theirs(message)]
     try:
@@ -349,7 +393,7 @@ async def fill(talk: Talk, server: str, message: str, schema: Mapping[str, Any])
 
 
 async def _agreed(talk: Talk) -> dict[str, Any]:
-    """A form without fields: the person agrees, or not."""
+    """A form without fields: the user agrees, or not."""
     while True:
         talk.tell([ours(_("Agree? Yes (y) or no (n); {keys} cancels").format(keys=talk.cancelled_by))])
         said = (await talk.answer()).strip().casefold()
