@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ferrule import Caller, Partial, Progress, RawCall, Runtime, Session, ToolContext, ToolError, tool
+from ferrule import Caller, Environment, Partial, Progress, RawCall, Runtime, Session, ToolContext, ToolError, tool
 from ferrule.core.context import ANYONE, Cancellation, limit_time
 
 
@@ -120,7 +120,7 @@ def test_a_nested_call_knows_where_it_came_from() -> None:
 
 def test_a_session_has_its_workspace_and_the_folders_added_to_it(tmp_path: Path) -> None:
     assert Session(workspace=tmp_path).folders == (tmp_path,)
-    session = Session(workspace=tmp_path, config={"roots": ["/a", Path("/b")]})
+    session = Session(workspace=tmp_path, environment=Environment(roots=["/a", Path("/b")]))
     assert session.folders == (tmp_path, Path("/a"), Path("/b"))
 
 

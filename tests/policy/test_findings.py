@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.findings import Lists, Request, inside, shown, weigh_path
 from ferrule.policy.rule_set import RuleSet
 from ferrule.policy.rules import parse_rules

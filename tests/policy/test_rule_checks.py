@@ -8,7 +8,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule import tool
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.rule_checks import KnownTools, RuleChecks, Written
 from ferrule.policy.rules import parse_rule
 from ferrule.policy.sources import RuleError, Source, SourceKind

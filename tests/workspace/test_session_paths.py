@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.workspace.desk import Desk
 
-from ferrule import Answer, Choice, Decision, Invocation, Question, RulePolicy, Runtime, Session, Verdict
+from ferrule import Answer, Choice, Decision, Environment, Invocation, Question, RulePolicy, Runtime, Session, Verdict
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.builtin.grep import grep
 from ferrule.core.access import Touch, collide, writes
@@ -21,7 +21,7 @@ def test_a_session_has_one_set_of_paths(tmp_path: Path) -> None:
     inner = tmp_path / "ws" / "inner"
     more.mkdir()
     inner.mkdir(parents=True)
-    session = Session(workspace=tmp_path / "ws", working_directory=inner, config={"roots": [str(more)]})
+    session = Session(workspace=tmp_path / "ws", working_directory=inner, environment=Environment(roots=[str(more)]))
     paths = paths_of(session)
     assert paths_of(session) is paths
     assert [root.path for root in paths.roots] == [tmp_path / "ws", more]

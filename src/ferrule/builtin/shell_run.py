@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ferrule.builtin.session_shells import (
-    choice_of,
     look_profile,
     sandbox_of,
     session_layer,
@@ -82,7 +81,7 @@ def runs_command(command: str, folder: str | None, session: Session, *, stays: b
     return CallInfo(
         touches=(writes("command", text), writes("shell", "main"), *WRITES_ANYTHING),
         signature=text,
-        tentative=not stays and choice_of(session).enabled,
+        tentative=not stays and session.environment.sandbox.enabled,
     )
 
 

@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING, Touch, Touches
-from ferrule.core.errors import DefinitionError, Stopped, ToolError
+from ferrule.core.errors import DefinitionError, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,7 +146,7 @@ class Invocation:
             said = tool.describe(self.params, session)
         except ToolError as error:
             said = CallInfo(refusal=error)
-        except (Stopped, DefinitionError):
+        except DefinitionError:
             raise
         except Exception as error:
             raise DefinitionError(f"`{tool.name}`: `describe` raised {type(error).__name__}: {error}") from error

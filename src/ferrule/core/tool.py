@@ -456,7 +456,7 @@ class Tool(Generic[P]):
 
         touches: Any = self.touches(params) if callable(self.touches) else self.touches
         return CallInfo(
-            located(touches, said, session),
+            located(touches, said, session.directory),
             said(self.signature),
             said(self.always_rule),
             said(self.summary),

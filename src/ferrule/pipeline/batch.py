@@ -20,6 +20,7 @@ from ferrule.core.tool import output_schema_of
 from ferrule.pipeline.cleaning import clean_exception
 from ferrule.pipeline.lookup import lookup
 from ferrule.pipeline.repair import readable
+from ferrule.pipeline.run import attempt
 from ferrule.pipeline.validate import as_json, validate, validate_around
 
 if TYPE_CHECKING:
@@ -275,18 +276,34 @@ def schedule(touches: Sequence[Touches]) -> list[set[int]]:
 logger = logging.getLogger("ferrule.calls")
 
 
-class _Planned:
-    """A call of the batch, checked: ready to run, waiting for others' results, or stopped already."""
+class _Chained:
+    """Arguments that wait for the results of earlier calls, checked as far as they are known."""
 
-    __slots__ = ("arguments", "call", "prepared", "references", "tool", "touches")
+    __slots__ = ("arguments", "references")
+
+    def __init__(self, arguments: Any, references: list[Reference]) -> None:
+        self.arguments = arguments
+        self.references = references
+
+
+class _Planned:
+    """A call of the batch, looked at before anything runs.
+
+    `ahead` is what was found: a sound call, one that waits for others' results, or why it stops. Where planning itself
+    failed it is the call as it came in, for the stages to find out.
+    """
+
+    __slots__ = ("ahead", "call", "tool", "touches")
 
     def __init__(self, call: RawCall) -> None:
         self.call = call
         self.tool: Tool[Any] | None = None
-        self.prepared: Invocation | Stopped | None = None
-        self.arguments: Any = None
-        self.references: list[Reference] = []
+        self.ahead: Invocation | _Chained | Stopped | RawCall = call
         self.touches: Touches = NOTHING
+
+    @property
+    def references(self) -> list[Reference]:
+        return self.ahead.references if isinstance(self.ahead, _Chained) else []
 
 
 async def run_batch(
@@ -313,7 +330,7 @@ async def run_batch(
         planned.append(plan)
         for reference in plan.references:
             if reference.source in doubled:
-                plan.prepared, plan.references, plan.touches = ambiguous(reference), [], NOTHING
+                plan.ahead, plan.touches = ambiguous(reference), NOTHING
                 break
         waiting = schedule.add(position, plan.touches)
         waiting.update(by_id[reference.source] for reference in plan.references if reference.source in by_id)
@@ -343,42 +360,49 @@ def _plan(
 ) -> _Planned:
     plan = _Planned(call)
     try:
-        tool = plan.tool = lookup(runtime.tools, call)
-        is_text = isinstance(call.arguments, (str, bytes))
-        if not _may_refer(call):
-            plan.prepared = invocation = validate(tool, call, runtime.limits)
-            plan.touches = _touches(invocation, session, runtime)
-            return plan
-        plan.arguments = readable(call.arguments if is_text else as_json(tool, call.arguments))
-        plan.references = find_references(plan.arguments, [*by_id, *given])
-        if not plan.references:  # a `$ref` of another sort
-            plan.prepared = invocation = validate(tool, call, runtime.limits)
-            plan.touches = _touches(invocation, session, runtime)
-            return plan
-        for reference in plan.references:
-            source = earlier[by_id[reference.source]].tool if reference.source in by_id else None
-            if source is not None:
-                check_against_output(reference, source)
-        places = [reference.place for reference in plan.references]
-        plan.arguments = validate_around(tool, plan.arguments, places, runtime.limits)
-        # What it touches is known only with its arguments; until then it may be anything its kind allows.
-        plan.touches = READS_ANYTHING if tool.read_only else WRITES_ANYTHING
-        if not tool.concurrency_safe:
-            plan.touches = WRITES_ANYTHING
-    except Stopped as stopped:
-        plan.prepared = stopped
-        plan.references = []
+        ahead = attempt(_look_ahead, runtime, plan, session, earlier, by_id, given)
+    except Exception:
+        # What breaks here breaks again when the call is run, and becomes its result; the others go on.
+        logger.exception("Call %s of %s could not be planned", call.id, call.name)
+        plan.touches = WRITES_ANYTHING
+        return plan
+    plan.ahead = ahead
+    if isinstance(ahead, Stopped):
         # An earlier call may yet bring the tool, or what its own check asks for; so this one keeps its turn.
         if plan.tool is None:
             plan.touches = READS_ANYTHING
         elif plan.tool.has_check:
             plan.touches = WRITES_ANYTHING
-    except Exception:
-        # What breaks here breaks again when the call is run, and becomes its result; the others go on.
-        logger.exception("Call %s of %s could not be planned", call.id, call.name)
-        plan.references = []
-        plan.touches = WRITES_ANYTHING
     return plan
+
+
+def _look_ahead(
+    runtime: Runtime,
+    plan: _Planned,
+    session: Session,
+    earlier: list[_Planned],
+    by_id: Mapping[str, int],
+    given: Mapping[str, Any],
+) -> Invocation | _Chained:
+    call = plan.call
+    tool = plan.tool = lookup(runtime.tools, call)
+    if _may_refer(call):
+        is_text = isinstance(call.arguments, (str, bytes))
+        arguments = readable(call.arguments if is_text else as_json(tool, call.arguments))
+        if references := find_references(arguments, [*by_id, *given]):
+            for reference in references:
+                source = earlier[by_id[reference.source]].tool if reference.source in by_id else None
+                if source is not None:
+                    check_against_output(reference, source)
+            places = [reference.place for reference in references]
+            arguments = validate_around(tool, arguments, places, runtime.limits)
+            # What it touches is known only with its arguments; until then it may be anything its kind allows.
+            only_reads = tool.read_only and tool.concurrency_safe
+            plan.touches = READS_ANYTHING if only_reads else WRITES_ANYTHING
+            return _Chained(arguments, references)
+    invocation = validate(tool, call, runtime.limits)
+    plan.touches = _touches(invocation, session, runtime)
+    return invocation
 
 
 def _may_refer(call: RawCall) -> bool:
@@ -466,47 +490,53 @@ class _Run:
     async def _one(self, position: int) -> None:
         self._begun.add(position)
         plan = self._planned[position]
-        call, prepared = self._resolved(plan) if plan.references else (plan.call, plan.prepared)
-        if self._waited[position] and not plan.references:
-            prepared = None  # what ran before may have changed what there is to call: look again, as in turn
-        self._results[position] = await self._runtime.run_prepared(
-            call, prepared, session=self._session, parent=self._parent
-        )
+        call, ahead = plan.call, plan.ahead
+        if isinstance(ahead, _Chained):
+            call, ahead = self._resolved(call, ahead)
+        elif self._waited[position]:
+            ahead = call  # what ran before may have changed what there is to call: look again, as in turn
+        runtime, session, parent = self._runtime, self._session, self._parent
+        if isinstance(ahead, RawCall):
+            result = await runtime.run(call, session=session, parent=parent)
+        elif isinstance(ahead, Stopped):
+            result = await runtime.refuse(call, ahead, session=session, parent=parent)
+        else:
+            result = await runtime.execute(ahead, call=call, session=session, parent=parent)
+        self._results[position] = result
 
-    def _resolved(self, plan: _Planned) -> tuple[RawCall, Invocation | Stopped]:
+    def _resolved(self, call: RawCall, chained: _Chained) -> tuple[RawCall, Invocation | Stopped]:
         """A chained call once the results it uses are there, with the arguments it really runs with."""
         values = dict(self._given)
-        for reference in plan.references:
+        for reference in chained.references:
             if reference.source not in self._by_id:
                 continue
             result = self._results[self._by_id[reference.source]]
             if result is None or not result.success:
-                return plan.call, Stopped(
+                return call, Stopped(
                     Stage.VALIDATE,
                     ErrorKind.VALIDATION,
                     phrase(
                         "`{name}` was not run: it uses the result of `{source}`, which failed.",
-                        name=plan.call.name,
+                        name=call.name,
                         source=reference.source,
                     ),
                     phrase("Mend that call first, then make both again."),
                 )
             values[reference.source] = result.data
-        call = plan.call
         try:
-            arguments = resolve(plan.arguments, plan.references, values)
-            call = RawCall(plan.call.name, arguments, id=plan.call.id, version=plan.call.version)
-            return call, validate(lookup(self._runtime.tools, call), call, self._runtime.limits)
-        except Stopped as stopped:
-            return call, stopped
+            arguments = attempt(resolve, chained.arguments, chained.references, values)
+            if isinstance(arguments, Stopped):
+                return call, arguments
+            call = RawCall(call.name, arguments, id=call.id, version=call.version)
+            return call, attempt(self._runtime.build, call)
         except Exception as error:
-            logger.exception("Call %s of %s could not be given its arguments", plan.call.id, plan.call.name)
+            logger.exception("Call %s of %s could not be given its arguments", call.id, call.name)
             return call, Stopped(
                 Stage.VALIDATE,
                 ErrorKind.VALIDATION,
                 phrase(
                     "`{name}` was not run: a result it uses cannot be an argument. {error}",
-                    name=plan.call.name,
+                    name=call.name,
                     error=clean_exception(error),
                 ),
             )
@@ -550,4 +580,4 @@ class _Run:
         never = Stopped(
             Stage.LOOKUP, ErrorKind.CANCELLED, phrase("`{name}` was cancelled before it ran.", name=call.name)
         )
-        await self._runtime.run_prepared(call, never, session=self._session, parent=self._parent)
+        await self._runtime.refuse(call, never, session=self._session, parent=self._parent)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ferrule.core.tool import Tool
-    from ferrule.pipeline.limits import Limits
+    from ferrule.pipeline.stages import Limits
 
 
 # What JSON parsers let pass and a tool must not see: doubled keys, deep nesting, endless numbers.
@@ -172,25 +172,23 @@ _CONTROL = re.compile(r"[\x00-\x1f]")
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
 
 
-def repair(
-    tool: Tool[Any], text: str | bytes, invalid: InvalidParams, limits: Limits
-) -> tuple[Any, tuple[str, ...]] | list[Problem]:
-    """Parameters from mended arguments and notes on what was mended, or the problems that are left.
+def repair(tool: Tool[Any], text: str | bytes, invalid: InvalidParams, limits: Limits) -> tuple[Any, tuple[str, ...]]:
+    """Parameters from mended arguments, and notes on what was mended; raises `InvalidParams` with the problems left.
 
-    Mended text is held to the same limits; `InvalidParams` when it breaks one.
+    Mended text is held to the same limits.
     """
     notes: list[str] = []
     for _ in range(_ROUNDS):
         if invalid.problems[0].code == "json":
             mended = _mend_text(text, notes)
             if mended is None:
-                return invalid.problems
+                raise invalid
             text = mended
             check_text(text, None, limits, duplicates=True)
         else:
             value = _mend_value(invalid, tool.input_schema, notes)
             if value is _NOTHING:
-                return invalid.problems
+                raise invalid
             from ferrule.pipeline.json_form import to_text
 
             text = to_text(value)
@@ -200,8 +198,8 @@ def repair(
         except InvalidParams as still:
             invalid = still
         except Exception:  # noqa: BLE001 - a validator of the author's own, which took only what it was given before
-            return invalid.problems
-    return invalid.problems
+            break
+    raise invalid
 
 
 def readable(text: str | bytes) -> Any:

@@ -29,13 +29,14 @@ class Turns:
     def of(self, name: str) -> TurnLock:
         return TurnLock(self, name)
 
-    async def take(self, name: str) -> None:
+    async def take(self, name: str) -> bool:
+        """Take the turn; says whether others had it first."""
         loop = asyncio.get_running_loop()
         with self._lock:
             holder = self._holders.get(name)
             if holder is None or holder.is_closed():  # whoever held it then has ended with its loop
                 self._holders[name] = loop
-                return
+                return False
             caller = sync_caller.get()
             if caller is not None and caller.loop is holder:
                 raise RuntimeError(
@@ -53,6 +54,7 @@ class Turns:
                     raise
             self.leave(name)
             raise
+        return True
 
     def leave(self, name: str) -> None:
         """Give the turn to whoever waited longest."""
@@ -80,8 +82,8 @@ class TurnLock:
     def is_taken(self) -> bool:
         return self._turns.is_taken(self._name)
 
-    async def __aenter__(self) -> None:
-        await self._turns.take(self._name)
+    async def __aenter__(self) -> bool:
+        return await self._turns.take(self._name)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

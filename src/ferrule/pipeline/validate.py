@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ferrule.core.call import RawCall
     from ferrule.core.problems import PathPart
     from ferrule.core.tool import Tool
-    from ferrule.pipeline.limits import Limits
+    from ferrule.pipeline.stages import Limits
 
 _SHOWN_PROBLEMS = 20
 
@@ -50,23 +50,19 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
             short = is_text and len(text) <= limits.number_digits and len(text) <= 2 * limits.argument_depth
             if not short or invalid.problems[0].code == "json":
                 check_text(text, None, limits, duplicates=False)  # a limit says more than the parser's own words
-            mended = repair(tool, text, invalid, limits)
-            if isinstance(mended, list):
-                raise _invalid(tool, mended) from None
-            params, repairs = mended
+            params, repairs = repair(tool, text, invalid, limits)
         # The count of keys says something of the text that came in only if that is what was read.
         known = None if repairs else tool.params.flat_size(params)
         check_text(text, known, limits, duplicates=is_text)
-        if tool.has_check:
-            _check(tool, params)
+        problems = own_problems(tool, params) if tool.has_check else []
     except InvalidParams as invalid:
         raise _invalid(tool, invalid.problems) from None
     except DefinitionError as error:
         raise _defined_wrongly(tool, error) from error
-    except Stopped:
-        raise
-    except Exception as error:  # a validator of the author's own can raise anything
+    except Exception as error:  # a check or a validator of the author's own can raise anything
         raise _check_failed(tool, error) from error
+    if problems:
+        raise _invalid(tool, problems)
     return Invocation(tool, params, call.id, repairs)
 
 
@@ -95,18 +91,6 @@ def validate_around(tool: Tool[Any], arguments: Any, places: list[tuple[PathPart
         else:
             return arguments
     raise _invalid(tool, [Problem((), "value", phrase("they do not fit, whatever is mended"))])
-
-
-def _check(tool: Tool[Any], params: Any) -> None:
-    """The tool's own validation. One that fails is the tool's fault, and says nothing of the arguments."""
-    try:
-        problems = own_problems(tool, params)
-    except DefinitionError:
-        raise
-    except Exception as error:
-        raise _check_failed(tool, error) from error
-    if problems:
-        raise InvalidParams(problems)
 
 
 def _check_failed(tool: Tool[Any], error: Exception) -> Stopped:

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from ferrule.core.access import NOTHING, Touch, reads, writes
     from ferrule.core.call import CallInfo, Invocation
     from ferrule.core.effects import Approval, Barrier, Effects, FileEffect
-    from ferrule.pipeline.authorise import Decision, Mode, Policy, Verdict
+    from ferrule.pipeline.authorise import Mode, Policy
     from ferrule.pipeline.confirm import Answer, Choice, Offer, Question
+    from ferrule.pipeline.stages import Decision, Verdict
     from ferrule.policy.decide import Judgement, RulePolicy
     from ferrule.policy.sources import RuleError
 
@@ -59,9 +60,11 @@ __getattr__, __dir__ = lazy_names(
             "FileEffect",
         ),
         "pipeline.authorise": (
-            "Decision",
             "Mode",
             "Policy",
+        ),
+        "pipeline.stages": (
+            "Decision",
             "Verdict",
         ),
         "pipeline.confirm": (

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind
-from ferrule.pipeline.authorise import Verdict
 from ferrule.pipeline.confirm import Offer
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.command_patterns import escape_command, join_words
 from ferrule.policy.findings import inside
 from ferrule.policy.path_patterns import escape_path

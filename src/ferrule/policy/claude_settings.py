@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ferrule.core.phrases import phrase
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.rules import BASH, parse_rule
 from ferrule.policy.sources import RuleError
 

@@ -106,8 +106,7 @@ class Requests:
 
 def roots_of(session: Session) -> tuple[str, ...]:
     """The folders a session works in, its workspace first, as they really are."""
-    added = cast("tuple[Path, ...]", session.config.get("roots", ()))
-    return _real_roots((session.workspace, *added))
+    return _real_roots(session.folders)
 
 
 @lru_cache(maxsize=256)

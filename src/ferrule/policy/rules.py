@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.command_patterns import CommandPattern
 from ferrule.policy.path_patterns import HostPattern, PathPattern
 from ferrule.policy.sources import RuleError, Source

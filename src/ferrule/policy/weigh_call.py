@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind
-from ferrule.pipeline.authorise import Verdict, by_kind
+from ferrule.pipeline.authorise import by_kind
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.findings import Finding, weigh_path
 from ferrule.policy.rules import FETCH, About
 

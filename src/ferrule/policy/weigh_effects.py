@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.access import OF_GIT
 from ferrule.core.phrases import phrase
-from ferrule.pipeline.authorise import BYPASS, Decision, Mode, Verdict, never_asked
+from ferrule.pipeline.authorise import BYPASS, Mode, never_asked
+from ferrule.pipeline.stages import Decision, Verdict
 from ferrule.policy.findings import Finding, inside, weigh_path
 
 if TYPE_CHECKING:

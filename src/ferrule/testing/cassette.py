@@ -22,8 +22,10 @@ from ferrule.core.nearest import nearest
 from ferrule.core.result import Attachment, Output, ToolResult
 from ferrule.core.secrets import redact_value
 from ferrule.core.tool import Style, Tool
-from ferrule.pipeline.format import format_value, stopped_by
-from ferrule.pipeline.limits import DEFAULT_LIMITS
+from ferrule.pipeline.cleaning import stopped_by
+from ferrule.pipeline.format import format_value
+from ferrule.pipeline.run import attempt
+from ferrule.pipeline.stages import DEFAULT_LIMITS
 from ferrule.pipeline.streaming import Collected
 from ferrule.registry.registry import Registry
 from ferrule.registry.source import RegistryEntry, ToolSource
@@ -371,10 +373,9 @@ class _Take:
     def gave(self, value: Any) -> Any:
         """Keep a value, and pass on the result made of it: replaying passes on the same."""
         call_id = self._context.call_id if self._context is not None else ""
-        try:
-            result = format_value(Invocation(self._tool, self._params, call_id), value, DEFAULT_LIMITS)
-        except Stopped as stopped:
-            self._keep(error=TapedError.of(stopped))
+        result = attempt(format_value, Invocation(self._tool, self._params, call_id), value, DEFAULT_LIMITS)
+        if isinstance(result, Stopped):
+            self._keep(error=TapedError.of(result))
             return value  # the pipeline will find the same fault with it
         if result.error is not None:
             error = result.error
