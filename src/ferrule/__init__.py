@@ -12,15 +12,16 @@ from ferrule._version import __version__
 
 if TYPE_CHECKING:
     from ferrule.core.access import NOTHING, Touch, reads, writes
-    from ferrule.core.call import CallInfo, Invocation, RawCall
+    from ferrule.core.call import CallInfo, RawCall
     from ferrule.core.context import Caller, Environment, Session, ToolContext
+    from ferrule.core.description import Description, Example
     from ferrule.core.errors import DefinitionError, ErrorKind, Stopped, ToolError
     from ferrule.core.events import Done, Partial, Pending, Progress, RegistryEvent
     from ferrule.core.function_tool import FunctionTool, tool, tools_of
     from ferrule.core.problems import InvalidParams, Problem
     from ferrule.core.raw_tool import RawTool, raw_tool
     from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult
-    from ferrule.core.tool import Description, Example, Kind, Tool
+    from ferrule.core.tool import Invocation, Kind, Tool
     from ferrule.pipeline.authorise import Mode, Policy
     from ferrule.pipeline.composite import composite
     from ferrule.pipeline.confirm import Answer, Choice, Question
@@ -43,7 +44,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "core.access": ("NOTHING", "Touch", "reads", "writes"),
-        "core.call": ("CallInfo", "Invocation", "RawCall"),
+        "core.call": ("CallInfo", "RawCall"),
         "core.context": ("Caller", "Environment", "Session", "ToolContext"),
         "core.errors": ("DefinitionError", "ErrorKind", "Stopped", "ToolError"),
         "core.events": ("Done", "Partial", "Pending", "Progress", "RegistryEvent"),
@@ -51,7 +52,8 @@ __getattr__, __dir__ = lazy_names(
         "core.problems": ("InvalidParams", "Problem"),
         "core.raw_tool": ("RawTool", "raw_tool"),
         "core.result": ("Attachment", "ErrorInfo", "Output", "ToolResult"),
-        "core.tool": ("Kind", "Tool", "Description", "Example"),
+        "core.description": ("Description", "Example"),
+        "core.tool": ("Invocation", "Kind", "Tool"),
         "pipeline.authorise": ("Mode", "Policy"),
         "pipeline.composite": ("composite",),
         "pipeline.confirm": ("Answer", "Choice", "Question"),

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, cast
-
-from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING, Touch, Touches
-from ferrule.core.errors import DefinitionError, ToolError
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from ferrule.core.context import Session
-    from ferrule.core.tool import Tool
+    from ferrule.core.access import Touch
+    from ferrule.core.errors import ToolError
 
 _numbers = count(1)
 _process = ""
@@ -103,111 +99,3 @@ class CallInfo:
 
 
 NOTHING_SAID = CallInfo()
-
-
-class Invocation:
-    """A tool with validated parameters, ready to be authorised and run."""
-
-    __slots__ = ("_info", "_session", "call_id", "params", "repairs", "tool")
-
-    def __init__(self, tool: Tool[Any], params: Any, call_id: str, repairs: tuple[str, ...] = ()) -> None:
-        self.tool = tool
-        self.params = params
-        self.call_id = call_id
-        self.repairs = repairs
-        self._session: Session | None = None
-        self._info: CallInfo | None = None
-
-    @property
-    def session(self) -> Session | None:
-        """Where it will run, once that is known; a relative path means nothing without it."""
-        return self._session
-
-    @session.setter
-    def session(self, session: Session) -> None:
-        if session is not self._session:
-            self._session, self._info = session, None
-
-    @property
-    def info(self) -> CallInfo:
-        """The tool's description of this call; the tool is asked once."""
-        if self._info is None:
-            self._info = self.described_now()
-        return self._info
-
-    def described_now(self) -> CallInfo:
-        """The same asked anew: a link may lead elsewhere by now. Raises `DefinitionError` when the tool cannot say."""
-        tool, session = self.tool, self._session
-        if session is None:
-            from ferrule.core.context import Session
-
-            session = Session()
-        try:
-            said = tool.describe(self.params, session)
-        except ToolError as error:
-            said = CallInfo(refusal=error)
-        except DefinitionError:
-            raise
-        except Exception as error:
-            raise DefinitionError(f"`{tool.name}`: `describe` raised {type(error).__name__}: {error}") from error
-        return _checked(tool, said)
-
-    @property
-    def touches(self) -> Touches:
-        """What running it reads and writes."""
-        said = self.info.touches
-        if said is None:
-            return READS_ANYTHING if self.tool.read_only else WRITES_ANYTHING
-        return cast("Touches", said)
-
-    @property
-    def only_reads(self) -> bool:
-        """Whether running it changes nothing: the tool says so of this call, and declares no write either."""
-        return self.info.only_reads and not any(touch.write for touch in self.touches)
-
-    @property
-    def runs_alone(self) -> bool:
-        """Whether nothing else of a batch may run beside it."""
-        return self.info.runs_alone or not self.tool.concurrency_safe
-
-    @property
-    def signature(self) -> str:
-        """What a permission rule is matched against: the command, the real path, …"""
-        said = self.info.signature
-        return self.tool.params.dump(self.params).decode() if said is None else said
-
-    @property
-    def always_rule(self) -> str:
-        """What "always allow" would remember."""
-        said = self.info.always_rule
-        return self.tool.name if said is None else said
-
-    @property
-    def summary(self) -> str:
-        """One short line for the user: what is about to happen."""
-        said = self.info.summary
-        return f"{self.tool.display_name} {self.signature}" if said is None else said
-
-    def __repr__(self) -> str:
-        return f"Invocation({self.tool.name!r}, {self.params!r}, call_id={self.call_id!r})"
-
-
-def _checked(tool: Tool[Any], said: object) -> CallInfo:
-    """What a tool said of a call, where that can be used; raises `DefinitionError` otherwise."""
-    if said is None or said is NOTHING_SAID:
-        return NOTHING_SAID
-    if not isinstance(said, CallInfo):
-        raise DefinitionError(f"`{tool.name}`: `describe` must return a CallInfo, not {type(said).__name__}.")
-    for word in ("signature", "always_rule", "summary"):
-        if not isinstance(value := getattr(said, word), (str, type(None))):
-            raise DefinitionError(f"`{tool.name}`: `{word}` must be text, not {type(value).__name__}.")
-    touches: Any = said.touches
-    if touches is None:
-        return said
-    if isinstance(touches, Touch):
-        return replace(said, touches=(touches,))
-    several = isinstance(touches, Iterable) and not isinstance(touches, str)
-    listed: Touches = tuple(cast("Any", touches)) if several else cast("Any", (touches,))
-    if not all(isinstance(one, Touch) for one in cast("tuple[object, ...]", listed)):
-        raise DefinitionError(f"`{tool.name}`: `touches` must be made with reads(…) and writes(…), not {touches!r}.")
-    return said if listed is touches else replace(said, touches=listed)

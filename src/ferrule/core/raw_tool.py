@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ferrule.core.context import ToolContext
+    from ferrule.core.description import Description
     from ferrule.core.params import Params
-    from ferrule.core.tool import Description
 
 Schema = dict[str, Any] | bool
 
@@ -52,7 +52,7 @@ class RawTool(Tool[Any]):
         self._schema_params.require_schema()
 
     def _describe(self) -> Description:
-        from ferrule.core.docstring import parse_docstring
+        from ferrule.core.description import parse_docstring
 
         return parse_docstring(inspect.getdoc(self.handler) if inspect.isroutine(self.handler) else None).description
 

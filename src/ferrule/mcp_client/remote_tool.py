@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
 from ferrule.core.call import RawCall
+from ferrule.core.description import Description
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
 from ferrule.core.raw_tool import RawTool
 from ferrule.core.result import ErrorInfo, ToolResult, words_for_attached
-from ferrule.core.tool import Description
 from ferrule.dialects.mcp import MCP, embedded_text
 from ferrule.dialects.payload import DialectError
 from ferrule.dialects.wording import to_base64

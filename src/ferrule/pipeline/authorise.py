@@ -13,9 +13,9 @@ from ferrule.pipeline.cleaning import stopped_by
 from ferrule.pipeline.stages import Decision, Verdict
 
 if TYPE_CHECKING:
-    from ferrule.core.call import Invocation
     from ferrule.core.context import Session
     from ferrule.core.effects import Effects
+    from ferrule.core.tool import Invocation
     from ferrule.pipeline.stages import Call
 
 _ALLOW = Verdict.ALLOW  # an enum's member takes longer to look up than the rest of its line

@@ -10,13 +10,13 @@ from posixpath import normpath
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, Touch, Touches
-from ferrule.core.call import Invocation, RawCall, new_call_id
+from ferrule.core.call import RawCall, new_call_id
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
 from ferrule.core.problems import schema_at
 from ferrule.core.result import plainly
-from ferrule.core.tool import output_schema_of
+from ferrule.core.tool import Invocation, output_schema_of
 from ferrule.pipeline.cleaning import clean_exception
 from ferrule.pipeline.lookup import lookup
 from ferrule.pipeline.repair import readable

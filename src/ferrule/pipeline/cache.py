@@ -11,9 +11,9 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ferrule.core.call import Invocation
     from ferrule.core.context import Session
     from ferrule.core.result import ToolResult
+    from ferrule.core.tool import Invocation
 
 logger = logging.getLogger("ferrule.calls")
 

@@ -17,9 +17,9 @@ from ferrule.pipeline.stages import Decision, Verdict
 from ferrule.pipeline.turns import Turns
 
 if TYPE_CHECKING:
-    from ferrule.core.call import Invocation
     from ferrule.core.context import Session
     from ferrule.core.effects import Effects
+    from ferrule.core.tool import Invocation
     from ferrule.pipeline.authorise import Policy
     from ferrule.pipeline.stages import Call
     from ferrule.pipeline.turns import TurnLock

@@ -22,9 +22,8 @@ from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from ferrule.core.call import Invocation
     from ferrule.core.context import ToolContext
-    from ferrule.core.tool import Tool
+    from ferrule.core.tool import Invocation, Tool
     from ferrule.pipeline.stages import Call, Limits
     from ferrule.pipeline.tool_loops import LoopJob
 

@@ -17,8 +17,7 @@ from ferrule.pipeline.validate import listed_problem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ferrule.core.call import Invocation
-    from ferrule.core.tool import Tool
+    from ferrule.core.tool import Invocation, Tool
     from ferrule.pipeline.stages import Limits
 
 logger = logging.getLogger("ferrule.calls")

@@ -20,9 +20,9 @@ from ferrule.core.phrases import glued, phrase, said_by
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ferrule.core.call import Invocation
     from ferrule.core.context import Session
     from ferrule.core.result import ToolResult
+    from ferrule.core.tool import Invocation
     from ferrule.pipeline.stages import Call
 
 logger = logging.getLogger("ferrule.calls")

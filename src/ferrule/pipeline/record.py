@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
     from contextlib import AbstractContextManager
 
-    from ferrule.core.call import Invocation, RawCall
+    from ferrule.core.call import RawCall
     from ferrule.core.context import Caller, Session
+    from ferrule.core.tool import Invocation
 
 
 @dataclass(slots=True)

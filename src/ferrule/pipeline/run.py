@@ -36,10 +36,10 @@ from ferrule.registry.source import ToolSource
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 
-    from ferrule.core.call import Invocation
     from ferrule.core.effects import Approval, Effects
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
+    from ferrule.core.tool import Invocation
 
 P = ParamSpec("P")
 T = TypeVar("T")

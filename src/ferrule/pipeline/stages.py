@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from ferrule.pipeline.record import CallRecord
 
 if TYPE_CHECKING:
-    from ferrule.core.call import Invocation, RawCall
+    from ferrule.core.call import RawCall
     from ferrule.core.context import Session, ToolContext
+    from ferrule.core.tool import Invocation
 
 
 @dataclass(slots=True, frozen=True)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Context
 
-    from ferrule.core.call import Invocation
     from ferrule.core.context import ToolContext
+    from ferrule.core.tool import Invocation
 
 logger = logging.getLogger("ferrule.calls")
 

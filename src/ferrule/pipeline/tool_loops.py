@@ -29,8 +29,8 @@ from ferrule.pipeline.threads import Abandoned, Job, Outcome, TooManyStuck, Work
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from ferrule.core.call import Invocation
     from ferrule.core.context import ToolContext
+    from ferrule.core.tool import Invocation
 
 T = TypeVar("T")
 

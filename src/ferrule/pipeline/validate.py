@@ -7,11 +7,11 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.call import Invocation
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
 from ferrule.core.phrases import Phrase, joined, phrase
 from ferrule.core.problems import InvalidParams, Problem, own_problems
 from ferrule.core.secrets import is_secret_name
+from ferrule.core.tool import Invocation
 from ferrule.pipeline.cleaning import clean_exception, clean_text
 from ferrule.pipeline.repair import check_text, mend_around, plain_problem, repair
 
@@ -54,7 +54,7 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
         # The count of keys says something of the text that came in only if that is what was read.
         known = None if repairs else tool.params.flat_size(params)
         check_text(text, known, limits, duplicates=is_text)
-        problems = own_problems(tool, params) if tool.has_check else []
+        problems = own_problems(tool.name, tool.check, params) if tool.has_check else []
     except InvalidParams as invalid:
         raise _invalid(tool, invalid.problems) from None
     except DefinitionError as error:

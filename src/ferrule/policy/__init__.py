@@ -8,8 +8,9 @@ from ferrule._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ferrule.core.access import NOTHING, Touch, reads, writes
-    from ferrule.core.call import CallInfo, Invocation
+    from ferrule.core.call import CallInfo
     from ferrule.core.effects import Approval, Barrier, Effects, FileEffect
+    from ferrule.core.tool import Invocation
     from ferrule.pipeline.authorise import Mode, Policy
     from ferrule.pipeline.confirm import Answer, Choice, Offer, Question
     from ferrule.pipeline.stages import Decision, Verdict

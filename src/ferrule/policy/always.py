@@ -21,9 +21,8 @@ from ferrule.policy.weigh_command import needs_no_rule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ferrule.core.call import Invocation
     from ferrule.core.context import Session
-    from ferrule.core.tool import Tool
+    from ferrule.core.tool import Invocation, Tool
     from ferrule.policy.commands.parts import Part
     from ferrule.policy.decide import Judgement, RulePolicy
     from ferrule.policy.rules import Rule

@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from ferrule.core.call import Invocation
     from ferrule.core.context import Session
     from ferrule.core.effects import Effects
-    from ferrule.core.tool import Tool
+    from ferrule.core.tool import Invocation, Tool
     from ferrule.pipeline.confirm import Offer
     from ferrule.policy.findings import Analyser
     from ferrule.policy.restrictions import RuleRestrictions

@@ -9,8 +9,8 @@ from ferrule.core.phrases import phrase
 from ferrule.pipeline.stages import Verdict
 
 if TYPE_CHECKING:
-    from ferrule.core.call import Invocation
     from ferrule.core.context import Session
+    from ferrule.core.tool import Invocation
     from ferrule.policy.decide import Judgement, RulePolicy
     from ferrule.policy.findings import Finding
     from ferrule.policy.rules import Rule

@@ -17,8 +17,8 @@ from ferrule.policy.rules import About
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ferrule.core.call import Invocation
     from ferrule.core.context import Session
+    from ferrule.core.tool import Invocation
     from ferrule.policy.rule_set import RuleSet
     from ferrule.policy.rules import Rule
     from ferrule.policy.sensitive import Guarded

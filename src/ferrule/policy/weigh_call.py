@@ -14,7 +14,7 @@ from ferrule.policy.rules import FETCH, About
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ferrule.core.call import Invocation
+    from ferrule.core.tool import Invocation
     from ferrule.pipeline.authorise import Mode
     from ferrule.policy.findings import Lists, Request
     from ferrule.policy.rule_set import RuleSet

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from ferrule.records.redact import keep_text, redact_text, redact_value
 
 if TYPE_CHECKING:
-    from ferrule.core.call import Invocation, RawCall
+    from ferrule.core.call import RawCall
     from ferrule.core.context import Caller, Session
     from ferrule.core.events import RegistryEvent
+    from ferrule.core.tool import Invocation
     from ferrule.pipeline.record import CallRecord
 
 _calls = logging.getLogger("ferrule.calls")

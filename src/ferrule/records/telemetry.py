@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
 
-    from ferrule.core.call import Invocation
     from ferrule.core.context import Session
+    from ferrule.core.tool import Invocation
     from ferrule.pipeline.record import CallRecord
 
 _SCOPE = "ferrule"

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_jsonable_python
 
-from ferrule.core.call import Invocation
 from ferrule.core.errors import Stopped, ToolError
 from ferrule.core.nearest import nearest
 from ferrule.core.result import Attachment, Output, ToolResult
 from ferrule.core.secrets import redact_value
-from ferrule.core.tool import Style, Tool
+from ferrule.core.tool import Invocation, Style, Tool
 from ferrule.pipeline.cleaning import stopped_by
 from ferrule.pipeline.format import format_value
 from ferrule.pipeline.run import attempt

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.tool import OPTIONS, Style, Tool
 
 if TYPE_CHECKING:
+    from ferrule.core.description import Description
     from ferrule.core.params import Params
-    from ferrule.core.tool import Description
 
 
 class Double(Tool[Any]):
