@@ -17,13 +17,12 @@ if TYPE_CHECKING:
     from ferrule.core.description import Description, Example
     from ferrule.core.errors import DefinitionError, ErrorKind, Stopped, ToolError
     from ferrule.core.events import Done, Partial, Pending, Progress, RegistryEvent
-    from ferrule.core.function_tool import FunctionTool, tool, tools_of
+    from ferrule.core.function_tool import FunctionTool, RawTool, raw_tool, tool, tools_of
     from ferrule.core.problems import InvalidParams, Problem
-    from ferrule.core.raw_tool import RawTool, raw_tool
     from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult
     from ferrule.core.tool import Invocation, Kind, Tool
     from ferrule.pipeline.authorise import Mode, Policy
-    from ferrule.pipeline.composite import composite
+    from ferrule.pipeline.batch import composite
     from ferrule.pipeline.confirm import Answer, Choice, Question
     from ferrule.pipeline.record import CallRecord, Recorder
     from ferrule.pipeline.run import Runtime
@@ -48,14 +47,13 @@ __getattr__, __dir__ = lazy_names(
         "core.context": ("Caller", "Environment", "Session", "ToolContext"),
         "core.errors": ("DefinitionError", "ErrorKind", "Stopped", "ToolError"),
         "core.events": ("Done", "Partial", "Pending", "Progress", "RegistryEvent"),
-        "core.function_tool": ("FunctionTool", "tool", "tools_of"),
+        "core.function_tool": ("FunctionTool", "tool", "tools_of", "RawTool", "raw_tool"),
         "core.problems": ("InvalidParams", "Problem"),
-        "core.raw_tool": ("RawTool", "raw_tool"),
         "core.result": ("Attachment", "ErrorInfo", "Output", "ToolResult"),
         "core.description": ("Description", "Example"),
         "core.tool": ("Invocation", "Kind", "Tool"),
         "pipeline.authorise": ("Mode", "Policy"),
-        "pipeline.composite": ("composite",),
+        "pipeline.batch": ("composite",),
         "pipeline.confirm": ("Answer", "Choice", "Question"),
         "pipeline.stages": ("Decision", "Limits", "Verdict"),
         "pipeline.record": ("CallRecord", "Recorder"),

@@ -55,7 +55,7 @@ def test_no_hosts_are_no_network_and_not_any(tmp_path: Path) -> None:
 def test_only_the_settings_turn_the_sandbox_off(tmp_path: Path) -> None:
     off = App(settings(SandboxSettings(enabled=False)), tmp_path).runtime.session
     assert isinstance(sandbox_of(off), NoSandbox)
-    assert sandbox_choice(settings(), tmp_path) == SandboxChoice(writable=[])
+    assert sandbox_choice(settings(), tmp_path) == SandboxChoice()
 
 
 def test_a_host_that_is_none_is_an_error_at_the_start(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ferrule.core.context import Session
-from ferrule.core.raw_tool import raw_tool
+from ferrule.core.function_tool import raw_tool
 from ferrule.core.tool import Invocation, Tool
 from ferrule.policy.decide import RulePolicy
 

@@ -67,7 +67,7 @@ def model_for(name: str, settings: Settings) -> Model:
     """
     name = name or settings.model
     if name.startswith(SCRIPTED):
-        from ferrule.testing.script_file import ScriptError, scripted_model
+        from ferrule.testing.scripted_model import ScriptError, scripted_model
 
         try:
             return scripted_model(Path(name.removeprefix(SCRIPTED)))

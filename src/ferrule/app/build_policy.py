@@ -89,8 +89,8 @@ def sandbox_choice(settings: Settings, workspace: Path) -> SandboxChoice:
         _require_hosts(chosen.hosts)
     return SandboxChoice(
         enabled=chosen.enabled,
-        hosts=chosen.hosts or None,
-        writable=writable_folders(settings, workspace),
+        hosts=tuple(chosen.hosts or ()) or None,
+        writable=tuple(writable_folders(settings, workspace)),
         ignored=settings.shell.look.ignored,
     )
 

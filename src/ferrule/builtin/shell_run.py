@@ -29,8 +29,7 @@ from ferrule.builtin.session_shells import (
     work_profile,
 )
 from ferrule.core.access import WRITES_ANYTHING, writes
-from ferrule.core.call import CallInfo
-from ferrule.core.effects import Barrier, Effects
+from ferrule.core.call import Barrier, CallInfo, Effects
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.problems import Problem
@@ -43,8 +42,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncGenerator, Sequence
 
+    from ferrule.core.call import Approval
     from ferrule.core.context import Session, ToolContext
-    from ferrule.core.effects import Approval
     from ferrule.process.output import Piece
     from ferrule.process.profile import Profile
     from ferrule.process.sandbox.sandbox import Denial, Sandbox

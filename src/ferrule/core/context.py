@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 
     from ferrule.core.access import Restrictions
-    from ferrule.core.call import RawCall
-    from ferrule.core.effects import Approval, Effects
+    from ferrule.core.call import Approval, Effects, RawCall
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
 

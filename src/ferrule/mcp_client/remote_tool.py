@@ -11,8 +11,8 @@ from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
 from ferrule.core.call import RawCall
 from ferrule.core.description import Description
 from ferrule.core.errors import ErrorKind
+from ferrule.core.function_tool import RawTool
 from ferrule.core.phrases import phrase
-from ferrule.core.raw_tool import RawTool
 from ferrule.core.result import ErrorInfo, ToolResult, words_for_attached
 from ferrule.dialects.mcp import MCP, embedded_text
 from ferrule.dialects.payload import DialectError

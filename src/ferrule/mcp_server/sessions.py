@@ -19,8 +19,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ferrule.core.call import RawCall
 from ferrule.core.elicitation import set_elicitor
+from ferrule.core.loops import start_task
 from ferrule.mcp_server.asking import HandshakePeer, StatelessPeer, ask_through_client, set_peer
-from ferrule.pipeline.eager import start_task
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping

@@ -13,8 +13,8 @@ from ferrule.pipeline.cleaning import stopped_by
 from ferrule.pipeline.stages import Decision, Verdict
 
 if TYPE_CHECKING:
+    from ferrule.core.call import Effects
     from ferrule.core.context import Session
-    from ferrule.core.effects import Effects
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.stages import Call
 

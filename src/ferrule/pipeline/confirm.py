@@ -9,20 +9,20 @@ from enum import StrEnum
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from ferrule.core.effects import Approval
+from ferrule.core.call import Approval
 from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.loops import Turns
 from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.authorise import JudgesEffects, tried_or_asked
 from ferrule.pipeline.stages import Decision, Verdict
-from ferrule.pipeline.turns import Turns
 
 if TYPE_CHECKING:
+    from ferrule.core.call import Effects
     from ferrule.core.context import Session
-    from ferrule.core.effects import Effects
+    from ferrule.core.loops import TurnLock
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.authorise import Policy
     from ferrule.pipeline.stages import Call
-    from ferrule.pipeline.turns import TurnLock
 
 
 class Choice(StrEnum):

@@ -11,13 +11,12 @@ from weakref import WeakKeyDictionary
 
 from ferrule.core.context import Cancellation, limit_time
 from ferrule.core.errors import ErrorKind, Stage, Stopped
-from ferrule.core.loops import loops_for_sync
+from ferrule.core.loops import callbacks_wait, disown, loops_for_sync, start_task
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Style
-from ferrule.pipeline.eager import callbacks_wait, disown, start_task
-from ferrule.pipeline.stalls import NOTED, STALL, inside, watch_of
 from ferrule.pipeline.streaming import Collected, drain, drain_sync, finish, is_iterator, is_unfinished, settled
 from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool
+from ferrule.pipeline.tool_loops import NOTED, STALL, inside, watch_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine

@@ -1,8 +1,13 @@
-"""Stage six: a value becomes words for the model and words for the person, both bounded."""
+"""Stage six: a value becomes text for the model and text for the user, both bounded, and may be kept for later (P7)."""
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import logging
+import threading
+import time
+from collections import OrderedDict
 from dataclasses import replace
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, cast
@@ -17,8 +22,10 @@ from ferrule.pipeline.validate import listed_problem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ferrule.core.context import Session
     from ferrule.core.tool import Invocation, Tool
     from ferrule.pipeline.stages import Limits
+
 
 logger = logging.getLogger("ferrule.calls")
 
@@ -206,7 +213,7 @@ def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
         if not attachments:
             return "Done. There is no output."
         return words_for_attached(attachments)
-    from ferrule.pipeline.json_form import NO_JSON_FORM, to_words, unfit_part
+    from ferrule.core.params import NO_JSON_FORM, to_words, unfit_part
 
     try:
         return to_words(value)
@@ -255,3 +262,61 @@ def _first_line(text: str) -> str:
 
 def _shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+# Results that may be used again (P7): the same tool, version, parameters, caller and place.
+
+
+Key = tuple[Any, ...]
+
+
+class ResultCache:
+    """The newest results of tools that allow it, each for as long as its tool says."""
+
+    def __init__(self, size: int = 1024) -> None:
+        self._size = size
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Key, tuple[float, ToolResult]] = OrderedDict()
+
+    def key(self, invocation: Invocation, session: Session) -> Key:
+        """What makes two calls the same. The tool object is part of it: a replaced tool starts afresh."""
+        tool = invocation.tool
+        params = hashlib.blake2b(tool.params.dump(invocation.params)).digest()  # not itself: it may hold secrets
+        place = (str(session.workspace), str(session.directory))
+        return (tool, tool.version, params, session.caller, place)
+
+    def get(self, key: Key, invocation: Invocation) -> ToolResult | None:
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None:
+                return None
+            until, result = found
+            if time.monotonic() >= until:
+                del self._kept[key]
+                return None
+            self._kept.move_to_end(key)
+        again = copy.deepcopy(result)  # whoever changes what they got changes only that
+        again.call_id = invocation.call_id
+        again.metadata = {**result.metadata, "cached": True}
+        again.metadata.pop("repairs", None)  # what was mended then says nothing of this call
+        if invocation.repairs:
+            again.metadata["repairs"] = list(invocation.repairs)
+        return again
+
+    def put(self, key: Key, result: ToolResult, seconds: float) -> None:
+        if not result.success:
+            return
+        try:
+            kept = copy.deepcopy(result)
+        except Exception:  # noqa: BLE001 - a value may refuse to be copied in any way
+            logger.debug("A result of %s cannot be copied, so it is not kept", result.tool)
+            return
+        with self._lock:
+            self._kept[key] = (time.monotonic() + seconds, kept)
+            self._kept.move_to_end(key)
+            while len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept.clear()

@@ -14,29 +14,25 @@ from ferrule.core.call import RawCall
 from ferrule.core.context import Session, ToolContext, try_first
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
 from ferrule.core.events import Done, Pending
-from ferrule.core.loops import sync_caller
+from ferrule.core.loops import Turns, sync_caller
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Tool
 from ferrule.pipeline.authorise import DefaultPolicy, Policy, authorise
-from ferrule.pipeline.cache import ResultCache
 from ferrule.pipeline.cleaning import clean_exception, stopped_by
 from ferrule.pipeline.confirm import Asker, Asking, confirm, confirm_effects
 from ferrule.pipeline.execute import Executor, ToolFailed
-from ferrule.pipeline.format import format_stopped, format_value, unformattable, with_notes
+from ferrule.pipeline.format import ResultCache, format_stopped, format_value, unformattable, with_notes
 from ferrule.pipeline.hooks import Hook, Hooks
-from ferrule.pipeline.listeners import Emitter, Listeners
-from ferrule.pipeline.lookup import lookup
-from ferrule.pipeline.record import CallRecord, Recorder, Recording, Tracer
+from ferrule.pipeline.record import CallRecord, Emitter, Listeners, Recorder, Recording, Tracer
 from ferrule.pipeline.stages import DEFAULT_LIMITS, Call, Limits, Verdict
-from ferrule.pipeline.turns import Turns
-from ferrule.pipeline.validate import validate
+from ferrule.pipeline.validate import lookup, validate
 from ferrule.registry.registry import Registry
 from ferrule.registry.source import ToolSource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 
-    from ferrule.core.effects import Approval, Effects
+    from ferrule.core.call import Approval, Effects
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Invocation
@@ -458,7 +454,7 @@ class Runtime:
 
     def stream(self, calls: RawCall | Sequence[RawCall], *, session: Session | None = None) -> AsyncIterator[CallEvent]:
         """Run calls and give their events as they happen; each call ends with `Done`. Leaving early stops them."""
-        from ferrule.pipeline.listeners import stream
+        from ferrule.pipeline.record import stream
 
         listed = [calls] if isinstance(calls, RawCall) else list(calls)
         for call in listed:

@@ -8,8 +8,7 @@ from ferrule._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ferrule.core.access import NOTHING, Touch, reads, writes
-    from ferrule.core.call import CallInfo
-    from ferrule.core.effects import Approval, Barrier, Effects, FileEffect
+    from ferrule.core.call import Approval, Barrier, CallInfo, Effects, FileEffect
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.authorise import Mode, Policy
     from ferrule.pipeline.confirm import Answer, Choice, Offer, Question
@@ -52,14 +51,12 @@ __getattr__, __dir__ = lazy_names(
         ),
         "core.call": (
             "CallInfo",
-            "Invocation",
-        ),
-        "core.effects": (
             "Approval",
             "Barrier",
             "Effects",
             "FileEffect",
         ),
+        "core.tool": ("Invocation",),
         "pipeline.authorise": (
             "Mode",
             "Policy",

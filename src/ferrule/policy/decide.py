@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from ferrule.core.call import Effects
     from ferrule.core.context import Session
-    from ferrule.core.effects import Effects
     from ferrule.core.tool import Invocation, Tool
     from ferrule.pipeline.confirm import Offer
     from ferrule.policy.findings import Analyser

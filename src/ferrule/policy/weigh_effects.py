@@ -14,7 +14,7 @@ from ferrule.policy.findings import Finding, inside, weigh_path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ferrule.core.effects import Barrier, Effects, FileEffect
+    from ferrule.core.call import Barrier, Effects, FileEffect
     from ferrule.policy.findings import Lists, Request
 
 _MOST_KEPT = 64 << 20
