@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from copy import copy
-from time import perf_counter
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ferrule.core.call import RawCall
@@ -174,6 +174,7 @@ class Runtime:
         """Take a call through all stages: the one place where an early exit becomes a result."""
         began = perf_counter()
         raw, session, record = call.raw, call.session, call.record
+        record.started = time()  # and not when the coroutine was made, which may wait
         if self._restrictions is not None:
             self._restrict(session)  # it may be one that only this call was given
         if self._listeners.all:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from time import time
 from typing import TYPE_CHECKING
 
 from ferrule.pipeline.record import CallRecord
@@ -97,7 +96,7 @@ class Call:
         self.timeout = timeout
         self.record = CallRecord(
             raw.id, parent.call_id if parent is not None else None, session.id, session.caller,
-            raw.name, "", "", raw.arguments, time(),
+            raw.name, "", "", raw.arguments, 0.0,
         )  # fmt: skip
 
     def decided(self, decision: Decision) -> None:
