@@ -44,6 +44,13 @@ class ModelAdapter(Protocol):
     async def complete(self, prompt: str) -> str: ...
 
 
+def _refuse_single(kind: str, **given: object) -> None:
+    """One text would be taken for a list of its letters."""
+    for name, value in given.items():
+        if isinstance(value, (str, Path)):
+            raise TypeError(f"{kind}: `{name}` takes a list. Write {name}=[{str(value)!r}].")
+
+
 @dataclass(slots=True, frozen=True, kw_only=True)
 class SandboxChoice:
     """What the user chose for shell commands: the sandbox itself unless it is off, what it opens up, and what becomes
@@ -54,6 +61,9 @@ class SandboxChoice:
     hosts: Sequence[str] | None = None
     writable: Sequence[Path] = ()
     ignored: Literal["session", "drop", "keep", "ask"] = "session"
+
+    def __post_init__(self) -> None:
+        _refuse_single("SandboxChoice", hosts=self.hosts, writable=self.writable)
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
@@ -71,6 +81,9 @@ class Environment:
     """Where snapshots are kept; None for the user's own data folder."""
     single_call: bool = False
     """Whether the session is for one call alone, which may change files that it has not read."""
+
+    def __post_init__(self) -> None:
+        _refuse_single("Environment", roots=self.roots, guarded=self.guarded)
 
 
 @dataclass(slots=True)
@@ -113,6 +126,10 @@ class Session:
     )
     _command_directory: Path | None = field(default=None, init=False, repr=False, compare=False)
     _parts: dict[type, Any] = field(default_factory=dict[type, Any], init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.environment, Environment):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"Session: `environment` must be an Environment, not {self.environment!r}.")
 
     def part(self, kind: type[T], make: Callable[[], T]) -> T:
         """The one object of a type that the session keeps for its tools, made at first use. Safe from any thread."""
