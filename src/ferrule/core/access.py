@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from posixpath import normpath
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -186,29 +185,3 @@ def _located(touch: Touch, fill: Callable[[str], str], directory: Path) -> Touch
         path = os.path.join(directory, os.path.expanduser(name))  # noqa: PTH118, PTH111 - pure text
         name = os.path.normpath(path) if "\0" in name else os.path.realpath(path)
     return Touch(f"{scheme}:{name}", touch.write)
-
-
-def collide(left: Touches, right: Touches) -> bool:
-    """Whether the order of two calls can matter: one writes what the other touches."""
-    return any((a.write or b.write) and _overlap(a.resource, b.resource) for a in left for b in right)
-
-
-def _overlap(a: str, b: str) -> bool:
-    if a == "*" or b == "*":
-        return True
-    a, b = _one_name(a), _one_name(b)
-    if a == b:
-        return True
-    if not (a.startswith("path:") and b.startswith("path:")):
-        return False
-    return _inside(a, b) or _inside(b, a)
-
-
-def _one_name(resource: str) -> str:
-    if not resource.startswith("path:"):
-        return resource
-    return "path:" + normpath(resource.removeprefix("path:")).replace("//", "/")
-
-
-def _inside(inner: str, outer: str) -> bool:
-    return inner.startswith(outer if outer.endswith("/") else outer + "/")
