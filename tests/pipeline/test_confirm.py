@@ -161,7 +161,7 @@ class Counting:
 def test_a_call_that_asks_is_decided_once() -> None:
     """P4: the user is asked about the decision that was taken; only a call that waits its turn is decided again."""
     policy = Counting(Decision(Verdict.ASK, "it may matter"))
-    runtime = Runtime([edit], policy=policy, ask=lambda _: "once")
+    runtime = Runtime([edit], policy=policy, ask=Person(ONCE))
     assert asyncio.run(runtime.run("edit", {"path": "/a/1"})).success
     assert policy.decided == ["/a/1"]
 

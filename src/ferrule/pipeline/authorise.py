@@ -137,7 +137,8 @@ def authorise(call: Call, policy: Policy) -> Verdict:
     decision = policy.decide(invocation, session)
     if decision.tentative:
         decision = tried_or_asked(decision, invocation)
-    call.decided(decision)
+    call.decision, record = decision, call.record
+    record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
     if decision.verdict is _ALLOW or (verdict := Verdict(decision.verdict)) is _ALLOW:
         return _ALLOW
     if verdict is Verdict.DENY:

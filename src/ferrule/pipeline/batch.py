@@ -279,11 +279,10 @@ logger = logging.getLogger("ferrule.calls")
 class _Chained:
     """Arguments that wait for the results of earlier calls, checked as far as they are known."""
 
-    __slots__ = ("arguments", "references")
+    __slots__ = ("arguments",)
 
-    def __init__(self, arguments: Any, references: list[Reference]) -> None:
+    def __init__(self, arguments: Any) -> None:
         self.arguments = arguments
-        self.references = references
 
 
 class _Planned:
@@ -293,17 +292,14 @@ class _Planned:
     failed it is the call as it came in, for the stages to find out.
     """
 
-    __slots__ = ("ahead", "call", "tool", "touches")
+    __slots__ = ("ahead", "call", "references", "tool", "touches")
 
     def __init__(self, call: RawCall) -> None:
         self.call = call
         self.tool: Tool[Any] | None = None
         self.ahead: Invocation | _Chained | Stopped | RawCall = call
+        self.references: Sequence[Reference] = ()
         self.touches: Touches = NOTHING
-
-    @property
-    def references(self) -> list[Reference]:
-        return self.ahead.references if isinstance(self.ahead, _Chained) else []
 
 
 async def run_batch(
@@ -330,10 +326,11 @@ async def run_batch(
         planned.append(plan)
         for reference in plan.references:
             if reference.source in doubled:
-                plan.ahead, plan.touches = ambiguous(reference), NOTHING
+                plan.ahead, plan.references, plan.touches = ambiguous(reference), (), NOTHING
                 break
         waiting = schedule.add(position, plan.touches)
-        waiting.update(by_id[reference.source] for reference in plan.references if reference.source in by_id)
+        if plan.references:
+            waiting.update(by_id[reference.source] for reference in plan.references if reference.source in by_id)
         waits.append(waiting)
         if call.id in by_id:
             doubled.add(call.id)
@@ -399,7 +396,8 @@ def _look_ahead(
             # What it touches is known only with its arguments; until then it may be anything its kind allows.
             only_reads = tool.read_only and tool.concurrency_safe
             plan.touches = READS_ANYTHING if only_reads else WRITES_ANYTHING
-            return _Chained(arguments, references)
+            plan.references = references
+            return _Chained(arguments)
     invocation = validate(tool, call, runtime.limits)
     plan.touches = _touches(invocation, session, runtime)
     return invocation
@@ -492,7 +490,7 @@ class _Run:
         plan = self._planned[position]
         call, ahead = plan.call, plan.ahead
         if isinstance(ahead, _Chained):
-            call, ahead = self._resolved(call, ahead)
+            call, ahead = self._resolved(call, ahead.arguments, plan.references)
         elif self._waited[position]:
             ahead = call  # what ran before may have changed what there is to call: look again, as in turn
         runtime, session, parent = self._runtime, self._session, self._parent
@@ -504,10 +502,12 @@ class _Run:
             result = await runtime.execute(ahead, call=call, session=session, parent=parent)
         self._results[position] = result
 
-    def _resolved(self, call: RawCall, chained: _Chained) -> tuple[RawCall, Invocation | Stopped]:
+    def _resolved(
+        self, call: RawCall, known: Any, references: Sequence[Reference]
+    ) -> tuple[RawCall, Invocation | Stopped]:
         """A chained call once the results it uses are there, with the arguments it really runs with."""
         values = dict(self._given)
-        for reference in chained.references:
+        for reference in references:
             if reference.source not in self._by_id:
                 continue
             result = self._results[self._by_id[reference.source]]
@@ -524,7 +524,7 @@ class _Run:
                 )
             values[reference.source] = result.data
         try:
-            arguments = attempt(resolve, chained.arguments, chained.references, values)
+            arguments = attempt(resolve, known, references, values)
             if isinstance(arguments, Stopped):
                 return call, arguments
             call = RawCall(call.name, arguments, id=call.id, version=call.version)

@@ -154,7 +154,7 @@ async def confirm_effects(call: Call, effects: Effects, policy: Policy, asking: 
         if isinstance(policy, JudgesEffects)
         else Decision(Verdict.ASK, effects.reason)
     )
-    call.decided(decision)
+    record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
     if decision.verdict == Verdict.ALLOW:
         return Approval(True, decision.reason)
     if decision.verdict == Verdict.DENY:

@@ -111,12 +111,12 @@ class Recording:
     """The recorders of a runtime, and those of them that also watch calls begin."""
 
     def __init__(self, recorders: Iterable[Recorder]) -> None:
-        self._recorders = tuple(recorders)
-        for one in self._recorders:
+        self.recorders = tuple(recorders)
+        for one in self.recorders:
             if not callable(getattr(one, "record", None)):
                 raise TypeError(f"{one!r} is no recorder: it has no method `record`.")
-        self.watchers = tuple(one for one in self._recorders if isinstance(one, Watcher))
-        self._noting = tuple(one.notes for one in self._recorders if isinstance(one, Noting))
+        self.watchers = tuple(one for one in self.recorders if isinstance(one, Watcher))
+        self._noting = tuple(one.notes for one in self.recorders if isinstance(one, Noting))
         self._pending: set[asyncio.Future[Any]] = set()
 
     @property
@@ -138,7 +138,7 @@ class Recording:
     def record(self, record: CallRecord) -> list[Awaitable[Any]]:
         """Stage seven; what it returns must be settled before the result is given."""
         waiting: list[Awaitable[Any]] = []
-        for recorder in self._recorders:
+        for recorder in self.recorders:
             try:
                 pending = recorder.record(record)
             except Exception as error:

@@ -200,15 +200,17 @@ class Runtime:
             result = _stop(call, _broken(raw, error, session))
         if self._executor.blocked and (seconds := self._executor.blocked.pop(raw.id, None)):
             result.metadata["blocked_loop_seconds"] = round(seconds, 1)
-        record.duration = _own_time(perf_counter() - began, record)
+        duration = perf_counter() - began
+        record.duration = _own_time(record, duration) if record.waited or record.queued else duration
         record.result_length = len(result.llm_content)
+        recording = self._recording
         try:
-            if waiting := self._recording.record(record):
-                failure = await self._recording.settle(waiting)
+            if recording.recorders and (waiting := recording.record(record)):
+                failure = await recording.settle(waiting)
                 if failure is not None:  # the call has happened; losing its result would not undo it
                     result.metadata["unrecorded"] = clean_exception(failure, session.workspace)
-            if (session.notes or self._recording.has_notes) and call.parent is None:
-                result = with_notes(result, [*session.take_notes(), *self._recording.take_notes()])
+            if (session.notes or (recording.recorders and recording.has_notes)) and call.parent is None:
+                result = with_notes(result, [*session.take_notes(), *recording.take_notes()])
         finally:  # whoever watches must know how it ended, even when the caller is cancelled this late
             if self._listeners.all:
                 self._listeners.emit(Done(raw.id, raw.name, result))
@@ -250,12 +252,10 @@ class Runtime:
         if call is None:
             arguments = tool.params.dump(invocation.params)
             call = RawCall(tool.name, arguments, id=invocation.call_id, version=tool.version)
-
-        def built(call: Call) -> Invocation:
-            self._found(call, tool)
-            return invocation
-
-        return self._run(Call(call, session or self.session, parent), built)
+        ready = Call(call, session or self.session, parent)
+        ready.invocation, record = invocation, ready.record
+        record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
+        return self._run(ready, self._built)
 
     def refuse(
         self, call: RawCall, why: Stopped, *, session: Session | None = None, parent: ToolContext | None = None
@@ -268,26 +268,30 @@ class Runtime:
 
         return self._run(Call(call, session or self.session, parent), refused)
 
+    def _built(self, call: Call) -> Invocation:
+        """What is left of stages one and two where `build` has gone through them."""
+        if self._recording.watchers:
+            self._recording.tell("looked_up", call.raw, call.session, found=True)
+        return call.invocation
+
     def _validated(self, call: Call) -> Invocation:
         """Stages one and two."""
         return validate(self._looked_up(call), call.raw, self.limits)
 
     def _looked_up(self, call: Call) -> Tool[Any]:
+        """Stage one, on the record."""
+        raw, record = call.raw, call.record
         try:
-            tool = lookup(self.tools, call.raw)
+            tool = lookup(self.tools, raw)
         except Stopped as stopped:
-            self._recording.tell("looked_up", call.raw, call.session, found=False)
+            self._recording.tell("looked_up", raw, call.session, found=False)
             if self._mcp_servers and not self._closers:
                 stopped.suggestion = "The MCP servers of this Runtime run inside `async with` only; enter it first."
             raise
-        self._found(call, tool)
-        return tool
-
-    def _found(self, call: Call, tool: Tool[Any]) -> None:
         if self._recording.watchers:
-            self._recording.tell("looked_up", call.raw, call.session, found=True)
-        record = call.record
+            self._recording.tell("looked_up", raw, call.session, found=True)
         record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
+        return tool
 
     def _restrict(self, session: Session) -> None:
         """Let a session's tools know what the policy keeps from those that go through folders or run programs."""
@@ -304,7 +308,7 @@ class Runtime:
         )
         result = _stop(call, stopped)
         self._executor.blocked.pop(raw.id, None)
-        record.duration = _own_time(duration, record)
+        record.duration = _own_time(record, duration)
         try:
             if waiting := self._recording.record(record):
                 await self._recording.settle(waiting, self.limits.grace)
@@ -479,9 +483,8 @@ class Runtime:
         return self._executor.abandoned
 
 
-def _own_time(whole: float, record: CallRecord) -> float:
-    if not record.waited and not record.queued:
-        return whole
+def _own_time(record: CallRecord, whole: float) -> float:
+    """A call's time without what it waited for a user, or for its turn."""
     return max(0.0, whole - record.waited - record.queued)
 
 

@@ -98,8 +98,3 @@ class Call:
             raw.id, parent.call_id if parent is not None else None, session.id, session.caller,
             raw.name, "", "", raw.arguments, 0.0,
         )  # fmt: skip
-
-    def decided(self, decision: Decision) -> None:
-        """Keep what was decided about it, also for the record."""
-        self.decision, record = decision, self.record
-        record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
