@@ -6,7 +6,7 @@ import random
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
-from ferrule import RulePolicy, Runtime, Session
+from ferrule import Environment, RulePolicy, Runtime, Session
 from ferrule.builtin.edit import edit
 from ferrule.builtin.multi_edit import multi_edit
 from ferrule.builtin.read import read
@@ -24,7 +24,7 @@ class FilesSession:
     def __init__(self, folder: Path) -> None:
         self.workspace, self.history = folder / "workspace", folder / "history"
         self.workspace.mkdir(parents=True)
-        session = Session(workspace=self.workspace, config={"history_folder": self.history})
+        session = Session(workspace=self.workspace, environment=Environment(history_folder=self.history))
         policy = RulePolicy(mode="accept-edits")
         self._runtime = Runtime([read, edit, multi_edit, write], policy=policy, session=session)
         self.wall = self.cpu = 0.0

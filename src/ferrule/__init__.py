@@ -12,50 +12,50 @@ from ferrule._version import __version__
 
 if TYPE_CHECKING:
     from ferrule.core.access import NOTHING, Touch, reads, writes
-    from ferrule.core.call import CallInfo, Invocation, RawCall
-    from ferrule.core.context import Caller, Session, ToolContext
+    from ferrule.core.call import CallInfo, RawCall
+    from ferrule.core.context import Caller, Environment, Session, ToolContext
+    from ferrule.core.description import Description, Example
     from ferrule.core.errors import DefinitionError, ErrorKind, Stopped, ToolError
     from ferrule.core.events import Done, Partial, Pending, Progress, RegistryEvent
-    from ferrule.core.function_tool import FunctionTool, tool, tools_of
+    from ferrule.core.function_tool import FunctionTool, RawTool, raw_tool, tool, tools_of
     from ferrule.core.problems import InvalidParams, Problem
-    from ferrule.core.raw_tool import RawTool, raw_tool
     from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult
-    from ferrule.core.tool import Description, Example, Kind, Tool
-    from ferrule.pipeline.authorise import Decision, Mode, Policy, Verdict
-    from ferrule.pipeline.composite import composite
+    from ferrule.core.tool import Invocation, Kind, Tool
+    from ferrule.pipeline.authorise import Mode, Policy
+    from ferrule.pipeline.batch import composite
     from ferrule.pipeline.confirm import Answer, Choice, Question
-    from ferrule.pipeline.limits import Limits
     from ferrule.pipeline.record import CallRecord, Recorder
     from ferrule.pipeline.run import Runtime
+    from ferrule.pipeline.stages import Decision, Limits, Verdict
     from ferrule.policy.decide import RulePolicy
     from ferrule.registry.registry import NameTaken, Registry
 
 __all__ = [
     "NOTHING", "Answer", "Attachment", "CallInfo", "CallRecord", "Caller", "Choice", "Decision", "DefinitionError",
-    "Description", "Done", "ErrorInfo", "ErrorKind", "Example", "FunctionTool", "InvalidParams", "Invocation",
-    "Kind", "Limits", "Mode", "NameTaken", "Output", "Partial", "Pending", "Policy", "Problem", "Progress",
-    "Question", "RawCall", "RawTool", "Recorder", "Registry", "RegistryEvent", "RulePolicy", "Runtime", "Session",
-    "Stopped", "Tool", "ToolContext", "ToolError", "ToolResult", "Touch", "Verdict", "__version__", "composite",
-    "raw_tool", "reads", "tool", "tools_of", "writes",
+    "Description", "Done", "Environment", "ErrorInfo", "ErrorKind", "Example", "FunctionTool", "InvalidParams",
+    "Invocation", "Kind", "Limits", "Mode", "NameTaken", "Output", "Partial", "Pending", "Policy", "Problem",
+    "Progress", "Question", "RawCall", "RawTool", "Recorder", "Registry", "RegistryEvent", "RulePolicy", "Runtime",
+    "Session", "Stopped", "Tool", "ToolContext", "ToolError", "ToolResult", "Touch", "Verdict", "__version__",
+    "composite", "raw_tool", "reads", "tool", "tools_of", "writes",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "core.access": ("NOTHING", "Touch", "reads", "writes"),
-        "core.call": ("CallInfo", "Invocation", "RawCall"),
-        "core.context": ("Caller", "Session", "ToolContext"),
+        "core.call": ("CallInfo", "RawCall"),
+        "core.context": ("Caller", "Environment", "Session", "ToolContext"),
         "core.errors": ("DefinitionError", "ErrorKind", "Stopped", "ToolError"),
         "core.events": ("Done", "Partial", "Pending", "Progress", "RegistryEvent"),
-        "core.function_tool": ("FunctionTool", "tool", "tools_of"),
+        "core.function_tool": ("FunctionTool", "tool", "tools_of", "RawTool", "raw_tool"),
         "core.problems": ("InvalidParams", "Problem"),
-        "core.raw_tool": ("RawTool", "raw_tool"),
         "core.result": ("Attachment", "ErrorInfo", "Output", "ToolResult"),
-        "core.tool": ("Kind", "Tool", "Description", "Example"),
-        "pipeline.authorise": ("Decision", "Mode", "Policy", "Verdict"),
-        "pipeline.composite": ("composite",),
+        "core.description": ("Description", "Example"),
+        "core.tool": ("Invocation", "Kind", "Tool"),
+        "pipeline.authorise": ("Mode", "Policy"),
+        "pipeline.batch": ("composite",),
         "pipeline.confirm": ("Answer", "Choice", "Question"),
-        "pipeline.limits": ("Limits",),
+        "pipeline.stages": ("Decision", "Limits", "Verdict"),
         "pipeline.record": ("CallRecord", "Recorder"),
         "pipeline.run": ("Runtime",),
         "policy.decide": ("RulePolicy",),

@@ -441,7 +441,7 @@ async def test_the_session_knows_the_turn_and_the_model() -> None:
     agent, _ = agent_with(["a", "b"])
     await turn(agent)
     await turn(agent)
-    assert agent.session.state["turn"] == 2
+    assert agent.session.turn == "2"
     assert agent.session.model == "scripted/test"
 
 

@@ -226,7 +226,7 @@ def test_a_session_gets_the_folders_and_leave_that_the_person_set(tmp_path: Path
         async with App(wide, tmp_path / "ws") as app:
             assert (await app.runtime.run("Read", {"file_path": "../lib/a.txt"})).success
             assert not (await app.runtime.run("Read", {"file_path": "../none"})).success
-            assert app.runtime.session.config["hard_links"] is True
+            assert app.runtime.session.environment.hard_links is True
 
     asyncio.run(go())
 

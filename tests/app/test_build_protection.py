@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from ferrule.app.build import App
-from ferrule.app.build_policy import sandbox_config
+from ferrule.app.build_policy import sandbox_choice
 from ferrule.app.load_settings import SettingsError
 from ferrule.app.settings import AuditSettings, HookSettings, SandboxSettings, Settings, ToolSettings
 from ferrule.builtin.session_shells import sandbox_of, work_profile
+from ferrule.core.context import SandboxChoice
 from ferrule.core.result import ToolResult
 from ferrule.process.sandbox.sandbox import NoSandbox
 
@@ -54,7 +55,7 @@ def test_no_hosts_are_no_network_and_not_any(tmp_path: Path) -> None:
 def test_only_the_settings_turn_the_sandbox_off(tmp_path: Path) -> None:
     off = App(settings(SandboxSettings(enabled=False)), tmp_path).runtime.session
     assert isinstance(sandbox_of(off), NoSandbox)
-    assert sandbox_config(settings(), tmp_path) == {}
+    assert sandbox_choice(settings(), tmp_path) == SandboxChoice()
 
 
 def test_a_host_that_is_none_is_an_error_at_the_start(tmp_path: Path) -> None:

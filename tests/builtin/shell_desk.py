@@ -10,16 +10,16 @@ from typing import Any
 
 from tests.says_yes import SaysYes
 
-from ferrule import Runtime, Session
+from ferrule import Environment, Runtime, Session
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.builtin.session_shells import close_shell
 
 
 class ShellDesk:
-    def __init__(self, workspace: Path, *, policy: Any = None, **config: Any) -> None:
+    def __init__(self, workspace: Path, *, policy: Any = None, **environment: Any) -> None:
         workspace.mkdir(exist_ok=True)
         self.workspace = workspace
-        self.session = Session(workspace=workspace, config=config)
+        self.session = Session(workspace=workspace, environment=Environment(**environment))
         self.runtime = Runtime(builtin_tools(), policy=policy or SaysYes(), session=self.session)
 
     async def words(self, tool: str, **arguments: Any) -> str:

@@ -14,10 +14,10 @@ from typing import Any, cast
 
 from tests.says_yes import SaysYes
 
-from ferrule import RawCall, RulePolicy, Runtime, Session, ToolResult
+from ferrule import Environment, RawCall, RulePolicy, Runtime, Session, ToolResult
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.builtin.session_shells import KEY, SandboxChoice, close_shell
-from ferrule.policy.restrictions import RuleRestrictions
+from ferrule.builtin.session_shells import close_shell
+from ferrule.core.context import SandboxChoice
 from ferrule.workspace.files import files_of
 
 SECONDS = 60
@@ -26,13 +26,10 @@ SECONDS = 60
 async def answer(asked: dict[str, Any]) -> list[dict[str, Any]]:
     """The results of all calls, one after the other in one session; a list of calls is a batch."""
     policy: Any = SaysYes()
-    config: dict[str, Any] = {}
     if "rules" in asked:
         policy = RulePolicy(**cast("dict[str, Any]", {"mode": "bypass", **asked["rules"]}))
-        config["restrictions"] = RuleRestrictions(policy)
-    if "sandbox" in asked:
-        config[KEY] = SandboxChoice(**asked["sandbox"])
-    session = Session(workspace=Path(asked["workspace"]), config=config)
+    environment = Environment(sandbox=SandboxChoice(**asked.get("sandbox", {})))
+    session = Session(workspace=Path(asked["workspace"]), environment=environment)
     runtime = Runtime(builtin_tools(), policy=policy, session=session)
     results: list[dict[str, Any]] = []
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ferrule import RulePolicy
+from ferrule import Environment, RulePolicy
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.builtin.change_preview import Preview, preview_change
 from ferrule.core.call import RawCall
@@ -18,7 +18,7 @@ from ferrule.pipeline.run import Runtime
 
 class Desk:
     def __init__(self, folder: Path) -> None:
-        self.session = Session(workspace=folder, config={"history_folder": folder.parent / "history"})
+        self.session = Session(workspace=folder, environment=Environment(history_folder=folder.parent / "history"))
         self.runtime = Runtime(builtin_tools(), policy=RulePolicy(mode="bypass"), session=self.session)
 
     async def preview(self, name: str, **arguments: Any) -> Preview | None:

@@ -18,7 +18,8 @@ from inline_snapshot import snapshot
 from tests.builtin.shell_desk import shell_desk
 from tests.needs import needs
 
-from ferrule.builtin.session_shells import SandboxChoice, sandbox_of, session_layer
+from ferrule.builtin.session_shells import sandbox_of, session_layer
+from ferrule.core.context import SandboxChoice
 from ferrule.workspace.files import files_of
 from ferrule.workspace.layers.reading import LayerChanges, read_layers
 

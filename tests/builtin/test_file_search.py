@@ -597,7 +597,7 @@ def test_a_cancelled_call_has_changed_nothing_when_it_ends(desk: Desk, monkeypat
         monkeypatch.setattr(Cancellation, "request", lambda self: (request(self), stopping.set()))
         desk.runtime.subscribe(lambda event: reading.set() if isinstance(event, Progress) else None)
         with writing(desk.workspace / "1.txt"):  # so that it has to wait before it writes
-            task = asyncio.create_task(desk.runtime.run_prepared(call, None))
+            task = asyncio.create_task(desk.runtime.run(call))
             await reading.wait()
             assert desk.runtime.cancel("c")
             await stopping.wait()

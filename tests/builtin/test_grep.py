@@ -13,7 +13,7 @@ import pytest
 from inline_snapshot import snapshot
 from tests.builtin.search_workspace import ask, plant, words
 
-from ferrule import Partial, RawCall, Runtime, Session
+from ferrule import Environment, Partial, RawCall, Runtime, Session
 from ferrule.builtin.grep import grep
 from ferrule.core.lint import lint_tool
 from ferrule.policy.decide import RulePolicy
@@ -319,7 +319,7 @@ def test_a_folder_added_to_the_workspace_is_named_in_full(tmp_path: Path) -> Non
     added.mkdir()
     root.mkdir()
     (added / "x.txt").write_text("needle\n")
-    result = ask(grep, root, {"pattern": "needle", "path": str(added)}, config={"roots": [str(added)]})
+    result = ask(grep, root, {"pattern": "needle", "path": str(added)}, environment=Environment(roots=[str(added)]))
     assert result.data["files"] == [{"path": f"{added}/x.txt", "count": None, "lines": []}]
 
 
@@ -470,8 +470,8 @@ def test_what_may_not_be_read_is_not_found_in_older_encodings_either(tmp_path: P
     for name in ("hidden/secret.txt", "open.txt", "hidden/.env"):
         (tmp_path / name).write_bytes("这个函数返回用户的名字，如果没有就返回空。\n".encode("gb18030"))
     (tmp_path / "hidden/unclear-secret.txt").write_bytes(b"some words \xc3\xff\xfe\x81\x9d and more\n")
-    config = {"restrictions": RuleRestrictions(RulePolicy(deny=[deny]))}
-    found = ask(grep, tmp_path, {"pattern": "名字"}, config=config)
+    restrictions = RuleRestrictions(RulePolicy(deny=[deny]))
+    found = ask(grep, tmp_path, {"pattern": "名字"}, restrictions=restrictions)
     named = [one["path"] for one in found.data["files"]]
     assert not [name for name in named if "secret.txt" in name and "hidden" in name]
     assert named == ([] if deny == "Read(//**)" else ["open.txt"])

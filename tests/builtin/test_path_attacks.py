@@ -17,7 +17,7 @@ from tests.workspace.desk import Desk, refused
 from tests.workspace.nobody import as_nobody
 from tests.workspace.swapping import folder_swaps, for_a_while, swapping
 
-from ferrule import ToolResult
+from ferrule import Environment, ToolResult
 from ferrule.process.landlock import kernel_version
 from ferrule.workspace import confined
 from ferrule.workspace.searching import ripgrep
@@ -297,7 +297,7 @@ def test_a_hard_link_is_read_and_not_written_unless_allowed(yard: Desk) -> None:
         result = run(yard, tool, {**FILE_TOOLS[tool]("hard.txt"), **({"content": "x"} if tool == "Write" else {})})
         refused(result, "hard_link")
     assert outside.read_text() == MINE
-    allowed = Desk(yard.workspace, config={"hard_links": True})
+    allowed = Desk(yard.workspace, environment=Environment(hard_links=True))
     assert allowed.read("hard.txt").success
     assert allowed.edit("hard.txt", "mine", "ours").success
     assert (yard.bytes_of("hard.txt"), outside.read_bytes()) == (b"ours\n", MINE.encode())  # the other keeps its own
@@ -369,7 +369,7 @@ def test_a_process_whose_own_folder_is_gone_still_works(desk: Desk) -> None:
 def test_an_added_folder_is_inside_and_one_that_is_missing_is_named(yard: Desk, tool: str) -> None:
     top = yard.workspace.parent
     added, missing = top / "ws-evil", top / "not there"
-    wide = Desk(yard.workspace, config={"roots": (added, missing)})
+    wide = Desk(yard.workspace, environment=Environment(roots=(added, missing)))
     good = str(added / "secret.txt") if tool in FILE_TOOLS else str(added)
     assert tool not in FILE_TOOLS or wide.read(good).success
     changes = {"Edit": {"old_string": "secret"}, "MultiEdit": {"edits": [{"old_string": "secret", "new_string": "x"}]}}
@@ -391,7 +391,7 @@ def test_a_mount_inside_the_workspace_is_named_as_one(desk: Desk, tool: str) -> 
     assert "another file system, mounted at `proc`" in result.llm_content
     assert "add the folder `proc` (setting `files.folders`)" in result.llm_content
     if tool in ("Read", "readFile"):
-        added = Desk(Path("/"), config={"roots": (Path("/proc"),)})
+        added = Desk(Path("/"), environment=Environment(roots=(Path("/proc"),)))
         assert run(added, tool, TOOLS[tool]("/proc/version")).success
 
 

@@ -19,8 +19,9 @@ from tests.process.shell.shell_room import alive, becomes, new_mark
 from ferrule import Session
 from ferrule.app.build import App
 from ferrule.app.settings import AuditSettings, SandboxSettings, Settings
-from ferrule.builtin.session_shells import KEY, SandboxChoice, close_shell, outputs_of, sandbox_of, work_profile
+from ferrule.builtin.session_shells import close_shell, outputs_of, sandbox_of, work_profile
 from ferrule.cli.ask import say_yes
+from ferrule.core.context import SandboxChoice
 from ferrule.policy.decide import RulePolicy
 from ferrule.policy.restrictions import RuleRestrictions
 from ferrule.process.profile import Profile
@@ -88,7 +89,7 @@ async def test_without_bubblewrap_landlock_holds(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("only_landlock")
 async def test_what_landlock_cannot_hide_is_refused_whole(tmp_path: Path) -> None:
     policy = RulePolicy(mode="bypass", deny=["Read(.env)"])
-    async with shell_desk(tmp_path, policy=policy, restrictions=RuleRestrictions(policy)) as desk:
+    async with shell_desk(tmp_path, policy=policy) as desk:
         (desk.workspace / ".env").write_text("secret")
         assert await desk.bash("touch made") == snapshot("""\
 Error (permission_error): Without bubblewrap the sandbox cannot hide `.env`, which a rule denies reading.
@@ -102,7 +103,7 @@ async def test_what_a_rule_denies_is_hidden_also_when_it_is_not_there_yet(tmp_pa
     policy = RulePolicy(mode="bypass", deny=["Read(.env)", "Read(./secrets/**)"])
     (tmp_path / "ws" / "secrets").mkdir(parents=True)
     (tmp_path / "ws" / "secrets" / "key").touch()
-    session = Session(workspace=tmp_path / "ws", config={"restrictions": RuleRestrictions(policy)})
+    session = Session(workspace=tmp_path / "ws", restrictions=RuleRestrictions(policy))
     assert [str(path.relative_to(tmp_path)) for path in work_profile(session).hidden] == snapshot(
         ["ws/.env", "ws/secrets"]
     )
@@ -111,7 +112,7 @@ async def test_what_a_rule_denies_is_hidden_also_when_it_is_not_there_yet(tmp_pa
 async def test_a_rule_that_comes_in_the_middle_of_a_session_holds_for_the_next_command(tmp_path: Path) -> None:
     needs(best_sandbox().name == "bubblewrap", "bubblewrap")
     policy = RulePolicy(mode="bypass")
-    async with shell_desk(tmp_path, policy=policy, restrictions=RuleRestrictions(policy)) as desk:
+    async with shell_desk(tmp_path, policy=policy) as desk:
         (desk.workspace / "plan").write_text("secret")
         program = "python3 -c 'print(open(chr(112) + \"lan\").read())'"
         assert await desk.bash(f"x=1; {program}") == "secret"
@@ -205,7 +206,7 @@ async def test_the_settings_decide_and_the_end_of_the_app_leaves_nothing(tmp_pat
     chosen = SandboxSettings(hosts=["one.example"], writable=[tmp_path / "more"])
     settings = Settings(sandbox=chosen, audit=AuditSettings(enabled=False))
     async with App(settings, tmp_path / "ws", ask=say_yes) as app:
-        kept = app.runtime.session.config[KEY]
+        kept = app.runtime.session.environment.sandbox
         assert (kept.enabled, kept.hosts, kept.writable) == (True, ("one.example",), (tmp_path / "more",))
         if sandbox_of(app.runtime.session).name == "bubblewrap":
             made = await app.runtime.run("Bash", {"command": f"sleep {mark} & touch {tmp_path}/more/made"})

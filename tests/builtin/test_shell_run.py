@@ -20,10 +20,10 @@ from inline_snapshot import snapshot
 from tests.builtin.shell_desk import shell_desk
 from tests.says_yes import SaysYes
 
-from ferrule import Invocation, Runtime, Session, Touch
+from ferrule import Environment, Invocation, Runtime, Session, Touch
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.builtin.session_shells import SandboxChoice
 from ferrule.builtin.shell_run import command_text, problems_of, require_folder, runs_command
+from ferrule.core.context import SandboxChoice
 from ferrule.core.errors import ToolError
 from ferrule.pipeline.hooks import Hook
 from ferrule.workspace.files import files_of
@@ -55,7 +55,7 @@ def test_what_is_no_command() -> None:
 
 def test_a_command_is_tried_first_unless_it_stays_or_nothing_holds_it_back(tmp_path: Path) -> None:
     session = Session(workspace=tmp_path)
-    off = Session(workspace=tmp_path, config={"sandbox": SandboxChoice(enabled=False)})
+    off = Session(workspace=tmp_path, environment=Environment(sandbox=SandboxChoice(enabled=False)))
     assert runs_command("cat a", None, session).tentative
     assert not runs_command("cat a", None, session, stays=True).tentative
     assert not runs_command("cat a", None, off).tentative

@@ -12,7 +12,8 @@ from inline_snapshot import snapshot
 
 from ferrule.builtin.change_preview import Preview
 from ferrule.cli.ask import DIFF_LINES, TerminalAsker, say_yes, show, understood
-from ferrule.core.call import CallInfo, Invocation
+from ferrule.core.call import CallInfo
+from ferrule.core.tool import Invocation
 from ferrule.pipeline.confirm import Answer, Choice, Question
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, Touch, collide, reads, writes
+from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, Touch, reads, writes
+from tests.collisions import waits
 
 
 def test_a_touch_reads_as_a_line_of_the_audit():
@@ -35,7 +36,7 @@ def test_a_touch_reads_as_a_line_of_the_audit():
 )
 def test_collisions(left: Touch, right: Touch, order_matters: bool):
     """P5: one writes what the other touches."""
-    assert collide((left,), (right,)) is order_matters
+    assert waits((left,), (right,)) is order_matters
 
 
 NAMES = st.lists(st.sampled_from("abc"), max_size=3).map(lambda parts: "/" + "/".join(parts))
@@ -46,34 +47,34 @@ TOUCHES = st.lists(TOUCH, max_size=4).map(tuple)
 
 @given(TOUCHES, TOUCHES)
 def test_it_does_not_matter_which_is_asked_first(left: tuple[Touch, ...], right: tuple[Touch, ...]):
-    assert collide(left, right) == collide(right, left)
+    assert waits(left, right) == waits(right, left)
 
 
 @given(TOUCHES, TOUCHES, TOUCHES)
 def test_touching_more_never_makes_calls_independent(
     left: tuple[Touch, ...], right: tuple[Touch, ...], more: tuple[Touch, ...]
 ):
-    if collide(left, right):
-        assert collide(left + more, right)
+    if waits(left, right):
+        assert waits(left + more, right)
 
 
 @given(TOUCHES)
 def test_nothing_and_everything(touches: tuple[Touch, ...]):
-    assert not collide(touches, NOTHING)
-    assert collide(touches, WRITES_ANYTHING) is bool(touches)
-    assert collide(touches, READS_ANYTHING) is any(touch.write for touch in touches)
+    assert not waits(touches, NOTHING)
+    assert waits(touches, WRITES_ANYTHING) is bool(touches)
+    assert waits(touches, READS_ANYTHING) is any(touch.write for touch in touches)
 
 
 @given(TOUCHES)
 def test_readers_never_collide(touches: tuple[Touch, ...]):
     readers = tuple(Touch(touch.resource) for touch in touches)
-    assert not collide(readers, readers)
+    assert not waits(readers, readers)
     written = tuple(Touch(touch.resource, write=True) for touch in touches)
-    assert collide(written, readers) is bool(touches)
+    assert waits(written, readers) is bool(touches)
 
 
 @given(NAMES, st.sampled_from("abc"))
 def test_a_folder_holds_what_is_in_it(folder: str, name: str):
     inner = folder.rstrip("/") + "/" + name
-    assert collide((writes("path", folder),), (reads("path", inner),))
-    assert not collide((writes("path", inner),), (writes("path", inner + "x"),))
+    assert waits((writes("path", folder),), (reads("path", inner),))
+    assert not waits((writes("path", inner),), (writes("path", inner + "x"),))

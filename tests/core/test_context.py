@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from ferrule import Caller, Partial, Progress, RawCall, Runtime, Session, ToolContext, ToolError, tool
-from ferrule.core.context import ANYONE, Cancellation, limit_time
+from ferrule import Caller, Environment, Partial, Progress, RawCall, Runtime, Session, ToolContext, ToolError, tool
+from ferrule.core.context import ANYONE, Cancellation, SandboxChoice, limit_time
 
 
 class Model:
@@ -120,7 +123,7 @@ def test_a_nested_call_knows_where_it_came_from() -> None:
 
 def test_a_session_has_its_workspace_and_the_folders_added_to_it(tmp_path: Path) -> None:
     assert Session(workspace=tmp_path).folders == (tmp_path,)
-    session = Session(workspace=tmp_path, config={"roots": ["/a", Path("/b")]})
+    session = Session(workspace=tmp_path, environment=Environment(roots=["/a", Path("/b")]))
     assert session.folders == (tmp_path, Path("/a"), Path("/b"))
 
 
@@ -144,3 +147,29 @@ def test_a_clock_stands_still_while_the_person_is_asked_however_often() -> None:
         limit_time(late, Clock())
         assert heard[2:] == ["pause"]
     assert heard[2:] == ["pause", "resume"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda: Environment(roots="/srv"), "Environment: `roots` takes a list. Write roots=['/srv']."),
+        (lambda: Environment(guarded=cast("Any", Path("/srv"))), "`guarded` takes a list. Write guarded=['/srv']."),
+        (lambda: SandboxChoice(hosts="pypi.org"), "SandboxChoice: `hosts` takes a list. Write hosts=['pypi.org']."),
+        (lambda: Session(environment=cast("Any", {})), "Session: `environment` must be an Environment, not {}."),
+    ],
+)
+def test_a_wrong_environment_says_so_when_it_is_made(wrong: Callable[[], object], said: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        wrong()
+    assert said in str(raised.value)
+
+
+def test_a_session_keeps_one_object_of_a_type() -> None:
+    """T8: what a tool keeps between calls is found by its type, and a session made like another one starts without."""
+    session = Session()
+    kept = session.part(Counter, Counter)
+    assert session.part(Counter, Counter) is kept
+    assert replace(session, id="other").part(Counter, Counter) is not kept
+    session.drop_part(Counter)
+    assert session.part(Counter, Counter) is not kept
+    assert session.state == {}

@@ -15,9 +15,8 @@ from ferrule import CallInfo, DefinitionError, Kind, RawCall, RulePolicy, Runtim
 from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, reads, writes
 from ferrule.core.context import Session
 from ferrule.core.errors import ToolError
-from ferrule.core.function_tool import tool
+from ferrule.core.function_tool import raw_tool, tool
 from ferrule.core.problems import InvalidParams, Problem
-from ferrule.core.raw_tool import raw_tool
 from ferrule.core.tool import Tool
 
 CITY: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from ferrule.core.tool import Description, Example
+from ferrule.core.description import Description, Example
 
 
 def test_the_layers_come_in_order():

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.core.docstring import parse_docstring
-from ferrule.core.tool import Description, Example
+from ferrule.core.description import Description, Example, parse_docstring
 
 GOOGLE = """Find files by name.
 

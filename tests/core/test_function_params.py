@@ -16,7 +16,8 @@ from pydantic import AfterValidator, Base64Bytes, Field, Json, TypeAdapter
 from pydantic.v1 import BaseModel as V1Model
 
 from ferrule import Attachment, DefinitionError, Output, Runtime, ToolContext, ToolResult, tool
-from ferrule.core.function_params import compile_function, output_schema
+from ferrule.core.function_params import compile_function
+from ferrule.core.outputs import output_schema
 
 
 class Colour(Enum):

@@ -34,7 +34,7 @@ from ferrule import (
     reads,
     tool,
 )
-from ferrule.core.function_tool import hints_of
+from ferrule.core.signatures import hints_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator

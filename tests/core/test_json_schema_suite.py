@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from ferrule.core.function_tool import raw_tool
 from ferrule.core.problems import InvalidParams
-from ferrule.core.raw_tool import raw_tool
 
 SUITE = Path(__file__).parent / "json_schema_suite"
 FILES = sorted(path.stem for path in (SUITE / "tests").glob("*.json"))

@@ -169,7 +169,7 @@ def test_an_endless_number_is_found_wherever_it_is(before: int, digits: int, tak
 
 @given(runs=st.lists(st.integers(0, 12), max_size=6), length=st.integers(1, 10))
 def test_a_run_of_digits_is_found_exactly(runs: list[int], length: int):
-    from ferrule.pipeline.repair import _may_have_run
+    from ferrule.pipeline.validate import _may_have_run
 
     text = "x".join("7" * run for run in runs)
     assert _may_have_run(text, length) is any(run >= length for run in runs)

@@ -10,10 +10,10 @@ import pytest
 from pydantic import BaseModel, Field
 
 from ferrule.core.access import reads, writes
-from ferrule.core.function_tool import tool
+from ferrule.core.description import Description, Example
+from ferrule.core.function_tool import raw_tool, tool
 from ferrule.core.lint import lint_tool
-from ferrule.core.raw_tool import raw_tool
-from ferrule.core.tool import Description, Example, Tool
+from ferrule.core.tool import Tool
 
 ROOT = Path(__file__).parents[2]
 CITY = {"type": "object", "properties": {"city": {"type": "string", "description": "A city, in English."}}}

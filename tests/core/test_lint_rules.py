@@ -13,9 +13,9 @@ from inline_snapshot import snapshot
 from pydantic import BaseModel, Field
 
 from ferrule import Kind, Tool, ToolContext, tool
+from ferrule.core.description import Description, Example
+from ferrule.core.function_tool import raw_tool
 from ferrule.core.lint import RULES, LintFinding, lint_tool
-from ferrule.core.raw_tool import raw_tool
-from ferrule.core.tool import Description, Example
 
 ROOT = Path(__file__).parents[2]
 GOOD = "Get the weather of a city. Use it before planning a trip."

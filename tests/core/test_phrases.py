@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from ferrule import ToolError
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import Phrase, glued, joined, phrase, said_by, translated
-from ferrule.pipeline.format import format_stopped, stopped_by
+from ferrule.pipeline.cleaning import stopped_by
+from ferrule.pipeline.format import format_stopped
 
 GERMAN = {
     "No file at `{path}`.": "Keine Datei: `{path}`.",

@@ -161,6 +161,7 @@ def test_half_a_surrogate_pair_is_words_and_not_a_crash() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_of_very_many_errors_only_the_first_are_looked_at() -> None:
     class Many(BaseModel):
         pets: list[Cat | Dog]

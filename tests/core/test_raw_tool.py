@@ -14,7 +14,7 @@ import pytest
 
 from ferrule.core import schema_compile
 from ferrule.core.errors import DefinitionError
-from ferrule.core.raw_tool import RawTool, raw_tool
+from ferrule.core.function_tool import RawTool, raw_tool
 from ferrule.core.tool import Kind, Style
 
 CITY: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -138,7 +138,7 @@ def test_the_validator_is_imported_only_when_it_is_needed():
     """O5: defining tools costs no import; jsonschema-rs alone takes some 50 ms."""
     assert importlib.util.find_spec("jsonschema_rs") is not None
     code = (
-        "import sys; from ferrule.core.raw_tool import raw_tool\n"
+        "import sys; from ferrule.core.function_tool import raw_tool\n"
         "tool = raw_tool('greet', {'type': 'object'}, lambda a: a)\n"
         "assert 'jsonschema_rs' not in sys.modules\n"
         "tool.compile(); assert 'jsonschema_rs' in sys.modules"

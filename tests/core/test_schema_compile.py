@@ -18,8 +18,8 @@ from inline_snapshot import snapshot
 
 from ferrule.core import schema_compile
 from ferrule.core.errors import DefinitionError, MissingExtra
+from ferrule.core.function_tool import raw_tool
 from ferrule.core.problems import InvalidParams
-from ferrule.core.raw_tool import raw_tool
 from ferrule.core.schema_compile import MAX_REFERENCES, MAX_SCHEMA_BYTES, CompiledSchema, freeze, quick_validator
 from ferrule.core.schema_params import SchemaParams
 

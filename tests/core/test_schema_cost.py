@@ -103,6 +103,7 @@ def test_references_cannot_multiply_without_end(schema: Any, text: str, expected
     assert answer(schema, text) == expected
 
 
+@pytest.mark.slow
 def test_recursion_that_does_not_branch_is_free():
     """A tree is walked once, however large it is."""
     leaf = {"name": "x", "children": []}
@@ -141,6 +142,7 @@ def test_fifty_megabytes_are_read():
     assert answer({"properties": {"c": {"pattern": "^[a-z]+$"}}}, text) == "limit"
 
 
+@pytest.mark.slow
 def test_a_deep_value_in_a_small_thread_does_not_overflow_the_stack():
     """A crash here would end the whole process, so another one tries it."""
     code = """

@@ -13,7 +13,7 @@ from jsonschema_rs import ValidationErrorKind
 from ferrule.core.function_tool import tool
 from ferrule.core.problems import InvalidParams
 from ferrule.core.schema_params import SchemaParams
-from ferrule.core.schema_problems import WORDED
+from ferrule.core.wording import WORDED
 
 ORDER: dict[str, Any] = {
     "type": "object",

@@ -28,8 +28,7 @@ from ferrule import (
     tool,
 )
 from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
-from ferrule.core.call import Invocation
-from ferrule.core.tool import Style, style_of
+from ferrule.core.tool import Invocation, Style, style_of
 
 
 class GreetParams(BaseModel, extra="forbid"):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 from pydantic import Field
 
 from ferrule import tool
-from ferrule.core.function_tool import understood
+from ferrule.core.signatures import understood
 
 
 class Point(TypedDict):

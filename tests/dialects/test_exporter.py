@@ -15,8 +15,8 @@ from pydantic import BaseModel
 
 from ferrule import Runtime, tool
 from ferrule.core.call import RawCall
+from ferrule.core.description import Description
 from ferrule.core.result import ToolResult
-from ferrule.core.tool import Description
 from ferrule.dialects import Exporter, NameMap, dialect
 from ferrule.dialects.anthropic import Anthropic
 from ferrule.dialects.exporter import ReadOnlyDict, ReadOnlyList

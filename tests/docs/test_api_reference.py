@@ -46,7 +46,7 @@ def test_every_limit_is_there_with_its_default() -> None:
 @pytest.mark.parametrize(
     ("title", "expected"),
     [
-        ("Runtime", parameters(Runtime) | public_members(Runtime) - {"run_prepared"}),
+        ("Runtime", parameters(Runtime) | public_members(Runtime)),
         ("Registry and views", parameters(Registry) | public_members(Registry) - {"entry", "entries"}),
         ("Session and Caller", parameters(Session) | {"directory"}),
         ("ToolContext", public_members(ToolContext)),

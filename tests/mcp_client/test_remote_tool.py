@@ -10,8 +10,8 @@ from inline_snapshot import snapshot
 
 from ferrule import RulePolicy
 from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
-from ferrule.core.call import Invocation, RawCall
-from ferrule.core.tool import Kind
+from ferrule.core.call import RawCall
+from ferrule.core.tool import Invocation, Kind
 from ferrule.mcp_client.remote_tool import Definition, RemoteTool
 from ferrule.mcp_client.server_config import ServerConfig
 from ferrule.pipeline.run import Runtime

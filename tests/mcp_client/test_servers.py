@@ -134,7 +134,7 @@ async def test_another_command_is_another_server(tmp_path: Path) -> None:
 
 
 async def test_a_name_that_is_taken_stays_with_its_owner(tmp_path: Path) -> None:
-    from ferrule.core.raw_tool import raw_tool
+    from ferrule.core.function_tool import raw_tool
 
     used = Used([plain()], tmp_path)
     mine = raw_tool("mcp__peer__echo", {}, lambda arguments: "mine")

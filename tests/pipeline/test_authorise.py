@@ -26,7 +26,7 @@ from ferrule import (
     tool,
     writes,
 )
-from ferrule.core.call import Invocation
+from ferrule.core.tool import Invocation
 from ferrule.pipeline.authorise import DefaultPolicy
 
 

@@ -26,7 +26,7 @@ from ferrule import (
     tool,
     writes,
 )
-from ferrule.core.access import collide
+from tests.collisions import collide
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ import pytest
 from pydantic import Field, SecretStr
 
 from ferrule import Caller, DefinitionError, RawCall, Registry, Runtime, Session, ToolError, tool
-from ferrule.pipeline import cache as cache_module
-from ferrule.pipeline.cache import ResultCache
+from ferrule.pipeline import format as cache_module
+from ferrule.pipeline.format import ResultCache
 
 
 class Counter:

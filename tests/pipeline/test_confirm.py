@@ -16,6 +16,7 @@ from ferrule import (
     Choice,
     Decision,
     ErrorKind,
+    Invocation,
     Question,
     RawCall,
     Registry,
@@ -141,6 +142,38 @@ def test_only_one_question_is_asked_at_a_time() -> None:
     person = Person(ONCE)
     assert all(result.success for result in calls(person, *(f"/{n}/x" for n in range(10)), together=True))
     assert len(person.questions) == 10
+
+
+class Counting:
+    """A policy that always asks, and counts how often it decided."""
+
+    def __init__(self, decision: Decision) -> None:
+        self.decision = decision
+        self.decided: list[str] = []
+
+    def decide(self, invocation: Invocation, session: Session) -> Decision:
+        self.decided.append(invocation.params.path)
+        return self.decision
+
+    def remember(self, invocation: Invocation, session: Session) -> None: ...
+
+
+def test_a_call_that_asks_is_decided_once() -> None:
+    """P4: the user is asked about the decision that was taken; only a call that waits its turn is decided again."""
+    policy = Counting(Decision(Verdict.ASK, "it may matter"))
+    runtime = Runtime([edit], policy=policy, ask=Person(ONCE))
+    assert asyncio.run(runtime.run("edit", {"path": "/a/1"})).success
+    assert policy.decided == ["/a/1"]
+
+
+def test_a_call_that_may_only_be_tried_and_cannot_be_asks() -> None:
+    """P4: a tool without a context has no way to hold its effects back, so the user decides before it runs."""
+    policy = Counting(Decision(Verdict.ALLOW, "it is tried first", tentative=True))
+    person = Person(NO)
+    result = asyncio.run(Runtime([edit], policy=policy, ask=person).run("edit", {"path": "/a/1"}))
+    assert [question.reason for question in person.questions] == ["it is tried first"]
+    assert result.error is not None
+    assert result.error.kind == ErrorKind.PERMISSION
 
 
 def test_an_always_counts_for_those_that_wait_their_turn() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ferrule import Runtime, tool
-from ferrule.pipeline.eager import disown, start_task
+from ferrule.core.loops import disown, start_task
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -31,7 +31,8 @@ from ferrule import (
 )
 from ferrule.core.errors import Stage
 from ferrule.core.events import Done
-from ferrule.pipeline.format import format_stopped, head_and_tail, stopped_by, well_formed
+from ferrule.pipeline.cleaning import stopped_by
+from ferrule.pipeline.format import format_stopped, head_and_tail, well_formed
 
 
 def answer(value: Any, **options: Any) -> ToolResult:

@@ -10,9 +10,9 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule import RawCall, RulePolicy, Runtime, tool
-from ferrule.core.call import Invocation
 from ferrule.core.context import Session
 from ferrule.core.result import ToolResult
+from ferrule.core.tool import Invocation
 from ferrule.pipeline.hooks import Hook, HookReply
 from ferrule.pipeline.record import CallRecord
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule.pipeline.json_form import NO_JSON_FORM, to_text, to_words
+from ferrule.core.params import NO_JSON_FORM, to_text, to_words
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(),

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule import InvalidParams, Limits
-from ferrule.pipeline import repair as json_text
-from ferrule.pipeline.repair import check_text, plain_problem
+from ferrule.pipeline import validate as json_text
+from ferrule.pipeline.validate import check_text, plain_problem
 
 SMALL = Limits(argument_depth=3, number_digits=10)
 

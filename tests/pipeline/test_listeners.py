@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ferrule import Done, Limits, Partial, Pending, Progress, RawCall, Runtime, ToolContext, ToolError, tool
-from ferrule.pipeline.listeners import Backlog
+from ferrule.pipeline.record import Backlog
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -9,7 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule import RawCall, Registry, Runtime, Stopped, tool
-from ferrule.pipeline.lookup import lookup
+from ferrule.pipeline.validate import lookup
 
 
 def named(name: str, **options: Any) -> Any:

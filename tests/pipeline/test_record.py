@@ -9,6 +9,7 @@ import pytest
 
 from ferrule import Caller, CallRecord, RawCall, Runtime, Tool, ToolContext, ToolError, tool
 from ferrule.core import context as context_module
+from ferrule.pipeline import confirm as confirm_module
 from ferrule.pipeline import run as run_module
 from ferrule.pipeline.record import Watcher
 
@@ -46,7 +47,7 @@ WORK, THOUGHT = 1.0, 60.0
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (run_module, context_module):
+    for module in (run_module, confirm_module, context_module):
         monkeypatch.setattr(module, "perf_counter", clock)
     return clock
 

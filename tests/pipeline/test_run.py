@@ -31,6 +31,7 @@ from ferrule import (
     ToolResult,
     tool,
 )
+from ferrule.core.errors import ErrorKind, Stage
 from ferrule.core.events import CallEvent, Done, Pending
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.pipeline.hooks import Hook
@@ -645,3 +646,25 @@ def test_servers_that_nobody_started_are_named_where_their_tool_is_missed() -> N
     assert result.error.suggestion == snapshot(
         "The MCP servers of this Runtime run inside `async with` only; enter it first."
     )
+
+
+async def test_a_call_that_is_refused_leaves_its_record_and_runs_nothing() -> None:
+    """P1: an early exit that is known before the call runs is a result like any other."""
+    ran: list[int] = []
+
+    @tool(kind="readonly")
+    def note(number: int) -> None:
+        ran.append(number)
+
+    keeper = Keeper()
+    why = Stopped(Stage.LOOKUP, ErrorKind.CANCELLED, "There was no time for it.", "Ask again.")
+    result = await Runtime([note], recorders=[keeper]).refuse(RawCall("note", {"number": 1}, id="c1"), why)
+    assert (result.call_id, result.success) == ("c1", False)
+    assert result.llm_content == snapshot("""\
+Error (cancelled_error): There was no time for it.
+
+Suggestion: Ask again.\
+""")
+    [record] = keeper.records
+    assert (record.tool, record.kind, record.stage, record.outcome) == ("note", "readonly", "lookup", "cancelled_error")
+    assert ran == []

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule.core.access import Touch, Touches, collide, reads, writes
+from ferrule.core.access import Touch, Touches, reads, writes
 from ferrule.pipeline.batch import schedule
+from tests.collisions import collide
 
 resources = st.sampled_from(
     ["*", "host:a", "host:b", "shell:main", "path:/", "path:/a", "path:/a/", "path:/a/b", "path:/a/b/c", "path:/ab",

@@ -11,8 +11,8 @@ import time
 from typing import TYPE_CHECKING
 
 from ferrule import Limits, RawCall, Runtime, ToolContext, tool
-from ferrule.pipeline import stalls
-from ferrule.pipeline.stalls import watch_of
+from ferrule.pipeline import tool_loops as stalls
+from ferrule.pipeline.tool_loops import watch_of
 from tests.process.shell.shell_room import becomes
 
 if TYPE_CHECKING:

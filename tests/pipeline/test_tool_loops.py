@@ -20,7 +20,7 @@ from inline_snapshot import snapshot
 
 from ferrule import Done, Limits, Output, Partial, Progress, RawCall, Runtime, Session, ToolContext, tool
 from ferrule.core.elicitation import Elicited, current_elicitor, set_elicitor
-from ferrule.pipeline import stalls
+from ferrule.pipeline import tool_loops as stalls
 from ferrule.pipeline.tool_loops import tool_loops
 from tests.process.shell.shell_room import becomes
 

@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from ferrule.core.loops import SyncCaller, sync_caller
-from ferrule.pipeline.turns import Turns
+from ferrule.core.loops import SyncCaller, Turns, sync_caller
 from tests.process.shell.shell_room import becomes
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ferrule import CallInfo, Session, ToolContext, Touch, tool
-from ferrule.core.call import Invocation
-from ferrule.core.effects import Effects, FileEffect
+from ferrule.core.call import Effects, FileEffect
+from ferrule.core.tool import Invocation
 from ferrule.policy.decide import RulePolicy
 
 

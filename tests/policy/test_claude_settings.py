@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.patterns import RuleError
 from ferrule.policy.rule_file import claude_files, read_claude_settings
 

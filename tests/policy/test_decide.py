@@ -17,7 +17,7 @@ from ferrule import Mode, Runtime, Session, tool
 from ferrule.builtin.edit import edit
 from ferrule.builtin.read import read
 from ferrule.builtin.write import write
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.rules import Source, SourceKind, parse_rule
 
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from ferrule.core.call import Invocation
 from ferrule.core.context import Session
-from ferrule.core.raw_tool import raw_tool
-from ferrule.core.tool import Tool
+from ferrule.core.function_tool import raw_tool
+from ferrule.core.tool import Invocation, Tool
 from ferrule.policy.decide import RulePolicy
 
 TOOL = raw_tool("mcp__x__y", {}, lambda arguments: "done")

@@ -11,7 +11,7 @@ from tests.policy.stand_in import bash, invoke, policy
 
 from ferrule import Session
 from ferrule.builtin.write import write
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.explain import explain
 from ferrule.policy.rules import Source, SourceKind, parse_rule
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.findings import Lists, Request, inside, shown, weigh_path
 from ferrule.policy.rules import RuleSet, parse_rules
 from ferrule.policy.sensitive import Guarded

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.policy.stand_in import bash, invoke
 
-from ferrule import Session, Touch, tool
+from ferrule import Environment, Session, Touch, tool
 from ferrule.core.errors import ErrorKind, Stopped
 from ferrule.policy.commands.analyse import analyse
 from ferrule.policy.commands.parts import Analysis
@@ -76,5 +76,5 @@ def test_commands_that_were_read_are_not_kept_for_ever():
 
 
 def test_the_roots_are_the_workspace_first(tmp_path: Path):
-    session = Session(workspace=tmp_path, config={"roots": (tmp_path / "x",)})
+    session = Session(workspace=tmp_path, environment=Environment(roots=(tmp_path / "x",)))
     assert roots_of(session) == (str(tmp_path.resolve()), f"{tmp_path.resolve()}/x")

@@ -8,7 +8,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule import tool
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.patterns import RuleError
 from ferrule.policy.rule_file import KnownTools, RuleChecks, Written
 from ferrule.policy.rules import Source, SourceKind, parse_rule

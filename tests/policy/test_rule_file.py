@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.patterns import RuleError
 from ferrule.policy.rule_file import RuleFile
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.commands.parts import Part
 from ferrule.policy.rules import About, RuleSet, parse_rules
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.patterns import RuleError
 from ferrule.policy.rules import About, parse_rule, parse_rules
 

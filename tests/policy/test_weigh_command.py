@@ -10,7 +10,6 @@ from inline_snapshot import snapshot
 from tests.policy.stand_in import bash, invoke, on_command, policy, verdict
 
 from ferrule import Runtime, Session, Touch, tool
-from ferrule.core.context import DEFINED, TAINTED
 
 
 @pytest.mark.parametrize("mode", ["default", "plan", "accept-edits", "dont-ask"])
@@ -95,13 +94,13 @@ def test_bash_alone_covers_every_command_that_is_not_dangerous(session: Session)
 def test_names_that_an_unapproved_command_changed_take_the_leave_of_command_rules(session: Session):
     """A function `npm` may stand behind the words `npm test`."""
     rules = policy(allow=["Bash(npm *)", "Bash(ls -l > a)"])
-    session.state[TAINTED] = frozenset({"npm"})
+    session.command_names.tainted = frozenset({"npm"})
     assert on_command(rules, session, "npm test") == "try"
     assert on_command(rules, session, "ls -l > a") == "try"
     assert verdict(rules, session, bash, command="npm test", terminal=True) == "ask"
     assert rules.offer(invoke(bash, session, command="make"), session) is None
     assert on_command(policy(allow=["Bash"]), session, "npm test") == "allow", "it covers whatever stands behind a name"
-    session.state[TAINTED] = frozenset()
+    session.command_names.tainted = frozenset()
     assert on_command(rules, session, "npm test") == "allow"
 
 
@@ -119,7 +118,7 @@ def test_names_that_an_unapproved_command_changed_take_the_leave_of_command_rule
 def test_functions_and_aliases_of_earlier_commands_are_looked_behind(
     session: Session, defined: dict[str, str], command: str
 ):
-    session.state[DEFINED] = defined
+    session.command_names.defined = defined
     assert on_command(policy(allow=["Bash"], deny=["Bash(git push *)"]), session, command) == "deny"
     assert on_command(policy(allow=["Bash"], ask=["Bash(git push *)"]), session, command) == "ask"
     assert on_command(policy(allow=["Bash"], deny=["Bash(git push *)"]), session, "ls") == "allow"
@@ -141,7 +140,7 @@ def test_functions_and_aliases_of_earlier_commands_are_looked_behind(
     ],
 )
 def test_a_deny_rule_is_about_nothing_else(session: Session, defined: dict[str, str], command: str):
-    session.state[DEFINED] = defined
+    session.command_names.defined = defined
     assert on_command(policy(allow=["Bash"], deny=["Bash(git push *)"]), session, command) == "allow"
 
 

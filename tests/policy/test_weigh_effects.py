@@ -14,7 +14,7 @@ from inline_snapshot import snapshot
 from tests.policy.stand_in import bash, invoke, policy
 
 from ferrule import Mode, Runtime, Session
-from ferrule.core.effects import Barrier, Effects, FileEffect
+from ferrule.core.call import Barrier, Effects, FileEffect
 from ferrule.testing import ScriptedAsker
 
 

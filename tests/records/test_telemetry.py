@@ -25,7 +25,7 @@ from ferrule.pipeline.run import Runtime
 from ferrule.records.telemetry import MetricsRecorder, SpanTracer
 
 if TYPE_CHECKING:
-    from ferrule.core.call import Invocation
+    from ferrule.core.tool import Invocation
 
 
 @tool(kind="readonly")

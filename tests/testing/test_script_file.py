@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ferrule.core.model import Finished, ModelError, ModelFault, ModelRequest, Usage, UserMessage
-from ferrule.testing.script_file import ScriptError, scripted_model
+from ferrule.testing.scripted_model import ScriptError, scripted_model
 
 
 def script(folder: Path, replies: Any) -> Path:

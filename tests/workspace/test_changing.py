@@ -155,7 +155,7 @@ def test_writing_what_is_there_already_changes_nothing(desk: Desk) -> None:
 
 
 def test_a_change_says_whose_it_was(desk: Desk) -> None:
-    desk.session.state["turn"] = "7"
+    desk.session.turn = "7"
     result = desk.write("f.txt", "x")
     [group] = desk.files.history.recent()
     origin = group.origin

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.workspace.desk import Desk
 
-from ferrule import Decision, Invocation, RulePolicy, Session, Touch, reads, writes
+from ferrule import Decision, Environment, Invocation, RulePolicy, Session, Touch, reads, writes
 from ferrule.workspace.files import Files, files_of, history_folder
 
 
@@ -54,7 +54,7 @@ def test_snapshots_lie_outside_the_workspace_one_store_each(tmp_path: Path, monk
 
 
 def test_a_session_may_choose_where_its_snapshots_lie(desk: Desk, tmp_path: Path) -> None:
-    chosen = Desk(desk.workspace, config={"history_folder": tmp_path / "chosen"})
+    chosen = Desk(desk.workspace, environment=Environment(history_folder=tmp_path / "chosen"))
     assert chosen.write("f.txt", "x").success
     assert (tmp_path / "chosen").is_dir()
     assert not (tmp_path / "data").exists()

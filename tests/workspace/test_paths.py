@@ -14,7 +14,7 @@ from inline_snapshot import snapshot
 from tests.workspace.desk import Desk, refused
 from tests.workspace.swapping import folder_swaps, for_a_while, relink, swapping
 
-from ferrule import ErrorKind, ToolResult
+from ferrule import Environment, ErrorKind, ToolResult
 from ferrule.workspace import atomic, confined, paths
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.problems import PathProblem
@@ -601,7 +601,7 @@ def test_relative_paths_start_in_the_working_directory(desk: Desk) -> None:
 
 def test_an_added_folder_is_inside_and_its_neighbours_are_not(desk: Desk, outside: Path) -> None:
     (outside.parent / "ws-evil-2").mkdir()
-    wide = Desk(desk.workspace, config={"roots": (outside,)})
+    wide = Desk(desk.workspace, environment=Environment(roots=(outside,)))
     assert wide.read(str(outside / "secret.txt")).success
     assert wide.read("../ws-evil/secret.txt").success
     assert wide.write(str(outside / "new.txt"), "new").success

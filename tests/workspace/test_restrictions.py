@@ -11,7 +11,7 @@ import pytest
 from inline_snapshot import snapshot
 from tests.says_yes import SaysYes
 
-from ferrule import RulePolicy, Runtime, Session, ToolResult
+from ferrule import Environment, RulePolicy, Runtime, Session, ToolResult
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.policy.restrictions import RuleRestrictions
 from ferrule.workspace.files import files_of
@@ -42,7 +42,8 @@ class Room:
         decided = RulePolicy(**rules)
         self.session = Session(
             workspace=self.root,
-            config={"restrictions": RuleRestrictions(decided), "history_folder": folder / "history"},
+            restrictions=RuleRestrictions(decided),
+            environment=Environment(history_folder=folder / "history"),
         )
         self.runtime = Runtime(builtin_tools(), policy=policy or decided, session=self.session)
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.collisions import waits
 from tests.workspace.desk import Desk
 
-from ferrule import Answer, Choice, Decision, Invocation, Question, RulePolicy, Runtime, Session, Verdict
+from ferrule import Answer, Choice, Decision, Environment, Invocation, Question, RulePolicy, Runtime, Session, Verdict
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.builtin.grep import grep
-from ferrule.core.access import Touch, collide, writes
+from ferrule.core.access import Touch, writes
 from ferrule.workspace.session_paths import paths_of
 
 
@@ -21,7 +22,7 @@ def test_a_session_has_one_set_of_paths(tmp_path: Path) -> None:
     inner = tmp_path / "ws" / "inner"
     more.mkdir()
     inner.mkdir(parents=True)
-    session = Session(workspace=tmp_path / "ws", working_directory=inner, config={"roots": [str(more)]})
+    session = Session(workspace=tmp_path / "ws", working_directory=inner, environment=Environment(roots=[str(more)]))
     paths = paths_of(session)
     assert paths_of(session) is paths
     assert [root.path for root in paths.roots] == [tmp_path / "ws", more]
@@ -40,8 +41,8 @@ def test_what_a_search_touches_is_never_less_than_it_reads(tmp_path: Path) -> No
         return invocation.touches
 
     for path in (str(tmp_path / "a"), "a", "./a/", "link", "."):
-        assert collide(touched(path), (inside,)), path
-    assert not collide(touched(str(tmp_path / "c")), (inside,))
+        assert waits(touched(path), (inside,)), path
+    assert not waits(touched(str(tmp_path / "c")), (inside,))
 
 
 EDIT: dict[str, Any] = {"old_string": "mine", "new_string": "ours"}

@@ -170,7 +170,7 @@ class Agent:
         """Tell the session of the turn that begins; a sub-agent works within the turn of whoever started it."""
         self.system = self._system if isinstance(self._system, str) else self._system()
         if self.parent is None:
-            self.session.state["turn"] = turn
+            self.session.turn = str(turn)
             self.session.model = self.model.name
             self.session.model_adapter = adapter
 

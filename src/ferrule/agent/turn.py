@@ -202,7 +202,7 @@ class Calling:
         """Run none of them, on the record."""
         with self._watching():
             return [
-                await self._runtime.run_prepared(call, why, session=self._session, parent=self._parent)
+                await self._runtime.refuse(call, why, session=self._session, parent=self._parent)
                 for call in self._calls
             ]
 

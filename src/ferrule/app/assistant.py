@@ -67,7 +67,7 @@ def model_for(name: str, settings: Settings) -> Model:
     """
     name = name or settings.model
     if name.startswith(SCRIPTED):
-        from ferrule.testing.script_file import ScriptError, scripted_model
+        from ferrule.testing.scripted_model import ScriptError, scripted_model
 
         try:
             return scripted_model(Path(name.removeprefix(SCRIPTED)))
@@ -130,10 +130,9 @@ def _system_words(app: App, agent: Agent, asks: bool) -> str:
 
     from ferrule.agent.system_prompt import Surroundings, git_branch, project_words, system_prompt
     from ferrule.policy.findings import roots_of
-    from ferrule.workspace.restrictions import restrictions_of
 
     settings, session = app.settings, app.runtime.session
-    restrictions, roots = restrictions_of(session), roots_of(session)
+    restrictions, roots = session.restrictions, roots_of(session)
 
     def denied(path: Path) -> bool:
         return restrictions is not None and restrictions.denies_read(str(path), roots) is not None

@@ -42,10 +42,10 @@ class App:
         single_call: bool = False,
         ports: Ports | None = None,
     ) -> None:
-        from ferrule.app.build_policy import build_hooks, build_policy, guarded_folders, sandbox_config
-        from ferrule.core.context import Session
-        from ferrule.pipeline.limits import Limits
+        from ferrule.app.build_policy import build_hooks, build_policy, guarded_folders, sandbox_choice
+        from ferrule.core.context import Environment, Session
         from ferrule.pipeline.run import Runtime
+        from ferrule.pipeline.stages import Limits
 
         self.settings = settings
         self.tools = build_tools(settings, workspace, ports)
@@ -80,13 +80,13 @@ class App:
             ),
             session=Session(
                 workspace=workspace,
-                config={
-                    "single_call": single_call,
-                    "roots": added_folders(settings, workspace),
-                    "hard_links": settings.files.hard_links,
-                    "guarded": guarded_folders(settings, workspace),
-                    **sandbox_config(settings, workspace),
-                },
+                environment=Environment(
+                    single_call=single_call,
+                    roots=added_folders(settings, workspace),
+                    hard_links=settings.files.hard_links,
+                    guarded=guarded_folders(settings, workspace),
+                    sandbox=sandbox_choice(settings, workspace),
+                ),
             ),
             hooks=build_hooks(settings),
             own_loop=True,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ferrule.app.load_settings import SettingsError
 from ferrule.app.locations import PROJECT_FILE, organisation_settings_file, tool_folders, user_settings_file
-from ferrule.app.settings import RuleTable, SandboxSettings, SourcedRule
+from ferrule.app.settings import RuleTable, SourcedRule
+from ferrule.core.context import SandboxChoice
 from ferrule.core.phrases import phrase, said_by
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def own_files(workspace: Path) -> list[Path]:
 
 def written_rules(settings: Settings) -> Iterator[Written]:
     """Every rule of the settings as it was written."""
-    from ferrule.pipeline.authorise import Verdict
+    from ferrule.pipeline.stages import Verdict
     from ferrule.policy.rule_file import Written
     from ferrule.policy.rules import Source, SourceKind
 
@@ -81,23 +82,17 @@ def written_rules(settings: Settings) -> Iterator[Written]:
 # What stands around calls besides the rules, as the settings describe it: the sandbox of commands, and the hooks.
 
 
-def sandbox_config(settings: Settings, workspace: Path) -> dict[str, Any]:
-    """What a session must know of the sandbox; nothing where it is as it comes."""
-    chosen, ignored = settings.sandbox, settings.shell.look.ignored
-    if chosen == SandboxSettings() and ignored == "session":
-        return {}
-    from ferrule.builtin.session_shells import KEY, SandboxChoice
-
+def sandbox_choice(settings: Settings, workspace: Path) -> SandboxChoice:
+    """What a session must know of the sandbox."""
+    chosen = settings.sandbox
     if chosen.hosts:
         _require_hosts(chosen.hosts)
-    return {
-        KEY: SandboxChoice(
-            enabled=chosen.enabled,
-            hosts=chosen.hosts or None,
-            writable=writable_folders(settings, workspace),
-            ignored=ignored,
-        )
-    }
+    return SandboxChoice(
+        enabled=chosen.enabled,
+        hosts=tuple(chosen.hosts or ()) or None,
+        writable=tuple(writable_folders(settings, workspace)),
+        ignored=settings.shell.look.ignored,
+    )
 
 
 def _require_hosts(hosts: Sequence[str]) -> None:

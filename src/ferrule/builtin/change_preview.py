@@ -12,7 +12,7 @@ from ferrule.workspace.changing import Make, plan_change
 from ferrule.workspace.texts.text import Text, encode_new
 
 if TYPE_CHECKING:
-    from ferrule.core.call import Invocation
+    from ferrule.core.tool import Invocation
     from ferrule.pipeline.confirm import Question
 
 

@@ -3,74 +3,58 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING
 
-from ferrule.core.context import DEFINED, TAINTED
+from ferrule.core.context import CommandNames
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.file_finder import FileFinder
 from ferrule.workspace.files import files_of
-from ferrule.workspace.restrictions import restrictions_of
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
 
+    from ferrule.core.access import Restrictions
     from ferrule.core.context import Session
     from ferrule.process.owned_folders import OwnedFolder
     from ferrule.process.profile import Forbidden, LayerMount, Profile
     from ferrule.process.sandbox.sandbox import Sandbox
     from ferrule.process.shell.session import ShellSession
     from ferrule.workspace.layers.session_layer import SessionLayer
-    from ferrule.workspace.restrictions import Restrictions
 
-_SHELL = "ferrule.shell"
-_SANDBOX = "ferrule.sandbox"
-_LAYER = "ferrule.session_layer"
-_FOLDERS = "ferrule.owned_folders"
-_HIDDEN = "ferrule.hidden_files"
-_WATCHERS = "ferrule.background_watchers"
 SECONDS_TO_END = 60.0
 """What a call may take to end its processes once it is told to; sooner than this it never leaves them behind."""
-KEY = "sandbox"
-"""Where a session's configuration may hold a `SandboxChoice`."""
 # git refreshes its index otherwise, and reading would be a change; a layer is a file system of its own.
 _LOOKING = {"GIT_OPTIONAL_LOCKS": "0", "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
 # The home is not there in a box; caches of compilers and package managers outlive their command in the session's /tmp.
 _CACHES = {"XDG_CACHE_HOME": "/tmp/.cache", "npm_config_cache": "/tmp/.cache/npm"}  # noqa: S108 - inside the box
 
 
-class SandboxChoice:
-    """What the user chose for shell commands: the sandbox itself unless it is off, what it opens up, and what becomes
-    of files that git ignores when an unapproved command made them.
-    """
+@dataclass(slots=True)
+class SessionCommands:
+    """What a session keeps for its commands between them."""
 
-    def __init__(
-        self,
-        *,
-        enabled: bool = True,
-        hosts: Sequence[str] | None = None,
-        writable: Sequence[Path] = (),
-        ignored: Literal["session", "drop", "keep", "ask"] = "session",
-    ) -> None:
-        self.enabled = enabled
-        self.hosts = tuple(hosts) if hosts is not None else None
-        self.writable = tuple(writable)
-        self.ignored: Literal["session", "drop", "keep", "ask"] = ignored
+    sandbox: Sandbox | None = None
+    shell: ShellSession | None = None
+    layer: SessionLayer | None = None
+    folders: dict[str, OwnedFolder] = field(default_factory=dict[str, "OwnedFolder"])
+    finder: FileFinder = field(default_factory=FileFinder)
+    watchers: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
 
 
-def choice_of(session: Session) -> SandboxChoice:
-    return cast("SandboxChoice | None", session.config.get(KEY)) or SandboxChoice()
+def _commands_of(session: Session) -> SessionCommands:
+    return session.part(SessionCommands, SessionCommands)
 
 
 def sandbox_of(session: Session) -> Sandbox:
     """The strongest that works here, unless the user turned it off. Trying it takes a moment, the first time."""
-    found: Sandbox | None = session.state.get(_SANDBOX)
-    if found is not None:
-        return found
-    if choice_of(session).enabled:
+    kept = _commands_of(session)
+    if kept.sandbox is not None:
+        return kept.sandbox
+    if session.environment.sandbox.enabled:
         from ferrule.process.sandbox.choose import best_sandbox
         from ferrule.workspace.layers.session_layer import layers_folder
 
@@ -79,7 +63,7 @@ def sandbox_of(session: Session) -> Sandbox:
         from ferrule.process.sandbox.sandbox import NoSandbox
 
         found = NoSandbox(off=True)
-    session.state[_SANDBOX] = found
+    kept.sandbox = found
     return found
 
 
@@ -87,13 +71,13 @@ async def try_sandbox(session: Session) -> Sandbox:
     """The same beside the event loop."""
     import asyncio
 
-    return session.state.get(_SANDBOX) or await asyncio.to_thread(sandbox_of, session)
+    return _commands_of(session).sandbox or await asyncio.to_thread(sandbox_of, session)
 
 
 def shell_of(session: Session) -> ShellSession:
     """The shell of a session and its background commands, made at first use."""
-    shell: ShellSession | None = session.state.get(_SHELL)
-    if shell is None:
+    kept = _commands_of(session)
+    if kept.shell is None:
         from ferrule.process.output import SpillFolder
         from ferrule.process.shell.background import Notice
         from ferrule.process.shell.session import ShellSession
@@ -101,14 +85,14 @@ def shell_of(session: Session) -> ShellSession:
         session.on_close(partial(close_shell, session))
         files_of(session).paths.open_for_reading(outputs_of(session))  # a path that is named to a model can be read
         notice = Notice(data_folder() / "shells", session.workspace)
-        shell = ShellSession(folder=str(shell_folder(session)), spills=SpillFolder(outputs_of(session)), notice=notice)
-        session.state[_SHELL] = shell
-    return shell
+        spills = SpillFolder(outputs_of(session))
+        kept.shell = ShellSession(folder=str(shell_folder(session)), spills=spills, notice=notice)
+    return kept.shell
 
 
 def watchers_of(session: Session) -> set[asyncio.Task[None]]:
     """What still has to tell the history of a command: what one in the background changed, or that one never ran."""
-    return session.state.setdefault(_WATCHERS, set())
+    return _commands_of(session).watchers
 
 
 async def close_shell(session: Session) -> None:
@@ -119,15 +103,17 @@ async def close_shell(session: Session) -> None:
 
     from ferrule.workspace.layers.session_layer import leave_no_fallback
 
-    shell: ShellSession | None = session.state.pop(_SHELL, None)
+    kept = _commands_of(session)
+    shell, kept.shell = kept.shell, None
     if shell is not None:
         await shell.close()
     await asyncio.gather(*watchers_of(session), return_exceptions=True)
-    layer: SessionLayer | None = session.state.pop(_LAYER, None)
+    layer, kept.layer = kept.layer, None
     if layer is not None:
         await asyncio.to_thread(layer.close)
     await asyncio.to_thread(leave_no_fallback)
-    for name, folder in cast("dict[str, OwnedFolder]", session.state.pop(_FOLDERS, {})).items():
+    folders, kept.folders = kept.folders, {}
+    for name, folder in folders.items():
         await asyncio.to_thread(partial(folder.close, keep_files=name == "outputs"))
 
 
@@ -140,8 +126,8 @@ def settle(session: Session, shell: ShellSession) -> None:
     """Let the rest of the session know where its shell is, and what unapproved commands left in its state."""
     session.command_directory = Path(shell.folder)
     state = shell.state
-    session.state[TAINTED] = state.tainted
-    session.state[DEFINED] = {name: one.text for name, one in state.functions.items()} | dict(state.aliases)
+    defined = {name: one.text for name, one in state.functions.items()} | dict(state.aliases)
+    session.command_names = CommandNames(defined, frozenset(state.tainted))
 
 
 # What a box shows
@@ -161,13 +147,13 @@ def look_profile(session: Session, layers: Sequence[LayerMount]) -> Profile:
 def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened: Sequence[str] = ()) -> Profile:
     from ferrule.process.profile import Profile
 
-    choice = choice_of(session)
+    choice = session.environment.sandbox
     roots = roots_of(session)
     allowed = (*(choice.hosts or ()), *hosts)
     return Profile(
         writable=(*roots, *choice.writable),
         folder=_existing(shell_folder(session), roots[0]),
-        guarded=(*session.config.get("guarded", ()), *(() if look else _unwritable_places(session))),
+        guarded=(*session.environment.guarded, *(() if look else _unwritable_places(session))),
         forbidden=None if look else _forbidden(session),
         hidden=tuple(
             path
@@ -175,7 +161,7 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
             if not any(path == Path(one) for one in opened)
         ),
         readable=(outputs_of(session), *_repositories_outside(roots)),
-        hosts=allowed or choice.hosts,
+        hosts=allowed or (() if choice.hosts is not None else None),
         look=look,
         temporary=_temporary(session, roots, "look" if look else "work"),
         environment=_CACHES if sandbox_of(session).name == "bubblewrap" else {},
@@ -189,16 +175,15 @@ def roots_of(session: Session) -> tuple[Path, ...]:
 
 def hidden_files(session: Session) -> tuple[Path, ...]:
     """What no program may read without approval: what a rule denies, and what a rule or Ferrule asks about."""
-    rules = restrictions_of(session) or _default_rules()
+    rules = session.restrictions or _default_rules()
     names = tuple(map(str, roots_of(session)))
     places = rules.hidden_places(names)
 
     def may_hide(paths: Sequence[str]) -> Sequence[bool]:
         return rules.may_hide(paths, names)
 
-    finder: FileFinder = session.state.setdefault(_HIDDEN, FileFinder())
     shown = (*names, *map(str, _repositories_outside(roots_of(session))))
-    perhaps = finder.find(shown, may_hide, (tuple(places), rules.reading_rules, names))
+    perhaps = _commands_of(session).finder.find(shown, may_hide, (tuple(places), rules.reading_rules, names))
     found = {*rules.hidden_among(perhaps, names), *places}
     tops = [path for path in sorted(found) if not any(path.startswith(f"{other}/") for other in found)]
     return tuple(Path(path) for path in tops if path not in (*names, "/"))
@@ -206,7 +191,7 @@ def hidden_files(session: Session) -> tuple[Path, ...]:
 
 def _unwritable_places(session: Session) -> tuple[Path, ...]:
     """The fixed places that a rule says may not be written, whether they are there or not."""
-    rules = restrictions_of(session)
+    rules = session.restrictions
     return tuple(Path(path) for path in rules.unwritable_places(tuple(map(str, roots_of(session))))) if rules else ()
 
 
@@ -214,7 +199,7 @@ def _forbidden(session: Session) -> Forbidden | None:
     """What a rule says may not be written, so that no program writes it either."""
     from ferrule.process.profile import Forbidden
 
-    rules = restrictions_of(session)
+    rules = session.restrictions
     if rules is None or not rules.denied_writes:
         return None
     names = tuple(map(str, roots_of(session)))
@@ -240,14 +225,14 @@ def session_layer(session: Session) -> SessionLayer | None:
     """
     from ferrule.workspace.layers.session_layer import SessionLayer, layers_folder
 
-    layer = session.state.get(_LAYER)
-    if layer is None and sandbox_of(session).has_layers:
+    kept = _commands_of(session)
+    if kept.layer is None and sandbox_of(session).has_layers:
         paths = files_of(session).paths
         folder = layers_folder(paths)
         if folder is not None:
             shell_of(session)  # whose end is the layer's
-            layer = session.state[_LAYER] = SessionLayer(paths, folder, ignored=choice_of(session).ignored)
-    return layer
+            kept.layer = SessionLayer(paths, folder, ignored=session.environment.sandbox.ignored)
+    return kept.layer
 
 
 def outputs_of(session: Session) -> Path:
@@ -267,7 +252,7 @@ def _owned(session: Session, name: str, mode: int) -> Path:
     """A folder of the session's own, made again where it was removed under it."""
     from ferrule.process.owned_folders import OwnedFolder
 
-    folders: dict[str, OwnedFolder] = session.state.setdefault(_FOLDERS, {})
+    folders = _commands_of(session).folders
     found = folders.get(name)
     if found is None or not found.is_there():
         above = data_folder() / name.partition("/")[0]

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ferrule.builtin.session_shells import (
-    choice_of,
     look_profile,
     sandbox_of,
     session_layer,
@@ -30,8 +29,7 @@ from ferrule.builtin.session_shells import (
     work_profile,
 )
 from ferrule.core.access import WRITES_ANYTHING, writes
-from ferrule.core.call import CallInfo
-from ferrule.core.effects import Barrier, Effects
+from ferrule.core.call import Barrier, CallInfo, Effects
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.problems import Problem
@@ -44,8 +42,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncGenerator, Sequence
 
+    from ferrule.core.call import Approval
     from ferrule.core.context import Session, ToolContext
-    from ferrule.core.effects import Approval
     from ferrule.process.output import Piece
     from ferrule.process.profile import Profile
     from ferrule.process.sandbox.denials import Denial
@@ -83,7 +81,7 @@ def runs_command(command: str, folder: str | None, session: Session, *, stays: b
     return CallInfo(
         touches=(writes("command", text), writes("shell", "main"), *WRITES_ANYTHING),
         signature=text,
-        tentative=not stays and choice_of(session).enabled,
+        tentative=not stays and session.environment.sandbox.enabled,
     )
 
 

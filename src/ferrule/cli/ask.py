@@ -203,7 +203,7 @@ def _saved(question: Question) -> str:
     session.
     """
     from ferrule.app.locations import user_settings_file
-    from ferrule.pipeline.authorise import Verdict
+    from ferrule.pipeline.stages import Verdict
     from ferrule.policy.patterns import RuleError
     from ferrule.policy.rule_file import RuleFile
 

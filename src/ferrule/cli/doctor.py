@@ -15,7 +15,7 @@ import click
 
 from ferrule._version import __version__
 from ferrule.app.build import App
-from ferrule.app.build_policy import build_policy, hook_command, sandbox_config, writable_folders, written_rules
+from ferrule.app.build_policy import build_policy, hook_command, sandbox_choice, writable_folders, written_rules
 from ferrule.app.find_tools import build_tools
 from ferrule.app.load_settings import SettingsError, load_settings
 from ferrule.app.locations import (
@@ -66,7 +66,7 @@ def protection_checks(settings: Settings, workspace: Path) -> Iterator[Check]:
 
 def _sandbox(settings: Settings, workspace: Path) -> Iterator[Check]:
     try:
-        sandbox_config(settings, workspace)
+        sandbox_choice(settings, workspace)
     except SettingsError as error:
         yield Check("sandbox", "fail", said_of(error))
     if not settings.sandbox.enabled:

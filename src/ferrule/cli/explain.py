@@ -25,7 +25,7 @@ from ferrule.core.call import RawCall
 from ferrule.core.context import Session
 from ferrule.core.errors import Stopped
 from ferrule.pipeline.format import format_stopped
-from ferrule.pipeline.run import Runtime
+from ferrule.pipeline.run import Runtime, attempt
 from ferrule.policy.explain import Explanation, explain
 
 if TYPE_CHECKING:
@@ -67,10 +67,9 @@ def command(
         warn(note)
     session = Session(workspace=workspace)
     call = RawCall(tool, given_arguments(arguments, settings.limits.argument_bytes))
-    try:
-        invocation = Runtime(tools.registry, policy=built.policy, session=session).build(call)
-    except Stopped as stopped:
-        result = format_stopped(call.id, tool, stopped)
+    invocation = attempt(Runtime(tools.registry, policy=built.policy, session=session).build, call)
+    if isinstance(invocation, Stopped):
+        result = format_stopped(call.id, tool, invocation)
         if as_json and result.error is not None:
             write_json({"error": result.error.to_dict()})
         else:

@@ -17,7 +17,7 @@ from ferrule.cli.output import write, write_json
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _
 from ferrule.core.phrases import said_by
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.patterns import RuleError
 from ferrule.policy.rule_file import RuleChecks, RuleFile, Written
 from ferrule.policy.rules import parse_rule

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from posixpath import normpath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from ferrule.core.context import Session
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
 
 class Touch(NamedTuple):
@@ -86,6 +84,73 @@ def is_setting(path: str) -> bool:
     return any(settings_among("/".join(parts[:at]), (part,)) for at, part in enumerate(parts))
 
 
+class Restrictions(Protocol):
+    """Rules about real paths. An answer is the rule in words, or None. `roots` are the session's, its own first."""
+
+    def denies_read(self, path: str, roots: tuple[str, ...]) -> str | None: ...
+
+    def denies_write(self, path: str, roots: tuple[str, ...]) -> str | None: ...
+
+    def asks_to_write(self, path: str, start: str, roots: tuple[str, ...]) -> str | None:
+        """Who must be asked before a path is written by a call that only named `start`."""
+        ...
+
+    def holds_back(self, path: str, start: str, roots: tuple[str, ...]) -> str | None:
+        """Who keeps the content of a path out of a search from `start` on."""
+        ...
+
+    def held_back(self, paths: Sequence[str], start: str, roots: tuple[str, ...]) -> Sequence[bool]:
+        """Of each of many paths whether anyone does."""
+        ...
+
+    def names(self, start: str, roots: tuple[str, ...]) -> Sequence[str]:
+        """Globs of names of files, at any depth, that a search from `start` on holds back."""
+        ...
+
+    def left_out(self, start: str, roots: tuple[str, ...]) -> Sequence[str]:
+        """Globs of names, of files and folders, that it need not even open."""
+        ...
+
+    def places(self, start: str, roots: tuple[str, ...]) -> Sequence[str]:
+        """Paths in which it may have to hold back something else."""
+        ...
+
+    def hides(self, path: str, roots: tuple[str, ...]) -> str | None:
+        """Who hides a path from commands: what is denied, and what asks before it is read."""
+        ...
+
+    def hidden_among(self, paths: Iterable[str], roots: tuple[str, ...]) -> Sequence[str]:
+        """Of a listing those that are hidden, without what lies in a folder that is."""
+        ...
+
+    def may_hide(self, paths: Sequence[str], roots: tuple[str, ...]) -> Sequence[bool]:
+        """Of each of many paths whether it is hidden, or may be for what it holds: to be asked again each time."""
+        ...
+
+    def hidden_places(self, roots: tuple[str, ...]) -> Sequence[str]:
+        """Paths that are hidden from commands whether they are there or not."""
+        ...
+
+    def unwritable_places(self, roots: tuple[str, ...]) -> Sequence[str]:
+        """Paths that no command may write."""
+        ...
+
+    @property
+    def denies_reads(self) -> bool:
+        """Whether reading anything is denied at all."""
+        ...
+
+    @property
+    def denied_writes(self) -> Sequence[str]:
+        """The rules that deny writing, as they are now."""
+        ...
+
+    @property
+    def reading_rules(self) -> Sequence[str]:
+        """The rules that deny reading or ask about it, as they are now: a session may get more."""
+        ...
+
+
 def reads(scheme: str, name: object) -> Touch:
     """A read of one resource: `reads("path", "/etc/hosts")`."""
     return Touch(f"{scheme}:{name}")
@@ -97,53 +162,27 @@ def writes(scheme: str, name: object) -> Touch:
 
 
 def located(
-    said: Iterable[Touch] | Touch | None, fill: Callable[[str], str], session: Session
+    said: Iterable[Touch] | Touch | None, fill: Callable[[str], str], directory: Path
 ) -> Iterable[Touch] | Touch | None:
-    """Touches that a tool declared as patterns, for one call: parameters put in, paths taken from the session's folder.
+    """Touches that a tool declared as patterns, for one call: parameters put in, relative paths taken from a folder.
 
     A path is the real one, so that two names of one file are known to be one.
     """
     if said is None or not (isinstance(said, tuple) and any("{" in one.resource for one in _each(said))):
         return said
-    return tuple(_located(touch, fill, session) for touch in _each(said))
+    return tuple(_located(touch, fill, directory) for touch in _each(said))
 
 
 def _each(said: Iterable[Touch] | Touch) -> Iterable[Touch]:
     return (said,) if isinstance(said, Touch) else said
 
 
-def _located(touch: Touch, fill: Callable[[str], str], session: Session) -> Touch:
+def _located(touch: Touch, fill: Callable[[str], str], directory: Path) -> Touch:
     if "{" not in touch.resource:
         return touch
     scheme, _, name = touch.resource.partition(":")
     name = fill(name)
     if scheme == "path":
-        path = os.path.join(session.directory, os.path.expanduser(name))  # noqa: PTH118, PTH111 - pure text
+        path = os.path.join(directory, os.path.expanduser(name))  # noqa: PTH118, PTH111 - pure text
         name = os.path.normpath(path) if "\0" in name else os.path.realpath(path)
     return Touch(f"{scheme}:{name}", touch.write)
-
-
-def collide(left: Touches, right: Touches) -> bool:
-    """Whether the order of two calls can matter: one writes what the other touches."""
-    return any((a.write or b.write) and _overlap(a.resource, b.resource) for a in left for b in right)
-
-
-def _overlap(a: str, b: str) -> bool:
-    if a == "*" or b == "*":
-        return True
-    a, b = _one_name(a), _one_name(b)
-    if a == b:
-        return True
-    if not (a.startswith("path:") and b.startswith("path:")):
-        return False
-    return _inside(a, b) or _inside(b, a)
-
-
-def _one_name(resource: str) -> str:
-    if not resource.startswith("path:"):
-        return resource
-    return "path:" + normpath(resource.removeprefix("path:")).replace("//", "/")
-
-
-def _inside(inner: str, outer: str) -> bool:
-    return inner.startswith(outer if outer.endswith("/") else outer + "/")

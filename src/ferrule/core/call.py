@@ -1,21 +1,21 @@
-"""A call as a model asked for it, and the same call once it is known to be sound."""
+"""A call as a model asked for it, what it would do, and what one that was only tried did."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal
 
-from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING, Touch, Touches
-from ferrule.core.errors import DefinitionError, Stopped, ToolError
+from ferrule.core.phrases import joined, phrase
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from ferrule.core.context import Session
-    from ferrule.core.tool import Tool
+    from ferrule.core.access import Touch
+    from ferrule.core.errors import ToolError
+
 
 _numbers = count(1)
 _process = ""
@@ -105,109 +105,150 @@ class CallInfo:
 NOTHING_SAID = CallInfo()
 
 
-class Invocation:
-    """A tool with validated parameters, ready to be authorised and run."""
+# What a call that was tried with its effects held back would change, and what it was kept from.
 
-    __slots__ = ("_info", "_session", "call_id", "params", "repairs", "tool")
 
-    def __init__(self, tool: Tool[Any], params: Any, call_id: str, repairs: tuple[str, ...] = ()) -> None:
-        self.tool = tool
-        self.params = params
-        self.call_id = call_id
-        self.repairs = repairs
-        self._session: Session | None = None
-        self._info: CallInfo | None = None
+Action = Literal["create", "change", "delete", "rename", "mode"]
+NodeKind = Literal["file", "folder", "link", "special"]
 
-    @property
-    def session(self) -> Session | None:
-        """Where it will run, once that is known; a relative path means nothing without it."""
-        return self._session
 
-    @session.setter
-    def session(self, session: Session) -> None:
-        if session is not self._session:
-            self._session, self._info = session, None
+@dataclass(slots=True, frozen=True)
+class FileEffect:
+    """What would happen to one path."""
 
-    @property
-    def info(self) -> CallInfo:
-        """The tool's description of this call; the tool is asked once."""
-        if self._info is None:
-            self._info = self.described_now()
-        return self._info
-
-    def described_now(self) -> CallInfo:
-        """The same asked anew: a link may lead elsewhere by now. Raises `DefinitionError` when the tool cannot say."""
-        tool, session = self.tool, self._session
-        if session is None:
-            from ferrule.core.context import Session
-
-            session = Session()
-        try:
-            said = tool.describe(self.params, session)
-        except ToolError as error:
-            said = CallInfo(refusal=error)
-        except (Stopped, DefinitionError):
-            raise
-        except Exception as error:
-            raise DefinitionError(f"`{tool.name}`: `describe` raised {type(error).__name__}: {error}") from error
-        return _checked(tool, said)
+    action: Action
+    path: str
+    """The real path, absolute."""
+    shown: str
+    """The same as the user knows it: relative to the workspace where it lies inside."""
+    node: NodeKind = "file"
+    detail: str = ""
+    """What the name does not say: `0644 -> 0755`, a link's target, where it was renamed from, a binary file's size."""
+    added: int = 0
+    removed: int = 0
+    """Lines of a text file."""
+    recoverable: bool = True
+    """Whether git holds what a deletion or a change would remove; accepted edits never lose what nobody has."""
 
     @property
-    def touches(self) -> Touches:
-        """What running it reads and writes."""
-        said = self.info.touches
-        if said is None:
-            return READS_ANYTHING if self.tool.read_only else WRITES_ANYTHING
-        return cast("Touches", said)
+    def words(self) -> str:
+        """One line: `change src/a.py (+3 -1)`."""
+        lines = f" (+{self.added} -{self.removed})" if self.added or self.removed else ""
+        what = f"{self.shown}{'/' if self.node == 'folder' else ''}{lines}" + (
+            f" ({self.detail})" if self.detail else ""
+        )
+        match self.action:
+            case "create":
+                return phrase("create {what}", what=what)
+            case "change":
+                return phrase("change {what}", what=what)
+            case "delete":
+                return phrase("delete {what}", what=what)
+            case "rename":
+                return phrase("rename {what}", what=what)
+            case "mode":
+                return phrase("change the permissions of {what}", what=what)
+
+
+@dataclass(slots=True, frozen=True)
+class Barrier:
+    """Something that a call was kept from while it was tried: the network, a hidden or a guarded place, its time."""
+
+    kind: Literal["network", "read", "write", "guarded", "time", "limit"]
+    subject: str
+    """The host or path, where that is known."""
+    message: str
+    """A whole sentence."""
+
+
+@dataclass(slots=True, frozen=True)
+class Effects:
+    """All of it. `diff` is bounded; `left_out` counts the files whose changes it does not show."""
+
+    files: tuple[FileEffect, ...] = ()
+    diff: str = ""
+    left_out: int = 0
+    barriers: tuple[Barrier, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.barriers)
 
     @property
-    def only_reads(self) -> bool:
-        """Whether running it changes nothing: the tool says so of this call, and declares no write either."""
-        return self.info.only_reads and not any(touch.write for touch in self.touches)
+    def runs_again(self) -> bool:
+        """Whether a yes runs the call again for real: it was kept from something, or made what cannot be applied."""
+        return bool(self.barriers) or any(one.node == "special" for one in self.files)
 
     @property
-    def runs_alone(self) -> bool:
-        """Whether nothing else of a batch may run beside it."""
-        return self.info.runs_alone or not self.tool.concurrency_safe
+    def counts(self) -> dict[str, int]:
+        """How many of each: `{"create": 2, "delete": 1}`."""
+        return dict(Counter(one.action for one in self.files))
 
     @property
-    def signature(self) -> str:
-        """What a permission rule is matched against: the command, the real path, …"""
-        said = self.info.signature
-        return self.tool.params.dump(self.params).decode() if said is None else said
+    def reason(self) -> str:
+        """What it would do and what it was kept from: "it would change 2 files and delete 1 file"."""
+        counts = self.counts
+        listed = [phrase(said, files=_files(counts[action])) for action, said in _ACTIONS.items() if counts.get(action)]
+        done = [phrase("it would {what}", what=_in_words(listed))] if listed else []
+        return joined(", ", [*done, *dict.fromkeys(_kept_from(barrier) for barrier in self.barriers)])
 
-    @property
-    def always_rule(self) -> str:
-        """What "always allow" would remember."""
-        said = self.info.always_rule
-        return self.tool.name if said is None else said
+    def lines(self, most: int = 20) -> list[str]:
+        """One line for each file and each barrier, bounded."""
+        named = [one.words for one in self.files[:most]]
+        if more := len(self.files) - len(named):
+            named.append(phrase("… and {more} more", more=f"{more:,}"))
+        return [*named, *(one.message for one in self.barriers)]
 
-    @property
-    def summary(self) -> str:
-        """One short line for the user: what is about to happen."""
-        said = self.info.summary
-        return f"{self.tool.display_name} {self.signature}" if said is None else said
+    def as_data(self, most: int = 1000) -> dict[str, Any]:
+        """The same for JSON and for records."""
+        return {
+            "counts": self.counts,
+            "files": [{"action": one.action, "path": one.shown, "node": one.node} for one in self.files[:most]],
+            "kept_from": [{"kind": one.kind, "subject": one.subject} for one in self.barriers],
+        }
 
-    def __repr__(self) -> str:
-        return f"Invocation({self.tool.name!r}, {self.params!r}, call_id={self.call_id!r})"
+
+_ACTIONS = {
+    "create": phrase("create {files}"),
+    "change": phrase("change {files}"),
+    "delete": phrase("delete {files}"),
+    "rename": phrase("rename {files}"),
+    "mode": phrase("change the mode of {files}"),
+}
 
 
-def _checked(tool: Tool[Any], said: object) -> CallInfo:
-    """What a tool said of a call, where that can be used; raises `DefinitionError` otherwise."""
-    if said is None or said is NOTHING_SAID:
-        return NOTHING_SAID
-    if not isinstance(said, CallInfo):
-        raise DefinitionError(f"`{tool.name}`: `describe` must return a CallInfo, not {type(said).__name__}.")
-    for word in ("signature", "always_rule", "summary"):
-        if not isinstance(value := getattr(said, word), (str, type(None))):
-            raise DefinitionError(f"`{tool.name}`: `{word}` must be text, not {type(value).__name__}.")
-    touches: Any = said.touches
-    if touches is None:
-        return said
-    if isinstance(touches, Touch):
-        return replace(said, touches=(touches,))
-    several = isinstance(touches, Iterable) and not isinstance(touches, str)
-    listed: Touches = tuple(cast("Any", touches)) if several else cast("Any", (touches,))
-    if not all(isinstance(one, Touch) for one in cast("tuple[object, ...]", listed)):
-        raise DefinitionError(f"`{tool.name}`: `touches` must be made with reads(…) and writes(…), not {touches!r}.")
-    return said if listed is touches else replace(said, touches=listed)
+def _files(count: int) -> str:
+    return phrase("1 file") if count == 1 else phrase("{count} files", count=f"{count:,}")
+
+
+def _in_words(listed: Sequence[str]) -> str:
+    if len(listed) < 2:
+        return joined(", ", listed)
+    return phrase("{first} and {last}", first=joined(", ", listed[:-1]), last=listed[-1])
+
+
+def _kept_from(barrier: Barrier) -> str:
+    subject = barrier.subject
+    match barrier.kind:
+        case "network":
+            return phrase("it tried to reach {host}", host=subject) if subject else phrase("it needs the network")
+        case "read":
+            return phrase("it tried to read `{path}`, which is hidden", path=subject)
+        case "write" | "guarded":
+            return phrase("it tried to write `{path}`, which is protected", path=subject)
+        case "time":
+            return phrase("its trial timed out")
+        case _:
+            return phrase("it met a limit").because(barrier.message.rstrip("."))
+
+
+@dataclass(slots=True, frozen=True)
+class Approval:
+    """Whether the effects of a tried call may be made real."""
+
+    approved: bool
+    reason: str = ""
+    """Why not, or on whose word: completes "it was not kept: …"."""
+    suggestion: str = ""
+    refused: bool = True
+    """Of what was not approved: whether that is a refusal. In plan mode it is not: the call was only meant to be tried,
+    and its result counts."""

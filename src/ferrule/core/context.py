@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 
-    from ferrule.core.call import RawCall
-    from ferrule.core.effects import Approval, Effects
+    from ferrule.core.access import Restrictions
+    from ferrule.core.call import Approval, Effects, RawCall
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
 
@@ -44,13 +44,56 @@ class ModelAdapter(Protocol):
     async def complete(self, prompt: str) -> str: ...
 
 
-_COMMAND_DIRECTORY = "ferrule.command_directory"
-RESTRICTIONS = "ferrule.restrictions"
-"""Where a session's state has what its runtime's policy keeps from tools that go through folders or run programs."""
-TAINTED = "ferrule.tainted_names"
-"""Where it has the names (functions, aliases, variables) that an unapproved command changed in its shell."""
-DEFINED = "ferrule.defined_names"
-"""Where it has the functions and aliases of its shell, each with its text."""
+def _refuse_single(kind: str, **given: object) -> None:
+    """One text would be taken for a list of its letters."""
+    for name, value in given.items():
+        if isinstance(value, (str, Path)):
+            raise TypeError(f"{kind}: `{name}` takes a list. Write {name}=[{str(value)!r}].")
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class SandboxChoice:
+    """What the user chose for shell commands: the sandbox itself unless it is off, what it opens up, and what becomes
+    of files that git ignores when an unapproved command made them.
+    """
+
+    enabled: bool = True
+    hosts: Sequence[str] | None = None
+    writable: Sequence[Path] = ()
+    ignored: Literal["session", "drop", "keep", "ask"] = "session"
+
+    def __post_init__(self) -> None:
+        _refuse_single("SandboxChoice", hosts=self.hosts, writable=self.writable)
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Environment:
+    """Where a session's tools work, as the program that makes the session says."""
+
+    roots: Sequence[Path | str] = ()
+    """Folders that tools may use besides the workspace."""
+    hard_links: bool = False
+    """Whether a file that has other names may be changed. Those keep the old content."""
+    sandbox: SandboxChoice = SandboxChoice()
+    guarded: Sequence[Path] = ()
+    """Folders that no command may write."""
+    history_folder: Path | None = None
+    """Where snapshots are kept; None for the user's own data folder."""
+    single_call: bool = False
+    """Whether the session is for one call alone, which may change files that it has not read."""
+
+    def __post_init__(self) -> None:
+        _refuse_single("Environment", roots=self.roots, guarded=self.guarded)
+
+
+@dataclass(slots=True)
+class CommandNames:
+    """What a session's shell has of names that a command may use."""
+
+    defined: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Its functions and aliases, each with its text."""
+    tainted: frozenset[str] = frozenset()
+    """Functions, aliases and variables that an unapproved command changed."""
 
 
 def _new_id() -> str:
@@ -59,21 +102,43 @@ def _new_id() -> str:
 
 @dataclass(slots=True)
 class Session:
-    """What the calls of one conversation share. `state` is the tools' own: read it and update it."""
+    """What the calls of one conversation share. `config` and `state` are the tools' own; Ferrule uses neither."""
 
     workspace: Path = field(default_factory=Path.cwd)
     working_directory: Path | None = None
     caller: Caller = ANYONE
+    environment: Environment = Environment()
     config: Mapping[str, Any] = field(default_factory=dict[str, Any])
     state: dict[str, Any] = field(default_factory=dict[str, Any])
     model: str | None = None
     model_adapter: ModelAdapter | None = None
     id: str = field(default_factory=_new_id)
+    restrictions: Restrictions | None = None
+    """What rules keep from tools that go through folders or run programs; what the policy of a runtime says, unless
+    given."""
+    turn: str = field(default="", init=False)
+    """Which turn of a conversation with a model it is in."""
+    command_names: CommandNames = field(default_factory=CommandNames, init=False, repr=False, compare=False)
     notes: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
     """What the next result has to say besides its own words; empty nearly always."""
     _closers: list[Callable[[], Awaitable[None]]] = field(
         default_factory=list["Callable[[], Awaitable[None]]"], init=False, repr=False, compare=False
     )
+    _command_directory: Path | None = field(default=None, init=False, repr=False, compare=False)
+    _parts: dict[type, Any] = field(default_factory=dict[type, Any], init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.environment, Environment):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"Session: `environment` must be an Environment, not {self.environment!r}.")
+
+    def part(self, kind: type[T], make: Callable[[], T]) -> T:
+        """The one object of a type that the session keeps for its tools, made at first use. Safe from any thread."""
+        found = self._parts.get(kind)
+        return found if found is not None else self._parts.setdefault(kind, make())
+
+    def drop_part(self, kind: type) -> None:
+        """Forget it, so that the next use makes another."""
+        self._parts.pop(kind, None)
 
     def note(self, text: str) -> None:
         """Have the next result say something that no call asked about. Safe from any thread."""
@@ -106,16 +171,16 @@ class Session:
     @property
     def command_directory(self) -> Path:
         """Where the session's shell is: a command may have gone elsewhere, and the next one starts there."""
-        return self.state.get(_COMMAND_DIRECTORY) or self.directory
+        return self._command_directory or self.directory
 
     @command_directory.setter
     def command_directory(self, folder: Path) -> None:
-        self.state[_COMMAND_DIRECTORY] = folder
+        self._command_directory = folder
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """The workspace, and the folders added to it (`roots` in the config)."""
-        return (self.workspace, *(Path(folder) for folder in self.config.get("roots", ())))
+        """The workspace, and the folders added to it (`Environment.roots`)."""
+        return (self.workspace, *(Path(folder) for folder in self.environment.roots))
 
 
 _LONGER_FOR_EACH_ABOVE = 0.1

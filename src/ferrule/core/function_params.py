@@ -8,7 +8,7 @@ import warnings
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from enum import Enum, EnumMeta
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from inspect import Parameter, cleandoc
 from math import isfinite
 from pathlib import Path
@@ -21,15 +21,13 @@ from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, SchemaError, SchemaValidator, core_schema
 
-from ferrule.core.docstring import parse_docstring
+from ferrule.core.description import parse_docstring
 from ferrule.core.errors import DefinitionError
-from ferrule.core.function_tool import doc_of, hints_of, is_context, shown_parameters, two_contexts
 from ferrule.core.params import ModelParams, no_json_form
+from ferrule.core.signatures import doc_of, hints_of, is_context, shown_parameters, two_contexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from pydantic.json_schema import GenerateJsonSchema
 
 
 # Writes the JSON Schema of plain parameters straight from their annotations.
@@ -466,34 +464,6 @@ def _model(name: str, fields: dict[str, Any]) -> type[BaseModel]:
     except (PydanticUserError, NameError, TypeError) as error:
         raise DefinitionError(f"`{name}`: {_first_line(error)}") from error
     return model
-
-
-def output_schema(returned: Any) -> dict[str, Any] | None:
-    """The JSON Schema of a result's data, by a return annotation that says something useful."""
-    from pydantic import TypeAdapter
-
-    from ferrule.core.outputs import data_type
-
-    try:
-        promised = data_type(returned)
-        if promised is None:
-            return None
-        return TypeAdapter(promised).json_schema(mode="serialization", schema_generator=_untitled())
-    except Exception:  # a type may fail in any way, and a result does without a schema
-        logger.debug("Results of type %s go without a schema", returned, exc_info=True)
-        return None
-
-
-@cache
-def _untitled() -> type[GenerateJsonSchema]:
-    """Makes schemas without a title for each field, which only says its name again."""
-    from pydantic.json_schema import GenerateJsonSchema
-
-    class Untitled(GenerateJsonSchema):
-        def field_title_should_be_set(self, schema: Any) -> bool:
-            return False
-
-    return Untitled
 
 
 def _unknown_type(fields: dict[str, Any]) -> str:

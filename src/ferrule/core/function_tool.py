@@ -1,47 +1,38 @@
-"""`@tool`: a typed function is a tool, and a decorated method is a tool of its object."""
+"""`@tool` makes a tool of a typed function or of a method, `raw_tool` of a JSON Schema and a handler."""
 
 from __future__ import annotations
 
 import inspect
-import re
-import sys
 from enum import Enum
-from functools import lru_cache, partial
+from functools import partial
 from threading import RLock
-from types import FunctionType, GenericAlias, MethodType, UnionType
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ForwardRef,
-    Literal,
-    Union,
-    Unpack,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-    is_typeddict,
-    overload,
-)
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 from weakref import WeakValueDictionary
 
-from ferrule.core.context import ToolContext
 from ferrule.core.errors import DefinitionError
+from ferrule.core.signatures import (
+    doc_of,
+    hints_of,
+    may_be_context,
+    refuse_second_context,
+    shown_parameters,
+    surroundings,
+    without_partials,
+    written,
+)
 from ferrule.core.tool import Style, Tool, ToolOptions, refuse_hidden, style_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import CodeType
+    from collections.abc import Callable, Mapping, Sequence
 
-    from ferrule.core.docstring import Docstring
+    from ferrule.core.context import ToolContext
+    from ferrule.core.description import Description, Docstring
     from ferrule.core.function_params import Compiled
     from ferrule.core.params import Params
-    from ferrule.core.tool import Description
 
 
 _FORBIDDEN_CONTAINERS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
-_IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
 class _Binding(Enum):
@@ -76,7 +67,7 @@ class FunctionTool(Tool[Any]):
         self._settle(chosen, options, style_of(function))
         target = written(function)
         self.__doc__, self.__module__ = target.__doc__, getattr(target, "__module__", __name__)
-        in_class, self._local_names = _surroundings(target)
+        in_class, self._local_names = surroundings(target)
         if isinstance(given, classmethod):
             self._binding = _Binding.CLASS
         elif in_class and not isinstance(given, staticmethod):
@@ -87,13 +78,13 @@ class FunctionTool(Tool[Any]):
             self.__isabstractmethod__ = True
         shown = _refuse_unnamed(chosen, function, target, is_method=self._binding is not _Binding.NONE)
         # A function without any annotation that could be the context is never handed one.
-        may_be = [one for one in shown if _may_be_context(target, one, self._local_names)]
+        may_be = [one for one in shown if may_be_context(target, one, self._local_names)]
         self.wants_context = bool(may_be)
         for one in shown:
             if one[0] == "_" and one not in may_be:
                 raise DefinitionError(f"`{chosen}`: `{one}` begins with `_`, as no parameter of a tool can. Rename it.")
         if len(may_be) > 1:
-            _refuse_second_context(chosen, function, may_be, self._local_names)
+            refuse_second_context(chosen, function, may_be, self._local_names)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -185,7 +176,7 @@ class FunctionTool(Tool[Any]):
 
     def _read_docstring(self) -> Docstring:
         if self._docstring is None:
-            from ferrule.core.docstring import parse_docstring
+            from ferrule.core.description import parse_docstring
 
             self._docstring = parse_docstring(doc_of((self._unbound or self).function))
         return self._docstring
@@ -289,7 +280,7 @@ def _kept_in(owner: object) -> dict[int, FunctionTool] | None:
 
 def _refuse_no_function(function: Any) -> None:
     """Words for what people decorate or hand over, and that is no function."""
-    function = _without_partials(function)
+    function = without_partials(function)
     if isinstance(function, Tool):
         name = cast("Tool[Any]", function).name
         raise DefinitionError(f"`{name}` is a tool already. Use it as it is, or say what you want of it in its @tool.")
@@ -320,7 +311,7 @@ def _refuse_no_function(function: Any) -> None:
 
 
 def _name_of(function: Callable[..., Any]) -> str:
-    inner = _without_partials(function)
+    inner = without_partials(function)
     name = getattr(inner, "__name__", type(inner).__name__)
     if name == "<lambda>":
         raise DefinitionError('A lambda has no name to call it by. Pass one: tool(…, name="add_numbers").')
@@ -384,229 +375,85 @@ def _untyped_words(name: str, target: Any, untyped: Sequence[str]) -> str:
     return f"`{name}`: {listed} {have} no type. Write one, e.g. `{untyped[0]}: {example}`."
 
 
-# What a function says of itself
+# `raw_tool`: a JSON Schema and a handler are a tool, for tools that are known only at run time.
 
 
-def _without_partials(function: Callable[..., Any]) -> Callable[..., Any]:
-    while isinstance(function, partial):
-        function = cast("partial[Any]", function).func
-    return function
+Schema = dict[str, Any] | bool
 
 
-def doc_of(function: Callable[..., Any]) -> str | None:
-    """The docstring of the function, or of the class of a callable object."""
-    return inspect.getdoc(_without_partials(function))
+class RawTool(Tool[Any]):
+    """A tool whose parameters are a JSON Schema; its handler gets the arguments as plain JSON values."""
+
+    def __init__(
+        self,
+        name: str,
+        schema: Schema,
+        handler: Callable[..., Any],
+        *,
+        resources: Mapping[str, Schema] | None = None,
+        output_schema: dict[str, Any] | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> None:
+        if not callable(handler):
+            raise DefinitionError(f"`{name}`: the handler must be a function, not {type(handler).__name__}.")
+        self.handler = handler
+        self._output_schema = output_schema
+        self._settle(name, options, style_of(handler))
+        self.wants_context = _takes_context(name, handler)
+        from ferrule.core.schema_params import SchemaParams
+
+        self._schema_params = SchemaParams(name, schema, resources)
+
+    def compile(self) -> None:
+        """Compile now what the first call would: raises `DefinitionError` when the schema cannot work."""
+        self._schema_params.compile()
+
+    def _compile(self) -> Params[Any]:
+        return self._schema_params
+
+    def _try_out(self) -> None:
+        super()._try_out()
+        self._schema_params.require_schema()
+
+    def _describe(self) -> Description:
+        from ferrule.core.description import parse_docstring
+
+        return parse_docstring(inspect.getdoc(self.handler) if inspect.isroutine(self.handler) else None).description
+
+    def start(self, params: Any, context: ToolContext | None) -> Any:
+        return self.handler(params, context) if self.wants_context else self.handler(params)
 
 
-def written(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function somebody wrote, inside partials, decorators that say what they wrap, and callable objects."""
-    function = _without_partials(function)
-    while hasattr(function, "__wrapped__"):
-        function = _without_partials(cast("Any", function).__wrapped__)
-    return function if inspect.isroutine(function) else type(function).__call__
+def raw_tool(
+    name: str,
+    schema: Schema,
+    handler: Callable[..., Any],
+    *,
+    resources: Mapping[str, Schema] | None = None,
+    output_schema: dict[str, Any] | None = None,
+    **options: Unpack[ToolOptions],
+) -> RawTool:
+    """Make a tool from a JSON Schema (Draft 2020-12 unless its `$schema` says otherwise) and a handler.
 
-
-def shown_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """What a model may give: what a partial has bound is the program's own, and may be a secret."""
-    bound: set[str] = set()
-    inner = function
-    while isinstance(inner, partial):
-        bound |= cast("partial[Any]", inner).keywords.keys()
-        inner = cast("partial[Any]", inner).func
-    return [one for one in inspect.signature(function).parameters.values() if one.name not in bound]
-
-
-def hints_of(
-    function: Callable[..., Any], *, returned: bool, local_names: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """The annotations as types, `Annotated` kept: of the parameters, or of what is returned.
-
-    Apart, because a return type is often imported for type checkers alone, and parameters can do without it.
+    The handler is called with the arguments, and with the context too if it takes a second parameter; it may
+    be sync, async or a generator. Other documents that the schema refers to are handed over in `resources`,
+    by address: nothing is ever fetched. The schema is compiled at the first call, or by `compile`.
     """
-    target: Any = written(function)
-    annotations: dict[str, Any] = getattr(target, "__annotations__", None) or {}
-    notes = {name: note for name, note in annotations.items() if (name == "return") is returned}
-    scope: dict[str, Any] = getattr(target, "__globals__", {})
-    names = {**_closed_over(target), **(local_names or {})}
-    hints = _known_hints(notes, scope, names)
-    if hints is None:
-
-        def bearer() -> None: ...
-
-        bearer.__annotations__ = notes
-        hints = get_type_hints(bearer, scope, names, include_extras=True)
-    return {name: understood(hint) for name, hint in hints.items()}
+    return RawTool(name, schema, handler, resources=resources, output_schema=output_schema, **options)
 
 
-def _known_hints(notes: Mapping[str, Any], scope: dict[str, Any], names: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The annotations as `get_type_hints` gives them, in a fraction of its time; None where one is more than a type."""
-    hints: dict[str, Any] = {}
-    for name, note in notes.items():
-        hint = note
-        if isinstance(note, str):
-            try:
-                hint = eval(_code(note), scope, names)  # noqa: S307 - the author's own annotation, as `get_type_hints` does
-            except Exception:  # noqa: BLE001 - `get_type_hints` will raise the same, and is asked then
-                return None
-        if not _is_whole(hint):
-            return None
-        hints[name] = hint
-    return hints
-
-
-@lru_cache(maxsize=4096)
-def _code(note: str) -> CodeType:
-    return compile(note, "<annotation>", "eval")
-
-
-def _is_whole(hint: Any) -> bool:
-    """Whether a type has no name in it that must still be looked up."""
-    if isinstance(hint, type):
-        return not isinstance(hint, GenericAlias)
-    origin = get_origin(hint)
-    if origin is Literal:
-        return True
-    members = get_args(hint)
-    if origin is Annotated:
-        return _is_whole(members[0])
-    return bool(members) and all(member is Ellipsis or _is_whole(member) for member in members)
-
-
-def _closed_over(target: Any) -> dict[str, Any]:
-    """What a function uses of the scopes around it, and its own type parameters."""
-    names: dict[str, Any] = {one.__name__: one for one in getattr(target, "__type_params__", ())}
-    cells: Sequence[Any] = getattr(target, "__closure__", None) or ()
-    for name, cell in zip(target.__code__.co_freevars if cells else (), cells, strict=True):
-        try:
-            names[name] = cell.cell_contents
-        except ValueError:  # it has no value yet
-            continue
-    return names
-
-
-def _class_around(target: Any) -> str:
-    """The qualified name of the class in whose body a function was written; empty where there was none."""
-    around = getattr(target, "__qualname__", "").rpartition(".")[0]
-    return "" if around.endswith("<locals>") else around
-
-
-def _surroundings(target: Any) -> tuple[bool, dict[str, Any]]:
-    """Whether a function is just being defined in a class, and what its annotations name of the scopes around it.
-
-    Under `from __future__ import annotations` a type is only a name, and one that is local to a function is gone when
-    the parameters are compiled. So the named values are kept, and never a frame.
-    """
-    around = getattr(target, "__qualname__", "").rpartition(".")[0]
-    found: dict[str, Any] = {}
-    if not around:
-        return False, found
-    cls = _class_around(target)
-    wanted = {name for note in getattr(target, "__annotations__", {}).values() for name in _names_in(note)}
-    if not wanted and not cls:
-        return False, found
-    in_class = False
-    outermost = around.partition(".")[0]
-    frame = inspect.currentframe()
-    while frame is not None:
-        code = frame.f_code
-        if f"{around}.".startswith(f"{code.co_qualname}.") and frame.f_globals is getattr(target, "__globals__", None):
-            is_class = not code.co_flags & inspect.CO_OPTIMIZED
-            in_class = in_class or (is_class and code.co_qualname == cls)
-            here = wanted if is_class else wanted & {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
-            if here:
-                names = frame.f_locals
-                found = {name: names[name] for name in here if name in names} | found
-            if code.co_qualname == outermost:
-                break
-        frame = frame.f_back
-    return in_class, found
-
-
-def _names_in(note: Any) -> Iterator[str]:
-    """The names in an annotation that are not looked up yet."""
-    if isinstance(note, (str, ForwardRef)):
-        yield from _IDENTIFIER.findall(note if isinstance(note, str) else note.__forward_arg__)
-    elif not isinstance(note, type):
-        for part in get_args(note):
-            yield from _names_in(part)
-
-
-# The context
-
-
-def is_context(annotation: Any) -> bool:
-    """Whether a parameter of this type is filled in with the context: the type itself, or it or nothing."""
-    if annotation is ToolContext:
-        return True
-    return get_origin(annotation) in (Union, UnionType, Annotated) and any(map(is_context, get_args(annotation)))
-
-
-def _may_be_context(target: Any, parameter: str, local_names: Mapping[str, Any]) -> bool:
-    note = getattr(target, "__annotations__", {}).get(parameter)
-    if not isinstance(note, str):
-        return is_context(note)
-    names = _IDENTIFIER.findall(note)
-    known = getattr(target, "__globals__", {})
-    return "ToolContext" in names or any(is_context(local_names.get(one, known.get(one))) for one in names)
-
-
-def _refuse_second_context(
-    name: str, function: Callable[..., Any], may_be: Sequence[str], local_names: Mapping[str, Any]
-) -> None:
+def _takes_context(name: str, handler: Callable[..., Any]) -> bool:
+    """Whether the handler wants the context: it has a second parameter that can be passed by position."""
     try:
-        hints = hints_of(function, returned=False, local_names=local_names)
-    except NameError:
-        return  # it is known when the parameters are compiled, and refused then
-    contexts = [one for one in may_be if is_context(hints.get(one))]
-    if len(contexts) > 1:
-        raise DefinitionError(two_contexts(name, contexts))
-
-
-def two_contexts(name: str, contexts: Sequence[str]) -> str:
-    listed = " and ".join(f"`{one}`" for one in contexts)
-    return f"`{name}`: {listed} are both a ToolContext, and there is one. Leave one out."
-
-
-# Lets people write `typing.TypedDict` on Python 3.11, where pydantic takes only the one of typing_extensions.
-
-
-def understood(annotation: Any, seen: dict[Any, Any] | None = None) -> Any:
-    """The same type in a form pydantic takes; nothing changes from Python 3.12 on."""
-    if sys.version_info >= (3, 12):
-        return annotation
-    seen = {} if seen is None else seen
-    if is_typeddict(annotation) and type(annotation).__module__ == "typing":
-        return _rebuilt(annotation, seen)
-    arguments = get_args(annotation)
-    if not arguments:
-        return annotation
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        inner = understood(arguments[0], seen)
-        return annotation if inner is arguments[0] else Annotated[(inner, *arguments[1:])]
-    changed = tuple(understood(one, seen) if isinstance(one, type) or get_args(one) else one for one in arguments)
-    if changed == arguments:
-        return annotation
-    if origin is UnionType:
-        return Union[changed]  # noqa: UP007 - built from values
-    return annotation.copy_with(changed) if hasattr(annotation, "copy_with") else origin[changed]
-
-
-def _rebuilt(annotation: Any, seen: dict[Any, Any]) -> Any:
-    from typing import NotRequired
-
-    from typing_extensions import TypedDict
-
-    if annotation in seen:
-        return seen[annotation]
-    seen[annotation] = annotation  # a type that holds itself stays as it is inside
-    hints = get_type_hints(annotation, include_extras=True)
-    fields = {
-        name: understood(hint, seen) if name in annotation.__required_keys__ else NotRequired[understood(hint, seen)]
-        for name, hint in hints.items()
-    }
-    rebuilt = cast("Any", TypedDict)(annotation.__name__, fields)
-    rebuilt.__doc__ = annotation.__doc__
-    rebuilt.__module__ = annotation.__module__
-    seen[annotation] = rebuilt
-    return rebuilt
+        parameters = list(inspect.signature(handler).parameters.values())
+    except (TypeError, ValueError):
+        return False
+    by_position = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    required = [one for one in by_position if one.default is one.empty]
+    forced = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
+    open_ended = any(one.kind is one.VAR_POSITIONAL for one in parameters)
+    if len(required) > 2 or forced or not (by_position or open_ended):
+        raise DefinitionError(
+            f"`{name}`: its handler must be callable as handler(arguments) or handler(arguments, context)."
+        )
+    return len(by_position) > 1

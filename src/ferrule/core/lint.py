@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.core.errors import DefinitionError
+from ferrule.core.function_tool import RawTool
 from ferrule.core.problems import InvalidParams
-from ferrule.core.raw_tool import RawTool
 from ferrule.core.tool import description_of
 
 if TYPE_CHECKING:

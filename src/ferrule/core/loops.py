@@ -1,9 +1,11 @@
-"""Work on another event loop: handed over from a thread or a loop, and waited for until it has really ended."""
+"""Event loops: work that belongs to another one, tasks that start at once, and locks that all of them share."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+import threading
+from collections import deque
 from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -11,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+    from types import TracebackType
+
 
 T = TypeVar("T")
 
@@ -129,3 +133,205 @@ def wait_for(posted: Posted[T]) -> T:
             posted.cancel()
             posted.ended.exception()
         raise
+
+
+# Starts a task at once instead of at the loop's next turn.
+
+
+# pyright: reportPrivateUsage=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportAttributeAccessIssue=false, reportUntypedBaseClass=false, reportUnknownArgumentType=false
+
+
+if sys.version_info >= (3, 12):
+
+    def start_task(coroutine: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> asyncio.Task[Any]:
+        """Run a coroutine up to its first wait; the task may be done when this returns."""
+        return asyncio.Task(coroutine, loop=loop, eager_start=True)
+
+else:
+    from asyncio import tasks
+    from contextvars import copy_context
+
+    _current: dict[Any, Any] = tasks._current_tasks  # noqa: SLF001
+
+    class _FirstStep:
+        """Stands in for a coroutine whose first step was taken already, and tells how that ended."""
+
+        __slots__ = ("cancelling", "error", "given", "task")
+
+        def __init__(self, task: _EagerTask, given: Any, error: BaseException | None) -> None:
+            self.task, self.given, self.error = task, given, error
+            # That it asked for its own cancelling counts from the end of the step on, not at its beginning.
+            self.cancelling, task._must_cancel = task._must_cancel, False  # noqa: SLF001
+
+        def send(self, _: Any) -> Any:
+            self.task._must_cancel = self.cancelling  # noqa: SLF001
+            if self.error is not None:
+                raise self.error
+            return self.given
+
+    class _EagerTask(tasks._PyTask):  # noqa: SLF001
+        """3.12's `eager_start` for 3.11, whose asyncio is frozen: asyncio's own Python task, stepped once at birth."""
+
+        # What the two parents' own constructors set to the same for everybody; they also call_soon and trace.
+        _name = "ferrule-tool"
+        _num_cancels_requested = 0
+        _must_cancel = False
+        _fut_waiter = None
+
+        def __init__(self, coroutine: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> None:
+            self._loop = loop
+            self._callbacks = []
+            self._coro = coroutine
+            self._context = context = copy_context()
+            outer = _current.pop(loop, None)
+            try:
+                _current[loop] = self
+                try:
+                    first = _FirstStep(self, context.run(coroutine.send, None), None)
+                except StopIteration as end:
+                    if not self._callbacks and not self._must_cancel:
+                        self._result, self._state = end.value, "FINISHED"
+                        return
+                    first = _FirstStep(self, None, end)
+                except BaseException as error:  # noqa: BLE001 - asyncio's own step sorts them
+                    first = _FirstStep(self, None, error)
+                finally:
+                    del _current[loop]
+                self._coro = first
+                try:
+                    context.run(self._Task__step)
+                finally:
+                    self._coro = coroutine
+                    del first  # it may hold an exception that holds this frame
+            finally:
+                if outer is not None:
+                    _current[loop] = outer
+            if not self.done():
+                tasks._register_task(self)  # noqa: SLF001
+
+        def __del__(self) -> None:
+            if self._state != "FINISHED" or self._exception is not None:
+                super().__del__()
+
+    def start_task(coroutine: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> asyncio.Task[Any]:
+        """Run a coroutine up to its first wait; the task may be done when this returns."""
+        return _EagerTask(coroutine, loop)
+
+
+def callbacks_wait(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether the loop has something to do before it may go on here; yes where that cannot be told."""
+    return bool(getattr(loop, "_ready", True))
+
+
+def disown(task: asyncio.Task[Any]) -> None:
+    """Forget a task that cannot be ended: neither `asyncio.run` nor the interpreter's exit shall wait for it."""
+    import ctypes
+
+    asyncio.tasks._unregister_task(task)  # noqa: SLF001
+    task._log_destroy_pending = False  # noqa: SLF001
+    # Destroying its coroutine would run the tool once more, perhaps without end; so it is never destroyed.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
+
+
+# One at a time: a lock by name, whichever event loops the callers run on.
+
+
+class Turns:
+    """Named locks, first come first served. An asyncio lock belongs to one loop, and a runtime may serve several."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holders: dict[str, asyncio.AbstractEventLoop] = {}
+        self._waiting: dict[str, deque[_Waiting]] = {}
+
+    def is_taken(self, name: str) -> bool:
+        """Whether whoever comes now has to wait."""
+        with self._lock:
+            return name in self._holders
+
+    def of(self, name: str) -> TurnLock:
+        return TurnLock(self, name)
+
+    async def take(self, name: str) -> bool:
+        """Take the turn; says whether others had it first."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            holder = self._holders.get(name)
+            if holder is None or holder.is_closed():  # whoever held it then has ended with its loop
+                self._holders[name] = loop
+                return False
+            caller = sync_caller.get()
+            if caller is not None and caller.loop is holder:
+                raise RuntimeError(
+                    "Another call must end first, and it runs on the event loop that `run_sync` blocks, so this would "
+                    "wait forever. Write `await runtime.run(...)` instead."
+                )
+            waiting = _Waiting(loop)
+            self._waiting.setdefault(name, deque()).append(waiting)
+        try:
+            await waiting.turn
+        except asyncio.CancelledError:
+            with self._lock:
+                if not waiting.has_it:
+                    self._waiting[name].remove(waiting)
+                    raise
+            self.leave(name)
+            raise
+        return True
+
+    def leave(self, name: str) -> None:
+        """Give the turn to whoever waited longest."""
+        with self._lock:
+            line = self._waiting.get(name, deque())
+            while line:
+                next_one = line.popleft()
+                if next_one.wake():
+                    self._holders[name] = next_one.loop
+                    return
+            self._waiting.pop(name, None)
+            self._holders.pop(name, None)
+
+
+class TurnLock:
+    """`async with turns.of(name)`: nobody else has this name's turn inside."""
+
+    __slots__ = ("_name", "_turns")
+
+    def __init__(self, turns: Turns, name: str) -> None:
+        self._turns = turns
+        self._name = name
+
+    @property
+    def is_taken(self) -> bool:
+        return self._turns.is_taken(self._name)
+
+    async def __aenter__(self) -> bool:
+        return await self._turns.take(self._name)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._turns.leave(self._name)
+
+
+class _Waiting:
+    __slots__ = ("has_it", "loop", "turn")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.turn: asyncio.Future[None] = loop.create_future()
+        self.has_it = False
+
+    def wake(self) -> bool:
+        """Hand the turn over; False where its loop has ended. One that is cancelled before it hears passes it on."""
+        try:
+            self.loop.call_soon_threadsafe(self._take)
+        except RuntimeError:
+            return False
+        self.has_it = True
+        return True
+
+    def _take(self) -> None:
+        if not self.turn.done():
+            self.turn.set_result(None)

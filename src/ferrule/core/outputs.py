@@ -7,6 +7,7 @@ another call) has only that. So dicts do for a model, and text for a date; `"5"`
 from __future__ import annotations
 
 import logging
+from functools import cache
 from math import isfinite
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Protocol, Union, cast, get_args, get_origin
@@ -16,6 +17,8 @@ from ferrule.core.problems import InvalidParams, out_of_form
 from ferrule.core.result import Attachment, Output, ToolResult, plainly
 
 if TYPE_CHECKING:
+    from pydantic.json_schema import GenerateJsonSchema
+
     from ferrule.core.schema_params import SchemaParams
 
 logger = logging.getLogger("ferrule.tools")
@@ -234,3 +237,29 @@ def _kinds(core: Any) -> set[str]:
         elif isinstance(part, (list, tuple)):
             waiting += cast("list[Any]", part)
     return found
+
+
+def output_schema(returned: Any) -> dict[str, Any] | None:
+    """The JSON Schema of a result's data, by a return annotation that says something useful."""
+    from pydantic import TypeAdapter
+
+    try:
+        promised = data_type(returned)
+        if promised is None:
+            return None
+        return TypeAdapter(promised).json_schema(mode="serialization", schema_generator=_untitled())
+    except Exception:  # a type may fail in any way, and a result does without a schema
+        logger.debug("Results of type %s go without a schema", returned, exc_info=True)
+        return None
+
+
+@cache
+def _untitled() -> type[GenerateJsonSchema]:
+    """Makes schemas without a title for each field, which only says its name again."""
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Untitled(GenerateJsonSchema):
+        def field_title_should_be_set(self, schema: Any) -> bool:
+            return False
+
+    return Untitled

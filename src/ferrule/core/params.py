@@ -5,7 +5,9 @@ Imports pydantic, so it is itself imported only when a tool is first shown or ca
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -18,10 +20,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar, Un
 from uuid import UUID
 
 from pydantic import BaseModel, RootModel
-from pydantic_core import ValidationError, to_json
+from pydantic_core import PydanticSerializationError, ValidationError, to_json, to_jsonable_python
 
 from ferrule.core.errors import DefinitionError
 from ferrule.core.pydantic_problems import ErrorReader
+from ferrule.core.result import plainly
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -398,3 +401,53 @@ def _name_of(name: str, info: Any) -> str:
     choices = getattr(alias, "choices", None)
     chosen = choices[0] if choices else alias
     return chosen if isinstance(chosen, str) else name
+
+
+# Values as JSON text. Apart, because it imports pydantic, which a program that runs no call never pays for.
+
+
+_ADDRESS = re.compile(r"\A<.* at 0x[0-9a-fA-F]+>\Z", re.DOTALL)
+_UNFIT = re.compile(r"TypeError: (\w+) has no JSON form")
+NO_JSON_FORM = (PydanticSerializationError, ValueError, RecursionError)
+
+
+def to_text(arguments: Any) -> bytes:
+    """Arguments as JSON; `NaN` and the infinities stay visible, for the validation to refuse."""
+    return to_json(arguments, inf_nan_mode="constants", fallback=_plain)
+
+
+def _plain(value: object) -> dict[Any, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _shown(value: object) -> Any:
+    """What a value says of itself; an address in memory says nothing."""
+    kind = type(value)
+    said = plainly(value)
+    if isinstance(said, str) and _ADDRESS.search(said):
+        raise TypeError(f"{kind.__name__} has no JSON form")
+    return said
+
+
+def unfit_part(error: Exception) -> str:
+    """What in a value has no JSON form, in a few words; empty where that cannot be told."""
+    said = str(error)
+    if found := _UNFIT.search(said):
+        return f"a {found[1]}"
+    if "utf-8" in said:
+        return "bytes that are not UTF-8 text"
+    return "itself" if "Circular reference" in said else ""
+
+
+def to_words(value: Any) -> str:
+    """A result as JSON that every reader takes."""
+    try:
+        return to_json(value, fallback=_shown, inf_nan_mode="strings").decode()
+    except PydanticSerializationError as error:
+        if "surrogate" not in str(error):
+            raise
+        # Such as the name of a file that is not UTF-8; the formatting stage makes it well-formed text.
+        plain = to_jsonable_python(value, fallback=_shown, inf_nan_mode="strings")
+        return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))

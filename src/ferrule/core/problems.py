@@ -14,9 +14,7 @@ from ferrule.core.nearest import nearest
 from ferrule.core.phrases import Phrase, glued, joined, phrase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ferrule.core.tool import Tool
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 PathPart = str | int
@@ -63,13 +61,13 @@ class InvalidParams(Exception):  # noqa: N818 - a finding, turned into words by 
         return "; ".join(f"{problem.where}: {problem.message}" for problem in self.problems)
 
 
-def own_problems(tool: Tool[Any], params: Any) -> list[Problem]:
+def own_problems(tool: str, check: Callable[[Any], Any], params: Any) -> list[Problem]:
     """What a tool's own check finds: nothing, one problem or several, each a `Problem` or plain text.
 
     A ValueError or a ToolError from it is a problem with the whole.
     """
     try:
-        said: Any = tool.check(params)
+        said: Any = check(params)
         if said is None:
             return []
         several = hasattr(said, "__iter__") and not isinstance(said, (str, bytes, dict))
@@ -80,7 +78,7 @@ def own_problems(tool: Tool[Any], params: Any) -> list[Problem]:
         return [Problem((), "value", error.message)]
     except ValueError as error:
         return [Problem((), "value", str(error))]
-    return [_as_problem(tool.name, one) for one in listed]
+    return [_as_problem(tool, one) for one in listed]
 
 
 def _as_problem(tool: str, said: Any) -> Problem:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ferrule.core.schema_compile import CompiledSchema
+    from ferrule.core.wording import Place
 
 
 MAX_PROBLEMS = 20
@@ -176,7 +177,7 @@ def _validate(compiled: CompiledSchema, value: Any, size: int) -> None:
 
 def _problems(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
     """Every problem; none when the value fits. Bounds first: nothing stops the validator once it runs."""
-    from ferrule.core.schema_cost import TooCostly
+    from ferrule.core.schema_compile import TooCostly
 
     try:
         if not compiled.cost.is_tame(size):
@@ -192,7 +193,7 @@ def _problems(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
 
 def _too_hard(patterns: Any, value: Any) -> Iterator[Problem]:
     """Strings on which a pattern gives up. The validator calls that «no match», which `not` turns around."""
-    from ferrule.core.schema_problems import TOO_HARD
+    from ferrule.core.wording import TOO_HARD
 
     for path, item in _walk(value):
         for text in cast("list[Any]", [item, *item] if isinstance(item, dict) else [item]):
@@ -205,8 +206,8 @@ def _too_hard(patterns: Any, value: Any) -> Iterator[Problem]:
 def _explain(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
     from jsonschema_rs import ValidationError
 
-    from ferrule.core.schema_cost import TooCostly
-    from ferrule.core.schema_problems import problems_of
+    from ferrule.core.schema_compile import TooCostly
+    from ferrule.core.wording import problems_of
 
     try:
         evaluations = compiled.cost.evaluations(value)
@@ -244,7 +245,6 @@ MAX_FILLED = 100_000
 _REF_STEPS = 16
 
 Schema = dict[str, Any]
-Path = tuple["PathPart", ...]
 
 
 class TooManyDefaults(Exception):  # noqa: N818 - a finding, turned into a problem by the caller
@@ -262,21 +262,21 @@ class Defaults:
     def __init__(self, root: Any) -> None:
         self._root = root
 
-    def fill(self, value: Any, leave: frozenset[Path] = frozenset()) -> tuple[Any, list[Path]]:
+    def fill(self, value: Any, leave: frozenset[Place] = frozenset()) -> tuple[Any, list[Place]]:
         """A copy with the defaults filled in, and the places where; the value itself when there are none."""
         filling = _Filling(self._root, leave)
         return filling.value([self._root], value, ()), filling.places
 
 
 class _Filling:
-    def __init__(self, root: Any, leave: frozenset[Path]) -> None:
-        self.places: list[Path] = []
+    def __init__(self, root: Any, leave: frozenset[Place]) -> None:
+        self.places: list[Place] = []
         self._root = root
         self._leave = leave
         self._added = 0
         self._open: set[int] = set()
 
-    def value(self, schemas: list[Any], value: Any, path: Path) -> Any:
+    def value(self, schemas: list[Any], value: Any, path: Place) -> Any:
         if not isinstance(value, (dict, list)) or not schemas:
             return cast("Any", value)
         # Each part once: by many references to each other they would multiply at every level of the value.
@@ -285,7 +285,7 @@ class _Filling:
             return self._object(parts, cast("dict[str, Any]", value), path)
         return self._array(parts, cast("list[Any]", value), path)
 
-    def _object(self, parts: list[Schema], value: dict[str, Any], path: Path) -> dict[str, Any]:
+    def _object(self, parts: list[Schema], value: dict[str, Any], path: Place) -> dict[str, Any]:
         described: dict[str, list[Any]] = {}
         for part in parts:
             for name, prop in _mapping(part.get("properties")).items():
@@ -302,7 +302,7 @@ class _Filling:
                 self._add(props, place, changed)
         return {**value, **changed} if changed else value
 
-    def _add(self, props: list[Any], place: Path, into: dict[str, Any]) -> None:
+    def _add(self, props: list[Any], place: Place, into: dict[str, Any]) -> None:
         found = [part for prop in props for part in self._chain(prop)[:_REF_STEPS] if "default" in part]
         if not found or any(part["default"] != found[0]["default"] for part in found if part is not found[0]):
             return
@@ -318,7 +318,7 @@ class _Filling:
         into[str(place[-1])] = self.value(props, default, place)
         self._open.remove(marker)
 
-    def _array(self, parts: list[Schema], value: list[Any], path: Path) -> list[Any]:
+    def _array(self, parts: list[Schema], value: list[Any], path: Place) -> list[Any]:
         items = [part["items"] for part in parts if isinstance(part.get("items"), dict) and "prefixItems" not in part]
         if not items:
             return value

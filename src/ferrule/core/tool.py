@@ -5,58 +5,27 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import replace
 from enum import Enum, StrEnum
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypedDict, TypeVar, cast, get_args, get_origin
 
-from ferrule.core.access import located
-from ferrule.core.call import NOTHING_SAID, CallInfo, Invocation, new_call_id
-from ferrule.core.errors import DefinitionError
+from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING, Touch, located
+from ferrule.core.call import NOTHING_SAID, CallInfo, new_call_id
+from ferrule.core.context import Session
+from ferrule.core.description import Description
+from ferrule.core.errors import DefinitionError, ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from ferrule.core.access import Touch
-    from ferrule.core.context import Session, ToolContext
+    from ferrule.core.access import Touches
+    from ferrule.core.context import ToolContext
     from ferrule.core.outputs import OutputType
     from ferrule.core.params import Params
     from ferrule.core.problems import Problem
-
-
-# The layers of a tool's description and the one text a model reads.
-
-
-@dataclass(slots=True, frozen=True)
-class Example:
-    """A call worth showing: what it is for, and its arguments."""
-
-    description: str
-    params: Mapping[str, Any]
-
-
-@dataclass(slots=True, frozen=True)
-class Description:
-    """One line, then as much more as helps."""
-
-    short: str
-    long: str = ""
-    usage_notes: tuple[str, ...] = ()
-    important_notes: tuple[str, ...] = ()
-    examples: tuple[Example, ...] = field(default=())
-
-    @property
-    def text(self) -> str:
-        """What is sent to a model: short, long, then the two lists of notes."""
-        parts = [self.short]
-        if self.long:
-            parts.append(self.long)
-        if self.usage_notes:
-            parts.append("Usage notes:\n" + "\n".join(f"- {note}" for note in self.usage_notes))
-        if self.important_notes:
-            parts.append("IMPORTANT:\n" + "\n".join(f"- {note}" for note in self.important_notes))
-        return "\n\n".join(part for part in parts if part)
 
 
 logger = logging.getLogger("ferrule.tools")
@@ -358,7 +327,7 @@ class Tool(Generic[P]):
     def output_schema(self) -> dict[str, Any] | None:
         """The JSON Schema of the typed result, where `run` says its type."""
         if self._output_schema is False:
-            from ferrule.core.function_params import output_schema
+            from ferrule.core.outputs import output_schema
 
             self._output_schema = output_schema(self._returns())
         return self._output_schema
@@ -383,7 +352,7 @@ class Tool(Generic[P]):
             return ""
 
     def _returned(self) -> Any:
-        from ferrule.core.function_tool import hints_of
+        from ferrule.core.signatures import hints_of
 
         return hints_of(self.run, returned=True).get("return", Any)
 
@@ -432,7 +401,7 @@ class Tool(Generic[P]):
         )
 
     def _describe(self) -> Description:
-        from ferrule.core.docstring import parse_docstring
+        from ferrule.core.description import parse_docstring
 
         own = type(self).__doc__ if "__doc__" in vars(type(self)) else None
         return parse_docstring(own).description
@@ -456,7 +425,7 @@ class Tool(Generic[P]):
 
         touches: Any = self.touches(params) if callable(self.touches) else self.touches
         return CallInfo(
-            located(touches, said, session),
+            located(touches, said, session.directory),
             said(self.signature),
             said(self.always_rule),
             said(self.summary),
@@ -486,7 +455,7 @@ class Tool(Generic[P]):
         if self.has_check:
             from ferrule.core.problems import InvalidParams, own_problems
 
-            if problems := own_problems(self, loaded):
+            if problems := own_problems(self.name, self.check, loaded):
                 raise InvalidParams(problems)
         return Invocation(self, loaded, call_id or new_call_id())
 
@@ -630,3 +599,112 @@ def _generic_bases(cls: type) -> Iterable[Any]:
             origin = get_origin(base)
             if isinstance(origin, type) and issubclass(origin, Tool):
                 yield base
+
+
+# One call of a tool
+
+
+class Invocation:
+    """A tool with validated parameters, ready to be authorised and run."""
+
+    __slots__ = ("_info", "_session", "call_id", "params", "repairs", "tool")
+
+    def __init__(self, tool: Tool[Any], params: Any, call_id: str, repairs: tuple[str, ...] = ()) -> None:
+        self.tool = tool
+        self.params = params
+        self.call_id = call_id
+        self.repairs = repairs
+        self._session: Session | None = None
+        self._info: CallInfo | None = None
+
+    @property
+    def session(self) -> Session | None:
+        """Where it will run, once that is known; a relative path means nothing without it."""
+        return self._session
+
+    @session.setter
+    def session(self, session: Session) -> None:
+        if session is not self._session:
+            self._session, self._info = session, None
+
+    @property
+    def info(self) -> CallInfo:
+        """The tool's description of this call; the tool is asked once."""
+        if self._info is None:
+            self._info = self.described_now()
+        return self._info
+
+    def described_now(self) -> CallInfo:
+        """The same asked anew: a link may lead elsewhere by now. Raises `DefinitionError` when the tool cannot say."""
+        tool, session = self.tool, self._session
+        if session is None:
+            session = Session()
+        try:
+            said = tool.describe(self.params, session)
+        except ToolError as error:
+            said = CallInfo(refusal=error)
+        except DefinitionError:
+            raise
+        except Exception as error:
+            raise DefinitionError(f"`{tool.name}`: `describe` raised {type(error).__name__}: {error}") from error
+        return _checked(tool, said)
+
+    @property
+    def touches(self) -> Touches:
+        """What running it reads and writes."""
+        said = self.info.touches
+        if said is None:
+            return READS_ANYTHING if self.tool.read_only else WRITES_ANYTHING
+        return cast("Touches", said)
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether running it changes nothing: the tool says so of this call, and declares no write either."""
+        return self.info.only_reads and not any(touch.write for touch in self.touches)
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether nothing else of a batch may run beside it."""
+        return self.info.runs_alone or not self.tool.concurrency_safe
+
+    @property
+    def signature(self) -> str:
+        """What a permission rule is matched against: the command, the real path, …"""
+        said = self.info.signature
+        return self.tool.params.dump(self.params).decode() if said is None else said
+
+    @property
+    def always_rule(self) -> str:
+        """What "always allow" would remember."""
+        said = self.info.always_rule
+        return self.tool.name if said is None else said
+
+    @property
+    def summary(self) -> str:
+        """One short line for the user: what is about to happen."""
+        said = self.info.summary
+        return f"{self.tool.display_name} {self.signature}" if said is None else said
+
+    def __repr__(self) -> str:
+        return f"Invocation({self.tool.name!r}, {self.params!r}, call_id={self.call_id!r})"
+
+
+def _checked(tool: Tool[Any], said: object) -> CallInfo:
+    """What a tool said of a call, where that can be used; raises `DefinitionError` otherwise."""
+    if said is None or said is NOTHING_SAID:
+        return NOTHING_SAID
+    if not isinstance(said, CallInfo):
+        raise DefinitionError(f"`{tool.name}`: `describe` must return a CallInfo, not {type(said).__name__}.")
+    for word in ("signature", "always_rule", "summary"):
+        if not isinstance(value := getattr(said, word), (str, type(None))):
+            raise DefinitionError(f"`{tool.name}`: `{word}` must be text, not {type(value).__name__}.")
+    touches: Any = said.touches
+    if touches is None:
+        return said
+    if isinstance(touches, Touch):
+        return replace(said, touches=(touches,))
+    several = isinstance(touches, Iterable) and not isinstance(touches, str)
+    listed: Touches = tuple(cast("Any", touches)) if several else cast("Any", (touches,))
+    if not all(isinstance(one, Touch) for one in cast("tuple[object, ...]", listed)):
+        raise DefinitionError(f"`{tool.name}`: `touches` must be made with reads(…) and writes(…), not {touches!r}.")
+    return said if listed is touches else replace(said, touches=listed)

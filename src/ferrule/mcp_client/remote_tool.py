@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
 from ferrule.core.call import RawCall
+from ferrule.core.description import Description
 from ferrule.core.errors import ErrorKind
-from ferrule.core.raw_tool import RawTool
+from ferrule.core.function_tool import RawTool
 from ferrule.core.result import ErrorInfo, ToolResult, words_for_attached
-from ferrule.core.tool import Description
 from ferrule.dialects.mcp import MCP, embedded_text
 from ferrule.dialects.names import readable
 from ferrule.dialects.payload import DialectError

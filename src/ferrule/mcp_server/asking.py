@@ -21,10 +21,9 @@ from pydantic import BaseModel, ValidationError
 from ferrule.builtin.change_preview import preview_of
 from ferrule.core.elicitation import Elicited
 from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
-from ferrule.core.loops import elsewhere
+from ferrule.core.loops import elsewhere, start_task
 from ferrule.core.tool import Kind
 from ferrule.pipeline.confirm import Answer, Choice
-from ferrule.pipeline.eager import start_task
 from ferrule.policy.shown_text import disguises, shown, shown_row
 
 if TYPE_CHECKING:

@@ -100,7 +100,7 @@ def _is_json_of(data: Any, text: str) -> bool:
     """Whether a result's text is its data as JSON, and no words of the tool's own; its end may have been cut."""
     if data is None or isinstance(data, str):
         return False
-    from ferrule.pipeline.json_form import NO_JSON_FORM, to_words
+    from ferrule.core.params import NO_JSON_FORM, to_words
 
     try:
         return to_words(data)[:_SHORTEST] == text[:_SHORTEST]

@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind, Tool
+from ferrule.pipeline.cleaning import stopped_by
+from ferrule.pipeline.stages import Decision, Verdict
 
 if TYPE_CHECKING:
-    from ferrule.core.call import Invocation
+    from ferrule.core.call import Effects
     from ferrule.core.context import Session
-    from ferrule.core.effects import Effects
+    from ferrule.core.tool import Invocation
+    from ferrule.pipeline.stages import Call
 
-
-class Verdict(StrEnum):
-    """What a policy says about a call: run it, ask the user first, or refuse it."""
-
-    ALLOW = "allow"
-    ASK = "ask"
-    DENY = "deny"
-
-
-@dataclass(slots=True, frozen=True)
-class Decision:
-    """A verdict with its reason, and the rule that gave it if one did."""
-
-    verdict: Verdict
-    reason: str
-    rule: str | None = None
-    tentative: bool = False
-    """Of an `allow`: the call may only be tried, with its effects held back until they are approved."""
-    warning: str = ""
-    """Of an `ask`: what the user should know besides the reason; a whole sentence."""
+_ALLOW = Verdict.ALLOW  # an enum's member takes longer to look up than the rest of its line
 
 
 class Policy(Protocol):
@@ -146,7 +130,40 @@ def never_asked(decision: Decision) -> Decision:
     return Decision(Verdict.DENY, reason, decision.rule)
 
 
-def require_context(tool: Tool[Any], session: Session) -> None:
+def authorise(call: Call, policy: Policy) -> Verdict:
+    """Decide about a call, once: it may run, or somebody has to be asked. Raises `Stopped` where it may not run."""
+    invocation, session = call.invocation, call.session
+    tool = invocation.tool
+    if tool.roles or tool.needs:
+        _require_context(tool, session)
+    decision = policy.decide(invocation, session)
+    if decision.tentative:
+        decision = tried_or_asked(decision, invocation)
+    call.decision, record = decision, call.record
+    record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
+    if decision.verdict is _ALLOW or (verdict := Verdict(decision.verdict)) is _ALLOW:
+        return _ALLOW
+    if verdict is Verdict.DENY:
+        raise Stopped(
+            Stage.AUTHORISE,
+            ErrorKind.PERMISSION,
+            phrase("`{name}` was not run: {reason}.", name=tool.name, reason=decision.reason),
+            phrase("Do not try the same call again; try another approach, or ask the person."),
+        )
+    if (problem := invocation.info.refusal) is not None:
+        said = stopped_by(tool.name, problem, session.workspace, session.folders[1:])  # as if it had run
+        raise Stopped(Stage.AUTHORISE, said.kind, said.message, said.suggestion, said.details)
+    return verdict
+
+
+def tried_or_asked(decision: Decision, invocation: Invocation) -> Decision:
+    """What a policy says of a call: one that may only be tried, and cannot be, asks."""
+    if decision.tentative and not (invocation.info.tentative and invocation.tool.wants_context):
+        return replace(decision, verdict=Verdict.ASK, tentative=False)
+    return decision
+
+
+def _require_context(tool: Tool[Any], session: Session) -> None:
     """Stop a call whose tool is not for this caller, or needs to know what the context does not say."""
     caller = session.caller
     if tool.roles and caller.role not in tool.roles:

@@ -1,4 +1,4 @@
-"""Many calls at once: together where they are independent, in the order asked where they are not (P5)."""
+"""Many calls at once: together where they are independent, in the order asked where not (P5); composite tools (P8)."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ import heapq
 import logging
 import re
 from posixpath import normpath
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, Touch, Touches
-from ferrule.core.call import Invocation, RawCall, new_call_id
-from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.call import RawCall, new_call_id
+from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped, ToolError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
 from ferrule.core.problems import schema_at
-from ferrule.core.result import plainly
-from ferrule.core.tool import output_schema_of
+from ferrule.core.result import Output, plainly
+from ferrule.core.tool import Invocation, Style, Tool, ToolOptions, output_schema_of
 from ferrule.pipeline.cleaning import clean_exception
-from ferrule.pipeline.lookup import lookup
-from ferrule.pipeline.repair import readable
-from ferrule.pipeline.validate import as_json, validate, validate_around
+from ferrule.pipeline.run import attempt
+from ferrule.pipeline.validate import as_json, lookup, readable, validate, validate_around
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pydantic import BaseModel
+
     from ferrule.core.context import Session, ToolContext
+    from ferrule.core.params import Params
     from ferrule.core.problems import PathPart
     from ferrule.core.result import ToolResult
-    from ferrule.core.tool import Tool
     from ferrule.pipeline.run import Runtime
 
 
@@ -275,17 +276,29 @@ def schedule(touches: Sequence[Touches]) -> list[set[int]]:
 logger = logging.getLogger("ferrule.calls")
 
 
-class _Planned:
-    """A call of the batch, checked: ready to run, waiting for others' results, or stopped already."""
+class _Chained:
+    """Arguments that wait for the results of earlier calls, checked as far as they are known."""
 
-    __slots__ = ("arguments", "call", "prepared", "references", "tool", "touches")
+    __slots__ = ("arguments",)
+
+    def __init__(self, arguments: Any) -> None:
+        self.arguments = arguments
+
+
+class _Planned:
+    """A call of the batch, looked at before anything runs.
+
+    `ahead` is what was found: a sound call, one that waits for others' results, or why it stops. Where planning itself
+    failed it is the call as it came in, for the stages to find out.
+    """
+
+    __slots__ = ("ahead", "call", "references", "tool", "touches")
 
     def __init__(self, call: RawCall) -> None:
         self.call = call
         self.tool: Tool[Any] | None = None
-        self.prepared: Invocation | Stopped | None = None
-        self.arguments: Any = None
-        self.references: list[Reference] = []
+        self.ahead: Invocation | _Chained | Stopped | RawCall = call
+        self.references: Sequence[Reference] = ()
         self.touches: Touches = NOTHING
 
 
@@ -313,10 +326,11 @@ async def run_batch(
         planned.append(plan)
         for reference in plan.references:
             if reference.source in doubled:
-                plan.prepared, plan.references, plan.touches = ambiguous(reference), [], NOTHING
+                plan.ahead, plan.references, plan.touches = ambiguous(reference), (), NOTHING
                 break
         waiting = schedule.add(position, plan.touches)
-        waiting.update(by_id[reference.source] for reference in plan.references if reference.source in by_id)
+        if plan.references:
+            waiting.update(by_id[reference.source] for reference in plan.references if reference.source in by_id)
         waits.append(waiting)
         if call.id in by_id:
             doubled.add(call.id)
@@ -343,42 +357,50 @@ def _plan(
 ) -> _Planned:
     plan = _Planned(call)
     try:
-        tool = plan.tool = lookup(runtime.tools, call)
-        is_text = isinstance(call.arguments, (str, bytes))
-        if not _may_refer(call):
-            plan.prepared = invocation = validate(tool, call, runtime.limits)
-            plan.touches = _touches(invocation, session, runtime)
-            return plan
-        plan.arguments = readable(call.arguments if is_text else as_json(tool, call.arguments))
-        plan.references = find_references(plan.arguments, [*by_id, *given])
-        if not plan.references:  # a `$ref` of another sort
-            plan.prepared = invocation = validate(tool, call, runtime.limits)
-            plan.touches = _touches(invocation, session, runtime)
-            return plan
-        for reference in plan.references:
-            source = earlier[by_id[reference.source]].tool if reference.source in by_id else None
-            if source is not None:
-                check_against_output(reference, source)
-        places = [reference.place for reference in plan.references]
-        plan.arguments = validate_around(tool, plan.arguments, places, runtime.limits)
-        # What it touches is known only with its arguments; until then it may be anything its kind allows.
-        plan.touches = READS_ANYTHING if tool.read_only else WRITES_ANYTHING
-        if not tool.concurrency_safe:
-            plan.touches = WRITES_ANYTHING
-    except Stopped as stopped:
-        plan.prepared = stopped
-        plan.references = []
+        ahead = attempt(_look_ahead, runtime, plan, session, earlier, by_id, given)
+    except Exception:
+        # What breaks here breaks again when the call is run, and becomes its result; the others go on.
+        logger.exception("Call %s of %s could not be planned", call.id, call.name)
+        plan.touches = WRITES_ANYTHING
+        return plan
+    plan.ahead = ahead
+    if isinstance(ahead, Stopped):
         # An earlier call may yet bring the tool, or what its own check asks for; so this one keeps its turn.
         if plan.tool is None:
             plan.touches = READS_ANYTHING
         elif plan.tool.has_check:
             plan.touches = WRITES_ANYTHING
-    except Exception:
-        # What breaks here breaks again when the call is run, and becomes its result; the others go on.
-        logger.exception("Call %s of %s could not be planned", call.id, call.name)
-        plan.references = []
-        plan.touches = WRITES_ANYTHING
     return plan
+
+
+def _look_ahead(
+    runtime: Runtime,
+    plan: _Planned,
+    session: Session,
+    earlier: list[_Planned],
+    by_id: Mapping[str, int],
+    given: Mapping[str, Any],
+) -> Invocation | _Chained:
+    call = plan.call
+    tool = plan.tool = lookup(runtime.tools, call)
+    if _may_refer(call):
+        is_text = isinstance(call.arguments, (str, bytes))
+        arguments = readable(call.arguments if is_text else as_json(tool, call.arguments))
+        if references := find_references(arguments, [*by_id, *given]):
+            for reference in references:
+                source = earlier[by_id[reference.source]].tool if reference.source in by_id else None
+                if source is not None:
+                    check_against_output(reference, source)
+            places = [reference.place for reference in references]
+            arguments = validate_around(tool, arguments, places, runtime.limits)
+            # What it touches is known only with its arguments; until then it may be anything its kind allows.
+            only_reads = tool.read_only and tool.concurrency_safe
+            plan.touches = READS_ANYTHING if only_reads else WRITES_ANYTHING
+            plan.references = references
+            return _Chained(arguments)
+    invocation = validate(tool, call, runtime.limits)
+    plan.touches = _touches(invocation, session, runtime)
+    return invocation
 
 
 def _may_refer(call: RawCall) -> bool:
@@ -466,47 +488,55 @@ class _Run:
     async def _one(self, position: int) -> None:
         self._begun.add(position)
         plan = self._planned[position]
-        call, prepared = self._resolved(plan) if plan.references else (plan.call, plan.prepared)
-        if self._waited[position] and not plan.references:
-            prepared = None  # what ran before may have changed what there is to call: look again, as in turn
-        self._results[position] = await self._runtime.run_prepared(
-            call, prepared, session=self._session, parent=self._parent
-        )
+        call, ahead = plan.call, plan.ahead
+        if isinstance(ahead, _Chained):
+            call, ahead = self._resolved(call, ahead.arguments, plan.references)
+        elif self._waited[position]:
+            ahead = call  # what ran before may have changed what there is to call: look again, as in turn
+        runtime, session, parent = self._runtime, self._session, self._parent
+        if isinstance(ahead, RawCall):
+            result = await runtime.run(call, session=session, parent=parent)
+        elif isinstance(ahead, Stopped):
+            result = await runtime.refuse(call, ahead, session=session, parent=parent)
+        else:
+            result = await runtime.execute(ahead, call=call, session=session, parent=parent)
+        self._results[position] = result
 
-    def _resolved(self, plan: _Planned) -> tuple[RawCall, Invocation | Stopped]:
+    def _resolved(
+        self, call: RawCall, known: Any, references: Sequence[Reference]
+    ) -> tuple[RawCall, Invocation | Stopped]:
         """A chained call once the results it uses are there, with the arguments it really runs with."""
         values = dict(self._given)
-        for reference in plan.references:
+        for reference in references:
             if reference.source not in self._by_id:
                 continue
             result = self._results[self._by_id[reference.source]]
             if result is None or not result.success:
-                return plan.call, Stopped(
+                return call, Stopped(
                     Stage.VALIDATE,
                     ErrorKind.VALIDATION,
                     phrase(
                         "`{name}` was not run: it uses the result of `{source}`, which failed.",
-                        name=plan.call.name,
+                        name=call.name,
                         source=reference.source,
                     ),
                     phrase("Mend that call first, then make both again."),
                 )
             values[reference.source] = result.data
-        call = plan.call
         try:
-            arguments = resolve(plan.arguments, plan.references, values)
-            call = RawCall(plan.call.name, arguments, id=plan.call.id, version=plan.call.version)
-            return call, validate(lookup(self._runtime.tools, call), call, self._runtime.limits)
-        except Stopped as stopped:
-            return call, stopped
+            arguments = attempt(resolve, known, references, values)
+            if isinstance(arguments, Stopped):
+                return call, arguments
+            call = RawCall(call.name, arguments, id=call.id, version=call.version)
+            return call, attempt(self._runtime.build, call)
         except Exception as error:
-            logger.exception("Call %s of %s could not be given its arguments", plan.call.id, plan.call.name)
+            logger.exception("Call %s of %s could not be given its arguments", call.id, call.name)
             return call, Stopped(
                 Stage.VALIDATE,
                 ErrorKind.VALIDATION,
                 phrase(
                     "`{name}` was not run: a result it uses cannot be an argument. {error}",
-                    name=plan.call.name,
+                    name=call.name,
                     error=clean_exception(error),
                 ),
             )
@@ -550,4 +580,83 @@ class _Run:
         never = Stopped(
             Stage.LOOKUP, ErrorKind.CANCELLED, phrase("`{name}` was cancelled before it ran.", name=call.name)
         )
-        await self._runtime.run_prepared(call, never, session=self._session, parent=self._parent)
+        await self._runtime.refuse(call, never, session=self._session, parent=self._parent)
+
+
+# Composite tools (P8): several calls behind one name, each of them looked up, authorised and recorded as ever.
+
+
+INPUT = "input"
+
+
+class CompositeTool(Tool[Any]):
+    """Runs its steps as one batch. A step's arguments may use the tool's own (`input`) and earlier steps' results."""
+
+    def __init__(
+        self,
+        name: str,
+        steps: Sequence[tuple[str, str, Mapping[str, Any]]],
+        params: type[BaseModel],
+        **options: Unpack[ToolOptions],
+    ) -> None:
+        if not steps:
+            raise DefinitionError(f"`{name}` has no steps.")
+        ids = [step[0] for step in steps]
+        if len(set(ids)) < len(ids) or INPUT in ids:
+            raise DefinitionError(f"`{name}`: every step needs a name of its own, other than `{INPUT}`.")
+        self.steps = tuple(steps)
+        self._model = params
+        self._settle(name, {"may_block": False, **options}, Style.ASYNC)
+
+    def _compile(self) -> Params[Any]:
+        from ferrule.core.params import ModelParams
+
+        return ModelParams(self._model)
+
+    async def run(self, params: Any, context: ToolContext) -> Any:
+        """The last step's data; the first step that fails ends the whole, and says which it was."""
+        arguments = cast("BaseModel", params).model_dump(mode="json", by_alias=True)
+        prefix = context.call_id
+        names = {step: f"{prefix}_{step}" for step, _, _ in self.steps}
+        calls = [RawCall(tool, _renamed(given, names), id=names[step]) for step, tool, given in self.steps]
+        results = await context.batch(calls, given={INPUT: arguments})
+        for (step, tool, _), result in zip(self.steps, results, strict=True):
+            if result.error is not None:
+                raise ToolError(
+                    f"Step `{step}` ({tool}) failed: {result.error.message}",
+                    kind=result.error.kind,
+                    suggestion=result.error.suggestion,
+                )
+        last = results[-1]
+        return Output(last.data, last.llm_content, last.display_content, last.attachments)
+
+
+def composite(
+    name: str,
+    *,
+    steps: Sequence[tuple[str, str, Mapping[str, Any]]],
+    params: type[BaseModel],
+    **options: Unpack[ToolOptions],
+) -> CompositeTool:
+    """Make one tool of several: each step is `(step name, tool, arguments)`.
+
+    Arguments may hold `{"$ref": "input.city"}` and `{"$ref": "find.items[0].id"}`, where `find` is an earlier step.
+    Steps that touch different things run together.
+    """
+    return CompositeTool(name, steps, params, **options)
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """References to steps, as references to this run's calls."""
+    if isinstance(value, dict):
+        mapping = cast("dict[str, Any]", value)
+        target = mapping.get("$ref")
+        if len(mapping) == 1 and isinstance(target, str):
+            for step, call in names.items():
+                rest = target[len(step) :]
+                if target.startswith(step) and (not rest or rest[0] in ".["):
+                    return {"$ref": call + rest}
+        return {key: _renamed(item, names) for key, item in mapping.items()}
+    if isinstance(value, list):
+        return [_renamed(item, names) for item in cast("list[Any]", value)]
+    return value

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from asyncio import CancelledError
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.phrases import Phrase
+from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
+from ferrule.core.phrases import Phrase, joined, phrase
 from ferrule.core.secrets import redact_text, redact_value
 
 if TYPE_CHECKING:
@@ -101,3 +103,41 @@ def _without_traceback(text: str) -> str:
         if line and not line.startswith((" ", "\t")):
             return (head.rstrip() + " " + line).strip()
     return head.rstrip()
+
+
+def stopped_by(tool: str, cause: BaseException, workspace: Path | None, added: Sequence[Path] = ()) -> Stopped:
+    """What a tool raised, as an early exit: its own words if it meant them for a model, cleaned ones if not."""
+    cause = _unwrapped(cause)
+    if isinstance(cause, ToolError):
+        suggestion = clean_text(cause.suggestion, workspace, added) if cause.suggestion else None
+        details = clean_value(dict(cause.details), workspace, added) if cause.details else None
+        message = clean_text(cause.message, workspace, added)
+        return Stopped(Stage.EXECUTE, cause.kind, message, suggestion, details)
+    if isinstance(cause, TimeoutError):
+        return Stopped(
+            Stage.EXECUTE,
+            ErrorKind.TIMEOUT,
+            phrase("`{tool}` failed. {error}", tool=tool, error=clean_exception(cause, workspace, added)),
+        )
+    if isinstance(cause, CancelledError):
+        return Stopped(
+            Stage.EXECUTE,
+            ErrorKind.CANCELLED,
+            joined(" ", [phrase("`{name}` did not finish.", name=tool), phrase("It was cancelled from inside.")]),
+        )
+    kind = ErrorKind.EXECUTION if isinstance(cause, Exception) else ErrorKind.UNKNOWN
+    return Stopped(
+        Stage.EXECUTE,
+        kind,
+        phrase("`{tool}` failed. {error}", tool=tool, error=clean_exception(cause, workspace, added)),
+    )
+
+
+def _unwrapped(cause: BaseException) -> BaseException:
+    """What a task group wrapped, where one of its tasks alone raised."""
+    while isinstance(cause, BaseExceptionGroup):
+        inner: Sequence[BaseException] = cast("Any", cause).exceptions
+        if len(inner) != 1:
+            return cast("BaseException", cause)
+        cause = inner[0]
+    return cause

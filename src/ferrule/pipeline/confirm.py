@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from ferrule.core.effects import Approval
+from ferrule.core.call import Approval
 from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.loops import Turns
 from ferrule.core.phrases import joined, phrase
-from ferrule.pipeline.turns import Turns
+from ferrule.pipeline.authorise import JudgesEffects, tried_or_asked
+from ferrule.pipeline.stages import Decision, Verdict
 
 if TYPE_CHECKING:
-    from ferrule.core.call import Invocation
+    from ferrule.core.call import Effects
     from ferrule.core.context import Session
-    from ferrule.core.effects import Effects
-    from ferrule.pipeline.authorise import Decision, Policy
+    from ferrule.core.loops import TurnLock
+    from ferrule.core.tool import Invocation
+    from ferrule.pipeline.authorise import Policy
+    from ferrule.pipeline.stages import Call
 
 
 class Choice(StrEnum):
@@ -86,58 +92,88 @@ class Asker(Protocol):
     def __call__(self, question: Question) -> Awaitable[Answer | str] | Answer | str: ...
 
 
-class Confirm:
-    """Asks one question at a time, however many calls run."""
+class Asking:
+    """Whoever answers questions, asked one at a time, however many calls run."""
 
     def __init__(self, asker: Asker | None) -> None:
-        self._asker = asker
+        self.asker = asker
         self._turns = Turns()
 
-    @property
-    def asks(self) -> bool:
-        """Whether there is anybody to ask."""
-        return self._asker is not None
+    def turn(self) -> TurnLock:
+        """`async with` it to ask; says whether others had to be answered first."""
+        return self._turns.of("the user")
 
-    async def __call__(self, invocation: Invocation, decision: Decision, policy: Policy, session: Session) -> Answer:
-        tool = invocation.tool
-        if self._asker is None:
-            raise _nobody_to_ask(invocation, decision, policy, session)
-        async with self._turns.of("the person"):
-            # An «always» given while this call waited its turn counts for it too.
-            again = policy.decide(invocation, session)
-            if again.verdict == "allow":
+    async def ask(self, question: Question) -> Answer:
+        said = self.asker(question) if self.asker is not None else Choice.NO
+        return _understood(question.invocation.tool.name, await said if isinstance(said, Awaitable) else said)
+
+
+async def confirm(call: Call, policy: Policy, asking: Asking) -> None:
+    """Stage four: return if the call is approved, and raise `Stopped` if not.
+
+    What the user takes to answer is not the call's time, nor that of the tool that made the call.
+    """
+    if asking.asker is None:
+        raise _nobody_to_ask(call, policy)
+    record, began = call.record, perf_counter()
+    try:
+        with call.parent.asking_person() if call.parent is not None else nullcontext():
+            answer = await _answer_to(call, policy, asking)
+    finally:
+        record.waited += perf_counter() - began
+    record.answer = answer.choice.value
+    if answer.choice is Choice.NO:
+        raise _refused(call.invocation, answer)
+
+
+async def _answer_to(call: Call, policy: Policy, asking: Asking) -> Answer:
+    invocation, session, decision = call.invocation, call.session, call.decision
+    async with asking.turn() as waited:
+        if waited:  # an «always» given meanwhile counts for this call too
+            decision = tried_or_asked(policy.decide(invocation, session), invocation)
+            if decision.verdict == Verdict.ALLOW:
                 return Answer(Choice.ALWAYS)
-            if again.verdict == "deny":
-                return Answer(Choice.NO, again.reason)
-            offer = _offer(invocation, policy, session)
-            shown = invocation.tool.params.dump(invocation.params), invocation.info
-            said = self._asker(_question(invocation, again, offer))
-            answer = _understood(tool.name, await said if isinstance(said, Awaitable) else said)
-            if answer.choice is not Choice.NO and _bound(invocation) != shown:
-                raise _changed(tool.name)
-            if answer.choice is Choice.ALWAYS:
-                if offer is None:
-                    return Answer(Choice.ONCE, answer.reason)
-                policy.remember(invocation, session)
-        return answer
-
-    async def effects(
-        self, invocation: Invocation, decision: Decision, effects: Effects, policy: Policy, session: Session
-    ) -> Approval:
-        """Ask whether what a tried call did may be made real. Whoever is asked sees all of it."""
+            if decision.verdict == Verdict.DENY:
+                return Answer(Choice.NO, decision.reason)
         offer = _offer(invocation, policy, session)
-        if self._asker is None:
-            return Approval(False, joined(", ", [decision.reason, _NOBODY]), _what_helps(invocation, offer, policy))
-        async with self._turns.of("the person"):
-            question = replace(_question(invocation, decision, offer), effects=effects)
-            said = self._asker(question)
-            answer = _understood(invocation.tool.name, await said if isinstance(said, Awaitable) else said)
+        shown = invocation.tool.params.dump(invocation.params), invocation.info
+        answer = await asking.ask(_question(invocation, decision, offer))
+        if answer.choice is not Choice.NO and _bound(invocation) != shown:
+            raise _changed(invocation.tool.name)
+        if answer.choice is Choice.ALWAYS:
+            if offer is None:
+                return Answer(Choice.ONCE, answer.reason)
+            policy.remember(invocation, session)
+    return answer
+
+
+async def confirm_effects(call: Call, effects: Effects, policy: Policy, asking: Asking) -> Approval:
+    """Ask whether what a tried call did may be made real: rules and the mode decide, or else the user."""
+    invocation, session, record = call.invocation, call.session, call.record
+    record.effects = effects.as_data()
+    decision = (
+        policy.decide_effects(invocation, effects, session)
+        if isinstance(policy, JudgesEffects)
+        else Decision(Verdict.ASK, effects.reason)
+    )
+    record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
+    if decision.verdict == Verdict.ALLOW:
+        return Approval(True, decision.reason)
+    if decision.verdict == Verdict.DENY:
+        return Approval(False, decision.reason, refused=not decision.tentative)
+    offer = _offer(invocation, policy, session)
+    if asking.asker is None:
+        return Approval(False, joined(", ", [decision.reason, _NOBODY]), _what_helps(invocation, offer, policy))
+    with call.context.asking_person() if call.context is not None else nullcontext():
+        async with asking.turn():
+            answer = await asking.ask(replace(_question(invocation, decision, offer), effects=effects))
             if answer.choice is Choice.ALWAYS and offer is not None:
                 policy.remember(invocation, session)
-        if answer.choice is not Choice.NO:
-            return Approval(True, answer.choice.value)
-        no = phrase("the person said no. They said: {reason}", reason=answer.reason) if answer.reason else _SAID_NO
-        return Approval(False, no, phrase("Do not try the same call again; try another approach, or ask the person."))
+    record.answer = answer.choice.value
+    if answer.choice is not Choice.NO:
+        return Approval(True, answer.choice.value)
+    no = phrase("the person said no. They said: {reason}", reason=answer.reason) if answer.reason else _SAID_NO
+    return Approval(False, no, phrase("Do not try the same call again; try another approach, or ask the person."))
 
 
 def _understood(tool: str, said: object) -> Answer:
@@ -169,7 +205,7 @@ def _changed(tool: str) -> Stopped:
     )
 
 
-def refused(invocation: Invocation, answer: Answer) -> Stopped:
+def _refused(invocation: Invocation, answer: Answer) -> Stopped:
     """The early exit of a call that the person said no to."""
     name = invocation.tool.name
     return Stopped(
@@ -200,15 +236,16 @@ _NOBODY = phrase("and there is nobody to ask")
 _SAID_NO = phrase("the person said no")
 
 
-def _nobody_to_ask(invocation: Invocation, decision: Decision, policy: Policy, session: Session) -> Stopped:
-    offer = policy.offer(invocation, session) if isinstance(policy, Offers) else None
+def _nobody_to_ask(call: Call, policy: Policy) -> Stopped:
+    invocation = call.invocation
+    offer = policy.offer(invocation, call.session) if isinstance(policy, Offers) else None
     return Stopped(
         Stage.CONFIRM,
         ErrorKind.PERMISSION,
         phrase(
             "`{tool}` was not run: {reason}, and there is nobody to ask.",
             tool=invocation.tool.name,
-            reason=decision.reason,
+            reason=call.decision.reason,
         ),
         _what_helps(invocation, offer, policy),
     )

@@ -11,21 +11,19 @@ from weakref import WeakKeyDictionary
 
 from ferrule.core.context import Cancellation, limit_time
 from ferrule.core.errors import ErrorKind, Stage, Stopped
-from ferrule.core.loops import loops_for_sync
+from ferrule.core.loops import callbacks_wait, disown, loops_for_sync, start_task
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Style
-from ferrule.pipeline.eager import callbacks_wait, disown, start_task
-from ferrule.pipeline.stalls import NOTED, STALL, inside, watch_of
 from ferrule.pipeline.streaming import Collected, drain, drain_sync, finish, is_iterator, is_unfinished, settled
 from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool
+from ferrule.pipeline.tool_loops import NOTED, STALL, inside, watch_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from ferrule.core.call import Invocation
     from ferrule.core.context import ToolContext
-    from ferrule.core.tool import Tool
-    from ferrule.pipeline.limits import Limits
+    from ferrule.core.tool import Invocation, Tool
+    from ferrule.pipeline.stages import Call, Limits
     from ferrule.pipeline.tool_loops import LoopJob
 
 logger = logging.getLogger("ferrule.calls")
@@ -154,102 +152,95 @@ class Executor:
         if self._waiters.get(call_id) is waiter:  # the id is the caller's, who may use it twice
             del self._waiters[call_id]
 
-    async def execute(self, invocation: Invocation, context: ToolContext | None, timeout: float) -> Any:
+    async def execute(self, call: Call) -> Any:
         """The tool's value. Raises `ToolFailed` with what the tool raised, or `Stopped` when it was cut short."""
-        tool = invocation.tool
+        tool = call.invocation.tool
         style = tool.style
         loop = asyncio.get_running_loop()
         if style is _SYNC or style is _SYNC_STREAM:
-            return await self._in_thread(invocation, context, timeout, loop)
+            return await self._in_thread(call, loop)
         if (self.own_loop or loop in loops_for_sync) and tool.may_block:
-            return await self._on_tools_loop(invocation, context, timeout, loop)
-        body = self._begin(invocation, context)
+            return await self._on_tools_loop(call, loop)
+        body = self._begin(call)
         began = monotonic()
-        task = start_task(_guard(body, invocation, context), loop)
+        task = start_task(_guard(body, call), loop)
         spent = monotonic() - began
         if spent < STALL and task.done() and not task.cancelled():  # it never waited, as most do: nothing to watch over
             value = _value(task.result())
             if not is_unfinished(value):
                 return value
-            return await self._finish(value, invocation, context, timeout, loop)
-        return await self._in_task(task, body, invocation, context, timeout, spent, loop)
+            return await self._finish(call, value, loop)
+        return await self._in_task(call, task, body, spent, loop)
 
     async def _in_task(
         self,
+        call: Call,
         task: asyncio.Task[Any],
         body: Coroutine[Any, Any, Any],
-        invocation: Invocation,
-        context: ToolContext | None,
-        timeout: float,
         spent: float,
         loop: asyncio.AbstractEventLoop,
     ) -> Any:
         """Wait for a task whose first step took so long."""
+        invocation = call.invocation
         if spent >= STALL:
             self._note_blocked(invocation, watch_of(loop).blame(invocation, monotonic() - spent))
         if not task.done():
-            await self._wait(task, body, invocation, context, timeout, max(0.0, timeout - spent), loop)
+            await self._wait(call, task, body, max(0.0, call.seconds - spent), loop)
         if task.cancelled():
             raise _cancelled(invocation.tool, phrase("It was cancelled from inside."))
         value = _value(task.result())
-        return await self._finish(value, invocation, context, timeout, loop) if is_unfinished(value) else value
+        return await self._finish(call, value, loop) if is_unfinished(value) else value
 
-    async def _finish(
-        self,
-        value: Any,
-        invocation: Invocation,
-        context: ToolContext | None,
-        timeout: float,
-        loop: asyncio.AbstractEventLoop,
-    ) -> Any:
+    async def _finish(self, call: Call, value: Any, loop: asyncio.AbstractEventLoop) -> Any:
         """The result of what a function handed on instead of one, as decorators do: a coroutine or a generator."""
-        body = finish(value, _shower(context), self._collect(invocation))
-        if (self.own_loop or loop in loops_for_sync) and invocation.tool.may_block:
-            return await self._on_tools_loop(invocation, context, timeout, loop, body)
-        task = start_task(_guard(body, invocation, context), loop)
-        return await self._in_task(task, body, invocation, context, timeout, 0.0, loop)
+        body = finish(value, _shower(call), self._collect(call))
+        if (self.own_loop or loop in loops_for_sync) and call.invocation.tool.may_block:
+            return await self._on_tools_loop(call, loop, body)
+        task = start_task(_guard(body, call), loop)
+        return await self._in_task(call, task, body, 0.0, loop)
 
-    def _begin(self, invocation: Invocation, context: ToolContext | None) -> Coroutine[Any, Any, Any]:
+    def _begin(self, call: Call) -> Coroutine[Any, Any, Any]:
         """A tool's coroutine; making it may fail already, as when a wrapper refuses its arguments."""
+        tool = call.invocation.tool
         try:
-            body = invocation.tool.start(invocation.params, context)
+            body = tool.start(call.invocation.params, call.context)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its outcome
             raise ToolFailed(error) from None
-        if invocation.tool.style is _ASYNC_STREAM:
-            return drain(body, _shower(context), self._collect(invocation))
+        if tool.style is _ASYNC_STREAM:
+            return drain(body, _shower(call), self._collect(call))
         return body
 
     def _note_blocked(self, invocation: Invocation, seconds: float, least: float = NOTED) -> None:
         if seconds >= least:
             self.blocked[invocation.call_id] = self.blocked.get(invocation.call_id, 0.0) + seconds
 
-    def _grace(self, invocation: Invocation) -> float:
-        own = invocation.tool.grace
+    def _grace(self, call: Call) -> float:
+        own = call.invocation.tool.grace
         return self._limits.grace if own is None else own
 
-    def _collect(self, invocation: Invocation) -> Collected:
-        return Collected(self._limits, invocation.tool.max_result, invocation.tool.nothing_yielded)
+    def _collect(self, call: Call) -> Collected:
+        tool = call.invocation.tool
+        return Collected(self._limits, tool.max_result, tool.nothing_yielded)
 
     async def _wait(
         self,
+        call: Call,
         task: asyncio.Task[Any],
         body: Coroutine[Any, Any, Any],
-        invocation: Invocation,
-        context: ToolContext | None,
-        timeout: float,
         left: float,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         """Wait for a task; on time-out or cancelling, stop it and raise."""
+        invocation = call.invocation
         waiter: asyncio.Future[str] = loop.create_future()
         task.add_done_callback(lambda _: _settle(waiter, _DONE))
 
         async def stop() -> str:
             task.cancel()
             try:
-                ended = await _ends_in_time(task, self._grace(invocation), context, loop)
+                ended = await _ends_in_time(task, self._grace(call), call.context, loop)
             finally:  # also when the caller was cancelled again meanwhile
                 if not task.done():
                     self._give_up_on(task, body, invocation)
@@ -264,20 +255,15 @@ class Executor:
             left,
             lambda: _settle(waiter, _TIME_IS_UP),
             loop,
-            lambda: watch.excused(invocation, mark, timeout),
+            lambda: watch.excused(invocation, mark, call.seconds),
         )
         try:
-            await self._await(waiter, stop, timer, invocation, context, timeout)
+            await self._await(call, waiter, stop, timer)
         finally:
             self._note_blocked(invocation, watch.leave(invocation))
 
     async def _on_tools_loop(
-        self,
-        invocation: Invocation,
-        context: ToolContext | None,
-        timeout: float,
-        loop: asyncio.AbstractEventLoop,
-        begun: Coroutine[Any, Any, Any] | None = None,
+        self, call: Call, loop: asyncio.AbstractEventLoop, begun: Coroutine[Any, Any, Any] | None = None
     ) -> Any:
         """Run an async tool on the tools' own loop, and wait for it here; `begun` is its coroutine, where there is one.
 
@@ -286,6 +272,7 @@ class Executor:
         """
         from ferrule.pipeline.tool_loops import LoopJob, tool_loops
 
+        invocation, context, timeout = call.invocation, call.context, call.seconds
         tool = invocation.tool
         waiter: asyncio.Future[str] = loop.create_future()
         ended: asyncio.Future[None] = loop.create_future()
@@ -295,11 +282,11 @@ class Executor:
         async def work() -> Outcome:
             try:
                 if not bodies:
-                    bodies.append(self._begin(invocation, context))
-                outcome = await _guard(bodies[0], invocation, context)
+                    bodies.append(self._begin(call))
+                outcome = await _guard(bodies[0], call)
                 if outcome[0] and is_unfinished(outcome[1]):
-                    bodies[0] = finish(outcome[1], _shower(context), self._collect(invocation))
-                    outcome = await _guard(bodies[0], invocation, context)
+                    bodies[0] = finish(outcome[1], _shower(call), self._collect(call))
+                    outcome = await _guard(bodies[0], call)
             except ToolFailed as failed:
                 outcome = False, failed.cause
             except KeyboardInterrupt as error:  # the tool's own: the person's reaches the main thread alone
@@ -332,7 +319,7 @@ class Executor:
             left = False
             try:
                 if not outcomes:
-                    await _ends_in_time(ended, self._grace(invocation), context, loop, lambda: job.standing > 0)
+                    await _ends_in_time(ended, self._grace(call), context, loop, lambda: job.standing > 0)
             finally:  # also when the caller was cancelled again meanwhile
                 if not outcomes:
                     self._stubborn.add(job)
@@ -353,20 +340,15 @@ class Executor:
             raise _too_many(tool, error) from None
         timer = _Timer(timeout, time_is_up, loop, excused)
         try:
-            await self._await(waiter, stop, timer, invocation, context, timeout, job)
+            await self._await(call, waiter, stop, timer, job)
         finally:
             self._note_blocked(invocation, job.blocked, NOTED if job.over else STALL)
         if outcomes[0] is None:
             raise _cancelled(tool, "It was cancelled from inside.")
         return _value(outcomes[0])
 
-    async def _in_thread(
-        self,
-        invocation: Invocation,
-        context: ToolContext | None,
-        timeout: float,
-        loop: asyncio.AbstractEventLoop,
-    ) -> Any:
+    async def _in_thread(self, call: Call, loop: asyncio.AbstractEventLoop) -> Any:
+        invocation, context, timeout = call.invocation, call.context, call.seconds
         tool, params = invocation.tool, invocation.params
         waiter: asyncio.Future[str] = loop.create_future()
         outcomes: list[Outcome] = []
@@ -376,7 +358,7 @@ class Executor:
             value = tool.start(params, context)
             if tool.style is not _SYNC_STREAM and not is_iterator(value):
                 return settled(value)
-            return drain_sync(value, _shower(context), self._collect(invocation), waiter.done)
+            return drain_sync(value, _shower(call), self._collect(call), waiter.done)
 
         def settle(outcome: Outcome) -> None:
             outcomes.append(outcome)
@@ -395,7 +377,7 @@ class Executor:
             left = False
             try:
                 if not outcomes:
-                    await _ends_in_time(ended, self._grace(invocation) if context is not None else 0.0, context, loop)
+                    await _ends_in_time(ended, self._grace(call) if context is not None else 0.0, context, loop)
             finally:  # also when the caller was cancelled again meanwhile
                 left = not outcomes and self._pool.abandon(job)
             if left:
@@ -424,23 +406,22 @@ class Executor:
         else:
             self._slow.add(tool.name)  # nobody waits for another call of it before this one has told how long it took
             timer = _Timer(timeout, lambda: _settle(waiter, _TIME_IS_UP), loop, _never_excused)
-            await self._await(waiter, stop, timer, invocation, context, timeout)
+            await self._await(call, waiter, stop, timer)
             if job.seconds < _A_MOMENT:
                 self._slow.discard(tool.name)
         value = _value(outcomes[0])
-        return await self._finish(value, invocation, context, timeout, loop) if is_unfinished(value) else value
+        return await self._finish(call, value, loop) if is_unfinished(value) else value
 
     async def _await(
         self,
+        call: Call,
         waiter: asyncio.Future[str],
         stop: Callable[[], Awaitable[str]],
         timer: _Timer,
-        invocation: Invocation,
-        context: ToolContext | None,
-        timeout: float,
         job: LoopJob | None = None,
     ) -> None:
         """Return when the work is done; otherwise stop it, and raise what cut it short."""
+        invocation, context = call.invocation, call.context
         if context is not None:
             limit_time(context, timer)
         self._waiters[invocation.call_id] = waiter
@@ -461,7 +442,7 @@ class Executor:
         if held_up is not None:
             raise held_up
         own_words = context.stopped_words if context is not None else ""
-        raise _cut_short(invocation.tool, reason, end, timeout, own_words)
+        raise _cut_short(invocation.tool, reason, end, call.seconds, own_words)
 
     def _give_up_on(self, task: asyncio.Task[Any], body: Coroutine[Any, Any, Any], invocation: Invocation) -> None:
         """Leave a task that ignores cancelling behind, after one last try to end it from outside."""
@@ -486,9 +467,9 @@ class Executor:
             task.exception()  # seen, so that asyncio does not report it as lost
 
 
-async def _guard(body: Awaitable[Any], invocation: Invocation, context: ToolContext | None) -> Outcome:
-    """Turn whatever a tool raises into an outcome; only cancelling and the person's Ctrl-C go through."""
-    inside.set((invocation, context))
+async def _guard(body: Awaitable[Any], call: Call) -> Outcome:
+    """Turn whatever a tool raises into an outcome; only cancelling and the user's Ctrl-C go through."""
+    inside.set((call.invocation, call.context))
     try:
         return True, settled(await body)
     except (asyncio.CancelledError, KeyboardInterrupt):
@@ -596,8 +577,8 @@ def _cancelled(tool: Tool[Any], why: str, details: dict[str, Any] | None = None)
     return Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, message, None, details)
 
 
-def _shower(context: ToolContext | None) -> Callable[[Any], None]:
-    return context.partial if context is not None else _show_nobody
+def _shower(call: Call) -> Callable[[Any], None]:
+    return call.context.partial if call.context is not None else _show_nobody
 
 
 def _show_nobody(piece: Any) -> None:

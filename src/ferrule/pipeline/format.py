@@ -1,27 +1,31 @@
-"""Stage six: a value becomes words for the model and words for the person, both bounded."""
+"""Stage six: a value becomes text for the model and text for the user, both bounded, and may be kept for later (P7)."""
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import logging
-from asyncio import CancelledError
+import threading
+import time
+from collections import OrderedDict
 from dataclasses import replace
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped, ToolError
+from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.problems import InvalidParams
 from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult, words_for_attached
-from ferrule.pipeline.cleaning import clean_exception, clean_text, clean_value
+from ferrule.pipeline.cleaning import clean_exception, clean_text
 from ferrule.pipeline.validate import listed_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
-    from ferrule.core.call import Invocation
-    from ferrule.core.tool import Tool
-    from ferrule.pipeline.limits import Limits
+    from ferrule.core.context import Session
+    from ferrule.core.tool import Invocation, Tool
+    from ferrule.pipeline.stages import Limits
+
 
 logger = logging.getLogger("ferrule.calls")
 
@@ -166,60 +170,22 @@ def with_notes(result: ToolResult, notes: Sequence[str]) -> ToolResult:
     return replace(result, llm_content=words, metadata={**result.metadata, "notes": list(notes)})
 
 
-def stopped_by(tool: str, cause: BaseException, workspace: Path | None, added: Sequence[Path] = ()) -> Stopped:
-    """What a tool raised, as an early exit: its own words if it meant them for a model, cleaned ones if not."""
-    cause = _unwrapped(cause)
-    if isinstance(cause, ToolError):
-        suggestion = clean_text(cause.suggestion, workspace, added) if cause.suggestion else None
-        details = clean_value(dict(cause.details), workspace, added) if cause.details else None
-        message = clean_text(cause.message, workspace, added)
-        return Stopped(Stage.EXECUTE, cause.kind, message, suggestion, details)
-    if isinstance(cause, TimeoutError):
-        return Stopped(
-            Stage.EXECUTE,
-            ErrorKind.TIMEOUT,
-            phrase("`{tool}` failed. {error}", tool=tool, error=clean_exception(cause, workspace, added)),
-        )
-    if isinstance(cause, CancelledError):
-        return Stopped(
-            Stage.EXECUTE,
-            ErrorKind.CANCELLED,
-            joined(" ", [phrase("`{name}` did not finish.", name=tool), phrase("It was cancelled from inside.")]),
-        )
-    kind = ErrorKind.EXECUTION if isinstance(cause, Exception) else ErrorKind.UNKNOWN
-    return Stopped(
-        Stage.EXECUTE,
-        kind,
-        phrase("`{tool}` failed. {error}", tool=tool, error=clean_exception(cause, workspace, added)),
-    )
-
-
-def _unwrapped(cause: BaseException) -> BaseException:
-    """What a task group wrapped, where one of its tasks alone raised."""
-    while isinstance(cause, BaseExceptionGroup):
-        inner: Sequence[BaseException] = cast("Any", cause).exceptions
-        if len(inner) != 1:
-            return cast("BaseException", cause)
-        cause = inner[0]
-    return cause
-
-
 def _own_words(tool: Tool[Any], value: Any) -> tuple[str | None, str | None]:
     return _said_by(tool, "render", value), _said_by(tool, "display", value)
 
 
-def _said_by(tool: Tool[Any], hook: str, value: Any) -> str | None:
-    """What a tool's own words for a result are; whatever is wrong with them is said of the hook that gave them."""
+def _said_by(tool: Tool[Any], method: str, value: Any) -> str | None:
+    """What a tool's own words for a result are; whatever is wrong with them is said of the method that gave them."""
     try:
-        said: Any = getattr(tool, hook)(value)
+        said: Any = getattr(tool, method)(value)
     except Exception as error:
-        logger.info("`%s` of tool %s failed", hook, tool.name, exc_info=error)
-        raise unformattable(tool.name, error, phrase("its `{hook}` failed", hook=hook)) from error
+        logger.info("`%s` of tool %s failed", method, tool.name, exc_info=error)
+        raise unformattable(tool.name, error, phrase("its `{method}` failed", method=method)) from error
     if said is None or isinstance(said, str):
         return said
     if iscoroutine(said):
         said.close()
-    raise _not_text(tool.name, phrase("its `{hook}` returned", hook=hook), said)
+    raise _not_text(tool.name, phrase("its `{method}` returned", method=method), said)
 
 
 def _not_text(tool: str, what: str, said: Any) -> Stopped:
@@ -247,7 +213,7 @@ def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
         if not attachments:
             return "Done. There is no output."
         return words_for_attached(attachments)
-    from ferrule.pipeline.json_form import NO_JSON_FORM, to_words, unfit_part
+    from ferrule.core.params import NO_JSON_FORM, to_words, unfit_part
 
     try:
         return to_words(value)
@@ -296,3 +262,61 @@ def _first_line(text: str) -> str:
 
 def _shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+# Results that may be used again (P7): the same tool, version, parameters, caller and place.
+
+
+Key = tuple[Any, ...]
+
+
+class ResultCache:
+    """The newest results of tools that allow it, each for as long as its tool says."""
+
+    def __init__(self, size: int = 1024) -> None:
+        self._size = size
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Key, tuple[float, ToolResult]] = OrderedDict()
+
+    def key(self, invocation: Invocation, session: Session) -> Key:
+        """What makes two calls the same. The tool object is part of it: a replaced tool starts afresh."""
+        tool = invocation.tool
+        params = hashlib.blake2b(tool.params.dump(invocation.params)).digest()  # not itself: it may hold secrets
+        place = (str(session.workspace), str(session.directory))
+        return (tool, tool.version, params, session.caller, place)
+
+    def get(self, key: Key, invocation: Invocation) -> ToolResult | None:
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None:
+                return None
+            until, result = found
+            if time.monotonic() >= until:
+                del self._kept[key]
+                return None
+            self._kept.move_to_end(key)
+        again = copy.deepcopy(result)  # whoever changes what they got changes only that
+        again.call_id = invocation.call_id
+        again.metadata = {**result.metadata, "cached": True}
+        again.metadata.pop("repairs", None)  # what was mended then says nothing of this call
+        if invocation.repairs:
+            again.metadata["repairs"] = list(invocation.repairs)
+        return again
+
+    def put(self, key: Key, result: ToolResult, seconds: float) -> None:
+        if not result.success:
+            return
+        try:
+            kept = copy.deepcopy(result)
+        except Exception:  # noqa: BLE001 - a value may refuse to be copied in any way
+            logger.debug("A result of %s cannot be copied, so it is not kept", result.tool)
+            return
+        with self._lock:
+            self._kept[key] = (time.monotonic() + seconds, kept)
+            self._kept.move_to_end(key)
+            while len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept.clear()

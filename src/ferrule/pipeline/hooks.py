@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.call import Invocation, RawCall
+from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.phrases import glued, phrase, said_by
-from ferrule.pipeline.validate import validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ferrule.core.context import Session
     from ferrule.core.result import ToolResult
-    from ferrule.pipeline.limits import Limits
+    from ferrule.core.tool import Invocation
+    from ferrule.pipeline.stages import Call
 
 logger = logging.getLogger("ferrule.calls")
 _NO_REASON = phrase("it gave no reason")
@@ -74,27 +74,30 @@ class Hooks:
         """Whether a call's input may become another before it runs, so that nothing can be planned by it."""
         return any(hook.is_for(tool) for hook in self._before)
 
-    async def before(self, invocation: Invocation, session: Session, limits: Limits) -> tuple[Invocation, list[str]]:
-        """The call as it shall run, and words for the model; raises `Stopped` where a hook refuses."""
+    async def before(self, call: Call, validated: Callable[[RawCall], Invocation | Stopped]) -> list[str]:
+        """Ask before a call, which then has the input that it shall run with. Gives words for the model; raises
+        `Stopped` where a hook refuses.
+        """
         words: list[str] = []
         for hook in self._before:
+            invocation = call.invocation
             if not hook.is_for(invocation.tool.name):
                 continue
-            said = await self._ask(hook, invocation, lambda one=hook, now=invocation: one.before(now, session))  # pyright: ignore[reportOptionalCall]
+            said = await self._ask(hook, invocation, lambda one=hook, now=invocation: one.before(now, call.session))  # pyright: ignore[reportOptionalCall]
             if said.deny is not None:
                 raise _refused(invocation, hook, said.deny or _NO_REASON)
             words += _bounded(said.context)
             if said.arguments is not None:
-                invocation = _changed(invocation, hook, said.arguments, session, limits)
-        return invocation, words
+                call.invocation = _changed(call, hook, said.arguments, validated)
+        return words
 
-    async def after(self, invocation: Invocation, result: ToolResult, session: Session, words: list[str]) -> ToolResult:
+    async def after(self, call: Call, result: ToolResult, words: list[str]) -> ToolResult:
         """The result as the hooks leave it: with words added, or held back. What was done stays done."""
-        added = list(words)
+        invocation, added = call.invocation, list(words)
         for hook in self._after:
             if not hook.is_for(invocation.tool.name):
                 continue
-            said = await self._ask(hook, invocation, lambda one=hook: one.after(invocation, result, session))  # pyright: ignore[reportOptionalCall]
+            said = await self._ask(hook, invocation, lambda one=hook: one.after(invocation, result, call.session))  # pyright: ignore[reportOptionalCall]
             if said.deny is not None:
                 raise Stopped(
                     Stage.FORMAT,
@@ -140,16 +143,15 @@ class Hooks:
 
 
 def _changed(
-    invocation: Invocation, hook: Hook, arguments: Mapping[str, Any], session: Session, limits: Limits
+    call: Call, hook: Hook, arguments: Mapping[str, Any], validated: Callable[[RawCall], Invocation | Stopped]
 ) -> Invocation:
-    call = RawCall(invocation.tool.name, dict(arguments), id=invocation.call_id, version=invocation.tool.version)
-    try:
-        changed = validate(invocation.tool, call, limits)
-    except Stopped as stopped:
-        raise _broken(
-            invocation, hook, phrase("changed the input to one that is not valid: {why}", why=stopped.message)
-        ) from None
-    changed.session = session
+    before = call.invocation
+    tool = before.tool
+    changed = validated(RawCall(tool.name, dict(arguments), id=before.call_id, version=tool.version))
+    if isinstance(changed, Stopped):
+        why = phrase("changed the input to one that is not valid: {why}", why=changed.message)
+        raise _broken(before, hook, why)
+    changed.session = call.session
     return changed
 
 

@@ -5,47 +5,52 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack
 from copy import copy
-from dataclasses import replace
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ferrule.core.call import Invocation, RawCall
-from ferrule.core.context import RESTRICTIONS, Session, ToolContext, try_first
-from ferrule.core.effects import Approval
+from ferrule.core.call import RawCall
+from ferrule.core.context import Session, ToolContext, try_first
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
 from ferrule.core.events import Done, Pending
-from ferrule.core.loops import sync_caller
+from ferrule.core.loops import Turns, sync_caller
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Tool
-from ferrule.pipeline.authorise import Decision, DefaultPolicy, JudgesEffects, Policy, Verdict, require_context
-from ferrule.pipeline.cache import ResultCache
-from ferrule.pipeline.cleaning import clean_exception
-from ferrule.pipeline.confirm import Asker, Choice, Confirm, refused
+from ferrule.pipeline.authorise import DefaultPolicy, Policy, authorise
+from ferrule.pipeline.cleaning import clean_exception, stopped_by
+from ferrule.pipeline.confirm import Asker, Asking, confirm, confirm_effects
 from ferrule.pipeline.execute import Executor, ToolFailed
-from ferrule.pipeline.format import format_stopped, format_value, stopped_by, unformattable, with_notes
+from ferrule.pipeline.format import ResultCache, format_stopped, format_value, unformattable, with_notes
 from ferrule.pipeline.hooks import Hook, Hooks
-from ferrule.pipeline.limits import DEFAULT_LIMITS, Limits
-from ferrule.pipeline.listeners import Emitter, Listeners
-from ferrule.pipeline.lookup import lookup
-from ferrule.pipeline.record import CallRecord, Recorder, Recording, Tracer
-from ferrule.pipeline.turns import Turns
-from ferrule.pipeline.validate import validate
+from ferrule.pipeline.record import CallRecord, Emitter, Listeners, Recorder, Recording, Tracer
+from ferrule.pipeline.stages import DEFAULT_LIMITS, Call, Limits, Verdict
+from ferrule.pipeline.validate import lookup, validate
 from ferrule.registry.registry import Registry
 from ferrule.registry.source import ToolSource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 
-    from ferrule.core.effects import Effects
+    from ferrule.core.call import Approval, Effects
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
-    from ferrule.pipeline.confirm import Answer
+    from ferrule.core.tool import Invocation
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 logger = logging.getLogger("ferrule.calls")
 
 _ALLOW = Verdict.ALLOW  # an enum's member takes longer to look up than all the rest of that line
+
+
+def attempt(stage: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | Stopped:
+    """What a stage gives, or why it stops: for whoever looks ahead of a call instead of running it."""
+    try:
+        return stage(*args, **kwargs)
+    except Stopped as stopped:
+        return stopped
 
 
 class Runtime:
@@ -86,12 +91,11 @@ class Runtime:
         self._restrictions: Any = getattr(self.policy, "restrictions", None)
         self.limits = limits
         self.session = session if session is not None else _session_for(self.tools)
-        if self._restrictions is not None:
-            self.session.state.setdefault(RESTRICTIONS, self._restrictions)
+        self._restrict(self.session)
         self.cache = cache if cache is not None else ResultCache()
         self._recording = Recording(recorders)
         self._tracer = tracer
-        self._confirm = Confirm(ask)
+        self._asking = Asking(ask)
         self._executor = Executor(limits, own_loop=own_loop)
         self._listeners = Listeners()
         self._alone = Turns()
@@ -164,59 +168,52 @@ class Runtime:
             call = RawCall(call.name if isinstance(call, Tool) else call, arguments)
         if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"A time limit is more than 0 seconds, not {timeout!r}.")
-        return self.run_prepared(call, None, session=session, timeout=timeout, parent=parent)
+        return self._run(Call(call, session or self.session, parent, timeout), self._validated)
 
-    async def run_prepared(
-        self,
-        call: RawCall,
-        prepared: Invocation | Stopped | None,
-        *,
-        session: Session | None = None,
-        timeout: float | None = None,
-        parent: ToolContext | None = None,
-    ) -> ToolResult:
-        """Run a call whose first stages were gone through already, if `prepared` says how they ended."""
-        session = session or self.session
-        if self._restrictions is not None:
-            session.state.setdefault(RESTRICTIONS, self._restrictions)  # a session that only this call was given
+    async def _run(self, call: Call, first_stages: Callable[[Call], Invocation]) -> ToolResult:
+        """Take a call through all stages: the one place where an early exit becomes a result."""
         began = perf_counter()
-        record = CallRecord(
-            call.id, parent.call_id if parent is not None else None, session.id, session.caller,
-            call.name, "", "", call.arguments, time(),
-        )  # fmt: skip
+        raw, session, record = call.raw, call.session, call.record
+        record.started = time()  # and not when the coroutine was made, which may wait
+        if self._restrictions is not None:
+            self._restrict(session)  # it may be one that only this call was given
         if self._listeners.all:
-            self._listeners.emit(Pending(call.id, call.name, parent_id=record.parent_id))
+            self._listeners.emit(Pending(raw.id, raw.name, parent_id=record.parent_id))
         try:
-            invocation = self._prepare(call, prepared, session, record)
+            call.invocation = invocation = first_stages(call)
+            record.repairs = invocation.repairs
+            invocation.session = session
             if self.hooks:
-                result = await self._between_hooks(invocation, session, timeout, parent, record)
+                result = await self._between_hooks(call)
             else:
-                result = await self._carry_out(invocation, session, timeout, parent, record)
+                result = await self._carry_out(call)
         except Stopped as stopped:
-            result = _stop(call, stopped, record)
+            result = _stop(call, stopped)
         except asyncio.CancelledError:
-            await self._end_cancelled(call, record, perf_counter() - began)
+            await self._end_cancelled(call, perf_counter() - began)
             raise
         except DefinitionError as error:
-            logger.warning("Tool %s cannot describe its call %s: %s", call.name, call.id, error)
-            result = _stop(call, _undescribed(call, error), record)
+            logger.warning("Tool %s cannot describe its call %s: %s", raw.name, raw.id, error)
+            result = _stop(call, _undescribed(raw, error))
         except Exception as error:
-            logger.exception("Call %s of %s broke the pipeline", call.id, call.name)
-            result = _stop(call, _broken(call, error, session), record)
-        if self._executor.blocked and (seconds := self._executor.blocked.pop(call.id, None)):
+            logger.exception("Call %s of %s broke the pipeline", raw.id, raw.name)
+            result = _stop(call, _broken(raw, error, session))
+        if self._executor.blocked and (seconds := self._executor.blocked.pop(raw.id, None)):
             result.metadata["blocked_loop_seconds"] = round(seconds, 1)
-        record.duration = _own_time(perf_counter() - began, record)
+        duration = perf_counter() - began
+        record.duration = _own_time(record, duration) if record.waited or record.queued else duration
         record.result_length = len(result.llm_content)
+        recording = self._recording
         try:
-            if waiting := self._recording.record(record):
-                failure = await self._recording.settle(waiting)
+            if recording.recorders and (waiting := recording.record(record)):
+                failure = await recording.settle(waiting)
                 if failure is not None:  # the call has happened; losing its result would not undo it
                     result.metadata["unrecorded"] = clean_exception(failure, session.workspace)
-            if (session.notes or self._recording.has_notes) and parent is None:
-                result = with_notes(result, [*session.take_notes(), *self._recording.take_notes()])
+            if (session.notes or (recording.recorders and recording.has_notes)) and call.parent is None:
+                result = with_notes(result, [*session.take_notes(), *recording.take_notes()])
         finally:  # whoever watches must know how it ended, even when the caller is cancelled this late
             if self._listeners.all:
-                self._listeners.emit(Done(call.id, call.name, result))
+                self._listeners.emit(Done(raw.id, raw.name, result))
         return result
 
     def run_sync(
@@ -240,105 +237,104 @@ class Runtime:
         """Look a call up and validate it without running it; raises `Stopped`."""
         return validate(lookup(self.tools, call), call, self.limits)
 
-    async def execute(self, invocation: Invocation, *, session: Session | None = None) -> ToolResult:
-        """Authorise, run, format and record what `build` gave."""
+    def execute(
+        self,
+        invocation: Invocation,
+        *,
+        call: RawCall | None = None,
+        session: Session | None = None,
+        parent: ToolContext | None = None,
+    ) -> Coroutine[Any, Any, ToolResult]:
+        """Authorise, run, format and record what `build` gave. The record has the arguments of `call`, where the call
+        it was built from is given.
+        """
         tool = invocation.tool
-        arguments = tool.params.dump(invocation.params)
-        call = RawCall(tool.name, arguments, id=invocation.call_id, version=tool.version)
-        return await self.run_prepared(call, invocation, session=session)
+        if call is None:
+            arguments = tool.params.dump(invocation.params)
+            call = RawCall(tool.name, arguments, id=invocation.call_id, version=tool.version)
+        ready = Call(call, session or self.session, parent)
+        ready.invocation, record = invocation, ready.record
+        record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
+        return self._run(ready, self._built)
 
-    def _prepare(
-        self, call: RawCall, prepared: Invocation | Stopped | None, session: Session, record: CallRecord
-    ) -> Invocation:
+    def refuse(
+        self, call: RawCall, why: Stopped, *, session: Session | None = None, parent: ToolContext | None = None
+    ) -> Coroutine[Any, Any, ToolResult]:
+        """Give a call its result without running it, on the record."""
+
+        def refused(call: Call) -> Invocation:
+            self._looked_up(call)
+            raise why
+
+        return self._run(Call(call, session or self.session, parent), refused)
+
+    def _built(self, call: Call) -> Invocation:
+        """What is left of stages one and two where `build` has gone through them."""
+        if self._recording.watchers:
+            self._recording.tell("looked_up", call.raw, call.session, found=True)
+        return call.invocation
+
+    def _validated(self, call: Call) -> Invocation:
         """Stages one and two."""
-        if isinstance(prepared, Invocation):
-            tool, invocation = prepared.tool, prepared
-            if self._recording.watchers:
-                self._recording.tell("looked_up", call, session, found=True)
-            record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
-        else:
-            try:
-                tool = lookup(self.tools, call)
-            except Stopped as stopped:
-                self._recording.tell("looked_up", call, session, found=False)
-                if self._mcp_servers and not self._closers:
-                    stopped.suggestion = "The MCP servers of this Runtime run inside `async with` only; enter it first."
-                raise
-            if self._recording.watchers:
-                self._recording.tell("looked_up", call, session, found=True)
-            record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
-            if prepared is not None:
-                raise prepared
-            invocation = validate(tool, call, self.limits)
-        record.repairs = invocation.repairs
-        invocation.session = session
-        return invocation
+        return validate(self._looked_up(call), call.raw, self.limits)
 
-    async def _end_cancelled(self, call: RawCall, record: CallRecord, duration: float) -> None:
+    def _looked_up(self, call: Call) -> Tool[Any]:
+        """Stage one, on the record."""
+        raw, record = call.raw, call.record
+        try:
+            tool = lookup(self.tools, raw)
+        except Stopped as stopped:
+            self._recording.tell("looked_up", raw, call.session, found=False)
+            if self._mcp_servers and not self._closers:
+                stopped.suggestion = "The MCP servers of this Runtime run inside `async with` only; enter it first."
+            raise
+        if self._recording.watchers:
+            self._recording.tell("looked_up", raw, call.session, found=True)
+        record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
+        return tool
+
+    def _restrict(self, session: Session) -> None:
+        """Let a session's tools know what the policy keeps from those that go through folders or run programs."""
+        if session.restrictions is None:
+            session.restrictions = self._restrictions
+
+    async def _end_cancelled(self, call: Call, duration: float) -> None:
         """Record and announce a call whose caller was cancelled; a slow recorder gets a short while."""
+        raw, record = call.raw, call.record
         stopped = Stopped(
             Stage.EXECUTE,
             ErrorKind.CANCELLED,
-            joined(" ", [phrase("`{name}` did not finish.", name=call.name), phrase("It was cancelled.")]),
+            joined(" ", [phrase("`{name}` did not finish.", name=raw.name), phrase("It was cancelled.")]),
         )
-        result = _stop(call, stopped, record)
-        self._executor.blocked.pop(call.id, None)
-        record.duration = _own_time(duration, record)
+        result = _stop(call, stopped)
+        self._executor.blocked.pop(raw.id, None)
+        record.duration = _own_time(record, duration)
         try:
             if waiting := self._recording.record(record):
                 await self._recording.settle(waiting, self.limits.grace)
         finally:
             if self._listeners.all:
-                self._listeners.emit(Done(call.id, call.name, result))
+                self._listeners.emit(Done(raw.id, raw.name, result))
 
-    async def _between_hooks(
-        self,
-        invocation: Invocation,
-        session: Session,
-        timeout: float | None,
-        parent: ToolContext | None,
-        record: CallRecord,
-    ) -> ToolResult:
+    async def _between_hooks(self, call: Call) -> ToolResult:
         """Stages three to six of the call as the hooks leave it; what the record says of the input is what ran."""
-        asked = invocation
-        invocation, words = await self.hooks.before(invocation, session, self.limits)
-        if invocation is not asked:
-            record.arguments = invocation.tool.params.dump(invocation.params)
-        result = await self._carry_out(invocation, session, timeout, parent, record)
-        return await self.hooks.after(invocation, result, session, words)
+        asked = call.invocation
 
-    async def _carry_out(
-        self,
-        invocation: Invocation,
-        session: Session,
-        timeout: float | None,
-        parent: ToolContext | None,
-        record: CallRecord,
-    ) -> ToolResult:
+        def validated(changed: RawCall) -> Invocation | Stopped:
+            return attempt(validate, asked.tool, changed, self.limits)
+
+        words = await self.hooks.before(call, validated)
+        invocation = call.invocation
+        if invocation is not asked:
+            call.record.arguments = invocation.tool.params.dump(invocation.params)
+        return await self.hooks.after(call, await self._carry_out(call), words)
+
+    async def _carry_out(self, call: Call) -> ToolResult:
         """Stages three to six."""
+        if authorise(call, self.policy) is not _ALLOW:
+            await confirm(call, self.policy, self._asking)
+        invocation, session, record = call.invocation, call.session, call.record
         tool = invocation.tool
-        if tool.roles or tool.needs:
-            require_context(tool, session)
-        decision = self.policy.decide(invocation, session)
-        tentative = decision.tentative
-        if tentative and not (invocation.info.tentative and tool.wants_context):
-            decision = replace(decision, verdict=Verdict.ASK, tentative=(tentative := False))  # it cannot be tried
-        record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
-        if decision.verdict is not _ALLOW and (verdict := Verdict(decision.verdict)) is not _ALLOW:
-            if verdict is Verdict.DENY:
-                raise Stopped(
-                    Stage.AUTHORISE,
-                    ErrorKind.PERMISSION,
-                    phrase("`{name}` was not run: {reason}.", name=tool.name, reason=decision.reason),
-                    phrase("Do not try the same call again; try another approach, or ask the person."),
-                )
-            if (problem := invocation.info.refusal) is not None:
-                said = stopped_by(tool.name, problem, session.workspace, session.folders[1:])  # as if it had run
-                raise Stopped(Stage.AUTHORISE, said.kind, said.message, said.suggestion, said.details)
-            answer = await self._ask(invocation, decision, session, parent, record)
-            record.answer = answer.choice.value
-            if answer.choice is Choice.NO:
-                raise refused(invocation, answer)
         if tool.cache:
             key = self.cache.key(invocation, session)
             kept = self.cache.get(key, invocation)
@@ -347,18 +343,17 @@ class Runtime:
                 return kept
         context = None
         emitter = self._listeners.emitter() if self._listeners.all else None
-        if parent is not None or tool.wants_context or emitter is not None:
-            context = self._context_for(tool, invocation.call_id, session, parent, emitter)
-            if tentative:
-                try_first(context, self._approver(invocation, session, context, record))
+        if call.parent is not None or tool.wants_context or emitter is not None:
+            context = self._context_for(call, emitter)
+        call.context = context
+        call.seconds = call.timeout or tool.timeout or self.limits.timeout
         if self._recording.watchers:
             self._recording.tell("started", invocation, session)
-        seconds = timeout or tool.timeout or self.limits.timeout
         try:
             if self._tracer is None and tool.concurrency_safe:
-                value = await self._executor.execute(invocation, context, seconds)
+                value = await self._executor.execute(call)
             else:
-                value = await self._execute_apart(invocation, session, context, seconds, parent, record)
+                value = await self._execute_apart(call)
         except ToolFailed as failed:
             logger.info("Tool %s raised (call %s)", tool.name, invocation.call_id, exc_info=failed.cause)
             raise stopped_by(tool.name, failed.cause, session.workspace, session.folders[1:]) from None
@@ -369,9 +364,9 @@ class Runtime:
                 emitter.close()
         try:
             result = format_value(invocation, value, self.limits)
+        except Stopped:
+            raise
         except Exception as error:
-            if isinstance(error, Stopped):
-                raise
             raise unformattable(tool.name, error) from error
         record.box = result.metadata.get("box")
         if result.error is not None:
@@ -380,54 +375,9 @@ class Runtime:
             self.cache.put(key, result, tool.cache)  # pyright: ignore[reportPossiblyUnboundVariable]
         return result
 
-    async def _ask(
-        self,
-        invocation: Invocation,
-        decision: Decision,
-        session: Session,
-        parent: ToolContext | None,
-        record: CallRecord,
-    ) -> Answer:
-        """Stage four. What the user takes to answer is not the call's time, nor that of the tool that made the call."""
-        if not self._confirm.asks:
-            return await self._confirm(invocation, decision, self.policy, session)
-        began = perf_counter()
-        try:
-            with parent.asking_person() if parent is not None else nullcontext():
-                return await self._confirm(invocation, decision, self.policy, session)
-        finally:
-            record.waited += perf_counter() - began
-
-    def _approver(
-        self, invocation: Invocation, session: Session, context: ToolContext, record: CallRecord
-    ) -> Callable[[Effects], Coroutine[Any, Any, Approval]]:
-        """What decides about the effects of a call that is tried first."""
-
-        async def approve(effects: Effects) -> Approval:
-            policy = self.policy
-            record.effects = effects.as_data()
-            decision = (
-                policy.decide_effects(invocation, effects, session)
-                if isinstance(policy, JudgesEffects)
-                else Decision(Verdict.ASK, effects.reason)
-            )
-            record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
-            if decision.verdict == Verdict.ALLOW:
-                return Approval(True, decision.reason)
-            if decision.verdict == Verdict.DENY:
-                return Approval(False, decision.reason, refused=not decision.tentative)
-            with context.asking_person():
-                approval = await self._confirm.effects(invocation, decision, effects, policy, session)
-            if self._confirm.asks:
-                record.answer = approval.reason if approval.approved else Choice.NO.value
-            return approval
-
-        return approve
-
-    def _context_for(
-        self, tool: Tool[Any], call_id: str, session: Session, parent: ToolContext | None, emitter: Emitter | None
-    ) -> ToolContext:
+    def _context_for(self, call: Call, emitter: Emitter | None) -> ToolContext:
         """What the tool will know, and through which it reports."""
+        tool, parent = call.invocation.tool, call.parent
         lineage = parent.lineage if parent is not None else ()
         if len(lineage) >= self.limits.nesting:
             raise Stopped(
@@ -436,33 +386,35 @@ class Runtime:
                 phrase("`{name}` was not run: tools called tools {count} deep.", name=tool.name, count=len(lineage)),
                 phrase("A tool probably calls itself without end."),
             )
-        loop = asyncio.get_running_loop()
-        return ToolContext(session, call_id, tool.name, emitter, self._whole, (*lineage, tool.name), parent, loop)
+        context = ToolContext(
+            call.session, call.invocation.call_id, tool.name, emitter, self._whole, (*lineage, tool.name), parent,
+            asyncio.get_running_loop(),
+        )  # fmt: skip
+        if call.decision.tentative:
 
-    async def _execute_apart(
-        self,
-        invocation: Invocation,
-        session: Session,
-        context: ToolContext | None,
-        seconds: float,
-        parent: ToolContext | None,
-        record: CallRecord,
-    ) -> Any:
+            def approve(effects: Effects) -> Coroutine[Any, Any, Approval]:
+                return confirm_effects(call, effects, self.policy, self._asking)
+
+            try_first(context, approve)
+        return context
+
+    async def _execute_apart(self, call: Call) -> Any:
         """Run a tool inside a span, and one that is not concurrency-safe with no other call of it."""
-        tool = invocation.tool
+        tool, context, parent, record = call.invocation.tool, call.context, call.parent, call.record
         async with AsyncExitStack() as around:
             # A tool further up that waits for this very call holds the lock already.
             if not tool.concurrency_safe and (parent is None or tool.name not in parent.lineage):
                 if (caller := sync_caller.get()) is not None and tool.name in caller.tools:
                     raise _inside_itself(tool)
-                queued = perf_counter() if (turn := self._alone.of(tool.name)).is_taken else None
+                queued, waits = perf_counter(), (turn := self._alone.of(tool.name)).is_taken
                 try:
                     await around.enter_async_context(turn)
                 finally:
-                    record.queued += perf_counter() - queued if queued is not None else 0.0
-            span = around.enter_context(self._tracer.span(invocation, session)) if self._tracer is not None else None
+                    record.queued += perf_counter() - queued if waits else 0.0
+            tracer = self._tracer
+            span = around.enter_context(tracer.span(call.invocation, call.session)) if tracer is not None else None
             try:
-                value = await self._executor.execute(invocation, context, seconds)
+                value = await self._executor.execute(call)
             finally:
                 waited = record.waited + (context.waited if context is not None else 0.0)
                 if span is not None and (waited or record.queued):
@@ -507,7 +459,7 @@ class Runtime:
 
     def stream(self, calls: RawCall | Sequence[RawCall], *, session: Session | None = None) -> AsyncIterator[CallEvent]:
         """Run calls and give their events as they happen; each call ends with `Done`. Leaving early stops them."""
-        from ferrule.pipeline.listeners import stream
+        from ferrule.pipeline.record import stream
 
         listed = [calls] if isinstance(calls, RawCall) else list(calls)
         for call in listed:
@@ -531,17 +483,17 @@ class Runtime:
         return self._executor.abandoned
 
 
-def _own_time(whole: float, record: CallRecord) -> float:
-    if not record.waited and not record.queued:
-        return whole
+def _own_time(record: CallRecord, whole: float) -> float:
+    """A call's time without what it waited for a user, or for its turn."""
     return max(0.0, whole - record.waited - record.queued)
 
 
-def _stop(call: RawCall, stopped: Stopped, record: CallRecord) -> ToolResult:
+def _stop(call: Call, stopped: Stopped) -> ToolResult:
     """The result of a call that ended early, and what the record says of it."""
+    raw, record = call.raw, call.record
     if not isinstance(record.tool, str):  # pyright: ignore[reportUnnecessaryIsInstance] - models send anything
         record.tool = str(record.tool)
-    result = format_stopped(call.id, call.name if isinstance(call.name, str) else record.tool, stopped)  # pyright: ignore[reportUnnecessaryIsInstance]
+    result = format_stopped(raw.id, raw.name if isinstance(raw.name, str) else record.tool, stopped)  # pyright: ignore[reportUnnecessaryIsInstance]
     record.stage, record.outcome, record.error = stopped.stage, stopped.kind, stopped.message
     if stopped.details and stopped.details.get("abandoned"):
         record.abandoned = True

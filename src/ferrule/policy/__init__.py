@@ -8,10 +8,11 @@ from ferrule._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ferrule.core.access import NOTHING, Touch, reads, writes
-    from ferrule.core.call import CallInfo, Invocation
-    from ferrule.core.effects import Approval, Barrier, Effects, FileEffect
-    from ferrule.pipeline.authorise import Decision, Mode, Policy, Verdict
+    from ferrule.core.call import Approval, Barrier, CallInfo, Effects, FileEffect
+    from ferrule.core.tool import Invocation
+    from ferrule.pipeline.authorise import Mode, Policy
     from ferrule.pipeline.confirm import Answer, Choice, Offer, Question
+    from ferrule.pipeline.stages import Decision, Verdict
     from ferrule.policy.decide import RulePolicy
     from ferrule.policy.findings import Judgement
     from ferrule.policy.patterns import RuleError
@@ -51,18 +52,18 @@ __getattr__, __dir__ = lazy_names(
         ),
         "core.call": (
             "CallInfo",
-            "Invocation",
-        ),
-        "core.effects": (
             "Approval",
             "Barrier",
             "Effects",
             "FileEffect",
         ),
+        "core.tool": ("Invocation",),
         "pipeline.authorise": (
-            "Decision",
             "Mode",
             "Policy",
+        ),
+        "pipeline.stages": (
+            "Decision",
             "Verdict",
         ),
         "pipeline.confirm": (

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind
-from ferrule.pipeline.authorise import Verdict
 from ferrule.pipeline.confirm import Offer
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.findings import inside
 from ferrule.policy.patterns import RuleError, escape_command, escape_path, join_words
 from ferrule.policy.rules import BASH, FETCH, SESSION, parse_rule
@@ -19,9 +19,8 @@ from ferrule.policy.weigh import needs_no_rule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ferrule.core.call import Invocation
     from ferrule.core.context import Session
-    from ferrule.core.tool import Tool
+    from ferrule.core.tool import Invocation, Tool
     from ferrule.policy.commands.parts import Part
     from ferrule.policy.findings import Judge, Judgement
     from ferrule.policy.rules import Rule

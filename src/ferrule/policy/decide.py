@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ferrule.core.context import DEFINED, TAINTED
 from ferrule.core.phrases import joined, phrase
-from ferrule.pipeline.authorise import BYPASS, PLAN, READ_ONLY, TENTATIVE, Decision, Mode, Verdict, never_asked
+from ferrule.pipeline.authorise import BYPASS, PLAN, READ_ONLY, TENTATIVE, Mode, never_asked
+from ferrule.pipeline.stages import Decision, Verdict
 from ferrule.policy.findings import Finding, Judgement, Lists, Request, Requests
 from ferrule.policy.rules import BUILT_IN, RuleSet, parse_rules
 from ferrule.policy.sensitive import Guarded
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from ferrule.core.call import Invocation
+    from ferrule.core.call import Effects
     from ferrule.core.context import Session
-    from ferrule.core.effects import Effects
-    from ferrule.core.tool import Tool
+    from ferrule.core.tool import Invocation, Tool
     from ferrule.pipeline.confirm import Offer
     from ferrule.policy.findings import Analyser
     from ferrule.policy.restrictions import RuleRestrictions
@@ -173,8 +172,8 @@ class RulePolicy:
             for finding in paths:
                 finding.leave = finding.leave or ("" if finding.need and finding.need != own.need else own.leave)
             findings = [own, *paths]
-            state = session.state
-            names = ShellNames(state.get(DEFINED, {}), bool(state.get(TAINTED)), self.requests.understood)
+            has = session.command_names
+            names = ShellNames(has.defined, bool(has.tainted), self.requests.understood)
             for analysis in request.commands:
                 findings += weigh_command(analysis, name, request, lists, names)
         if self._remembered and (session.id, invocation.tool, word := invocation.always_rule) in self._remembered:
@@ -286,7 +285,7 @@ class RulePolicy:
 
 def _warned(decision: Decision, session: Session) -> Decision:
     """Say of a command that a user is asked to run which names may not mean what its words say."""
-    tainted = sorted(session.state.get(TAINTED, ()))
+    tainted = sorted(session.command_names.tainted)
     if decision.verdict is not Verdict.ASK or not tainted:
         return decision
     names = ", ".join(f"`{name}`" for name in tainted[:_MOST_NAMED]) + (" …" if len(tainted) > _MOST_NAMED else "")

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.phrases import phrase
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.stages import Verdict
 
 if TYPE_CHECKING:
-    from ferrule.core.call import Invocation
     from ferrule.core.context import Session
+    from ferrule.core.tool import Invocation
     from ferrule.policy.decide import RulePolicy
     from ferrule.policy.findings import Finding, Judgement
     from ferrule.policy.rules import Rule

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from ferrule.core.call import Invocation
     from ferrule.core.context import Session
+    from ferrule.core.tool import Invocation
     from ferrule.pipeline.authorise import Decision
     from ferrule.policy.rules import Rule, RuleSet
     from ferrule.policy.sensitive import Guarded
@@ -107,8 +107,7 @@ class Requests:
 
 def roots_of(session: Session) -> tuple[str, ...]:
     """The folders a session works in, its workspace first, as they really are."""
-    added = cast("tuple[Path, ...]", session.config.get("roots", ()))
-    return _real_roots((session.workspace, *added))
+    return _real_roots(session.folders)
 
 
 @lru_cache(maxsize=256)

@@ -20,9 +20,9 @@ from ferrule.pipeline.hooks import Hook, HookReply
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ferrule.core.call import Invocation
     from ferrule.core.context import Session
     from ferrule.core.result import ToolResult
+    from ferrule.core.tool import Invocation
 
 _MOST_OUTPUT = 1_000_000
 _KEYS = {"deny", "arguments", "context"}

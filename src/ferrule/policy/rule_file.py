@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined, phrase
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.commands.parts import Part
 from ferrule.policy.findings import Requests
 from ferrule.policy.patterns import RuleError

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import joined, phrase
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.patterns import CommandPattern, HostPattern, PathPattern, RuleError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ferrule.core.access import OF_GIT, SETTINGS
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.patterns import escape_path
 from ferrule.policy.rules import BUILT_IN, RuleSet, parse_rules
 

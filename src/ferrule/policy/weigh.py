@@ -20,8 +20,8 @@ from ferrule.policy.rules import FETCH, About
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ferrule.core.call import Invocation
-    from ferrule.core.effects import Barrier, Effects, FileEffect
+    from ferrule.core.call import Barrier, Effects, FileEffect
+    from ferrule.core.tool import Invocation
     from ferrule.policy.commands.parts import Analysis, Part
     from ferrule.policy.findings import Lists, Request
     from ferrule.policy.rules import Rule, RuleSet

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
 
-    from ferrule.core.call import Invocation, RawCall
+    from ferrule.core.call import RawCall
     from ferrule.core.context import Caller, Session
     from ferrule.core.events import RegistryEvent
+    from ferrule.core.tool import Invocation
     from ferrule.pipeline.record import CallRecord
     from ferrule.records.statistics import Durations, Statistics, ToolUsage
 

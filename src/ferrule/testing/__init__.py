@@ -11,11 +11,16 @@ from ferrule._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ferrule.testing.cassette import Cassette, CassetteError, CassetteMiss, ToolChanged
-    from ferrule.testing.definitions import assert_definitions, definitions_snapshot
-    from ferrule.testing.recorded import Recorded
-    from ferrule.testing.scripted_asker import ScriptedAsker
-    from ferrule.testing.scripted_caller import ScriptedCall, ScriptedCaller, call
-    from ferrule.testing.scripted_model import Said, ScriptedModel, say
+    from ferrule.testing.recorded import Recorded, assert_definitions, definitions_snapshot
+    from ferrule.testing.scripted_model import (
+        Said,
+        ScriptedAsker,
+        ScriptedCall,
+        ScriptedCaller,
+        ScriptedModel,
+        call,
+        say,
+    )
 
 __all__ = [
     "Cassette",
@@ -43,10 +48,15 @@ __getattr__, __dir__ = lazy_names(
             "ToolChanged",
             "CassetteError",
         ),
-        "testing.definitions": ("assert_definitions", "definitions_snapshot"),
-        "testing.recorded": ("Recorded",),
-        "testing.scripted_asker": ("ScriptedAsker",),
-        "testing.scripted_caller": ("ScriptedCall", "ScriptedCaller", "call"),
-        "testing.scripted_model": ("Said", "ScriptedModel", "say"),
+        "testing.recorded": ("Recorded", "assert_definitions", "definitions_snapshot"),
+        "testing.scripted_model": (
+            "Said",
+            "ScriptedModel",
+            "say",
+            "ScriptedCall",
+            "ScriptedCaller",
+            "call",
+            "ScriptedAsker",
+        ),
     },
 )

@@ -16,25 +16,60 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_jsonable_python
 
-from ferrule.core.call import Invocation
 from ferrule.core.errors import Stopped, ToolError
 from ferrule.core.nearest import nearest
 from ferrule.core.result import Attachment, Output, ToolResult
 from ferrule.core.secrets import redact_value
-from ferrule.core.tool import Style, Tool
-from ferrule.pipeline.format import format_value, stopped_by
-from ferrule.pipeline.limits import DEFAULT_LIMITS
+from ferrule.core.tool import OPTIONS, Invocation, Style, Tool
+from ferrule.pipeline.cleaning import stopped_by
+from ferrule.pipeline.format import format_value
+from ferrule.pipeline.run import attempt
+from ferrule.pipeline.stages import DEFAULT_LIMITS
 from ferrule.pipeline.streaming import Collected
 from ferrule.registry.registry import Registry
 from ferrule.registry.source import RegistryEntry, ToolSource
 from ferrule.registry.views import View
-from ferrule.testing.double import Double, is_stream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
     from types import TracebackType
 
     from ferrule.core.context import ToolContext
+    from ferrule.core.description import Description
+    from ferrule.core.params import Params
+
+
+# A double: looks like another tool in everything that a model, a person or a policy sees, and does something else.
+
+
+class Double(Tool[Any]):
+    """Subclass it and write `run`, in the style that is given."""
+
+    def __init__(self, original: Tool[Any], style: Style) -> None:
+        self.original = original
+        options = {key: getattr(original, key) for key in OPTIONS if key != "description"}
+        self._settle(original.name, options, style)
+        for has in ("kind_given", "has_check", "has_touches", "has_signature", "has_render", "has_words"):
+            setattr(self, has, getattr(original, has))
+        self.checks_output = False  # what a test makes up, and what was recorded, is not the tool's doing
+
+    def _compile(self) -> Params[Any]:
+        return self.original.params
+
+    def _describe(self) -> Description:
+        return self.original.description
+
+    @property
+    def input_schema(self) -> dict[str, Any] | bool:
+        return self.original.input_schema
+
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        return self.original.output_schema
+
+
+def is_stream(tool: Tool[Any]) -> bool:
+    return tool.style in (Style.ASYNC_STREAM, Style.SYNC_STREAM)
 
 
 # What a cassette holds, and its file: JSON that a person can read and that changes only with its content.
@@ -371,10 +406,9 @@ class _Take:
     def gave(self, value: Any) -> Any:
         """Keep a value, and pass on the result made of it: replaying passes on the same."""
         call_id = self._context.call_id if self._context is not None else ""
-        try:
-            result = format_value(Invocation(self._tool, self._params, call_id), value, DEFAULT_LIMITS)
-        except Stopped as stopped:
-            self._keep(error=TapedError.of(stopped))
+        result = attempt(format_value, Invocation(self._tool, self._params, call_id), value, DEFAULT_LIMITS)
+        if isinstance(result, Stopped):
+            self._keep(error=TapedError.of(result))
             return value  # the pipeline will find the same fault with it
         if result.error is not None:
             error = result.error

@@ -1,12 +1,13 @@
-"""A scripted model: gives its answers in order, streamed as a real one streams, and keeps what it was asked."""
+"""Fakes for tests: a model, a caller and a user that follow a script."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from ferrule.core.call import RawCall
 from ferrule.core.model import (
@@ -21,12 +22,133 @@ from ferrule.core.model import (
     Usage,
     UserMessage,
 )
-from ferrule.testing.scripted_caller import ScriptedCall
+from ferrule.pipeline.confirm import Answer, Choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
+    from types import TracebackType
 
+    from ferrule.core.context import Session
+    from ferrule.core.events import CallEvent
     from ferrule.core.model import Message, ModelEvent, ModelRequest, StopReason
+    from ferrule.core.result import ToolResult
+    from ferrule.pipeline.confirm import Question
+    from ferrule.pipeline.run import Runtime
+
+
+@dataclass(slots=True, frozen=True)
+class ScriptedCall:
+    """A call of the script. One without an id gets `call_1`, `call_2`, … by its place in the whole script."""
+
+    name: str
+    arguments: str | bytes | Mapping[str, Any] | None = None
+    id: str | None = None
+    version: str | None = None
+
+
+def call(
+    name: str,
+    arguments: str | bytes | Mapping[str, Any] | None = None,
+    *,
+    id: str | None = None,  # noqa: A002 - the providers' word
+    version: str | None = None,
+) -> ScriptedCall:
+    """One call for a script. Arguments are a mapping, or text as a model would send it, broken text included."""
+    return ScriptedCall(name, arguments, id, version)
+
+
+Calls = ScriptedCall | RawCall | Sequence[ScriptedCall | RawCall]
+Turn = Calls | Callable[["ScriptedCaller"], Calls]
+"""One answer of the pretended model: a call, several calls, or a function of what came back so far."""
+
+
+class ScriptedCaller:
+    """Plays turns one after the other; the calls of one turn run as one batch, as a model's would.
+
+    A turn that depends on earlier results is a function: it gets this caller and gives the turn's calls.
+    """
+
+    def __init__(self, turns: Sequence[Turn]) -> None:
+        self._script = list(turns)
+        self._begin()
+
+    def _begin(self) -> None:
+        self.calls: list[RawCall] = []
+        self.turns: list[list[ToolResult]] = []
+        self.events: list[CallEvent] = []
+        """Everything the runtime reported while the script played, calls made by tools included."""
+
+    async def play(self, runtime: Runtime, *, session: Session | None = None) -> list[ToolResult]:
+        """Play the whole script from its beginning; gives every result, in the order asked."""
+        self._begin()
+        unsubscribe = runtime.subscribe(self.events.append)
+        try:
+            for turn in self._script:
+                calls = self._named(turn(self) if callable(turn) else turn)
+                self.calls += calls
+                self.turns.append(await runtime.batch(calls, session=session))
+        finally:
+            unsubscribe()
+        return self.results
+
+    def run(self, runtime: Runtime, *, session: Session | None = None) -> list[ToolResult]:
+        """`play`, for a test that is not async."""
+        return asyncio.run(self.play(runtime, session=session))
+
+    # What came back
+
+    @property
+    def results(self) -> list[ToolResult]:
+        """Every result so far, in the order asked."""
+        return [result for turn in self.turns for result in turn]
+
+    def result(self, call_id: str) -> ToolResult:
+        """The result of one call."""
+        for result in self.results:
+            if result.call_id == call_id:
+                return result
+        known = ", ".join(f"`{result.call_id}`" for result in self.results) or "none"
+        raise AssertionError(f"There is no result of a call `{call_id}`. The calls that have one: {known}.")
+
+    @property
+    def text(self) -> str:
+        """What the model read: the text of every result, separated by empty lines."""
+        return "\n\n".join(result.llm_content for result in self.results)
+
+    @property
+    def transcript(self) -> str:
+        """What the model wrote and read: each call, then its result. Made to be pinned by a snapshot."""
+        pairs = zip(self.calls, self.results, strict=True)
+        return "\n\n".join(f"[{one.id}] {one.name} {_shown(one)}\n{result.llm_content}" for one, result in pairs)
+
+    def expect_success(self) -> list[ToolResult]:
+        """Every result, if all succeeded; otherwise fails the test with what the failed ones said."""
+        failed = [f"{result.call_id} {result.tool}: {result.llm_content}" for result in self.results if result.error]
+        if failed:
+            raise AssertionError(f"{len(failed)} of {len(self.results)} calls failed.\n" + "\n".join(failed))
+        return self.results
+
+    def _named(self, calls: Calls) -> list[RawCall]:
+        listed = [calls] if isinstance(calls, (ScriptedCall, RawCall)) else list(calls)
+        named: list[RawCall] = []
+        taken = {one.id for one in self.calls}
+        for place, one in enumerate(listed, len(self.calls) + 1):
+            if isinstance(one, ScriptedCall):
+                one = RawCall(one.name, one.arguments, id=one.id or f"call_{place}", version=one.version)
+            if one.id in taken:
+                raise ValueError(f"Two calls of the script have the id `{one.id}`; a result could belong to either.")
+            taken.add(one.id)
+            named.append(one)
+        return named
+
+
+def _shown(call: RawCall) -> str:
+    arguments = call.arguments
+    if isinstance(arguments, bytes):
+        return arguments.decode("utf-8", "backslashreplace")
+    return arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False, default=str)
+
 
 _PIECE = 8
 _CHARACTERS_A_TOKEN = 4
@@ -56,9 +178,9 @@ def say(
     return Said(text, calls, thinking, stop, usage, kept)
 
 
-Answer = str | Said | ScriptedCall | RawCall | ModelError
-Given = Answer | Awaitable[Answer] | AsyncIterator["ModelEvent"]
-Reply = Answer | Callable[["ModelRequest"], Given]
+ScriptedAnswer = str | Said | ScriptedCall | RawCall | ModelError
+Given = ScriptedAnswer | Awaitable[ScriptedAnswer] | AsyncIterator["ModelEvent"]
+Reply = ScriptedAnswer | Callable[["ModelRequest"], Given]
 """Words, words with calls, a call alone, an error to raise, or a function of the request.
 
 A function gives any of these, may be async, or gives the stream of events itself.
@@ -181,3 +303,104 @@ def _length(message: Message) -> int:
     if isinstance(message, ToolResults):
         return sum(len(result.llm_content) for result in message.results)
     return len(message.text) + len(message.thinking) + sum(len(str(one.arguments)) + 20 for one in message.calls)
+
+
+# A script for the scripted model in a JSON file, so that the command line can be tested and shown without a model.
+
+
+_KEYS = {"text", "calls", "thinking", "stop", "usage", "wait", "error"}
+
+
+class ScriptError(ValueError):
+    """A script cannot be read; says where and why."""
+
+
+def scripted_model(path: Path) -> ScriptedModel:
+    """The model that a file describes; raises `ScriptError`."""
+    try:
+        given = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ScriptError(f"The script {path} could not be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise ScriptError(f"The script {path} is not JSON: {error}.") from None
+    if not isinstance(given, list):
+        raise ScriptError(f"The script {path} is not a list of replies.")
+    replies = [_reply(one, f"{path}, reply {number}") for number, one in enumerate(cast("list[Any]", given), 1)]
+    return ScriptedModel(replies, name=f"scripted/{path.stem}")
+
+
+def _reply(given: Any, place: str) -> Reply:
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, dict) or not _KEYS.issuperset(cast("dict[str, Any]", given)):
+        raise ScriptError(f"{place}: a reply is text or an object with {', '.join(sorted(_KEYS))}.")
+    form = cast("dict[str, Any]", given)
+    try:
+        answer = _answer(form)
+        seconds = float(form.get("wait", 0))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ScriptError(f"{place}: {type(error).__name__}: {error}.") from None
+    if not seconds:
+        return answer
+
+    async def later(request: ModelRequest) -> ScriptedAnswer:
+        await asyncio.sleep(seconds)
+        return answer
+
+    return later
+
+
+def _answer(form: dict[str, Any]) -> ScriptedAnswer:
+    if error := form.get("error"):
+        return ModelError(ModelFault(error["fault"]), error["message"], suggestion=error.get("suggestion", ""))
+    calls = tuple(call(one["name"], one.get("arguments"), id=one.get("id")) for one in form.get("calls", ()))
+    usage = Usage(**form["usage"]) if "usage" in form else None
+    return Said(form.get("text", ""), calls, form.get("thinking", ""), form.get("stop"), usage)
+
+
+# A scripted person: answers questions in order, and fails the test when the questions are not the expected ones.
+
+
+class ScriptedAsker:
+    """Give it to a runtime as `ask`, with the answers in order: `ScriptedAsker("once", "no")`.
+
+    A runtime turns whatever an asker raises into a result, so a wrong question cannot fail the test there and then.
+    It is answered with "no", kept, and raised by `check`, which leaving a `with` block calls.
+    """
+
+    def __init__(self, *answers: Answer | Choice | str) -> None:
+        self._answers = [one if isinstance(one, Answer) else Answer(Choice(one)) for one in answers]
+        self.questions: list[Question] = []
+        """Every question, as the user would have seen it."""
+
+    async def __call__(self, question: Question) -> Answer:
+        self.questions.append(question)
+        if len(self.questions) > len(self._answers):
+            return Answer(Choice.NO, "the test's script has no answer to this question")
+        return self._answers[len(self.questions) - 1]
+
+    def check(self) -> None:
+        """Fail the test unless there was exactly one question for each answer."""
+        if problem := self._problem():
+            raise AssertionError(problem)
+
+    def _problem(self) -> str | None:
+        asked, scripted = len(self.questions), len(self._answers)
+        if asked > scripted:
+            listed = "\n".join(f"- {one.summary} ({one.reason})" for one in self.questions[scripted:])
+            return f"Questions came that the script has no answer to ({scripted} expected):\n{listed}"
+        if asked < scripted:
+            left = ", ".join(answer.choice.value for answer in self._answers[asked:])
+            return f"{scripted} questions were expected and {asked} came. Answers never used: {left}."
+        return None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.check()
+        elif problem := self._problem():
+            error.add_note(problem)  # most likely the cause of the failure that is under way

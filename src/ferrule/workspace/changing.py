@@ -137,8 +137,7 @@ def _plan(files: Files, place: Place, given: str, make: Make, *, must_exist: boo
 
 def origin_of(context: ToolContext) -> Origin:
     """Who asked for the changes of a call."""
-    turn = str(context.state.get("turn", ""))
-    return Origin(session=context.session_id, turn=turn, call=context.call_id, tool=context.tool)
+    return Origin(session=context.session_id, turn=context.session.turn, call=context.call_id, tool=context.tool)
 
 
 def _current(paths: Paths, place: Place) -> bytes:

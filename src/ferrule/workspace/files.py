@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.restrictions import restrictions_of
 from ferrule.workspace.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from ferrule.workspace.snapshots.history import History
     from ferrule.workspace.snapshots.shell_changes import ShellChanges
 
-_KEY = "ferrule.files"
 _making = threading.Lock()
 
 MOST_EDITABLE = 64_000_000
@@ -30,10 +28,10 @@ class Files:
     """What a file tool works with. Usable by plugins: `files_of(context.session)`."""
 
     def __init__(self, session: Session) -> None:
-        self.paths = Paths(session.folders, session.directory, restrictions_of(session))
-        self.hard_links = bool(session.config.get("hard_links", False))
+        self.paths = Paths(session.folders, session.directory, session.restrictions)
+        self.hard_links = session.environment.hard_links
         """Whether a file that has other names may be changed. Those keep the old content."""
-        self.tracker = Tracker(strict=not session.config.get("single_call", False))
+        self.tracker = Tracker(strict=not session.environment.single_call)
         self._session = session
         self._history: History | None = None
 
@@ -57,21 +55,14 @@ class Files:
 
 def files_of(session: Session) -> Files:
     """The files of a session, made at first use; a session that moved to another directory keeps what it read."""
-    found = session.state.get(_KEY)
-    if isinstance(found, Files):
-        found.paths.directory = session.directory
-        return found
-    with _making:
-        found = session.state.get(_KEY)
-        if not isinstance(found, Files):
-            found = session.state[_KEY] = Files(session)
+    found = session.part(Files, lambda: Files(session))
+    found.paths.directory = session.directory
     return found
 
 
 def history_folder(workspace: Path, session: Session | None = None) -> Path:
     """Where the snapshots of a workspace lie: one store for each, outside it."""
-    chosen = session.config.get("history_folder") if session is not None else None
-    if chosen:
-        return cast("Path", chosen)
+    if session is not None and (chosen := session.environment.history_folder) is not None:
+        return chosen
     name = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
     return data_folder() / "history" / f"{workspace.name[:40] or 'root'}-{name}"

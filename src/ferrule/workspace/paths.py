@@ -24,7 +24,7 @@ from ferrule.workspace.restrictions import KeptBack
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ferrule.workspace.restrictions import Restrictions
+    from ferrule.core.access import Restrictions
 
 
 # Where other file systems are mounted inside a folder: a path that leads into one is not followed.

@@ -6,87 +6,17 @@ that a search finds, and a link that leads elsewhere by the time it is opened.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
-from ferrule.core.context import RESTRICTIONS
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
 from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from ferrule.core.context import Session
-
-KEY = "restrictions"
-
-
-class Restrictions(Protocol):
-    """Rules about real paths. An answer is the rule in words, or None. `roots` are the session's, its own first."""
-
-    def denies_read(self, path: str, roots: tuple[str, ...]) -> str | None: ...
-
-    def denies_write(self, path: str, roots: tuple[str, ...]) -> str | None: ...
-
-    def asks_to_write(self, path: str, start: str, roots: tuple[str, ...]) -> str | None:
-        """Who must be asked before a path is written by a call that only named `start`."""
-        ...
-
-    def holds_back(self, path: str, start: str, roots: tuple[str, ...]) -> str | None:
-        """Who keeps the content of a path out of a search from `start` on."""
-        ...
-
-    def held_back(self, paths: Sequence[str], start: str, roots: tuple[str, ...]) -> Sequence[bool]:
-        """Of each of many paths whether anyone does."""
-        ...
-
-    def names(self, start: str, roots: tuple[str, ...]) -> Sequence[str]:
-        """Globs of names of files, at any depth, that a search from `start` on holds back."""
-        ...
-
-    def left_out(self, start: str, roots: tuple[str, ...]) -> Sequence[str]:
-        """Globs of names, of files and folders, that it need not even open."""
-        ...
-
-    def places(self, start: str, roots: tuple[str, ...]) -> Sequence[str]:
-        """Paths in which it may have to hold back something else."""
-        ...
-
-    def hides(self, path: str, roots: tuple[str, ...]) -> str | None:
-        """Who hides a path from commands: what is denied, and what asks before it is read."""
-        ...
-
-    def hidden_among(self, paths: Iterable[str], roots: tuple[str, ...]) -> Sequence[str]:
-        """Of a listing those that are hidden, without what lies in a folder that is."""
-        ...
-
-    def may_hide(self, paths: Sequence[str], roots: tuple[str, ...]) -> Sequence[bool]:
-        """Of each of many paths whether it is hidden, or may be for what it holds: to be asked again each time."""
-        ...
-
-    def hidden_places(self, roots: tuple[str, ...]) -> Sequence[str]:
-        """Paths that are hidden from commands whether they are there or not."""
-        ...
-
-    def unwritable_places(self, roots: tuple[str, ...]) -> Sequence[str]:
-        """Paths that no command may write."""
-        ...
-
-    @property
-    def denies_reads(self) -> bool:
-        """Whether reading anything is denied at all."""
-        ...
-
-    @property
-    def denied_writes(self) -> Sequence[str]:
-        """The rules that deny writing, as they are now."""
-        ...
-
-    @property
-    def reading_rules(self) -> Sequence[str]:
-        """The rules that deny reading or ask about it, as they are now: a session may get more."""
-        ...
+    from ferrule.core.access import Restrictions
 
 
 class KeptBack:
@@ -147,11 +77,6 @@ class KeptBack:
 
     def places(self, start: Path) -> Sequence[str]:
         return self._restrictions.places(str(start), self._roots) if self._restrictions else ()
-
-
-def restrictions_of(session: Session) -> Restrictions | None:
-    """What was put into a session's configuration, or else what the policy of its runtime brings."""
-    return cast("Restrictions | None", session.config.get(KEY) or session.state.get(RESTRICTIONS))
 
 
 def held_back_note(count: int) -> list[str]:

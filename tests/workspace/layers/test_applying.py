@@ -8,13 +8,14 @@ import subprocess
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.workspace.layers.overlay import new_layer, put, python, run_above, tree
 
-from ferrule import Session
+from ferrule import Environment, Session
 from ferrule.workspace.files import Files
 from ferrule.workspace.layers.applying import apply_layer
 from ferrule.workspace.layers.effects import effects_of
@@ -29,9 +30,10 @@ MEMORY = Path("/dev/shm")
 class Room:
     """A workspace whose commands run above it, and whose layers are then applied."""
 
-    def __init__(self, root: Path, **config: object) -> None:
+    def __init__(self, root: Path, **environment: Any) -> None:
         self.root = root
-        self.files = Files(Session(workspace=root, config={"history_folder": root.parent / "history", **config}))
+        place = Environment(history_folder=root.parent / "history", **environment)
+        self.files = Files(Session(workspace=root, environment=place))
         self.history = self.files.history
 
     def tried(self, command: str) -> list[LayerChange]:
@@ -195,6 +197,7 @@ def test_a_write_that_fails_half_way_leaves_all_as_it_was(room: Room, monkeypatc
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from typing import Any
 from tests.workspace.layers.test_applying import Room
 from ferrule.workspace.layers.reading import Layer, read_layers
 from ferrule.workspace.layers.applying import apply_layer

@@ -11,7 +11,7 @@ from inline_snapshot import snapshot
 from tests.workspace.layers.overlay import put, tried
 
 from ferrule import RulePolicy
-from ferrule.core.effects import Effects
+from ferrule.core.call import Effects
 from ferrule.policy.restrictions import RuleRestrictions
 from ferrule.workspace.layers import effects as telling
 from ferrule.workspace.layers.effects import effects_of

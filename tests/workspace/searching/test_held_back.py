@@ -16,7 +16,7 @@ from ferrule.workspace.searching.search import count_held_back, exclusions
 
 
 def count(root: Path, *deny: str, start: str = ".") -> int:
-    session = Session(workspace=root, config={"restrictions": RuleRestrictions(RulePolicy(deny=deny))})
+    session = Session(workspace=root, restrictions=RuleRestrictions(RulePolicy(deny=deny)))
     paths = files_of(session).paths
     program = find_ripgrep(paths)
     if program is None:
@@ -56,6 +56,6 @@ def test_only_what_the_search_comes_to_is_counted(root: Path) -> None:
 
 
 def test_ripgrep_is_told_not_to_open_what_is_held_back(root: Path) -> None:
-    session = Session(workspace=root, config={"restrictions": RuleRestrictions(RulePolicy(deny=["Read(*.key)"]))})
+    session = Session(workspace=root, restrictions=RuleRestrictions(RulePolicy(deny=["Read(*.key)"])))
     paths = files_of(session).paths
     assert {"--glob=!*.key", "--glob=!.env"} <= set(exclusions(paths, paths.find(".")))

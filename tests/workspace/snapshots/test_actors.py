@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.workspace.history_room import MEMORY
 from tests.workspace.layers.overlay import new_layer, put, run_above
 
-from ferrule import Session
+from ferrule import Environment, Session
 from ferrule.workspace.files import Files
 from ferrule.workspace.layers.applying import apply_layer
 from ferrule.workspace.layers.reading import Layer, read_layers
@@ -68,8 +68,8 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.root = folder / "ws"
         put(self.root, {"a": "0", "b": "0", "d/x": "0"})
-        config = {"history_folder": folder / "history"}
-        self.actors = [Actor(Files(Session(workspace=self.root, config=config))) for _ in range(3)]
+        place = Environment(history_folder=folder / "history")
+        self.actors = [Actor(Files(Session(workspace=self.root, environment=place))) for _ in range(3)]
         self.deeds: dict[str, list[Deed]] = {}
         self.first = self.tree = files_in(self.root)
         self.number = self.moments = 0

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferrule.chat")
 
-_FILES = "ferrule.files"
-
 
 class ChatAssistant:
     """Begins conversations, goes on with saved ones, and lets the model be changed between turns."""
@@ -71,7 +69,9 @@ class ChatAssistant:
         self._built.saved = saved
         session = self.app.runtime.session
         session.id = name
-        session.state.pop(_FILES, None)  # what one conversation has read another one has not
+        from ferrule.workspace.files import Files
+
+        session.drop_part(Files)  # what one conversation has read another one has not
         self.agent.conversation = conversation
 
     def sessions(self) -> Sequence[SessionLine]:

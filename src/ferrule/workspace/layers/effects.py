@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ferrule.core.effects import Effects, FileEffect
+from ferrule.core.call import Effects, FileEffect
 from ferrule.workspace.layers.ignored import IgnoredPaths, is_made_again
 from ferrule.workspace.layers.reading import opened_after, opened_before, pieces
 from ferrule.workspace.names import one_line
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from ferrule.core.effects import Action, Barrier, NodeKind
+    from ferrule.core.call import Action, Barrier, NodeKind
     from ferrule.workspace.layers.reading import LayerChange
     from ferrule.workspace.paths import Paths
     from ferrule.workspace.snapshots.tree_store import Seen

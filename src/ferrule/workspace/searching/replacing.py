@@ -245,7 +245,6 @@ def _half_an_ending(name: str, body: bytes, one: Occurrence) -> ToolError:
 # What a session was shown of a replacement before it made it: whoever saw a preview gets what it showed.
 
 
-_KEY = "ferrule.previews"
 _MOST = 8
 _MOST_NAMED = 10
 
@@ -296,7 +295,7 @@ class Previews:
 
 def previews_of(session: Session) -> Previews:
     """The previews of a session, made at first use."""
-    return session.state.setdefault(_KEY, Previews())
+    return session.part(Previews, Previews)
 
 
 def _contents(replacements: Replacements) -> dict[str, str]:

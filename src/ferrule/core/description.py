@@ -1,4 +1,4 @@
-"""Reads a docstring once: the description's layers and what it says of each parameter.
+"""The layers of a tool's description, and how they are read from a docstring, with what it says of each parameter.
 
 Understands Google sections (`Args:`), NumPy sections (`Parameters` underlined) and Sphinx fields (`:param x:`).
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import cleandoc
+from typing import TYPE_CHECKING, Any
 
-from ferrule.core.tool import Description, Example
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _SECTIONS = {
     "args": "params",
@@ -35,6 +37,37 @@ _GOOGLE_PARAM = re.compile(r"^(?P<name>\*{0,2}\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<te
 _NUMPY_PARAM = re.compile(r"^(?P<name>\w+)\s*(?::.*)?$")
 _BULLET = re.compile(r"^[-*•]\s+")
 _EXAMPLE = re.compile(r"(?P<words>[^{]*?):?\s*(?P<params>\{.*\})")
+
+
+@dataclass(slots=True, frozen=True)
+class Example:
+    """A call worth showing: what it is for, and its arguments."""
+
+    description: str
+    params: Mapping[str, Any]
+
+
+@dataclass(slots=True, frozen=True)
+class Description:
+    """One line, then as much more as helps."""
+
+    short: str
+    long: str = ""
+    usage_notes: tuple[str, ...] = ()
+    important_notes: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = field(default=())
+
+    @property
+    def text(self) -> str:
+        """What is sent to a model: short, long, then the two lists of notes."""
+        parts = [self.short]
+        if self.long:
+            parts.append(self.long)
+        if self.usage_notes:
+            parts.append("Usage notes:\n" + "\n".join(f"- {note}" for note in self.usage_notes))
+        if self.important_notes:
+            parts.append("IMPORTANT:\n" + "\n".join(f"- {note}" for note in self.important_notes))
+        return "\n\n".join(part for part in parts if part)
 
 
 @dataclass(slots=True, frozen=True)

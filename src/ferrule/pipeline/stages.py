@@ -1,0 +1,107 @@
+"""What the stages of a call hand on to each other: the call, the decision about it, and its limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from ferrule.pipeline.record import CallRecord
+
+if TYPE_CHECKING:
+    from ferrule.core.call import RawCall
+    from ferrule.core.context import Session, ToolContext
+    from ferrule.core.tool import Invocation
+
+
+@dataclass(slots=True, frozen=True)
+class Limits:
+    """Limits on arguments, time, results and parallel work. A tool's own `timeout`, `max_result` and `grace` come
+    first.
+    """
+
+    argument_bytes: int = 10_000_000
+    """Size of a call's arguments as JSON."""
+    argument_depth: int = 64
+    """Levels of nesting in arguments."""
+    number_digits: int = 400
+    """Digits of one number in arguments."""
+    timeout: float = 120.0
+    """Seconds a call may run; waiting for a user's answer doesn't count."""
+    grace: float = 1.0
+    """Seconds a cancelled tool has to stop before it is abandoned."""
+    result_chars: int = 100_000
+    """Characters of a result that a model sees."""
+    stream_items: int = 10_000
+    """Pieces kept of what a generator yields, unless they are text."""
+    concurrency: int = 200
+    """Calls of one batch that run at once."""
+    threads: int = 64
+    """Sync tools that run at once."""
+    stuck_threads: int = 256
+    """Abandoned sync calls that may still hang before further sync calls are refused."""
+    nesting: int = 16
+    """How deep tools may call tools."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+            if not is_number or (value == 0 and one.name != "grace"):
+                least = "of 0 or more" if one.name == "grace" else "above 0"
+                raise ValueError(f"Limits: {one.name} must be a number {least}, not {value!r}.")
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class Verdict(StrEnum):
+    """What a policy says about a call: run it, ask the user first, or refuse it."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+@dataclass(slots=True, frozen=True)
+class Decision:
+    """A verdict with its reason, and the rule that gave it if one did."""
+
+    verdict: Verdict
+    reason: str
+    rule: str | None = None
+    tentative: bool = False
+    """Of an `allow`: the call may only be tried, with its effects held back until they are approved."""
+    warning: str = ""
+    """Of an `ask`: what the user should know besides the reason; a whole sentence."""
+
+
+class Call:
+    """One call on its way through the stages. Each stage reads what those before it have found, and adds its own.
+
+    What came in (`raw`, `session`, `parent`, `timeout`) and the `record` are there from the beginning; `invocation`
+    from stage two on, `decision` from stage three on, and `context` and `seconds` when the tool is about to run.
+    """
+
+    __slots__ = (
+        "context", "decision", "invocation", "parent", "raw", "record", "seconds", "session", "timeout",
+    )  # fmt: skip
+
+    invocation: Invocation
+    decision: Decision
+    context: ToolContext | None
+    """What the tool is given; None where nothing needs one."""
+    seconds: float
+    """How long the tool may run."""
+
+    def __init__(
+        self, raw: RawCall, session: Session, parent: ToolContext | None = None, timeout: float | None = None
+    ) -> None:
+        self.raw = raw
+        self.session = session
+        self.parent = parent
+        self.timeout = timeout
+        self.record = CallRecord(
+            raw.id, parent.call_id if parent is not None else None, session.id, session.caller,
+            raw.name, "", "", raw.arguments, 0.0,
+        )  # fmt: skip
