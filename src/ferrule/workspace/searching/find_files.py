@@ -41,7 +41,7 @@ class FoundFiles:
     notes: list[str] = field(default_factory=list[str])
 
 
-Dated = tuple[int, bytes]
+_Dated = tuple[int, bytes]
 
 
 async def find_files(
@@ -49,11 +49,7 @@ async def find_files(
 ) -> FoundFiles:
     """Every file below `place` that the globs choose; `show` gets names as they come."""
     program = find_ripgrep(paths)
-    if program is None:
-        from ferrule.workspace.searching.plain_search import plain_find
-
-        return await plain_find(paths, place, globs, most, show)
-    rest, dated, notes, held = b"", list[Dated](), list[str](), 0
+    rest, dated, notes, held = b"", list[_Dated](), list[str](), 0
     chosen, stays = select(globs), NestedIgnores(place)
     async with ripgrep(program, place, ("--files", *chosen.flags), None) as running:
         try:
@@ -83,21 +79,17 @@ async def find_files(
                 notes += understand(running.complaints, "").notes()
                 if code != 2:
                     raise ToolError(phrase("The search was cut short: ripgrep ended with code {code}.", code=code))
-    return newest(dated, most, [*notes, *held_back_note(held)])
+    # The newest first; those of one moment in order of name.
+    first = sorted(dated)[:most] if len(dated) <= 4 * most else nsmallest(most, dated)
+    return FoundFiles([name for _, name in first], len(dated), [*notes, *held_back_note(held)])
 
 
 def _path(name: bytes) -> str:
     return os.fsdecode(name.removeprefix(b"./"))
 
 
-def newest(dated: list[Dated], most: int, notes: list[str]) -> FoundFiles:
-    """The newest files first; those of one moment in order of name."""
-    first = sorted(dated)[:most] if len(dated) <= 4 * most else nsmallest(most, dated)
-    return FoundFiles([name for _, name in first], len(dated), notes)
-
-
-def _with_dates(root: Root, names: list[bytes]) -> list[Dated]:
-    dated: list[Dated] = []
+def _with_dates(root: Root, names: list[bytes]) -> list[_Dated]:
+    dated: list[_Dated] = []
     stat, folder = os.lstat, root.descriptor
     for name in names:
         try:

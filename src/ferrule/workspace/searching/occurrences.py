@@ -80,11 +80,6 @@ async def find_occurrences(
     Nothing less than everything is given: a search that was cut short raises.
     """
     program = find_ripgrep(paths)
-    if program is None:
-        raise ToolError(
-            phrase("Replacing needs ripgrep, which was not found. Nothing was changed."),
-            suggestion=phrase("Install it: `pip install 'ferrule[files]'`. Without it, change the files with Edit."),
-        )
     try:
         return await _find(program, paths, query, replacement, tell, pcre2=False)
     except UnsupportedByDefault:

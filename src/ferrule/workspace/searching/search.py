@@ -347,12 +347,9 @@ class Hits:
 
 async def search(paths: Paths, query: Query, most: int, show: Callable[[list[bytes]], None]) -> Findings:
     """Search; `show` gets hits as they come, and the findings hold the first `most` in order of name."""
-    program = find_ripgrep(paths)
-    if program is None:
-        from ferrule.workspace.searching.plain_search import plain_search
-
-        return await plain_search(paths, query, most, show)
     import asyncio
+
+    program = find_ripgrep(paths)
 
     counting = asyncio.create_task(count_held_back(program, paths, query.place)) if paths.kept else None
     try:
@@ -478,10 +475,6 @@ async def _search(
 async def count_searched(paths: Paths, query: Query) -> int | None:
     """How many files a search looks into; None where they cannot be counted in its time."""
     program = find_ripgrep(paths)
-    if program is None:
-        from ferrule.workspace.searching.plain_search import plain_find
-
-        return (await plain_find(paths, query.place, query.globs, 0, _show_nothing)).total
     chosen, fit = _chosen(paths, query)
     count, rest = 0, b""
     async with ripgrep(program, query.place, ("--files", *chosen), None) as running:
