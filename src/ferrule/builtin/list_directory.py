@@ -14,7 +14,8 @@ from ferrule.core.phrases import phrase
 from ferrule.workspace.names import about_names, one_line
 from ferrule.workspace.place_kinds import require_folder
 from ferrule.workspace.restrictions import held_back_note
-from ferrule.workspace.searching.globs import EntryKind, Walk, compile_glob, glob_below
+from ferrule.workspace.searching.find_files import EntryKind, Walk
+from ferrule.workspace.searching.globs import compile_glob, glob_below
 from ferrule.workspace.session_paths import paths_of, searches
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.workspace.edits.match_rungs import Adapted
 from ferrule.workspace.edits.reindent import Unclear
 from ferrule.workspace.edits.text_lines import BLANKS
 from ferrule.workspace.edits.whose_form import is_as_the_file, tells
@@ -53,7 +52,7 @@ def _written(place: MatchPlace, file: Sequence[str], new: Sequence[str], partner
     old = place.old
     changed = _replaced(len(old), len(new), partners)
     written: list[str] = []
-    indented = isinstance(place.writing, Adapted) and place.writing.indentation is not None
+    indented = place.writing.indentation is not None
     stripped_kept = blanks_added = False
     added = _added_blanks(old, file)
     kept_added = any(_ends_blank(old[k]) and not _ends_blank(file[k]) and new[j] == old[k] for j, k in partners.items())

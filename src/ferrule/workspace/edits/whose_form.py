@@ -13,14 +13,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.workspace.edits.match_rungs import Adapted
-from ferrule.workspace.edits.reindent import Unclear, margin
+from ferrule.workspace.edits.reindent import Unclear
 from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ferrule.workspace.edits.match_rungs import MatchPlace
+    from ferrule.workspace.edits.match_rungs import Adapted, MatchPlace
 
 _WORD = re.compile(r"\w+")
 _REMARK = re.compile(r"\s+(?:#|//|/\*|--|<!--).*$")
@@ -42,7 +41,7 @@ _FEW_STEPS, _OFTEN = 3, 0.25
 
 def is_as_the_file(place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> bool:
     """Whether the new text is to be taken as it is; raises `Unclear` when that cannot be told."""
-    writing = place.writing if isinstance(place.writing, Adapted) else Adapted()
+    writing = place.writing
     as_file = _as_the_file(writing, place, file, new)
     if as_file and writing.indentation is not None and writing.characters is not None:
         retyped = [writing.characters.line(line, None) for line in new if line not in file]
@@ -101,39 +100,24 @@ def partners(old: Sequence[str], new: Sequence[str], *, backwards: bool = False)
 def _indented_as_the_file(place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> bool:
     """Where only the margin differs. A new text as deep as the file may be the copy's, moved deeper on purpose."""
     old = place.old
-    alike = sum(tells(line) for line in _shared(old, new, unlike=file))
-    as_file = sum(tells(line) for line in _shared(file, new, unlike=old))
-    mine, theirs, ours = (_first_indentation(lines) for lines in (old, file, new))
     if not any(line.strip(BLANKS) for line in new):
         return False
-    if not alike:
-        if as_file or _looks_like(file, new):
-            if any(line.strip(BLANKS) for line in _shared(old, new, unlike=file)):
-                raise Unclear(phrase("the new text shares lines both with it and with the file where the two differ"))
-            if 2 * as_file < _count_kept(old, new) or ours == mine:
-                raise Unclear(phrase("the new text shares lines with the file, and is otherwise not indented like it"))
-            _check_not_moved(place, file, new)
-            return True
-        _check_like_the_copy(place, file, new)
-    elif as_file and alike <= 2 * as_file:
+    like_the_copy = [line for line in _shared(old, new, unlike=file) if line.strip(BLANKS)]
+    alike = sum(map(tells, like_the_copy))
+    as_file = sum(map(tells, _shared(file, new, unlike=old)))
+    mine, theirs, ours = (_first_indentation(lines) for lines in (old, file, new))
+    if as_file and alike:
         raise Unclear(phrase("the new text shares lines both with it and with the file where the two differ"))
-    elif ours != mine and (ours == theirs or _first(new) not in old):
-        raise Unclear(phrase("the new text does not start as deep as it does"))
-    elif len(mine) > len(theirs) and _goes_on_at(place, ours):
-        raise Unclear(phrase("the new text is as deep as the line before it, and the file is not"))
-    _check_not_flat(old, new)
-    return False
-
-
-def _check_not_moved(place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> None:
-    """Raises `Unclear` unless the copy's lines cannot be meant to be moved by just the margin that it lacks."""
-    mine, theirs = _first_indentation(place.old), _first_indentation(file)
-    surplus = mine[: len(mine) - len(theirs)] if len(mine) > len(theirs) else ""
-    if any(line.strip(BLANKS) and not line.startswith(surplus) for line in new):
-        return  # there is not as much to take away
-    same_words = [line.strip(BLANKS) for line in place.old] == [line.strip(BLANKS) for line in new]
-    if same_words or _is_a_step(place, file):
-        raise Unclear(phrase("whether the new text is indented like it or like the file is not clear"))
+    if alike and ours == mine:
+        if len(mine) > len(theirs) and _goes_on_at(place, ours):
+            raise Unclear(phrase("the new text is as deep as the line before it, and the file is not"))
+        _check_not_flat(old, new)
+        return False
+    moved_only = [line.strip(BLANKS) for line in old] == [line.strip(BLANKS) for line in new]
+    most_is_as_the_file = 2 * as_file >= _count_kept(old, new) and not like_the_copy and not moved_only
+    if as_file and most_is_as_the_file and ours == theirs != mine and not _is_a_step(place, file):
+        return True
+    raise Unclear(phrase("whether the new text is indented like it or like the file is not clear"))
 
 
 def _check_not_flat(old: Sequence[str], new: Sequence[str]) -> None:
@@ -167,34 +151,6 @@ def _is_a_step(place: MatchPlace, file: Sequence[str]) -> bool:
     # Where a step is two spaces, the edit may be part of making it four: each line moves by as much as it has.
     doubled = (len(more) == 2 * len(less) or not less) and deeper[2] == max(deeper.values(), default=0)
     return steps < _FEW_STEPS or deeper[len(blanks)] >= max(_OFTEN * steps, 1) or doubled
-
-
-def _check_like_the_copy(place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> None:
-    """Raises `Unclear` unless a new text that shares no line is as deep as the copy, and not by chance."""
-    old = place.old
-    deeper = len(margin(old)) > len(margin(file))
-    if deeper or not _as_deep(old, new):
-        raise Unclear(phrase("the new text is indented neither like it nor clearly like the file"))
-    if _first(old) == _first(new) or _last(old) == _last(new):
-        return
-    if not _share_words(old, new) or not (
-        _looks_like(old, new)
-        or not _is_a_step(place, file)
-        or _would_dip(_first_indentation(file), new, place.lines.next_with_words(place.end))
-    ):
-        raise Unclear(phrase("the new text has nothing in common with it, so how far to indent it is not clear"))
-
-
-def _as_deep(lines: Sequence[str], new: Sequence[str]) -> bool:
-    return margin(new) == margin(lines) and _first_indentation(new) == _first_indentation(lines)
-
-
-def _looks_like(lines: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether one text is as deep as the other, and its first or last line looks like a change of the other's."""
-    return _as_deep(lines, new) and (
-        _alike(_first(lines), _first(new))
-        or (_alike(_last(lines), _last(new)) and blanks_before(_last(lines)) == blanks_before(_last(new)))
-    )
 
 
 def _shared(base: Sequence[str], new: Sequence[str], *, unlike: Sequence[str]) -> Iterator[str]:
@@ -311,13 +267,6 @@ def _first_indentation(lines: Sequence[str]) -> str:
 def _share_words(old: Sequence[str], new: Sequence[str]) -> bool:
     mine, ours = (set(_WORD.findall("\n".join(lines))) for lines in (old, new))
     return len(mine & ours) >= _SHARED * min(len(mine), len(ours))
-
-
-def _alike(one: str, other: str) -> bool:
-    mine, ours = set(_WORD.findall(one)), set(_WORD.findall(other))
-    shared = mine & ours
-    telling = len(shared) > 1 or any(len(word) >= _TELLING for word in shared)
-    return telling and len(shared) >= _SHARED * min(len(mine), len(ours))
 
 
 # Tabs for spaces, or spaces for tabs

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ferrule.core.effects import Effects, FileEffect
-from ferrule.workspace.layers.ignored import IgnoredPaths, is_made_again
+from ferrule.workspace.ignore_files import IgnoredPaths, is_made_again
 from ferrule.workspace.layers.reading import opened_after, opened_before, pieces
 from ferrule.workspace.names import one_line
 from ferrule.workspace.snapshots.changes import Node

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
-from ferrule.workspace.searching.globs import FERRULE_IGNORE, NEVER, enclosing_ignore_files
+from ferrule.workspace.ignore_files import FERRULE_IGNORE, NEVER, enclosing_ignore_files
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence

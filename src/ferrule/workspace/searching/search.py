@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ferrule.core.errors import ToolError
 from ferrule.core.phrases import phrase
+from ferrule.workspace.ignore_files import FERRULE_IGNORE, Ignored
 from ferrule.workspace.paths import Place
 from ferrule.workspace.restrictions import held_back_note
-from ferrule.workspace.searching.globs import FERRULE_IGNORE, Ignored, both, select
+from ferrule.workspace.searching.globs import both, select
 from ferrule.workspace.searching.ripgrep import FilesNotRead, UnsupportedByDefault, find_ripgrep, ripgrep, understand
 
 if TYPE_CHECKING:
@@ -519,7 +520,9 @@ async def until(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[b
 
     end = monotonic() + seconds
     while True:
-        async with asyncio.timeout(end - monotonic()):
+        if (left := end - monotonic()) <= 0:
+            raise TimeoutError
+        async with asyncio.timeout(left):
             try:
                 piece = await anext(pieces)
             except StopAsyncIteration:
