@@ -19,7 +19,7 @@ from ferrule.builtin.file_search import file_search
 from ferrule.core.context import Cancellation
 from ferrule.core.lint import lint_tool
 from ferrule.dialects import dialect
-from ferrule.workspace.locks import writing
+from ferrule.workspace.atomic import writing
 
 
 def files(root: Path) -> dict[str, bytes]:

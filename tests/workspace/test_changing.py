@@ -15,7 +15,8 @@ from tests.workspace.desk import Desk, refused
 from tests.workspace.nobody import as_nobody
 
 from ferrule import RawCall, ToolResult
-from ferrule.workspace import changing, locks
+from ferrule.workspace import atomic as locks
+from ferrule.workspace import changing
 from ferrule.workspace.files import history_folder
 from ferrule.workspace.snapshots.changes import Group, Phase
 from ferrule.workspace.snapshots.journal import Journal

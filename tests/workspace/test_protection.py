@@ -8,8 +8,9 @@ import threading
 import pytest
 
 from ferrule.process import landlock
-from ferrule.workspace import confined, protection
-from ferrule.workspace.protection import PathWall, path_wall, search_wall
+from ferrule.workspace import confined
+from ferrule.workspace import confined as protection
+from ferrule.workspace.confined import PathWall, path_wall, search_wall
 
 
 def test_a_link_out_is_stopped_by_the_kernel_or_by_the_walk(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from ferrule.core.context import DEFINED, TAINTED
 from ferrule.workspace.data_folder import data_folder
-from ferrule.workspace.file_finder import FileFinder
 from ferrule.workspace.files import files_of
-from ferrule.workspace.restrictions import restrictions_of
+from ferrule.workspace.restrictions import FileFinder, restrictions_of
 
 if TYPE_CHECKING:
     import asyncio

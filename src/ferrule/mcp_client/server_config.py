@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.mcp_client.bounds import START_SECONDS
-from ferrule.workspace.given_files import read_given
+from ferrule.workspace.confined import read_given
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

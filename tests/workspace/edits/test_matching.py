@@ -172,13 +172,10 @@ class TestToTheLetter:
 class TestMarginLostByACopy:
     """A text that is found with differences may have lost its margin, too: then it is a copy of whole lines."""
 
-    def test_it_is_indented_as_the_file_is_or_not_found(self):
+    @pytest.mark.parametrize("new", ["a = ‘x’\nc = ‘y’\n", "a = ‘x’\n    c = ‘y’\n"])
+    def test_how_deep_the_lines_after_it_stand_is_not_guessed(self, new: str):
         text = "def f():\n    a = 'x'\n    b = 2\n"
-        assert edited(text, "a = ‘x’\n", "a = ‘x’\nc = ‘y’\n") == (
-            TYPOGRAPHY,
-            "def f():\n    a = 'x'\n    c = 'y'\n    b = 2\n",
-        )
-        assert edited(text, "a = ‘x’\n", "a = ‘x’\n    c = ‘y’\n")[0] == "misfit"
+        assert edited(text, "a = ‘x’\n", new) == ("misfit", text)
 
     def test_a_change_within_the_line_is_one(self):
         assert edited("    a = 'x'\n", "a = ‘x’", "a = ‘y’") == (TYPOGRAPHY, "    a = 'y'\n")

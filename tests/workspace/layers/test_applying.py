@@ -16,8 +16,7 @@ from tests.workspace.layers.overlay import new_layer, put, python, run_above, tr
 
 from ferrule import Session
 from ferrule.workspace.files import Files
-from ferrule.workspace.layers.applying import apply_layer
-from ferrule.workspace.layers.effects import effects_of
+from ferrule.workspace.layers.effects import apply_layer, effects_of
 from ferrule.workspace.layers.reading import LayerChange, read_layers
 from ferrule.workspace.layers.session_layer import remove_tree
 from ferrule.workspace.problems import PathProblem
@@ -197,7 +196,7 @@ import os, signal, sys
 from pathlib import Path
 from tests.workspace.layers.test_applying import Room
 from ferrule.workspace.layers.reading import Layer, read_layers
-from ferrule.workspace.layers.applying import apply_layer
+from ferrule.workspace.layers.effects import apply_layer
 from ferrule.workspace.layers.effects import effects_of
 
 root, upper, step, moment = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]

@@ -11,8 +11,8 @@ from inline_snapshot import snapshot
 from tests.workspace.searching.replacing_room import find
 
 from ferrule import ToolError
-from ferrule.workspace.searching import occurrences as module
-from ferrule.workspace.searching.occurrences import FileOccurrences, Occurrence, SearchedLines
+from ferrule.workspace.searching import replacement as module
+from ferrule.workspace.searching.replacement import FileOccurrences, Occurrence, SearchedLines
 
 
 def spans(found: FileOccurrences) -> list[tuple[int, int, bytes]]:

@@ -19,7 +19,7 @@ from tests.workspace.layers.overlay import new_layer, put, run_above
 
 from ferrule import Session
 from ferrule.workspace.files import Files
-from ferrule.workspace.layers.applying import apply_layer
+from ferrule.workspace.layers.effects import apply_layer
 from ferrule.workspace.layers.reading import Layer, read_layers
 from ferrule.workspace.layers.session_layer import remove_tree
 from ferrule.workspace.problems import PathProblem

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.workspace.edits.reindent import Reindent, Unclear
+from ferrule.workspace.edits.file_style import Folding, Pieces, Reindent, Retype, Unclear, typographic, walk
 from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
-from ferrule.workspace.edits.typography import Folding, Pieces, Retype, typographic, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -22,10 +22,13 @@ from ferrule.workspace.edits.edit_problems import (
     FoundText,
     Rung,
     empty,
+    excerpt,
     identical,
     misfit,
+    missing,
     several,
 )
+from ferrule.workspace.edits.file_style import Unclear
 from ferrule.workspace.edits.match_rungs import (
     MatchPlace,
     by_indentation,
@@ -34,11 +37,8 @@ from ferrule.workspace.edits.match_rungs import (
     by_typography,
     by_typography_and_indentation,
 )
-from ferrule.workspace.edits.near_miss import excerpt, missing
 from ferrule.workspace.edits.rebuild import rebuild
-from ferrule.workspace.edits.reindent import Unclear
 from ferrule.workspace.edits.text_lines import BLANKS, TextLines, as_lines, blanks_before
-from ferrule.workspace.edits.whose_form import shows_lost_margin
 from ferrule.workspace.texts.text import newline_of
 
 if TYPE_CHECKING:
@@ -517,9 +517,7 @@ def _require_lost_by_both(place: MatchPlace, new: list[str]) -> None:
     lines, own, later = place.lines, blanks_before(place.old[0]), any(line.strip(BLANKS) for line in new[1:])
     brings = blanks_before(new[0]) == place.before + own
     as_deep = new == [""] or (new[0].strip(BLANKS) and (brings or blanks_before(new[0]) == own))
-    shown = not later or own or brings
-    following = lines.next_with_words(place.end)
-    if not as_deep or not (shown or shows_lost_margin(place.before, place.old[0], new, following)):
+    if not as_deep or (later and not own and not brings):
         raise _unclear(lines, place.first, place.old, Unclear(_LEFT_OUT))
 
 

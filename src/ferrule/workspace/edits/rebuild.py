@@ -7,19 +7,258 @@ and where they tell both, nothing is written.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.workspace.edits.reindent import Unclear
-from ferrule.workspace.edits.text_lines import BLANKS
-from ferrule.workspace.edits.whose_form import is_as_the_file, tells
-from ferrule.workspace.edits.whose_form import partners as partners_of
+from ferrule.workspace.edits.file_style import Unclear, margin
+from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from ferrule.workspace.edits.match_rungs import MatchPlace
+    from ferrule.workspace.edits.match_rungs import Adapted, MatchPlace
+
+
+# Tells whether a new text is written as the file is, or with the differences that the copy of the old one has.
+
+
+_WORD = re.compile(r"\w+")
+_REMARK = re.compile(r"\s+(?:#|//|/\*|--|<!--).*$")
+_OPENS_BLOCK = re.compile(r"[:{]$|\b(?:then|do|begin|else|where|of)$")
+_GOES_ON = re.compile(r"[(\[,\\+*/=<>&|?.%^~!-]$|\b(?:and|or|not|in|is|return|await)$")
+_CLOSES = re.compile(r"[)\]}<#]|(?:end|else|elif|elsif|except|catch|finally|rescue|case|default|done|fi|esac)\b")
+_SHARED = 0.5
+_TELLING = 4
+_COMMON = frozenset({"return", "break", "continue", "finally", "default", "begin"})
+_LOOKED_AT = 3_000
+_FEW_STEPS, _OFTEN = 3, 0.25
+
+
+def is_as_the_file(place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether the new text is to be taken as it is; raises `Unclear` when that cannot be told."""
+    writing = place.writing
+    as_file = _as_the_file(writing, place, file, new)
+    if as_file and writing.indentation is not None and writing.characters is not None:
+        retyped = [writing.characters.line(line, None) for line in new if line not in file]
+        if retyped != [line for line in new if line not in file]:
+            raise Unclear(
+                phrase("the new text is indented as the file is, and has the quotes, dashes or spaces of the copy")
+            )
+    return as_file
+
+
+def _as_the_file(writing: Adapted, place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> bool:
+    if writing.indentation is not None and not _converted(place.old, file):
+        return _indented_as_the_file(place, file, new)
+    alike = _count_shared(place.old, new, unlike=file)
+    as_file = _count_shared(file, new, unlike=place.old)
+    if as_file > 2 * alike:
+        if writing.indentation is not None:
+            _check_kept(file, new)
+        return True
+    if as_file and alike <= 2 * as_file:
+        raise Unclear(phrase("the new text shares lines both with it and with the file where the two differ"))
+    if writing.characters is not None and writing.characters.contradicts(new):
+        raise Unclear(phrase("the new text has both plain and typographic characters where it has one kind only"))
+    if alike or writing.indentation is None:
+        return False
+    as_file = _with_the_files_blanks(file, new)
+    if as_file and writing.indentation.moves and _first_indentation(file) != _first_indentation(new):
+        raise Unclear(phrase("the new text is indented neither like it nor clearly like the file"))
+    if not as_file and not writing.indentation.only_expands and not _share_words(place.old, new):
+        raise Unclear(phrase("the new text has nothing in common with it, so how to indent it is not clear"))
+    return as_file
+
+
+def partners_of(old: Sequence[str], new: Sequence[str], *, backwards: bool = False) -> dict[int, int]:
+    """For each line of the new text that is also in the old one, which one; read from the front or from the back."""
+    mine = [line.rstrip(BLANKS) for line in old]
+    theirs = [line.rstrip(BLANKS) for line in new]
+    if backwards:
+        mine.reverse()
+        theirs.reverse()
+    front = 0
+    while front < min(len(mine), len(theirs)) and mine[front] == theirs[front]:
+        front += 1
+    pairs = {index: index for index in range(front)}
+    matcher = SequenceMatcher(None, mine[front:], theirs[front:], autojunk=False)
+    for block in matcher.get_matching_blocks():
+        pairs.update({front + block.b + step: front + block.a + step for step in range(block.size)})
+    if backwards:
+        return {len(new) - 1 - j: len(old) - 1 - k for j, k in pairs.items()}
+    return pairs
+
+
+# A margin more or less
+
+
+def _indented_as_the_file(place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> bool:
+    """Where only the margin differs. A new text as deep as the file may be the copy's, moved deeper on purpose."""
+    old = place.old
+    if not any(line.strip(BLANKS) for line in new):
+        return False
+    like_the_copy = [line for line in _shared(old, new, unlike=file) if line.strip(BLANKS)]
+    alike = sum(map(tells, like_the_copy))
+    as_file = sum(map(tells, _shared(file, new, unlike=old)))
+    mine, theirs, ours = (_first_indentation(lines) for lines in (old, file, new))
+    if as_file and 0 < alike <= 2 * as_file:
+        raise Unclear(phrase("the new text shares lines both with it and with the file where the two differ"))
+    starts_as_the_copy = ours == mine or (ours != theirs and _first(new) in old)
+    if (alike and starts_as_the_copy) or (not as_file and _is_as_deep_as_the_copy(place, file, new)):
+        if len(mine) > len(theirs) and _goes_on_at(place, ours):
+            raise Unclear(phrase("the new text is as deep as the line before it, and the file is not"))
+        _check_not_flat(old, new)
+        return False
+    surplus = mine.removesuffix(theirs)
+    may_be_moved = all(line.startswith(surplus) for line in new if line.strip(BLANKS)) and _is_a_step(place, file)
+    moved_only = [line.strip(BLANKS) for line in old] == [line.strip(BLANKS) for line in new]
+    most_is_as_the_file = 2 * as_file >= _count_kept(old, new) and not like_the_copy and not moved_only
+    if as_file and most_is_as_the_file and ours == theirs != mine and not may_be_moved:
+        return True
+    raise Unclear(phrase("whether the new text is indented like it or like the file is not clear"))
+
+
+def _is_as_deep_as_the_copy(place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether a new text that shares no telling line is as deep as the copy, and not by chance."""
+    old = place.old
+    as_deep = margin(new) == margin(old) and _first_indentation(new) == _first_indentation(old)
+    if not as_deep or len(margin(old)) > len(margin(file)):
+        return False
+    ends = ((_first(old), _first(new)), (_last(old), _last(new)))
+    if any(mine == ours for mine, ours in ends):
+        return True
+    return _share_words(old, new) and (not _is_a_step(place, file) or any(_is_changed(*pair) for pair in ends))
+
+
+def _check_not_flat(old: Sequence[str], new: Sequence[str]) -> None:
+    """Raises `Unclear` when all indentation may be gone from the new text, and with it how deep its lines stand."""
+    mine, ours = ([line for line in lines if line.strip(BLANKS)] for lines in (old, new))
+    if any(map(blanks_before, [*mine, *ours])):
+        return
+    opens_nothing = set(mine[:-1])  # the file has the next line as deep
+    if any(_not_deeper(*pair) for pair in pairwise(ours) if pair[0] not in opens_nothing):
+        raise Unclear(
+            phrase(
+                "every line of the new text starts at the margin, even after one that opens a "
+                "block, so how deep its lines stand is not clear"
+            )
+        )
+
+
+def _is_a_step(place: MatchPlace, file: Sequence[str]) -> bool:
+    """Whether lines may well be moved by what the margins differ in: mostly one step of this file's indentation."""
+    less, more = sorted((_first_indentation(place.old), _first_indentation(file)), key=len)
+    blanks = more[: len(more) - len(less)]
+    if "\t" in blanks:
+        return blanks == "\t"
+    lines = place.lines.contents[:_LOOKED_AT]
+    deeper = Counter(
+        len(after) - len(before)
+        for before, after in pairwise(blanks_before(line) for line in lines if line.strip(BLANKS))
+        if after.startswith(before) and after != before and "\t" not in after
+    )
+    steps = deeper.total()
+    # Where a step is two spaces, the edit may be part of making it four: each line moves by as much as it has.
+    doubled = (len(more) == 2 * len(less) or not less) and deeper[2] == max(deeper.values(), default=0)
+    return steps < _FEW_STEPS or deeper[len(blanks)] >= max(_OFTEN * steps, 1) or doubled
+
+
+def _shared(base: Sequence[str], new: Sequence[str], *, unlike: Sequence[str]) -> Iterator[str]:
+    """The lines that the new text shares with `base` where `unlike` has another line."""
+    return (base[k] for j, k in partners_of(base, new).items() if base[k] == new[j] and base[k] != unlike[k])
+
+
+def _count_shared(base: Sequence[str], new: Sequence[str], *, unlike: Sequence[str]) -> int:
+    return sum(1 for _ in _shared(base, new, unlike=unlike))
+
+
+def _count_kept(old: Sequence[str], new: Sequence[str]) -> int:
+    """How many lines of the new text are in the old one, at whatever depth."""
+    there = {line.strip(BLANKS) for line in old if tells(line)}
+    return sum(1 for line in new if line.strip(BLANKS) in there)
+
+
+def tells(line: str) -> bool:
+    """Whether a line is not one of those that stand at any depth."""
+    return sum(map(len, _WORD.findall(line))) > _TELLING and line.strip(" \t;:{}()") not in _COMMON
+
+
+def _goes_on_at(place: MatchPlace, indentation: str) -> bool:
+    """Whether the line before the place stands at this depth, and no block starts there."""
+    before = next((line for line in reversed(place.lines.contents[: place.first]) if line.strip(BLANKS)), "")
+    return bool(before) and blanks_before(before) == indentation and not _opens_block(before)
+
+
+def _opens_block(line: str) -> bool:
+    """Whether the next line is likely to stand deeper."""
+    words = _REMARK.sub("", line).rstrip()
+    return (_OPENS_BLOCK.search(words) or _GOES_ON.search(words)) is not None
+
+
+def _not_deeper(first: str, second: str) -> bool:
+    """Whether of two lines as deep as each other the second would stand deeper as code is written."""
+    opens = _OPENS_BLOCK.search(words := _REMARK.sub("", first).rstrip()) or words.endswith(("(", "["))
+    return bool(opens) and not _CLOSES.match(second.lstrip(BLANKS))
+
+
+def _first(lines: Sequence[str]) -> str:
+    return next((line for line in lines if line.strip(BLANKS)), "")
+
+
+def _last(lines: Sequence[str]) -> str:
+    return _first(lines[::-1])
+
+
+def _first_indentation(lines: Sequence[str]) -> str:
+    return blanks_before(_first(lines))
+
+
+def _share_words(old: Sequence[str], new: Sequence[str]) -> bool:
+    mine, ours = (set(_WORD.findall("\n".join(lines))) for lines in (old, new))
+    return len(mine & ours) >= _SHARED * min(len(mine), len(ours))
+
+
+def _is_changed(mine: str, ours: str) -> bool:
+    """Whether one line looks like a change of another that stands as deep."""
+    shared = set(_WORD.findall(mine)) & set(_WORD.findall(ours))
+    telling = len(shared) > 1 or any(len(word) >= _TELLING for word in shared)
+    return telling and _share_words([mine], [ours]) and blanks_before(mine) == blanks_before(ours)
+
+
+# Tabs for spaces, or spaces for tabs
+
+
+def _with_the_files_blanks(file: Sequence[str], new: Sequence[str]) -> bool:
+    if _with_tabs(new) and _with_spaces(new):
+        raise Unclear(phrase("the new text is indented with tabs and with spaces, and it is not"))
+    return (_with_tabs(new) or _with_spaces(new)) and _with_tabs(new) == _with_tabs(file)
+
+
+def _check_kept(file: Sequence[str], new: Sequence[str]) -> None:
+    """Raises `Unclear` unless the new text starts and ends as the file does."""
+    theirs, ours = ([line.rstrip(BLANKS) for line in lines if line.strip(BLANKS)] for lines in (file, new))
+    if not ours or (theirs[0], theirs[-1]) != (ours[0], ours[-1]):
+        raise Unclear(phrase("whether the new text is indented like it or like the file is not clear"))
+
+
+def _converted(old: Sequence[str], file: Sequence[str]) -> bool:
+    """Whether the copy has spaces where the file has tabs, or the other way round."""
+    if _with_tabs(old):
+        return not _with_tabs(file) and _with_spaces(file)
+    return _with_spaces(old) and _with_tabs(file)
+
+
+def _with_tabs(lines: Sequence[str]) -> bool:
+    return any("\t" in blanks_before(line) for line in lines)
+
+
+def _with_spaces(lines: Sequence[str]) -> bool:
+    return any(blanks_before(line).startswith("  ") for line in lines if line.strip(BLANKS))
+
 
 _MOST_COMPARED = 4_000_000
 _EMPTY = phrase("how far to indent its empty lines cannot be told from it")

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Literal
 
 from ferrule.core.errors import ToolError
 from ferrule.core.phrases import phrase
+from ferrule.workspace.files import paths_of
 from ferrule.workspace.ignore_files import Ignored
 from ferrule.workspace.names import one_line
-from ferrule.workspace.paths import Place
-from ferrule.workspace.place_kinds import require_folder
+from ferrule.workspace.paths import Place, require_folder
 from ferrule.workspace.problems import PathProblem, failed
 from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.globs import glob_below, select
 from ferrule.workspace.searching.matches import Names
 from ferrule.workspace.searching.ripgrep import find_ripgrep, ripgrep, understand
 from ferrule.workspace.searching.search import SECONDS, NestedIgnores, until
-from ferrule.workspace.session_paths import paths_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

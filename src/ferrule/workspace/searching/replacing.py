@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ferrule.core.context import Session
     from ferrule.workspace.files import Files
     from ferrule.workspace.paths import Paths
-    from ferrule.workspace.searching.occurrences import FileOccurrences, Occurrence
+    from ferrule.workspace.searching.replacement import FileOccurrences, Occurrence
     from ferrule.workspace.snapshots.changes import Group, Origin
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ferrule.workspace.paths import Paths
     from ferrule.workspace.searching.globs import Fit
-    from ferrule.workspace.searching.older_encodings import OlderFiles
+    from ferrule.workspace.searching.ripgrep import OlderFiles
 
 
 # Counts what a search holds back, without a look inside: a note that only came with a match would tell of one.
@@ -375,7 +375,7 @@ async def _in_all_encodings(
     Which files are in one takes longer to find out than the search itself. In a large tree, where that would be felt,
     it is done only if nothing was found.
     """
-    from ferrule.workspace.searching.older_encodings import NOT_LOOKED_AT, beyond_ascii, find_older_files
+    from ferrule.workspace.searching.ripgrep import NOT_LOOKED_AT, beyond_ascii, find_older_files
 
     began = monotonic()
     findings = await _search(program, paths, query, most, show, pcre2=pcre2)
